@@ -1,0 +1,82 @@
+"""Feed-forward, residual connection with layer norm, and the encoder's and decoder's layer made of them (§3.1, §3.3)."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from torch import Tensor, nn
+
+from transformer.attention import KeyValue, KeyValueCache, MultiHeadAttention
+
+Norm = Literal["post", "pre"]
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with a ReLU between them, applied to each position alone (§3.3)."""
+
+    def __init__(self, d_model: int, d_ff: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_ff)
+        self.outer = nn.Linear(d_ff, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, length, d_model) → the same shape."""
+        return self.outer(self.inner(x).relu())
+
+
+class Residual(nn.Module):
+    """Add what a sublayer computes to what went in, and normalise.
+
+    ``norm="post"`` is the paper: LayerNorm(x + Sublayer(x)) (§3.1). ``norm="pre"`` is what its code came to use:
+    x + Sublayer(LayerNorm(x)), which trains with less care for the learning rate. Dropout acts on the sublayer's output (§5.4).
+    """
+
+    def __init__(self, d_model: int, dropout: float, norm: Norm) -> None:
+        super().__init__()
+        self.norm_first = norm == "pre"
+        self.norm = nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """(batch, length, d_model) → the same shape."""
+        if self.norm_first:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float, norm: Norm) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(d_model, n_heads)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.residuals = nn.ModuleList(Residual(d_model, dropout, norm) for _ in range(2))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """x: (batch, source, d_model); mask: the source's padding mask. Returns the same shape as x."""
+        x = self.residuals[0](x, lambda y: self.self_attention(y, mask=mask))
+        return self.residuals[1](x, self.feed_forward)
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention that sees no future, cross-attention to the encoder's memory, then feed-forward."""
+
+    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float, norm: Norm) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(d_model, n_heads)
+        self.cross_attention = MultiHeadAttention(d_model, n_heads)
+        self.feed_forward = FeedForward(d_model, d_ff)
+        self.residuals = nn.ModuleList(Residual(d_model, dropout, norm) for _ in range(3))
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | KeyValue,
+        target_mask: Tensor | None,
+        memory_mask: Tensor,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        """x: (batch, target, d_model); memory: (batch, source, d_model), or its keys and values. Returns x's shape."""
+        x = self.residuals[0](x, lambda y: self.self_attention(y, mask=target_mask, cache=cache))
+        x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, mask=memory_mask))
+        return self.residuals[2](x, self.feed_forward)

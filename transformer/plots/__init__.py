@@ -1,0 +1,1 @@
+"""The course's pictures, one module each."""
