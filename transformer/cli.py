@@ -1,0 +1,184 @@
+"""The command ``transformer``: prepare, train, evaluate, translate."""
+
+import dataclasses
+import difflib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Union
+
+import tyro
+from tyro.conf import Positional, arg, subcommand
+
+from transformer.checkpoint import read_json, write_atomically
+from transformer.device import DeviceName, choose_device
+from transformer.errors import UserError
+from transformer.evaluation import bleu
+from transformer.preparation import DataConfig, PreparedData
+from transformer.preparation import prepare as prepare_data
+from transformer.recipes import RECIPES, Recipe
+from transformer.training import train as train_model
+from transformer.translation import Translator
+
+app = tyro.extras.SubcommandApp()
+
+
+@dataclasses.dataclass
+class Common:
+    """What prepare and train share."""
+
+    recipe: Annotated[Recipe, arg(name="")]
+    mirror: str | None = None
+    """A folder or address that holds the corpus's files, instead of their public home."""
+
+    def prepare(self) -> PreparedData:
+        """The recipe's prepared data, made if it is not there yet."""
+        return prepare_data(self.recipe.data, self.recipe.model.vocab_size, self.mirror, say)
+
+
+@dataclasses.dataclass
+class Prepare(Common):
+    """One recipe's preparation."""
+
+
+@dataclasses.dataclass
+class Train(Common):
+    """One recipe's training."""
+
+    run: Path = Path("runs")
+    """The run folder to make."""
+    device: DeviceName = "auto"
+    """Where to run: auto takes the fastest there is."""
+
+
+def _for_each_recipe(command: type[Common]) -> Any:
+    """A subcommand for each recipe, with the recipe's settings as defaults."""
+    choices = []
+    for name, recipe in RECIPES.items():
+        more = {"run": Path("runs", name)} if command is Train else {}
+        choices.append(
+            Annotated[command, subcommand(name, default=command(recipe, **more), description=recipe.description)]
+        )
+    return Annotated[Union[tuple(choices)], arg(name="")]  # noqa: UP007
+
+
+@app.command
+def prepare(settings: _for_each_recipe(Prepare)) -> None:  # type: ignore[valid-type]
+    """Fetch a corpus, verify it, learn its subwords and store its tokens.
+
+    For example:
+
+        transformer prepare pocket
+        transformer prepare multi30k --mirror ~/downloads/multi30k
+    """
+    print(f"prepared in {settings.prepare().folder}")
+
+
+@app.command
+def train(settings: _for_each_recipe(Train)) -> None:  # type: ignore[valid-type]
+    """Train a recipe's model and keep it in a run folder; any setting can be changed.
+
+    For example:
+
+        transformer train pocket
+        transformer train pocket --run runs/wide --model.d-model 256
+        transformer train multi30k --mirror ~/downloads/multi30k --training.steps 2000
+    """
+    device = choose_device(settings.device)
+    data = settings.prepare()
+    say(f"training on {device}")
+    recipe = settings.recipe
+    train_model(settings.run, data, recipe.model, recipe.training, device, dataclasses.asdict(recipe))
+    print(f"the model is in {settings.run}; next: transformer evaluate {settings.run}")
+
+
+@app.command
+def evaluate(
+    run: Positional[Path],
+    beam: int = 4,
+    alpha: float = 0.6,
+    mirror: str | None = None,
+    device: DeviceName = "auto",
+) -> None:
+    """Translate a run's test set and print BLEU with its signature; the translations are kept in the run folder.
+
+    For example:
+
+        transformer evaluate runs/pocket
+        transformer evaluate runs/multi30k --beam 1
+
+    Args:
+        run: A run folder, as `transformer train` leaves it.
+        beam: Hypotheses kept while searching.
+        alpha: Strength of the length penalty.
+        mirror: As in prepare, if the data is not prepared on this machine yet.
+        device: Where to run.
+    """
+    translator, _ = Translator.load(run, choose_device(device))
+    data_config = DataConfig(**read_json(run / "recipe.json")["data"])
+    data = prepare_data(data_config, len(translator.tokenizer), mirror, say)
+    sources, references = zip(*data.texts("test"), strict=True)
+    found = translator.beam(sources, beam, alpha, progress=True)
+    hypotheses = [translations[0].text for translations in found]
+    write_atomically(run / "test.hypotheses.txt", "".join(f"{h}\n" for h in hypotheses).encode())
+    score = bleu(hypotheses, references)
+    print(f"{data_config.corpus} test, {len(sources)} sentences, {data_config.direction}, beam {beam}, alpha {alpha}")
+    print(score)
+
+
+@app.command
+def translate(
+    run: Positional[Path],
+    text: Positional[tuple[str, ...]] = (),
+    beam: int = 4,
+    alpha: float = 0.6,
+    n_best: int = 1,
+    device: DeviceName = "auto",
+) -> None:
+    """Translate sentences: those given, or the lines of standard input.
+
+    For example:
+
+        transformer translate runs/pocket "The old woman does not open the kitchen window."
+        transformer translate runs/multi30k "A dog runs across the field." --n-best 4
+        transformer translate runs/multi30k < captions.txt
+
+    Args:
+        run: A run folder, as `transformer train` leaves it.
+        text: Sentences; without any, lines are read from standard input.
+        beam: Hypotheses kept while searching.
+        alpha: Strength of the length penalty.
+        n_best: Show this many hypotheses of each sentence, with their scores.
+        device: Where to run.
+    """
+    translator, _ = Translator.load(run, choose_device(device))
+    lines = list(text) or sys.stdin.read().removesuffix("\n").split("\n")
+    for translations in translator.beam(lines, beam, alpha, n_best):
+        for t in translations:
+            print(t.text if n_best == 1 else f"{t.hypothesis.score:8.3f}  {t.text}")
+
+
+def say(line: str) -> None:
+    """What is going on goes to stderr, so that stdout holds results only."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command; a user's mistake ends in one line on stderr and exit code 2."""
+    args = list(sys.argv[1:] if args is None else args)
+    try:
+        if args[:1] in (["prepare"], ["train"]) and args[1:] and not args[1].startswith("-"):
+            _check_recipe(args[1])
+        app.cli(prog="transformer", args=args)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _check_recipe(name: str) -> None:
+    if name not in RECIPES:
+        near = difflib.get_close_matches(name, RECIPES, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(RECIPES)}"
+        raise UserError(f"there is no recipe {name!r}; {hint}")

@@ -1,0 +1,109 @@
+"""A trained model with its tokenizer: text in, text out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm.auto import tqdm
+
+from transformer.batching import pad
+from transformer.checkpoint import load_checkpoint
+from transformer.decoding import Hypothesis, beam_search, greedy_search
+from transformer.device import Device, choose_device
+from transformer.errors import UserError
+from transformer.model import Transformer
+from transformer.tokenizer import EOS, Tokenizer
+
+BEST = "best"
+"""The checkpoint of a run that is used: the one with the lowest validation loss."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One hypothesis as text."""
+
+    text: str
+    hypothesis: Hypothesis
+
+
+class Translator:
+    """Translates sentences in batches of similar length."""
+
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, device: Device | None = None) -> None:
+        self.device = device or choose_device("cpu")
+        self.model, self.tokenizer = model.to(self.device.device), tokenizer
+
+    @classmethod
+    def load(cls, run: Path, device: Device | None = None) -> tuple["Translator", dict[str, Any]]:
+        """The best model of a run folder, and what was written about it.
+
+        Raises:
+            UserError: if the folder is none, or its files are missing or damaged.
+        """
+        if not run.is_dir():
+            raise UserError(f"there is no run folder {run}; `transformer train` makes one")
+        model, described = load_checkpoint(run, BEST)
+        tokenizer = Tokenizer.load(run / "tokenizer.model")
+        if len(tokenizer) != model.config.vocab_size:
+            raise UserError(
+                f"{run / 'tokenizer.model'} has {len(tokenizer)} pieces, but the model was trained with {model.config.vocab_size}"
+            )
+        return cls(model, tokenizer, device), described
+
+    def encode(self, sentence: str) -> list[int]:
+        """A sentence's ids as the model reads them: with eos at the end.
+
+        Raises:
+            UserError: if it is empty, or longer than the model allows.
+        """
+        ids = self.tokenizer.encode(sentence)
+        if not ids:
+            raise UserError("the sentence is empty: there is nothing to translate")
+        if len(ids) + 1 > self.model.config.max_length:
+            raise UserError(
+                f"the sentence has {len(ids)} tokens and the model reads at most {self.model.config.max_length - 1}: split it"
+            )
+        return [*ids, EOS]
+
+    def greedy(self, sentences: Sequence[str], batch_tokens: int = 4096) -> list[str]:
+        """Each sentence's translation by greedy search."""
+        found = self._in_batches(sentences, batch_tokens, lambda source: greedy_search(self.model, source))
+        return [self.tokenizer.decode(ids) for ids in found]
+
+    def beam(
+        self,
+        sentences: Sequence[str],
+        beam: int = 4,
+        alpha: float = 0.6,
+        n_best: int = 1,
+        batch_tokens: int = 1024,
+        progress: bool = False,
+    ) -> list[list[Translation]]:
+        """Each sentence's ``n_best`` translations by beam search, best first."""
+        found = self._in_batches(
+            sentences, batch_tokens, lambda source: beam_search(self.model, source, beam, alpha, n_best), progress
+        )
+        return [[Translation(self.tokenizer.decode(h.tokens), h) for h in hypotheses] for hypotheses in found]
+
+    def _in_batches(
+        self, sentences: Sequence[str], batch_tokens: int, search: Callable[[torch.Tensor], list[Any]], progress: bool = False
+    ) -> list[Any]:
+        """Search in batches of at most ``batch_tokens`` source tokens, longest first; answers in the given order."""
+        encoded = [self.encode(sentence) for sentence in sentences]
+        order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
+        found: list[Any] = [None] * len(encoded)
+        was_training = self.model.training
+        self.model.eval()
+        with tqdm(total=len(order), desc="translating", unit="sentence", disable=not progress, dynamic_ncols=True) as bar:
+            while order:
+                size = max(1, batch_tokens // len(encoded[order[0]]))
+                rows, order = order[:size], order[size:]
+                with self.device.autocast():
+                    answers = search(pad([encoded[i] for i in rows]).to(self.device.device))
+                for row, answer in zip(rows, answers, strict=True):
+                    found[row] = answer
+                bar.update(len(rows))
+        self.model.train(was_training)
+        return found
