@@ -99,7 +99,7 @@ def beam_search(
     for length in range(1, int(limits.max()) + 1):
         logits = model.decode_step(prefixes[:, :, -1].flatten(), cache)
         ends_here = (limits[sentences] == length).repeat_interleave(beam)
-        log_probs = _allowed(logits.float(), ends_here).log_softmax(-1).unflatten(0, (-1, beam))
+        log_probs = _allowed(logits.float().log_softmax(-1), ends_here).unflatten(0, (-1, beam))
         candidates = (scores[:, :, None] + log_probs).flatten(1)  # (sentences, beam · vocab_size)
         values, places = candidates.topk(min(2 * beam, candidates.size(1)))
         parents, tokens = places // log_probs.size(-1), places % log_probs.size(-1)
@@ -136,13 +136,13 @@ def beam_search(
     return [sorted(found, key=lambda h: -h.score)[:n_best] for found in finished]
 
 
-def _allowed(logits: Tensor, ends_here: Tensor) -> Tensor:
-    """Never pad or bos; and nothing but eos for rows (bool) that have reached their limit."""
-    logits[:, [PAD, BOS]] = -torch.inf
+def _allowed(scores: Tensor, ends_here: Tensor) -> Tensor:
+    """Never pad or bos; and nothing but eos for rows (bool) that have reached their limit. (rows, vocab_size) in and out."""
+    scores[:, [PAD, BOS]] = -torch.inf
     if ends_here.any():
-        others = torch.arange(logits.size(-1), device=logits.device) != EOS
-        logits = logits.masked_fill(ends_here[:, None] & others, -torch.inf)
-    return logits
+        others = torch.arange(scores.size(-1), device=scores.device) != EOS
+        scores = scores.masked_fill(ends_here[:, None] & others, -torch.inf)
+    return scores
 
 
 def _is_done(
