@@ -1,31 +1,79 @@
-# Everything a reader or a contributor does, one word each. Every target sets itself up; the second time it skips what is done.
+# Everything a reader or a contributor does, a word each. Every target sets itself up; the second time it skips what is done.
 .DEFAULT_GOAL := help
-.DELETE_ON_ERROR:
 SHELL := /bin/bash
 
 VENV := .venv
-BIN := $(VENV)/bin
+PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+HTML := _build/html
+BUILT := $(HTML)/.built
 
 # The first Python on the path that the lock covers; `make book PYTHON=/path/to/python3` names another.
 COVERED := import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 15))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
     "$$p" -c '$(COVERED)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: help
+# What a built page shows of the course's own code: when this changes, no cached output is trusted.
+KEY = { find transformer book/_ext -type f -not -name '*.pyc' | LC_ALL=C sort | xargs cat; cat requirements*; } | cksum
+
+.PHONY: help setup book serve test lint grade notebooks lock clean
+
 help:
-	@echo "make TARGET, where TARGET is one of"
-	@sed -n 's/^\([a-z][a-z-]*\):.*## /  \1:/p' Makefile | awk -F: '{ printf "%-14s%s\n", $$1, $$2 }'
+	@echo "make TARGET, where TARGET is one of:"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
 
-.PHONY: setup
-setup: $(READY)  ## install everything into .venv, as requirements.lock says
+book: $(READY)  ## run the chapters, build the book from them, and say where it is
+	@mkdir -p _build; key=$$($(KEY)); \
+	[ "$$key" = "$$(cat _build/.key 2>/dev/null)" ] || { rm -rf _build/.jupyter_cache _build/.doctrees; echo "$$key" >_build/.key; }
+	@rm -f $(BUILT); $(VENV)/bin/jupyter-book build . --toc book/_toc.yml -W --keep-going \
+	|| { rm -rf _build/.doctrees; echo "error: the book has errors or warnings: see above" >&2; exit 1; }
+	@touch $(BUILT); echo; echo "The book: $(CURDIR)/$(HTML)/index.html (or: make serve)"
+
+$(BUILT):
+	@$(MAKE) book
+
+serve: $(READY) $(BUILT)  ## show the built book at http://localhost:8000
+	@echo "The book is at http://localhost:$(or $(PORT),8000). Stop with Ctrl-C."
+	@$(PY) -m http.server --bind 127.0.0.1 --directory $(HTML) $(or $(PORT),8000) >/dev/null 2>&1
+
+test: lint  ## run every check: lint, types, drift, tests, and the book built strictly
+	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/book
+	@$(MAKE) book
+	$(PY) -m pytest -n 2 --dist loadfile tests/book
+
+lint: $(READY)  ## the quick checks: ruff, mypy, and whether a generated file is out of date
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	$(PY) -m book.sync --check
+	$(PY) -m exercises make --check
+
+grade: $(READY)  ## grade your exercises: make grade, or for one of them: make grade N=attention
+	@$(PY) -m exercises grade $(N)
+
+notebooks: $(READY)  ## make again what is generated: notebooks, exercises, environment.yml
+	@$(PY) -m book.sync
+	@$(PY) -m exercises make
+
+lock: $(READY)  ## resolve pyproject.toml's dependencies into requirements.lock
+	@$(PIP) uv
+	$(VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.10 --all-extras --generate-hashes \
+	    --no-emit-index-url --no-emit-package torch --constraint requirements-torch.txt \
+	    --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+
+clean:  ## remove what was built (.venv stays: remove it yourself)
+	rm -rf _build .mypy_cache .pytest_cache .ruff_cache
+
+setup: $(READY)  ## only install, into .venv
 
 $(READY): pyproject.toml requirements.lock requirements-torch.txt
-	@"$(PYTHON)" -c '$(COVERED)' 2>/dev/null || { echo "error: this needs Python 3.10 to 3.14, and $(if $(PYTHON),$(PYTHON) is not,found none)." \
+	@"$(PYTHON)" -c '$(COVERED)' 2>/dev/null || { echo "error: this needs Python 3.10 to 3.14, and $(if $(PYTHON),$(PYTHON) is not,none was found)." \
 	    "Install one, or name yours: make $(or $(MAKECMDGOALS),setup) PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "Setting up $(VENV) (once; a few minutes, mostly download) ..."
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-torch.txt
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PY) -m pip --version >/dev/null 2>&1 || "$(PYTHON)" -m venv --clear $(VENV)
+	@$(PIP) pip==26.3
+	@$(PIP) --require-hashes --no-deps -r requirements.lock
+	@$(PIP) -r requirements-torch.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
