@@ -22,8 +22,8 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
         mask: bool, broadcastable to (..., n_query, n_key); True = may attend.
 
     Returns:
-        The outputs, (..., n_query, d_v), and the weights, (..., n_query, n_key). Each row of weights sums to one; a row that
-        may attend to nothing is all zeros, and so is its output.
+        The outputs, (..., n_query, d_v), and the weights, (..., n_query, n_key). Each row of weights sums to one; a row
+        that may attend to nothing is all zeros, and so is its output.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))  # (..., n_query, n_key)
     if mask is None:

@@ -15,7 +15,7 @@ Ids = NDArray[np.int32]
 
 
 class Sequences:
-    """Many token sequences in one long array: ``ids[ends[i - 1] : ends[i]]`` is the i-th. On disk two ``.npy`` files."""
+    """Many token sequences in one array: ``ids[ends[i - 1] : ends[i]]`` is the i-th. On disk two ``.npy`` files."""
 
     def __init__(self, ids: Ids, ends: NDArray[np.int64]) -> None:
         self.ids, self.ends = ids, ends
@@ -94,12 +94,12 @@ def token_batches(
 ) -> list[NDArray[np.int64]]:
     """Group all pairs, each once, into batches of similar length and bounded size.
 
-    Pairs are sorted by length, so that little is padding, and cut where rows × longest row would pass the budget on either
-    side; a pair longer than the budget has a batch of its own.
+    Pairs are sorted by length, so that little is padding, and cut where rows × longest row would pass the budget on
+    either side; a pair longer than the budget has a batch of its own.
 
     Args:
         batch_tokens: at most this many tokens a side in a batch, padding, bos and eos included.
-        seed: shuffles the batches, and pairs of equal length among them; another seed for each epoch. None keeps them sorted.
+        seed: shuffles the batches, and pairs of equal length among them; another for each epoch. None: sorted.
 
     Returns:
         Indices of pairs, one array a batch.

@@ -33,7 +33,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def save_checkpoint(folder: Path, name: str, model: Transformer, facts: dict[str, Any]) -> None:
-    """Write the weights, then ``name.json`` with their file's name and checksum, the model's shape, versions and ``facts``.
+    """Write the weights, then ``name.json``: their file's name and checksum, the model's shape, versions and ``facts``.
 
     Until the JSON file is replaced, in one step, it names the weights from before, which are still there.
     """

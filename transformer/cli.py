@@ -18,7 +18,7 @@ from transformer.preparation import DataConfig, PreparedData
 from transformer.preparation import prepare as prepare_data
 from transformer.recipes import RECIPES, Recipe
 from transformer.training import train as train_model
-from transformer.translation import Translator
+from transformer.translation import Translation, Translator
 
 app = tyro.extras.SubcommandApp()
 
@@ -55,10 +55,8 @@ def _for_each_recipe(command: type[Common]) -> Any:
     """A subcommand for each recipe, with the recipe's settings as defaults."""
     choices = []
     for name, recipe in RECIPES.items():
-        more = {"run": Path("runs", name)} if command is Train else {}
-        choices.append(
-            Annotated[command, subcommand(name, default=command(recipe, **more), description=recipe.description)]
-        )
+        default = Train(recipe, run=Path("runs", name)) if command is Train else command(recipe)
+        choices.append(Annotated[command, subcommand(name, default=default, description=recipe.description)])
     return Annotated[Union[tuple(choices)], arg(name="")]  # noqa: UP007
 
 
@@ -118,7 +116,7 @@ def evaluate(
     data_config = DataConfig(**read_json(run / "recipe.json")["data"])
     data = prepare_data(data_config, len(translator.tokenizer), mirror, say)
     sources, references = zip(*data.texts("test"), strict=True)
-    found = translator.beam(sources, beam, alpha, progress=True)
+    found = _search(translator, sources, beam, alpha, n_best=1, progress=True)
     hypotheses = [translations[0].text for translations in found]
     write_atomically(run / "test.hypotheses.txt", "".join(f"{h}\n" for h in hypotheses).encode())
     score = bleu(hypotheses, references)
@@ -153,7 +151,7 @@ def translate(
     """
     translator, _ = Translator.load(run, choose_device(device))
     lines = list(text) or sys.stdin.read().removesuffix("\n").split("\n")
-    for translations in translator.beam(lines, beam, alpha, n_best):
+    for translations in _search(translator, lines, beam, alpha, n_best):
         for t in translations:
             print(t.text if n_best == 1 else f"{t.hypothesis.score:8.3f}  {t.text}")
 
@@ -175,6 +173,15 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _search(
+    translator: Translator, sentences: Sequence[str], beam: int, alpha: float, n_best: int, progress: bool = False
+) -> list[list[Translation]]:
+    try:
+        return translator.beam(sentences, beam, alpha, n_best, progress=progress)
+    except ValueError as error:  # a setting out of its range
+        raise UserError(str(error)) from error
 
 
 def _check_recipe(name: str) -> None:

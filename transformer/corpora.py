@@ -1,7 +1,7 @@
 """What text there is to learn from: where it comes from, that it is the right one, and its sentence pairs.
 
-``pocket`` and ``copy`` are made on the spot. Corpora that are fetched are described in ``corpora.json``: where each file
-lives, its checksum, and which files make which split.
+``pocket`` and ``copy`` are made on the spot. Corpora that are fetched are described in ``corpora.json``: where each
+file lives, its checksum, and which files make which split.
 """
 
 import gzip
@@ -47,7 +47,7 @@ def load_pairs(corpus: str, split: Split, direction: Direction = "en-de", mirror
         mirror: a folder or address that holds the corpus's files, instead of their public home.
 
     Raises:
-        UserError: if there is no such corpus, or a file cannot be had, is not the right one, or does not fit its partner.
+        UserError: if there is no such corpus, or a file of it cannot be had or is not the right one.
     """
     if direction not in get_args(Direction):
         raise UserError(f"the direction must be one of {', '.join(get_args(Direction))}; got {direction!r}")
@@ -56,7 +56,9 @@ def load_pairs(corpus: str, split: Split, direction: Direction = "en-de", mirror
     if corpus == "pocket":
         pairs = [(pair.source, pair.target) for pair in pocket.pairs(split, GENERATED_SIZE[split])]
     elif corpus in FETCHED:
-        english, german = (read_lines(fetch(corpus, FETCHED[corpus]["splits"][split][side], mirror)) for side in ("en", "de"))
+        english, german = (
+            read_lines(fetch(corpus, FETCHED[corpus]["splits"][split][side], mirror)) for side in ("en", "de")
+        )
         if len(english) != len(german):
             raise UserError(f"{corpus} {split}: {len(english)} English lines, but {len(german)} German ones")
         pairs = list(zip(english, german, strict=True))
@@ -66,7 +68,7 @@ def load_pairs(corpus: str, split: Split, direction: Direction = "en-de", mirror
 
 
 def copy_pairs(split: Split) -> Pairs:
-    """Strings of letters whose translation is themselves: the smallest task that needs attention. No string is in two splits."""
+    """Letters that translate to themselves: the smallest task that needs attention. No string is in two splits."""
     seen: set[str] = set()
     for name in get_args(Split):
         chance = random.Random(f"copy {name}")

@@ -25,7 +25,7 @@ class Hypothesis:
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """((5 + length) / 6)^α: what a log-probability is divided by, so that long translations are not at a disadvantage."""
+    """((5 + length) / 6)^α: a log-probability is divided by it, so that long translations have no disadvantage."""
     return float(((5 + length) / 6) ** alpha)
 
 
@@ -137,7 +137,7 @@ def beam_search(
 
 
 def _allowed(scores: Tensor, ends_here: Tensor) -> Tensor:
-    """Never pad or bos; and nothing but eos for rows (bool) that have reached their limit. (rows, vocab_size) in and out."""
+    """Never pad or bos; nothing but eos for rows (bool) that reached their limit. (rows, vocab_size) in and out."""
     scores[:, [PAD, BOS]] = -torch.inf
     if ends_here.any():
         others = torch.arange(scores.size(-1), device=scores.device) != EOS
@@ -145,10 +145,8 @@ def _allowed(scores: Tensor, ends_here: Tensor) -> Tensor:
     return scores
 
 
-def _is_done(
-    finished: list[Hypothesis], best_living: float, limit: int, beam: int, alpha: float, n_best: int
-) -> bool:
-    """Whether running on could not change a sentence's ``n_best``. A log-probability only falls, its penalty only grows."""
+def _is_done(finished: list[Hypothesis], best_living: float, limit: int, beam: int, alpha: float, n_best: int) -> bool:
+    """Whether running on cannot change a sentence's ``n_best``: log-probabilities only fall, penalties only grow."""
     if len(finished) >= beam or best_living == -torch.inf:
         return True
     if len(finished) < n_best:

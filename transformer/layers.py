@@ -1,4 +1,4 @@
-"""Feed-forward, residual connection with layer norm, and the encoder's and decoder's layer made of them (§3.1, §3.3)."""
+"""Feed-forward, residual connection with layer norm, and the encoder and decoder layer made of them (§3.1, §3.3)."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -27,7 +27,8 @@ class Residual(nn.Module):
     """Add what a sublayer computes to what went in, and normalise.
 
     ``norm="post"`` is the paper: LayerNorm(x + Sublayer(x)) (§3.1). ``norm="pre"`` is what its code came to use:
-    x + Sublayer(LayerNorm(x)), which trains with less care for the learning rate. Dropout acts on the sublayer's output (§5.4).
+    x + Sublayer(LayerNorm(x)), which trains with less care for the learning rate. Dropout acts on the sublayer's
+    output (§5.4).
     """
 
     def __init__(self, d_model: int, dropout: float, norm: Norm) -> None:

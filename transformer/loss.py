@@ -6,7 +6,7 @@ from torch import Tensor
 def label_smoothed_cross_entropy(logits: Tensor, target: Tensor, smoothing: float = 0.1) -> Tensor:
     """Cross-entropy against 1 - ε on the right token plus ε spread evenly over the whole vocabulary.
 
-    With logits z it is logsumexp(z) - (1 - ε)·z[target] - ε·mean(z); nothing of the vocabulary's size is built besides z.
+    With logits z it is logsumexp(z) - (1 - ε)·z[target] - ε·mean(z); no target distribution is ever built.
 
     Args:
         logits: (tokens, vocab_size), float.

@@ -1,6 +1,6 @@
 """Who may look at whom. One convention everywhere: a mask is boolean, and **True means "may attend"**.
 
-Every mask broadcasts to the shape of the attention scores, ``(batch, heads, query, key)``; two masks are combined with ``&``.
+Every mask broadcasts to the shape of the attention scores, ``(batch, heads, query, key)``; ``&`` combines two of them.
 """
 
 import torch

@@ -2,8 +2,8 @@
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from transformer.attention import KeyValue, KeyValueCache
@@ -42,7 +42,9 @@ class ModelConfig:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
         if self.d_model % self.n_heads:
-            raise ValueError(f"d_model must be a multiple of n_heads; got d_model={self.d_model}, n_heads={self.n_heads}")
+            raise ValueError(
+                f"d_model must be a multiple of n_heads; got d_model={self.d_model}, n_heads={self.n_heads}"
+            )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be at least 0 and less than 1; got {self.dropout}")
         if self.norm not in ("post", "pre"):
@@ -51,7 +53,7 @@ class ModelConfig:
 
 @dataclass
 class DecoderCache:
-    """What decoding keeps between steps: per layer the target's keys and values so far, and the memory's, computed once."""
+    """What decoding keeps between steps: for each layer the target's keys and values so far, and the memory's."""
 
     target: list[KeyValueCache]
     memory: list[KeyValue]
@@ -92,7 +94,7 @@ class Transformer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform matrices and zero biases; embeddings with variance 1 / d_model, so that times √d_model they have 1."""
+        """Xavier-uniform matrices, zero biases; embeddings of variance 1 / d_model, which times √d_model is 1."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -167,7 +169,7 @@ class Transformer(nn.Module):
         rows = memory.size(0) * beams
         return DecoderCache(
             target=[KeyValueCache(rows, heads, max_length, d_head, like=memory) for _ in self.decoder],
-            memory=[layer.cross_attention.project_memory(memory) for layer in self.decoder],
+            memory=[cast(DecoderLayer, layer).cross_attention.project_memory(memory) for layer in self.decoder],
             memory_mask=memory_mask,
         )
 

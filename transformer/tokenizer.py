@@ -90,5 +90,7 @@ def _what_training_said(message: str, vocab_size: int) -> str:
         return f"the text is too small for {vocab_size} pieces: choose a vocabulary of at most {too_large[1]}"
     too_small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if too_small:
-        return f"a vocabulary of {vocab_size} does not hold every character of the text: choose more than {too_small[1]}"
+        return (
+            f"a vocabulary of {vocab_size} does not hold every character of the text: choose more than {too_small[1]}"
+        )
     return f"no tokenizer could be trained on this text (is it empty?): {message.splitlines()[-1][:200]}"

@@ -68,7 +68,7 @@ def train(
 ) -> Translator:
     """Train a model and leave it in a new run folder.
 
-    The folder gets ``recipe.json``, ``tokenizer.model``, ``metrics.jsonl`` (a line for each validation) and the best checkpoint.
+    The folder gets ``recipe.json``, ``tokenizer.model``, ``metrics.jsonl`` (a line a validation), the best checkpoint.
 
     Args:
         run: the run folder; it must not exist, or be empty.
@@ -102,10 +102,12 @@ def train(
             for batch in group_of_batches:
                 with device.autocast():
                     batch_loss = loss_of(model, batch.to(device.device), config.smoothing) / n_tokens
-                batch_loss.backward()  # type: ignore[no-untyped-call]
+                batch_loss.backward()
                 loss += float(batch_loss.detach())
             if not loss < float("inf"):
-                raise UserError(f"the loss is {loss} at step {step}: lower --training.rate-factor or lengthen the warm-up")
+                raise UserError(
+                    f"the loss is {loss} at step {step}: lower --training.rate-factor or lengthen the warm-up"
+                )
             if config.clip:
                 nn.utils.clip_grad_norm_(model.parameters(), config.clip)
             optimizer.step()
@@ -147,7 +149,7 @@ def loss_of(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
 
 @torch.no_grad()
 def validate(translator: Translator, data: PreparedData, config: TrainingConfig) -> dict[str, float]:
-    """Loss (nats a token, not smoothed) over the validation set, and BLEU of greedy translations of its first sentences."""
+    """Loss (nats a token, unsmoothed) over the validation set, and BLEU of greedy translations of its beginning."""
     model, device = translator.model, translator.device
     sources, targets = data.tokens("valid")
     was_training = model.training

@@ -48,7 +48,7 @@ class Translator:
         tokenizer = Tokenizer.load(run / "tokenizer.model")
         if len(tokenizer) != model.config.vocab_size:
             raise UserError(
-                f"{run / 'tokenizer.model'} has {len(tokenizer)} pieces, but the model was trained with {model.config.vocab_size}"
+                f"{run}: its tokenizer has {len(tokenizer)} pieces, its model expects {model.config.vocab_size}"
             )
         return cls(model, tokenizer, device), described
 
@@ -63,7 +63,7 @@ class Translator:
             raise UserError("the sentence is empty: there is nothing to translate")
         if len(ids) + 1 > self.model.config.max_length:
             raise UserError(
-                f"the sentence has {len(ids)} tokens and the model reads at most {self.model.config.max_length - 1}: split it"
+                f"a sentence has {len(ids)} tokens; the model reads at most {self.model.config.max_length - 1}"
             )
         return [*ids, EOS]
 
@@ -88,7 +88,11 @@ class Translator:
         return [[Translation(self.tokenizer.decode(h.tokens), h) for h in hypotheses] for hypotheses in found]
 
     def _in_batches(
-        self, sentences: Sequence[str], batch_tokens: int, search: Callable[[torch.Tensor], list[Any]], progress: bool = False
+        self,
+        sentences: Sequence[str],
+        batch_tokens: int,
+        search: Callable[[torch.Tensor], list[Any]],
+        progress: bool = False,
     ) -> list[Any]:
         """Search in batches of at most ``batch_tokens`` source tokens, longest first; answers in the given order."""
         encoded = [self.encode(sentence) for sentence in sentences]
@@ -96,7 +100,9 @@ class Translator:
         found: list[Any] = [None] * len(encoded)
         was_training = self.model.training
         self.model.eval()
-        with tqdm(total=len(order), desc="translating", unit="sentence", disable=not progress, dynamic_ncols=True) as bar:
+        with tqdm(
+            total=len(order), desc="translating", unit="sentence", disable=not progress, dynamic_ncols=True
+        ) as bar:
             while order:
                 size = max(1, batch_tokens // len(encoded[order[0]]))
                 rows, order = order[:size], order[size:]

@@ -52,7 +52,10 @@ def test_weights_sum_to_one_and_empty_rows_are_zero() -> None:
 @pytest.mark.parametrize("cross", [False, True])
 def test_multi_head_equals_torch(cross: bool) -> None:
     ours, theirs = MultiHeadAttention(16, 4), nn.MultiheadAttention(16, 4, batch_first=True)
-    theirs.in_proj_weight.data, theirs.in_proj_bias.data = ours.query_key_value.weight.data, ours.query_key_value.bias.data
+    theirs.in_proj_weight.data, theirs.in_proj_bias.data = (
+        ours.query_key_value.weight.data,
+        ours.query_key_value.bias.data,
+    )
     theirs.out_proj.load_state_dict(ours.output.state_dict())
     ours.query_key_value.bias.data.normal_()
     x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)

@@ -22,5 +22,5 @@ def test_a_shift_is_the_same_rotation_at_every_position() -> None:
 
 
 def test_odd_width_is_refused() -> None:
-    with pytest.raises(ValueError, match="d_model must be even.*got 5"):
+    with pytest.raises(ValueError, match=r"d_model must be even.*got 5"):
         sinusoidal_encoding(3, 5)

@@ -1,0 +1,91 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from transformer.checkpoint import load_checkpoint, save_checkpoint, write_atomically
+from transformer.errors import UserError
+from transformer.model import Transformer
+
+
+def weights(folder: Path) -> Path:
+    (path,) = folder.glob("best-*.safetensors")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tiny: Transformer) -> Path:
+    save_checkpoint(tmp_path, "best", tiny, {"step": 3})
+    return tmp_path
+
+
+def test_round_trip(folder: Path, tiny: Transformer) -> None:
+    model, described = load_checkpoint(folder, "best")
+    assert described["step"] == 3 and model.config == tiny.config and not model.training
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), tiny.parameters(), strict=True))
+    assert model.unembedding.weight is model.source_embedding.weight
+
+
+def test_a_new_checkpoint_replaces_the_old(folder: Path, tiny: Transformer) -> None:
+    old = weights(folder)
+    tiny.unembedding.weight.data += 1
+    save_checkpoint(folder, "best", tiny, {})
+    assert weights(folder) != old
+    load_checkpoint(folder, "best")
+
+
+def test_a_crash_between_the_two_files_leaves_the_old_one_whole(
+    folder: Path, tiny: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(path: Path, data: bytes) -> None:
+        if path.suffix == ".json":
+            raise KeyboardInterrupt
+        write_atomically(path, data)
+
+    monkeypatch.setattr("transformer.checkpoint.write_atomically", crash)
+    tiny.unembedding.weight.data += 1
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(folder, "best", tiny, {})
+    _, described = load_checkpoint(folder, "best")
+    assert described["step"] == 3
+
+
+def test_damage_is_found(folder: Path) -> None:
+    path = weights(folder)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match="is damaged: its sha256"):
+        load_checkpoint(folder, "best")
+    path.unlink()
+    with pytest.raises(UserError, match="cannot read the checkpoint"):
+        load_checkpoint(folder, "best")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"weights": "../../etc/passwd"}'])
+def test_a_description_that_is_none(folder: Path, text: str) -> None:
+    (folder / "best.json").write_text(text)
+    with pytest.raises(UserError):
+        load_checkpoint(folder, "best")
+
+
+def test_a_description_of_another_model(folder: Path) -> None:
+    described = json.loads((folder / "best.json").read_text())
+    described["model"]["d_ff"] = 48
+    (folder / "best.json").write_text(json.dumps(described))
+    with pytest.raises(UserError, match="of another model"):
+        load_checkpoint(folder, "best")
+
+
+def test_no_run_folder_at_all(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"there is no best\.json in .*: is that a run folder\?"):
+        load_checkpoint(tmp_path / "nothing", "best")
+
+
+def test_a_failed_write_leaves_the_file_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x").write_bytes(b"old")
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(tmp_path / "x", b"new")
+    assert [f.name for f in tmp_path.iterdir()] == ["x"] and (tmp_path / "x").read_bytes() == b"old"

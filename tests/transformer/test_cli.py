@@ -1,0 +1,146 @@
+"""The command as a user types it: one small run is trained once, then everything is asked of it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from transformer.cli import main
+from transformer.translation import Translator
+
+SMALL = "--data.train-pairs 3000 --training.steps 60 --training.validate-every 30 --training.warmup-steps 20".split()
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cli")
+
+
+@pytest.fixture(scope="module")
+def environment(workplace: Path) -> pytest.MonkeyPatch:
+    patch = pytest.MonkeyPatch()
+    patch.setenv("TRANSFORMER_DATA", str(workplace / "data"))
+    return patch
+
+
+@pytest.fixture(scope="module")
+def run(workplace: Path, environment: pytest.MonkeyPatch) -> Path:
+    folder = workplace / "runs" / "copy"
+    main(["train", "copy", "--device", "cpu", "--run", str(folder), *SMALL])
+    return folder
+
+
+def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    """Run a command that must fail in one line, and return the line."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        main(list(args))
+    printed = capsys.readouterr()
+    lines = [line for line in printed.err.splitlines() if line.startswith("error: ")]
+    assert stopped.value.code == 2 and printed.out == "" and len(lines) == 1
+    assert "Traceback" not in printed.err
+    return lines[0]
+
+
+def test_a_run_folder_holds_model_tokenizer_recipe_and_metrics(run: Path) -> None:
+    metrics = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [m["step"] for m in metrics] == [30, 60]
+    assert metrics[1]["valid_loss"] < metrics[0]["valid_loss"]
+    assert json.loads((run / "recipe.json").read_text())["training"]["steps"] == 60
+    names = sorted(path.suffix for path in run.iterdir())
+    assert names == [".json", ".json", ".jsonl", ".model", ".safetensors"]
+
+
+def test_translate_prints_a_line_a_sentence(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["translate", str(run), "a b c", "d e f g"])
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_n_best_come_with_falling_scores(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["translate", str(run), "a b c", "--n-best", "3"])
+    scores = [float(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
+    assert len(scores) == 3 and scores == sorted(scores, reverse=True)
+
+
+def test_lines_of_standard_input(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("a b c\nd e f\n"))
+    main(["translate", str(run)])
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_evaluate_prints_bleu_with_its_signature(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["evaluate", str(run), "--beam", "1"])
+    out = capsys.readouterr().out
+    assert "BLEU " in out and "tok:13a" in out
+    assert len((run / "test.hypotheses.txt").read_text().splitlines()) == 1000
+
+
+def test_order_and_batches_do_not_matter(run: Path) -> None:
+    translator, _ = Translator.load(run)
+    sentences = ["a b c d e f g h", "x y z", "m n o p q"]
+    together = translator.greedy(sentences)
+    assert together == [translator.greedy([s])[0] for s in sentences] == translator.greedy(sentences[::-1])[::-1]
+
+
+def test_resaid_settings_reach_the_run(workplace: Path, environment: pytest.MonkeyPatch) -> None:
+    folder = workplace / "runs" / "tiny"
+    changes = ["--model.d-model", "32", "--training.steps", "2", "--data.train-pairs", "3000"]
+    main(["train", "copy", "--device", "cpu", "--run", str(folder), *changes])
+    assert Translator.load(folder)[0].model.config.d_model == 32
+
+
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("prepare", "train", "evaluate", "translate"):
+        with pytest.raises(SystemExit) as stopped:
+            main([command, "--help"])
+        assert stopped.value.code == 0
+        assert f"transformer {command} " in capsys.readouterr().out.split("or example", 1)[1]
+
+
+def test_unknown_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no recipe 'pockt'; did you mean pocket?" in fails(capsys, "train", "pockt")
+    assert "there are copy, pocket, multi30k" in fails(capsys, "prepare", "wmt99")
+
+
+def test_unknown_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "there is no run folder" in fails(capsys, "translate", str(tmp_path / "none"), "a")
+    assert "is that a run folder?" in fails(capsys, "evaluate", str(tmp_path))
+
+
+def test_a_run_is_never_overwritten(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    assert "exists already" in fails(capsys, "train", "copy", "--device", "cpu", "--run", str(run), *SMALL)
+    assert before == {path.name: path.read_bytes() for path in run.iterdir()}
+
+
+def test_empty_and_too_long_sentences(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "the sentence is empty" in fails(capsys, "translate", str(run), "  ")
+    assert "the model reads at most 127" in fails(capsys, "translate", str(run), "a " * 500)
+
+
+def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "beam=2" in fails(capsys, "translate", str(run), "a b", "--beam", "2", "--n-best", "3")
+
+
+def test_a_broken_checkpoint(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(run, broken)
+    (weights,) = broken.glob("*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-10])
+    assert "is damaged" in fails(capsys, "translate", str(broken), "a b c")
+    (broken / "tokenizer.model").write_bytes(b"?")
+    weights.write_bytes(next(run.glob("*.safetensors")).read_bytes())
+    assert "tokenizer is not a SentencePiece model" in fails(capsys, "translate", str(broken), "a b c")
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(
+    workplace: Path, environment: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(workplace / "runs" / "nan")
+    wild = ["--training.rate-factor", "1e30", "--training.steps", "50", "--data.train-pairs", "3000"]
+    assert "the loss is nan at step" in fails(capsys, "train", "copy", "--device", "cpu", "--run", folder, *wild)
