@@ -1,0 +1,91 @@
+"""The pictures: they say in words what they show, fit the page, and draw what they were given."""
+
+import re
+from typing import Any
+
+import altair as alt
+import matplotlib as mpl
+import pytest
+import torch
+
+from transformer.masks import causal_mask, padding_mask
+from transformer.plots import compass, curves, heads, lookup, masks, style
+
+WORDS = ["dog", "left", "milk"]
+KEY = torch.tensor([[2.0, 0], [-1, -1], [0, 2]])
+VALUE = torch.tensor([[1.0, 0], [0, 0], [0, 1]])
+
+
+def test_a_picture_is_an_svg_in_the_colours_of_the_page() -> None:
+    ink = mpl.rcParams["text.color"]
+    figure = heads.heat_map(torch.eye(3), WORDS, WORDS)
+    picture = style.Picture(figure, alt='each word "itself"\n & nothing else')
+    shown = picture._repr_html_()
+    assert mpl.rcParams["text.color"] == ink
+    assert shown.startswith('<svg role="img" aria-label="each word &quot;itself&quot; &amp; nothing else" style=')
+    assert "currentColor" in shown and style.INK.lower() not in shown.lower()
+    assert not re.search(r"<g id=", shown)
+    assert shown == picture._repr_html_()
+
+
+@pytest.mark.parametrize("alt", ["", "  \n"])
+def test_a_picture_needs_words(alt: str) -> None:
+    with pytest.raises(ValueError, match="alt text"):
+        style.Picture(heads.heat_map(torch.eye(3), WORDS, WORDS), alt)
+
+
+def test_source_comes_from_the_file() -> None:
+    shown = style.Source(causal_mask, padding_mask)._repr_markdown_()
+    assert shown.startswith("```python\n# transformer/masks.py, line ")
+    assert "tril()" in shown and "(ids != pad_id)" in shown
+
+
+def test_a_heat_map_leaves_hidden_cells_empty() -> None:
+    figure = heads.heat_map(torch.eye(3), WORDS, WORDS, mask=causal_mask(3)[0, 0])
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert texts.count("×") == 3 and texts.count("1.00") == 3
+
+
+def test_a_lookup_shows_the_blend() -> None:
+    texts = [t.get_text() for t in lookup.soft_lookup("it", WORDS, torch.tensor([1.0, 0]), KEY, VALUE).axes[0].texts]
+    assert "(0.84, 0.11)" in texts
+
+
+def test_a_grid_marks_what_is_wrong() -> None:
+    mask, wrong = causal_mask(3)[0, 0], torch.zeros(3, 3, dtype=torch.bool)
+    wrong[0, 2] = True
+    texts = [text.get_text() for text in masks.grid(mask, WORDS, WORDS, wrong=wrong).axes[0].texts]
+    assert texts.count("!") == 1 and texts.count("×") == 2
+
+
+def test_a_combination_has_three_panels() -> None:
+    padding = padding_mask(torch.tensor([[1, 2, 0]]), 0)[0, 0]
+    figure = masks.combination(padding, causal_mask(3)[0, 0], WORDS, ("no padding", "no future", "both"))
+    crosses = [sum(text.get_text() == "×" for text in panel.texts) for panel in figure.axes]
+    assert crosses == [3, 3, 4]
+
+
+def test_curves_have_names() -> None:
+    figure = curves.curves([1, 2], {"a": [1.0, 2.0], "b": [2.0, 1.0]}, "x", "title", level=("floor", 0.5))
+    legend = figure.axes[0].get_legend()
+    assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["a", "b", "floor"]
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [
+        compass.turn_the_query(WORDS, KEY, VALUE, ("alive", "food"), ("er", "sie"), "turn it"),
+        masks.explorer(WORDS, torch.zeros(3, 3), "point at it"),
+    ],
+)
+def test_a_chart_follows_the_page_and_fits_a_phone(chart: Any) -> None:
+    spec = chart.to_dict()
+    assert spec["description"]
+    assert spec["usermeta"]["embedOptions"]["renderer"] == "svg" and spec["config"]["background"] == "transparent"
+    assert all(part["width"] <= 300 for part in spec["vconcat"])
+    assert len(spec["params"]) >= 2
+
+
+def test_a_chart_needs_words() -> None:
+    with pytest.raises(ValueError, match="description"):
+        style.chart_style(alt.vconcat())

@@ -1,0 +1,58 @@
+"""One query's way through attention: scores, weights, and the blend of values."""
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+from torch import Tensor
+
+from transformer.plots import style
+
+
+def numbers(vector: Tensor) -> str:
+    """A short vector as it is written by hand: (2, 0) or (0.81, 0.11)."""
+    inside = ", ".join(f"{float(x):.2f}".rstrip("0").rstrip(".") for x in vector)
+    return f"({inside})".replace("-", "−")
+
+
+def soft_lookup(asker: str, words: Sequence[str], query: Tensor, key: Tensor, value: Tensor) -> Figure:
+    """A query meets every key, and the values come back mixed by weight. Scores are not scaled here.
+
+    Args:
+        asker: the word whose query it is.
+        words: the words it looks at.
+        query: (d_k,).
+        key: (n_key, d_k).
+        value: (n_key, d_v).
+    """
+    scores = key @ query
+    weights = scores.softmax(dim=0)
+    with style.in_style():
+        figure, axes = style.new_figure(5, 0.5 * len(words) + 1.7)
+        axes.axis("off")
+        axes.set_xlim(0, 5)
+        axes.set_ylim(len(words) + 1.6, -1.8)
+
+        def card(x: float, y: float, text: str, colour: str, width: float = 0.82) -> None:
+            axes.text(x, y, text, ha="center", va="center", fontsize=10)
+            box = FancyBboxPatch((x - width / 2, y - 0.33), width, 0.66, "round,pad=0,rounding_size=0.08")
+            box.set(facecolor=colour + "38", edgecolor=colour, linewidth=1.6)
+            axes.add_patch(box)
+
+        axes.text(0.7, -1.3, f"query of “{asker}”", ha="right", va="center", fontsize=10)
+        card(1.15, -1.3, numbers(query), style.QUERY)
+        for x, head in ((1.15, "key"), (1.98, "score"), (3.1, "weight"), (4.5, "value")):
+            axes.text(x, -0.5, head, ha="center", va="center", fontsize=10, weight="bold")
+        for row, word in enumerate(words):
+            axes.text(0.6, row + 0.3, word, ha="right", va="center")
+            card(1.15, row + 0.3, numbers(key[row]), style.KEY)
+            axes.text(1.98, row + 0.3, f"{float(scores[row]):g}".replace("-", "−"), ha="center", va="center")
+            bar = 1.2 * float(weights[row])
+            axes.barh(row + 0.3, bar, left=2.45, height=0.5, color=style.PLAIN)
+            axes.text(2.5 + bar, row + 0.3, f"{float(weights[row]):.2f}", va="center", fontsize=10)
+            card(4.5, row + 0.3, numbers(value[row]), style.VALUE)
+        end = len(words) + 0.9
+        axes.annotate("", (4.5, end - 0.45), (4.5, end - 0.85), arrowprops={"arrowstyle": "-|>", "color": style.INK})
+        axes.text(3.78, end, "sum of weight × value", ha="right", va="center", fontsize=10)
+        card(4.42, end, numbers(weights @ value), style.OUTPUT, width=1.15)
+    return figure
