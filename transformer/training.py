@@ -3,7 +3,7 @@
 import itertools
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,7 @@ def train(
     config: TrainingConfig,
     device: Device,
     recipe: dict[str, Any] | None = None,
+    report: Callable[[dict[str, float]], None] | None = None,
 ) -> Translator:
     """Train a model and leave it in a new run folder.
 
@@ -73,6 +74,7 @@ def train(
     Args:
         run: the run folder; it must not exist, or be empty.
         recipe: the settings to write down beside the model.
+        report: is given each validation's metrics, and replaces the progress bar.
 
     Raises:
         UserError: if the folder is in use, or the loss is no longer finite.
@@ -92,7 +94,9 @@ def train(
     best_loss, started, tokens_seen = float("inf"), time.monotonic(), 0
     model.train()
 
-    with tqdm(total=config.steps, desc=f"training {run.name}", unit="step", dynamic_ncols=True) as bar:
+    with tqdm(
+        total=config.steps, desc=f"training {run.name}", unit="step", dynamic_ncols=True, disable=report is not None
+    ) as bar:
         for step in range(1, config.steps + 1):
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(step, model_config.d_model, config.warmup_steps, config.rate_factor)
@@ -116,7 +120,7 @@ def train(
             bar.update()
 
             if step % config.validate_every == 0 or step == config.steps:
-                metrics = {
+                metrics: dict[str, float] = {
                     "step": step,
                     "minutes": round((time.monotonic() - started) / 60, 3),
                     "target_tokens": tokens_seen,
@@ -125,6 +129,8 @@ def train(
                 }
                 with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
                     file.write(json.dumps(metrics) + "\n")
+                if report is not None:
+                    report(metrics)
                 bar.set_postfix_str(f"valid loss {metrics['valid_loss']:.3f}, BLEU {metrics['valid_bleu']:.1f}")
                 if metrics["valid_loss"] <= best_loss:
                     best_loss = metrics["valid_loss"]
