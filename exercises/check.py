@@ -1,0 +1,238 @@
+"""What a check is: a reference, a few inputs, and wrong answers that have names.
+
+An answer is right if it gives the reference's results on every input. If it does not, its results are compared with
+those of every named wrong answer: where they are the same, the learner reads which mistake it is; else she sees her
+numbers beside the expected ones, on the first input that shows a difference. So the inputs go from small to large.
+"""
+
+import contextlib
+import inspect
+import io
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from exercises.limits import MOST_PRINTED, LimitReached
+from exercises.show import show, side_by_side
+
+Function = Callable[..., Any]
+Inputs = Mapping[str, Any]
+
+NOT_DONE = "not done yet"
+"""What the text of an open blank begins with."""
+
+
+class WrongAnswerError(AssertionError):
+    """A check that failed. In a notebook it shows its message alone, without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong answer that people really write."""
+
+    title: str
+    hint: str
+    """A sentence that leads on, without giving the answer away."""
+    function: Function
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call came to: results, or the exception that it ended with, and what it printed."""
+
+    results: tuple[Any, ...]
+    error: Exception | None
+    printed: str
+
+    def same(self, other: "Outcome") -> bool:
+        """Whether both ended alike; rounding aside."""
+        if self.error or other.error:
+            return type(self.error) is type(other.error) and str(self.error) == str(other.error)
+        return len(self.results) == len(other.results) and all(map(_same, self.results, other.results))
+
+
+@dataclass
+class Exercise:
+    """One blank."""
+
+    name: str
+    reference: Function
+    inputs: Sequence[Inputs]
+    """What the answer is tried on, smallest first: for each call argument name → value, in the signature's order."""
+    results: tuple[str, ...]
+    """The names of what it returns."""
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def mistake(self, title: str, hint: str) -> Callable[[Function], Function]:
+        """A decorator that gives a wrong answer its name and its hint."""
+
+        def register(function: Function) -> Function:
+            self.mistakes.append(Mistake(title, hint, function))
+            return function
+
+        return register
+
+    def judge(self, answer: Function) -> str | None:
+        """None if the answer is right, else what to tell the learner: a line that names the mistake, then a hint."""
+        if not callable(answer):
+            return f"{self.name} is {_kind(answer)}, and should be a function"
+        for inputs in self.inputs:
+            expected, theirs = call(self.reference, inputs), call(answer, inputs)
+            if not theirs.same(expected):
+                break
+        else:
+            return None
+        if isinstance(theirs.error, NotImplementedError) and str(theirs.error).startswith(NOT_DONE):
+            return str(theirs.error)
+        return self._named(answer) or self._explained(answer, inputs, expected, theirs)
+
+    def _named(self, answer: Function) -> str | None:
+        outcomes = [call(answer, inputs) for inputs in self.inputs]
+        for mistake in self.mistakes:
+            if all(call(mistake.function, i).same(theirs) for i, theirs in zip(self.inputs, outcomes, strict=True)):
+                return f"{mistake.title}\n{mistake.hint}"
+        return None
+
+    def _explained(self, answer: Function, inputs: Inputs, expected: Outcome, theirs: Outcome) -> str:
+        lines = (
+            [_error(answer, theirs.error)] if theirs.error else list(self._difference(expected.results, theirs.results))
+        )
+        lines += ["", "for", *show(inputs)]
+        if theirs.printed:
+            lines += ["", "your code printed"] + ["  " + line for line in theirs.printed[:2000].splitlines()[:10]]
+        return "\n".join(lines)
+
+    def _difference(self, expected: tuple[Any, ...], theirs: tuple[Any, ...]) -> Iterator[str]:
+        wanted = ", ".join(self.results)
+        if theirs == (None,):
+            yield "it returns None: has it a return at the end?"
+        elif len(theirs) != len(expected):
+            is_tuple = f"it returns {len(theirs)} things" if len(theirs) != 1 else "it returns one thing"
+            yield f"{is_tuple}, and should return {len(expected)}: {wanted}"
+        for name, right, mine in zip(self.results, expected, theirs, strict=False):
+            if mine is None or len(theirs) != len(expected) or _same(right, mine):
+                continue
+            it = name if len(self.results) > 1 else "the result"
+            if not isinstance(mine, Tensor):
+                yield f"{it} is {_kind(mine)}, and should be a Tensor"
+            elif mine.shape != right.shape:
+                same_numbers = mine.numel() == right.numel() and _close(mine.flatten(), right.flatten())
+                yield f"{it} has the shape {tuple(mine.shape)}, and should have {tuple(right.shape)}" + (
+                    ": the values are right, only the axes are not" if same_numbers else ""
+                )
+            elif mine.dtype != right.dtype:
+                dtypes = [str(t.dtype).removeprefix("torch.") for t in (mine, right)]
+                yield f"{it} holds {dtypes[0]}, and should hold {dtypes[1]}" + (
+                    ": the values are right, only their type is not" if _close(mine, right) else ""
+                )
+            elif mine.isnan().any() and not right.isnan().any():
+                yield f"{it} has NaN where there should be numbers"
+                yield from side_by_side(mine, right)
+            else:
+                yield f"{it} has wrong {'entries' if right.dtype == torch.bool else 'numbers'}, marked with *"
+                yield from side_by_side(mine, right)
+            return
+
+
+class Topic:
+    """All exercises of one notebook."""
+
+    def __init__(self) -> None:
+        self.exercises: dict[str, Exercise] = {}
+        self.given = Given(self)
+
+    def exercise(self, *inputs: Inputs, results: tuple[str, ...] = ("result",)) -> Callable[[Function], Exercise]:
+        """A decorator that makes a blank of its reference, of the same name."""
+
+        def register(reference: Function) -> Exercise:
+            exercise = Exercise(reference.__name__, reference, inputs, results)
+            self.exercises[exercise.name] = exercise
+            return exercise
+
+        return register
+
+    def check(self, name: str, answer: Function) -> None:
+        """Print ✓ and the name if the answer is right.
+
+        Raises:
+            WrongAnswerError: if it is not; the message says what is wrong.
+            ValueError: if there is no such exercise.
+        """
+        if name not in self.exercises:
+            raise ValueError(f"there is no exercise {name!r}; there are {', '.join(self.exercises)}")
+        self.given.answers.pop(name, None)
+        message = self.exercises[name].judge(answer)
+        if message is not None:
+            raise WrongAnswerError(f"✗ {name}: {message}")
+        self.given.answers[name] = answer
+        print(f"✓ {name}")
+
+
+class Given:
+    """What earlier exercises made, to build on: the learner's function once it is right, the course's until then."""
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+        self.answers: dict[str, Function] = {}
+
+    def __getattr__(self, name: str) -> Function:
+        if name not in self._topic.exercises:
+            raise AttributeError(f"nothing is given by the name {name!r}; there are {', '.join(self._topic.exercises)}")
+        return self.answers.get(name, self._topic.exercises[name].reference)
+
+
+def call(function: Function, inputs: Inputs) -> Outcome:
+    """Call it with copies of the inputs. Only exceptions are caught: an interrupt goes through."""
+    copies = [value.clone() if isinstance(value, Tensor) else value for value in inputs.values()]
+    results: Any = ()
+    error = None
+    printed = _Printed()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            results = function(*copies)
+        except Exception as e:
+            error = e
+    return Outcome(results if isinstance(results, tuple) else (results,), error, printed.getvalue())
+
+
+class _Printed(io.StringIO):
+    """Takes what an answer prints, up to a limit."""
+
+    def write(self, text: str) -> int:
+        if self.tell() + len(text) > MOST_PRINTED:
+            raise LimitReached(f"it printed more than {MOST_PRINTED:,} characters: does a loop never end?")
+        return super().write(text)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.shape == b.shape and a.dtype == b.dtype and _close(a, b)
+    return type(a) is type(b) and bool(a == b)
+
+
+def _close(a: Tensor, b: Tensor) -> bool:
+    half = torch.float16 in (a.dtype, b.dtype)
+    tolerance = 2e-3 if half else 1e-5
+    return torch.allclose(a.detach().double(), b.detach().double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def _kind(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _error(answer: Function, error: Exception) -> str:
+    """The exception in a line, and the line of the learner's own code that it comes from."""
+    text = f"it stopped with {type(error).__name__}: {error}"
+    file = inspect.unwrap(answer).__code__.co_filename if hasattr(inspect.unwrap(answer), "__code__") else None
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    if own:
+        text += f"\nin line {own[-1].lineno} of its cell: {own[-1].line}"
+    return text

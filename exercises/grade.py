@@ -1,0 +1,239 @@
+"""Grade filled notebooks by nbval.
+
+The notebook that runs is the executed solution, with only its answer cells replaced by the learner's: what she did to
+any other cell does not count. It runs in a folder and a process of its own, within limits of time, output and memory,
+and nothing of it is left running.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+
+from exercises.notebooks import ROOT, Notebook, answer_key, check_key, read, sources, topic_of, write
+from transformer.errors import UserError
+
+MARK = "EXERCISES_GRADING"
+"""An environment variable that every process of a grading run has, so that all of them can be found and ended."""
+
+
+STARTUP = """\
+import exercises.checks.{topic}  # takes seconds, with all of PyTorch, and counts for no cell
+from exercises import limits
+
+limits.start({seconds})
+"""
+"""What the kernel runs before the first cell."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A notebook to grade, and the solution it belongs to."""
+
+    path: Path
+    solution: Path
+    answers: dict[str, str]
+    """Exercise → the source of its answer cell."""
+
+
+@dataclass(frozen=True)
+class Grade:
+    """What became of a notebook."""
+
+    title: str
+    messages: dict[str, str | None]
+    """Exercise → None if it is right, else what to tell the learner."""
+
+    @property
+    def points(self) -> int:
+        """How many exercises are right."""
+        return sum(message is None for message in self.messages.values())
+
+    def __str__(self) -> str:
+        lines = [self.title]
+        for key, message in self.messages.items():
+            first, *rest = (message or "").splitlines() or [""]
+            lines.append(f"  ✗ {key}: {first}" if message else f"  ✓ {key}")
+            lines += [f"      {line}".rstrip() for line in rest]
+        return "\n".join([*lines, f"  {self.points} of {len(self.messages)}"])
+
+
+def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> list[Grade]:
+    """Grade notebooks side by side.
+
+    Args:
+        names: topics, their numbers, paths of notebooks, or ``all``.
+        seconds: how long one cell may run.
+        root: the checkout of the course.
+
+    Raises:
+        UserError: if something cannot be graded; then nothing is.
+    """
+    if seconds < 1:
+        raise UserError(f"--seconds must be at least 1; got {seconds}")
+    submissions = [submission(path, root) for path in find(names, root)]
+    run = uuid.uuid4().hex
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        try:
+            marks = (f"{run}-{i}" for i in range(len(submissions)))
+            return list(pool.map(lambda s, mark: grade(s, seconds, mark), submissions, marks))
+        finally:
+            _end(run)
+
+
+def find(names: Sequence[str], root: Path = ROOT) -> list[Path]:
+    """The notebooks that these names mean, each once.
+
+    Raises:
+        UserError: if a name means none.
+    """
+    topics = {path.stem: root / "exercises" / f"{path.stem}.ipynb" for path in sources(root)}
+    found: list[Path] = []
+    for name in names:
+        if name == "all":
+            found += topics.values()
+        elif matches := [p for stem, p in topics.items() if name in (stem, stem[3:], stem[:2], stem[:2].lstrip("0"))]:
+            found += matches
+        elif name.endswith(".ipynb") or os.sep in name or Path(name).exists():
+            found.append(Path(name).expanduser())
+        else:
+            known = ", ".join(f"{stem[3:]} ({stem[:2]})" for stem in topics)
+            raise UserError(f"there is no exercise {name!r}; there are {known}, and all")
+    return list(dict.fromkeys(found))
+
+
+def submission(path: Path, root: Path = ROOT) -> Submission:
+    """Read a learner's answers.
+
+    Raises:
+        UserError: if the file is no notebook of the exercises, or an answer cell is missing or there twice.
+    """
+    cells = [(key, cell["source"]) for cell in read(path)["cells"] if (key := answer_key(cell))]
+    answers = dict(cells)
+    solutions = {source.with_suffix(".ipynb"): _keys(read(source.with_suffix(".ipynb"))) for source in sources(root)}
+    solution, wanted = max(solutions.items(), key=lambda item: len(answers.keys() & set(item[1])))
+    if not answers.keys() & set(wanted):
+        raise UserError(f"{path} is none of the exercises: it has no cell that begins with `# answer: …`")
+    if missing := [key for key in wanted if key not in answers]:
+        raise UserError(
+            f"{path}: no cell begins with `# answer: {missing[0]}`; put that line back on top of your answer"
+        )
+    if twice := [key for key in wanted if [k for k, _ in cells].count(key) > 1]:
+        raise UserError(f"{path}: more than one cell begins with `# answer: {twice[0]}`; keep the one that counts")
+    return Submission(path, solution, answers)
+
+
+def grade(submission: Submission, seconds: int, mark: str) -> Grade:
+    """Run one notebook and read what its checks say."""
+    keys = _keys(assembled(submission))
+    folder = Path(tempfile.mkdtemp(prefix="grading-"))
+    try:
+        records = _run(submission, folder, seconds, mark, at_most=150 + 2 * len(keys) * (seconds + 5))
+    finally:
+        _end(mark)
+        shutil.rmtree(folder, ignore_errors=True)
+    title = f"{submission.solution.stem.replace('_', ' ')} · {submission.path}"
+    return Grade(title, {key: _message(key, records, seconds) for key in keys})
+
+
+def assembled(submission: Submission) -> Notebook:
+    """The executed solution with the learner's answers. Each check is imported anew: an answer may redefine it."""
+    notebook = read(submission.solution)
+    for cell in notebook["cells"]:
+        if key := answer_key(cell):
+            cell["source"] = submission.answers[key]
+        elif check_key(cell):
+            cell["source"] = f"from exercises.checks.{topic_of(submission.solution)} import check; {cell['source']}"
+    return notebook
+
+
+def _keys(notebook: Notebook) -> list[str]:
+    return [key for cell in notebook["cells"] if (key := answer_key(cell))]
+
+
+def _run(submission: Submission, folder: Path, seconds: int, mark: str, at_most: int) -> list[dict[str, Any]]:
+    """What each cell came to, as exercises.report writes it; what had not been reported when time was up is missing."""
+    (folder / "graded.ipynb").write_text(write(assembled(submission)), "utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    startup = folder / "ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "limits.py").write_text(STARTUP.format(topic=topic_of(submission.solution), seconds=seconds), "utf-8")
+    environment = {
+        **os.environ,
+        MARK: mark,
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "IPYTHONDIR": str(folder / "ipython"),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": "",
+        "OMP_NUM_THREADS": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    plugins = ["-p", "exercises.report", "-p", "nbval.plugin", "-p", "no:cacheprovider"]
+    nbval = ["--nbval-lax", "--nbval-current-env", "--nbval-kernel-startup-timeout=120"]
+    nbval += [f"--nbval-cell-timeout={seconds + 5}"]
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", *plugins, *nbval, "graded.ipynb"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=at_most)
+    report = folder / "report.jsonl"
+    records = [json.loads(line) for line in report.read_text("utf-8").splitlines()] if report.exists() else []
+    if not records:
+        raise UserError(f"the notebook could not be run:\n{(folder / 'log').read_text('utf-8')[-2000:]}")
+    for record in records:
+        if not record["key"] and record["end"] != "passed":
+            raise UserError(f"the notebook's own cells do not run here: {record['error']}: {record['message']}")
+    return records
+
+
+def _message(key: str, records: list[dict[str, Any]], seconds: int) -> str | None:
+    of_key = {record["kind"]: record for record in records if record["key"] == key}
+    for record in of_key.values():
+        if record["end"] == "died":
+            return "it ended the whole Python process, by an exit, a crash or too much memory"
+        if record["end"] == "timed out":
+            return f"it did not finish within {seconds} s: does a loop never end?"
+    if "check" not in of_key:
+        return "not graded, because an earlier answer stopped the notebook"
+    check, answer = of_key["check"], of_key["answer"]
+    if check["end"] == "passed":
+        return None
+    failed = answer if answer["end"] != "passed" else check
+    name, value = failed["error"], str(failed["message"]).removeprefix("✗ ").removeprefix(f"{key}: ")
+    if name in ("WrongAnswerError", "LimitReached"):
+        message = value
+    elif failed is check and name == "NameError" and f"'{key}'" in value:
+        message = f"its cell defines no function of this name: def {key}(…)"
+    elif failed is check and not name:
+        message = "its check did not say what it should"
+    else:
+        message = f"its cell stopped with {name}: {value}"
+    if "NameError" in message:
+        message += "\n(only answer cells are graded: what you make in another cell is not there)"
+    return message
+
+
+def _end(mark: str) -> None:
+    """Kill every process whose mark begins with this one."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(MARK, "").startswith(mark):
+                process.kill()

@@ -1,0 +1,79 @@
+"""Small tensors as text that a learner can read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MOST_ROWS, MOST_COLUMNS = 8, 8
+"""Of a larger table the top left corner is shown, moved so that a difference is in it."""
+
+
+def show(inputs: Mapping[str, Any]) -> list[str]:
+    """Each input on its own line; a large tensor is described by its shape."""
+    return [f"  {name} = {_compact(value)}" for name, value in inputs.items()]
+
+
+def side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
+    """Two tables of the same shape, with a * behind each entry of yours that differs."""
+    yours, expected = yours.detach().cpu(), expected.detach().cpu()
+    differs = ~torch.isclose(yours.double(), expected.double(), rtol=1e-3, atol=1e-4, equal_nan=True)
+    where = ""
+    if yours.dim() > 2:  # the first table in which they differ
+        index = tuple(differs.flatten(-2).any(-1).nonzero()[0].tolist()) if differs.any() else (0,) * (yours.dim() - 2)
+        yours, expected, differs = yours[index], expected[index], differs[index]
+        where = "[" + ", ".join(map(str, index)) + "]"
+    rows, columns = (1, 1, *yours.shape)[-2:]
+    yours, expected, differs = (t.reshape(rows, columns) for t in (yours, expected, differs))
+    top, left = (differs.nonzero()[0].tolist()) if differs.any() else (0, 0)
+    top = top if top >= MOST_ROWS else 0
+    left = left if left >= MOST_COLUMNS else 0
+    window = (slice(top, top + MOST_ROWS), slice(left, left + MOST_COLUMNS))
+    decimals = _decimals(yours[window], expected[window], differs[window])
+    mine = _table(yours[window], decimals, differs[window])
+    right = _table(expected[window], decimals, torch.zeros_like(differs[window]))
+    heads = f"yours{where}", f"expected{where}"
+    width = max(len(heads[0]), *map(len, mine)) + 4
+    return ["", "  " + heads[0].ljust(width) + heads[1]] + [
+        "  " + a.ljust(width) + b for a, b in zip(mine, right, strict=True)
+    ]
+
+
+def _compact(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return repr(value)
+    if value.numel() > 24:
+        dtype = str(value.dtype).removeprefix("torch.")
+        return f"{dtype} numbers of shape {tuple(value.shape)}"
+    return _nested(value.tolist())
+
+
+def _nested(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_nested, value)) + "]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _decimals(yours: Tensor, expected: Tensor, differs: Tensor) -> int:
+    """As few as show every difference, at least two."""
+    if not yours.is_floating_point() and not expected.is_floating_point():
+        return 0
+    gaps = (yours.double() - expected.double()).abs()[differs]
+    gaps = gaps[gaps.isfinite()]
+    smallest = float(gaps.min()) if len(gaps) else 1.0
+    return next((d for d in range(2, 6) if smallest > 2 * 10**-d), 6)
+
+
+def _table(numbers: Tensor, decimals: int, marked: Tensor) -> list[str]:
+    def text(value: Any) -> str:
+        if isinstance(value, bool):
+            return "True" if value else "·"
+        return f"{value + 0.0:.{decimals}f}"
+
+    cells = [
+        [text(value) + ("*" if mark else " ") for value, mark in zip(row, marks, strict=True)]
+        for row, marks in zip(numbers.tolist(), marked.tolist(), strict=True)
+    ]
+    width = max((len(cell) for row in cells for cell in row), default=0)
+    return ["[" + " ".join(cell.rjust(width) for cell in row) + "]" for row in cells]

@@ -1,0 +1,332 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercises: attention
+#
+# Six blanks, from a dot product to multi-head attention (§3.2 of the paper). Together they are what
+# `transformer/attention.py` is made of.
+#
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
+#   wrong.
+# - The blanks do not depend on each other: leave one open and go on.
+# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
+# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+
+# %% tags=["setup", "hide-cell"]
+# In Colab this installs the course and leaves Colab's own torch and numpy as they are. Anywhere else it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import importlib.metadata
+    import pathlib
+    import subprocess
+
+    keep = pathlib.Path("keep.txt")
+    keep.write_text("".join(f"{name}=={importlib.metadata.version(name)}\n" for name in ("numpy", "torch")))
+    course = "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep, course], check=True)
+
+# %%
+import math
+
+from torch import Tensor
+
+from exercises.checks.attention import check, given
+from transformer.attention import attention
+
+# %% [markdown]
+# ## 1 · Scores
+#
+# ★☆☆ · 5 minutes · §3.2.1
+#
+# How well does each key fit each query? The dot product says so. It grows with the number of dimensions, so the paper divides
+# by $\sqrt{d_k}$:
+#
+# $$\frac{Q K^\top}{\sqrt{d_k}}$$
+#
+# Any number of axes may stand in front, such as batch and heads: your code should not care.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# swap the last two axes of key           (…, d_k, n_key)
+# multiply: query by that                 (…, n_query, n_key)
+# divide by the square root of d_k, which is the length of the last axis of query
+# ```
+# </details>
+# <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (2x4 and 3x4)</code></summary>
+#
+# In a matrix product the inner lengths must be equal. Here both are rows of vectors, so one of the two has to lie on its side.
+# </details>
+# <details><summary>Help: <code>sqrt(): argument 'input' (position 1) must be Tensor, not int</code></summary>
+#
+# `torch.sqrt` is for tensors. The length of an axis is a plain number, and Python's `math` has a root for those.
+# </details>
+
+# %% tags=["answer"]
+# answer: attention_scores
+def attention_scores(query: Tensor, key: Tensor) -> Tensor:
+    """Scaled dot products of all queries with all keys.
+
+    query: (..., n_query, d_k)
+    key: (..., n_key, d_k)
+    returns: (..., n_query, n_key)
+    """
+    ### BEGIN SOLUTION
+    return query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("attention_scores", attention_scores)
+
+# %% [markdown]
+# ## 2 · Softmax
+#
+# ★☆☆ · 10 minutes · §3.2.1
+#
+# Turn each row of scores into positive weights that sum to one:
+#
+# $$\mathrm{softmax}(s)_j = \frac{e^{s_j}}{\sum_k e^{s_k}}$$
+#
+# Write it with `exp`, without PyTorch's own softmax. Mind large scores: $e^{1000}$ does not fit in a float, though the weights
+# are harmless numbers between 0 and 1.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# the softmax stays the same if a number is subtracted from all scores of a row
+# choose that number for each row so that no exponent is above 0
+# exponentiate; divide each row by its sum
+# ```
+# </details>
+# <details><summary>Help: <code>The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
+#
+# A sum or a maximum over the last axis drops that axis, so (2, 3) becomes (2,), which does not line up with (2, 3). It should
+# become (2, 1): see `keepdim` in the documentation of `torch.sum`.
+# </details>
+# <details><summary>Help: <code>unsupported operand type(s) for -: 'Tensor' and 'torch.return_types.max'</code></summary>
+#
+# With an axis, `max` returns two things, the maxima and where they stand. `amax` returns the first only.
+# </details>
+
+# %% tags=["answer"]
+# answer: softmax
+def softmax(scores: Tensor) -> Tensor:
+    """Weights over the last axis.
+
+    scores: (..., n)
+    returns: (..., n), each row sums to one
+    """
+    ### BEGIN SOLUTION
+    exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=-1, keepdim=True)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("softmax", softmax)
+
+# %% [markdown]
+# ## 3 · Scaled dot-product attention
+#
+# ★★☆ · 10 minutes · §3.2.1, equation (1)
+#
+# Each query asks all keys, and gets the average of the values, weighted by how well their keys fit:
+#
+# $$\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
+#
+# Return the output and the weights. You may use `given.attention_scores` and `given.softmax`: they are your own functions once
+# the checks above say ✓, and the course's until then.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# scores                                  (…, n_query, n_key)
+# weights: softmax of each query's scores (…, n_query, n_key)
+# output: weights times value             (…, n_query, d_v)
+# ```
+# </details>
+# <details><summary>Help: <code>it returns one thing, and should return 2: output, weights</code></summary>
+#
+# A function returns two results as `return output, weights`.
+# </details>
+
+# %% tags=["answer"]
+# answer: scaled_dot_product_attention
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """What each query finds, and where it looked.
+
+    query: (..., n_query, d_k)
+    key: (..., n_key, d_k)
+    value: (..., n_key, d_v)
+    returns: output (..., n_query, d_v) and weights (..., n_query, n_key)
+    """
+    ### BEGIN SOLUTION
+    weights = given.softmax(given.attention_scores(query, key))
+    return weights @ value, weights
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("scaled_dot_product_attention", scaled_dot_product_attention)
+
+# %% [markdown]
+# ## 4 · Split into heads
+#
+# ★★☆ · 10 minutes · §3.2.2
+#
+# Multi-head attention cuts each vector into `n_heads` pieces of $d_{head} = d_{model} / n_{heads}$ numbers, and lets each head
+# work on its own piece. The first head gets the first $d_{head}$ numbers of every vector. Attention works on the last two axes,
+# so those must become (length, d_head).
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# cut the last axis in two:   (batch, length, heads, d_head)
+# swap two axes:              (batch, heads, length, d_head)
+# ```
+# </details>
+# <details><summary>Help: <code>shape '[1, 2, 2, 2]' is invalid for input of size 12</code></summary>
+#
+# Multiply the four lengths: they must give as many numbers as there are. One of yours is not what it should be; compare
+# $d_{head}$ with `x.size(-1)` divided by `n_heads`.
+# </details>
+# <details><summary>Help: <code>failed to unpack the object at pos 4 with error "type must be tuple of ints,but got float"</code></summary>
+#
+# `/` gives a float even where nothing remains. Lengths are whole numbers: `//`.
+# </details>
+
+# %% tags=["answer"]
+# answer: split_heads
+def split_heads(x: Tensor, n_heads: int) -> Tensor:
+    """Cut vectors into heads.
+
+    x: (batch, length, d_model)
+    returns: (batch, n_heads, length, d_model / n_heads)
+    """
+    ### BEGIN SOLUTION
+    batch, length, d_model = x.shape
+    return x.reshape(batch, length, n_heads, d_model // n_heads).transpose(1, 2)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("split_heads", split_heads)
+
+# %% [markdown]
+# ## 5 · Join the heads
+#
+# ★★☆ · 5 minutes · §3.2.2
+#
+# The way back: lay what the heads found side by side, head 0 first, so that each position has one vector again.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# undo what split_heads did, last step first:
+# swap two axes               (batch, length, heads, d_head)
+# merge the last two          (batch, length, d_model)
+# ```
+# </details>
+# <details><summary>Help: <code>view size is not compatible with input tensor's size and stride</code></summary>
+#
+# `transpose` moves nothing in memory, it only reads in another order, and `view` cannot merge axes that do not lie side by side.
+# `reshape` copies where it must.
+# </details>
+
+# %% tags=["answer"]
+# answer: join_heads
+def join_heads(heads: Tensor) -> Tensor:
+    """Put the heads' vectors side by side.
+
+    heads: (batch, n_heads, length, d_head)
+    returns: (batch, length, n_heads * d_head)
+    """
+    ### BEGIN SOLUTION
+    batch, n_heads, length, d_head = heads.shape
+    return heads.transpose(1, 2).reshape(batch, length, n_heads * d_head)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("join_heads", join_heads)
+
+# %% [markdown]
+# ## 6 · Multi-head attention
+#
+# ★★★ · 15 minutes · §3.2.2
+#
+# Queries come from `x`, keys and values from `memory`. If `memory` is `x` itself this is self-attention; in the decoder's
+# cross-attention it is what the encoder made of the source. Each is multiplied by its matrix, all heads work side by side, and
+# the last matrix mixes what they found:
+#
+# $$\mathrm{Concat}(\mathrm{head}_1, \ldots, \mathrm{head}_h)\, W^O, \quad
+# \mathrm{head}_i = \mathrm{Attention}(x W^Q_i, \mathrm{memory}\, W^K_i, \mathrm{memory}\, W^V_i)$$
+#
+# The matrices of all heads lie side by side in `w_query`, `w_key` and `w_value`, so one product does for all heads. The package's
+# `attention(query, key, value)` is imported above and returns output and weights; `given.split_heads` and `given.join_heads`
+# are there too.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# query, key, value: project, then split into heads      (batch, heads, …, d_head)
+# attend: one call for all heads; keep the output         (batch, heads, n_query, d_head)
+# join the heads                                          (batch, n_query, d_model)
+# project once more
+# ```
+# </details>
+# <details><summary>Help: <code>'tuple' object has no attribute 'transpose'</code></summary>
+#
+# `attention` returns two things, output and weights. Take the first.
+# </details>
+# <details><summary>Help: <code>not enough values to unpack (expected 4, got 3)</code></summary>
+#
+# `join_heads` was given vectors that are not split into heads.
+# </details>
+
+# %% tags=["answer"]
+# answer: multi_head_attention
+def multi_head_attention(
+    x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    """Attend from x to memory with several heads.
+
+    x: (batch, n_query, d_model)
+    memory: (batch, n_key, d_model)
+    w_query, w_key, w_value, w_output: (d_model, d_model)
+    returns: (batch, n_query, d_model)
+    """
+    ### BEGIN SOLUTION
+    query = given.split_heads(x @ w_query, n_heads)
+    key = given.split_heads(memory @ w_key, n_heads)
+    value = given.split_heads(memory @ w_value, n_heads)
+    heads, _ = attention(query, key, value)
+    return given.join_heads(heads) @ w_output
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("multi_head_attention", multi_head_attention)
+
+# %% [markdown]
+# ## Done?
+#
+# Save the notebook, and let it be graded in a terminal:
+#
+# ```text
+# python -m exercises grade attention
+# ```
+#
+# Then open `transformer/attention.py`: you have written all its ideas yourself.

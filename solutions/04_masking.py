@@ -1,0 +1,250 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercises: masking
+#
+# Five blanks: who may look at whom, and what becomes of a row that may look at nothing (§3.2.3 of the paper). One convention
+# holds everywhere: a mask is boolean, and **True means "may attend"**. It must stand beside scores of shape
+# (batch, heads, query, key).
+#
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
+#   wrong.
+# - The blanks do not depend on each other: leave one open and go on.
+# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
+# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+
+# %% tags=["setup", "hide-cell"]
+# In Colab this installs the course and leaves Colab's own torch and numpy as they are. Anywhere else it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import importlib.metadata
+    import pathlib
+    import subprocess
+
+    keep = pathlib.Path("keep.txt")
+    keep.write_text("".join(f"{name}=={importlib.metadata.version(name)}\n" for name in ("numpy", "torch")))
+    course = "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep, course], check=True)
+
+# %%
+import torch
+from torch import Tensor
+
+from exercises.checks.masking import check, given
+
+# %% [markdown]
+# ## 1 · Padding mask
+#
+# ★☆☆ · 5 minutes
+#
+# Sentences of a batch are filled up with `pad_id` to the same length. Nobody should look at the filling: hide it among the keys.
+# The same row holds for all heads and all queries, so those two axes have length one.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# compare ids with pad_id                 (batch, length), bool
+# put in two axes of length one           (batch, 1, 1, length)
+# ```
+# </details>
+# <details><summary>Help: <code>'bool' object is not subscriptable</code></summary>
+#
+# `is not` compares the two objects as a whole. `!=` compares number by number.
+# </details>
+
+# %% tags=["answer"]
+# answer: padding_mask
+def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
+    """True where a key holds a real token.
+
+    ids: (batch, length), int64
+    returns: (batch, 1, 1, length), bool
+    """
+    ### BEGIN SOLUTION
+    return (ids != pad_id)[:, None, None, :]
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("padding_mask", padding_mask)
+
+# %% [markdown]
+# ## 2 · Causal mask
+#
+# ★☆☆ · 5 minutes · §3.2.3
+#
+# While the decoder learns, it is given the whole target at once. So that no position copies the word it has to guess, position
+# $i$ may look at positions $0 \ldots i$, itself included.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# rows are queries, columns are keys
+# row i is True up to column i: which triangle of a square of True is that?
+# put two axes of length one in front     (1, 1, length, length)
+# ```
+# </details>
+# <details><summary>Help: <code>tril(): argument 'input' (position 1) must be Tensor, not int</code></summary>
+#
+# `tril` takes a triangle out of a matrix that is there already. Make the square first.
+# </details>
+
+# %% tags=["answer"]
+# answer: causal_mask
+def causal_mask(length: int) -> Tensor:
+    """True where a position may look: not ahead.
+
+    returns: (1, 1, length, length), bool; rows are queries, columns are keys
+    """
+    ### BEGIN SOLUTION
+    return torch.ones(length, length, dtype=torch.bool).tril()[None, None]
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("causal_mask", causal_mask)
+
+# %% [markdown]
+# ## 3 · Target mask
+#
+# ★☆☆ · 5 minutes · §3.2.3
+#
+# The decoder's self-attention needs both: no padding, and nothing from the future. You may use `given.padding_mask` and
+# `given.causal_mask`: they are your own functions once the checks above say ✓, and the course's until then.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# padding mask                            (batch, 1, 1, length)
+# causal mask                             (1, 1, length, length)
+# True where both are True; the axes of length one stretch by themselves
+# ```
+# </details>
+# <details><summary>Help: <code>Boolean value of Tensor with more than one value is ambiguous</code></summary>
+#
+# `and` asks for one truth of the whole tensor. There is an operator that works entry by entry.
+# </details>
+
+# %% tags=["answer"]
+# answer: target_mask
+def target_mask(ids: Tensor, pad_id: int) -> Tensor:
+    """True where a target position may look: at real tokens, and not ahead.
+
+    ids: (batch, length), int64
+    returns: (batch, 1, length, length), bool
+    """
+    ### BEGIN SOLUTION
+    return given.padding_mask(ids, pad_id) & given.causal_mask(ids.size(1))
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("target_mask", target_mask)
+
+# %% [markdown]
+# ## 4 · Masked softmax
+#
+# ★★★ · 15 minutes · §3.2.3
+#
+# Turn scores into weights, where what is hidden gets exactly 0 and the rest of each row sums to one. A row may be hidden
+# altogether, as when a sentence is all padding: its weights are all 0, and never NaN, which would spread through the whole model.
+#
+# PyTorch's `softmax` is allowed here. The check tries half precision too.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# where the mask is False, put a score so low that e to its power is 0, but keep it finite
+# softmax over the keys
+# a row of equally low scores still shares its weight out: clear what is hidden once more
+# ```
+# </details>
+# <details><summary>Help: <code>value cannot be converted to type c10::Half without overflow</code></summary>
+#
+# Your low number does not fit in half precision, which ends at 65504. `torch.finfo(dtype)` knows the range of each dtype.
+# </details>
+# <details><summary>Help: <code>masked_fill_ only supports boolean masks, but got mask with dtype float</code></summary>
+#
+# The mask has been turned into numbers on the way. Use it as it comes, and `~mask` for its opposite.
+# </details>
+# <details><summary>Help: <code>Subtraction, the `-` operator, with a bool tensor is not supported</code></summary>
+#
+# `1 - mask` is for masks of numbers. The opposite of a boolean mask is `~mask`.
+# </details>
+
+# %% tags=["answer"]
+# answer: masked_softmax
+def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
+    """Weights over the keys that may be seen.
+
+    scores: (..., n_query, n_key)
+    mask: bool, broadcastable to scores; True = may attend
+    returns: (..., n_query, n_key), of the dtype of scores
+    """
+    ### BEGIN SOLUTION
+    lowest = torch.finfo(scores.dtype).min
+    weights = scores.masked_fill(~mask, lowest).softmax(dim=-1)
+    return weights.masked_fill(~mask, 0.0)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("masked_softmax", masked_softmax)
+
+# %% [markdown]
+# ## 5 · Shift the target
+#
+# ★☆☆ · 5 minutes · §3.1
+#
+# The decoder reads the target up to a position and has to say the token after it. Of a target `bos w1 w2 eos` it reads
+# `bos w1 w2` and has to say `w1 w2 eos`. Together with the causal mask, all positions learn at once.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# what is read: all but the last token of each row
+# what is expected: all but the first
+# ```
+# </details>
+# <details><summary>Help: <code>it returns one thing, and should return 2: decoder_input, expected</code></summary>
+#
+# A function returns two results as `return decoder_input, expected`.
+# </details>
+
+# %% tags=["answer"]
+# answer: shift_target
+def shift_target(target: Tensor) -> tuple[Tensor, Tensor]:
+    """What the decoder reads, and what it should say at each position.
+
+    target: (batch, length), int64; each row is bos, the sentence, eos, and padding
+    returns: decoder_input and expected, each (batch, length - 1)
+    """
+    ### BEGIN SOLUTION
+    return target[:, :-1], target[:, 1:]
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("shift_target", shift_target)
+
+# %% [markdown]
+# ## Done?
+#
+# Save the notebook, and let it be graded in a terminal:
+#
+# ```text
+# python -m exercises grade masking
+# ```
+#
+# Then open `transformer/masks.py`: it is what you have just written.
