@@ -75,8 +75,8 @@ pronoun["dog"], pronoun.get("it", "no such key")
 
 # %%
 words = ["dog", "left", "milk", "because", "it"]
-key = torch.tensor([[2.0, 0], [-1, -1], [0, 2], [-2, -2], [0, 0]])  # (5, 2): alive? food?
-value = torch.tensor([[1.0, 0], [0, 0], [0, 1], [0, 0], [0, 0]])  # (5, 2): er? sie?
+key = torch.tensor([[2.0, 0], [-1, -1], [0, 2], [-2, -2], [0, 0]])  # (5, 2)
+value = torch.tensor([[1.0, 0], [0, 0], [0, 1], [0, 0], [0, 0]])  # (5, 2)
 
 # %% [markdown]
 # In the first sentence *it* was tired, and only the living get tired. So the **query** of *it* asks for something alive: $(1, 0)$.
@@ -127,13 +127,17 @@ sour = torch.tensor([0.0, 1])
 # Read it from the top: the query meets every key, the scores become weights, and the values flow together at the bottom.
 # These colours stay through the whole course: **query blue, key orange, value green**.
 
-# %%
+# %% tags=["hide-input"]
 from transformer.plots.lookup import soft_lookup
 
 Picture(
     soft_lookup("it", words, query, key, value),
-    alt="The query of it, (1, 0), stands above a table of five words. Each row has a key, a score, a weight drawn as a bar, and a "
-    "value. dog has score 2 and by far the longest bar, 0.75; milk and it have 0.10. The blend at the bottom is (0.75, 0.10).",
+    alt=(
+        "The query of it, (1, 0), stands above a table of five words. Each row "
+        "has a key, a score, a weight drawn as a bar, and a value. dog has score "
+        "2 and by far the longest bar, 0.75; milk and it have 0.10. The blend at "
+        "the bottom is (0.75, 0.10)."
+    ),
 )
 
 # %% [markdown]
@@ -141,33 +145,44 @@ Picture(
 # the blend from *er* to *sie*. Then stretch it. At length 0 it asks nothing, and everybody gets the same share. The longer it is, the more
 # the winner takes: a very long query makes the soft lookup hard.
 
-# %%
+# %% tags=["hide-input"]
 from transformer.plots.compass import turn_the_query
 
 turn_the_query(
-    words, key, value, axes=("alive", "food"), parts=("er", "sie"),
-    description="Five keys as orange arrows in a plane whose axes are alive and food, and the query as a blue one. Two sliders turn and "
-    "stretch the query; bars below show each word's weight and the blend of er and sie. At 0 degrees the weight lies on dog and the "
-    "blend on er, at 90 degrees on milk and sie; at length 0 all five weights are 0.20.",
-)  # fmt: skip
+    words,
+    key,
+    value,
+    axes=("alive", "food"),
+    parts=("er", "sie"),
+    description=(
+        "Five keys as orange arrows in a plane whose axes are alive and food, and "
+        "the query as a blue one. Two sliders turn and stretch the query; bars "
+        "below show each word's weight and the blend of er and sie. At 0 degrees "
+        "the weight lies on dog and the blend on er, at 90 degrees on milk and "
+        "sie; at length 0 all five weights are 0.20."
+    ),
+)
 
 # %% [markdown]
 # ## Where query, key and value come from
 #
 # Nobody writes keys by hand. Each word has one vector, and **three matrices make three vectors of it**, one for each part it plays:
 #
-# $$ \text{query} = x W^Q \qquad \text{key} = x W^K \qquad \text{value} = x W^V $$
+# $$ q = x W^Q \qquad k = x W^K \qquad v = x W^V $$
 #
 # Say a word's vector has six features. The last two are what it asks for; *it* has read "tired" in an earlier layer and asks for
 # something alive, and the verb *left* asks for both, who left and what was left.
 
 # %%
-#                  alive food  er  sie  asks: alive? food?
-x = torch.tensor([[2.0,   0,   1,   0,   0,  0],   # dog
-                  [-1,   -1,   0,   0,   1,  1],   # left
-                  [0,     2,   0,   1,   0,  0],   # milk
-                  [-2,   -2,   0,   0,   0,  0],   # because
-                  [0,     0,   0,   0,   1,  0]])  # it: (5, 6)  # fmt: skip
+x = torch.tensor(
+    [  # alive, food, er, sie, asks: alive? food?
+        [2.0, 0, 1, 0, 0, 0],  # dog
+        [-1, -1, 0, 0, 1, 1],  # left
+        [0, 2, 0, 1, 0, 0],  # milk
+        [-2, -2, 0, 0, 0, 0],  # because
+        [0, 0, 0, 0, 1, 0],  # it
+    ]
+)  # (5, 6)
 
 # %% [markdown]
 # Our three matrices only pick out columns, so that you can check them by eye. In a real model they are learned, and they mix all
@@ -193,7 +208,7 @@ output = weights @ value  # (5, 2)
 print(weights[4], output[4])
 
 # %% [markdown]
-# ## Why divide by √d_k
+# ## Why the scores are scaled
 #
 # One part of the formula is still missing, and two dimensions are too few to see why. Real queries and keys are longer; in the paper's
 # base model each has $d_k = 64$ numbers (§3.2.2). Let us draw queries and keys at random, every number with mean 0 and variance 1, as
@@ -208,7 +223,10 @@ def random_scores(d_k):
 
 torch.manual_seed(0)
 for d_k in (4, 16, 64, 256):
-    print(f"d_k {d_k:3}   √d_k {d_k**0.5:4.0f}   spread of the scores {random_scores(d_k).std():4.1f}")
+    spread = random_scores(d_k).std()
+    print(
+        f"d_k {d_k:3}   √d_k {d_k**0.5:4.0f}   spread of the scores {spread:4.1f}"
+    )
 
 # %% [markdown]
 # The spread (standard deviation) is $\sqrt{d_k}$. It has to be: a score is a sum of $d_k$ products, each with variance 1; variances of independent
@@ -235,27 +253,46 @@ sizes = [2**n for n in range(1, 11)]
 plain = [measure(random_scores(d_k)) for d_k in sizes]
 scaled = [measure(random_scores(d_k) / math.sqrt(d_k)) for d_k in sizes]
 for d_k, (_, before), (_, after) in zip(sizes, plain, scaled, strict=True):
-    print(f"d_k {d_k:4}   gradient {before:.5f}   after dividing by √d_k {after:.3f}")
+    print(f"d_k {d_k:4}   gradient {before:.5f}   divided by √d_k {after:.3f}")
 
-# %%
+# %% tags=["hide-input"]
 from transformer.plots.curves import curves
 
 entropy = {"q·k": [e for e, _ in plain], "q·k / √d": [e for e, _ in scaled]}
 gradient = {"q·k": [g for _, g in plain], "q·k / √d": [g for _, g in scaled]}
 Row(
     Picture(
-        curves(sizes, gradient, "$d_k$", "Gradient of the winner's weight", doubling=True),
-        alt="Gradient against d_k from 2 to 1024. Without scaling it falls from d_k = 16 on and ends at zero; divided by the root it stays level.",
+        curves(
+            sizes,
+            gradient,
+            "$d_k$",
+            "Gradient of the winner's weight",
+            doubling=True,
+        ),
+        alt=(
+            "Gradient against d_k from 2 to 1024. Without scaling it falls from "
+            "d_k = 16 on and ends at zero; divided by the root it stays level."
+        ),
     ),
     Picture(
-        curves(sizes, entropy, "$d_k$", "Entropy, as a share of its maximum", doubling=True),
-        alt="Entropy against d_k from 2 to 1024. Without scaling it falls to zero; divided by the root of d_k it stays at about 0.86.",
+        curves(
+            sizes,
+            entropy,
+            "$d_k$",
+            "Entropy, as a share of its maximum",
+            doubling=True,
+        ),
+        alt=(
+            "Entropy against d_k from 2 to 1024. Without scaling it falls to "
+            "zero; divided by the root of d_k it stays at about 0.86."
+        ),
     ),
 )
 
 # %% [markdown]
-# Without the division the typical gradient is gone long before $d_k = 1024$. One key has all the weight, whichever the random start
-# happened to favour, and a small step changes nothing. Divided by $\sqrt{d_k}$, both curves are level: **the softmax behaves the same
+# Short vectors do well without the division. At the base model's 64 numbers the typical gradient is down to less than half, at 512 it is
+# gone. One key has all the weight, whichever the random start happened to favour, and a small step changes nothing. Divided by
+# $\sqrt{d_k}$, both curves are level: **the softmax behaves the same
 # at every width**. That is the claim, and here it is as a line that runs:
 
 # %%
@@ -269,7 +306,7 @@ assert plain[-1][1] < plain[0][1] / 1000, "unscaled: a thousandth is left"
 #
 # Now the formula is complete (§3.2.1, equation 1):
 #
-# $$ \operatorname{Attention}(Q, K, V) = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V $$
+# $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\Big(\tfrac{Q K^\top}{\sqrt{d_k}}\Big) V $$
 
 # %% [markdown]
 # ## The code
@@ -303,7 +340,8 @@ def attention_by_matrices(query, key, value):
     return weights @ value  # (n_query, d_v)
 
 
-assert_close(attention_by_matrices(query, key, value), attention_by_loops(query, key, value))
+tables = (query, key, value)
+assert_close(attention_by_matrices(*tables), attention_by_loops(*tables))
 
 # %% [markdown]
 # ## The package
@@ -327,7 +365,8 @@ torch.manual_seed(0)
 q, k, v = torch.randn(3, 8), torch.randn(7, 8), torch.randn(7, 5)
 output, weights = attention(q, k, v)
 assert output.shape == (3, 5) and weights.shape == (3, 7)
-for other in (attention_by_loops, attention_by_matrices, fused_attention, F.scaled_dot_product_attention):
+pytorch = F.scaled_dot_product_attention
+for other in (attention_by_loops, attention_by_matrices, fused_attention, pytorch):
     assert_close(other(q, k, v), output)
     print(f"{other.__name__:30} equal")
 
@@ -335,9 +374,9 @@ for other in (attention_by_loops, attention_by_matrices, fused_attention, F.scal
 # And with a batch of 2 sentences and 4 heads in front, without changing a line:
 
 # %%
-batch = [torch.randn(2, 4, 6, 16) for _ in range(3)]  # three times (batch, heads, length, d_k)
-output, weights = attention(*batch)
-assert_close(F.scaled_dot_product_attention(*batch), output)
+many = torch.randn(3, 2, 4, 6, 16)  # query, key, value: (batch, heads, length, d_k)
+output, weights = attention(*many)
+assert_close(pytorch(*many), output)
 output.shape, weights.shape
 
 # %% [markdown]
@@ -348,14 +387,19 @@ output.shape, weights.shape
 # alike.
 
 # %%
-from transformer.plots.heads import heat_map
-
 output, weights = attention(query, key, value)
 assert_close(weights.sum(dim=-1), torch.ones(5))
+
+# %% tags=["hide-input"]
+from transformer.plots.heads import heat_map
+
 Picture(
     heat_map(weights, words, words),
-    alt="Heat map of five queries by five keys. In the row of it, dog has the largest weight. In the row of left, dog and milk share "
-    "most of it. The rows of dog, milk and because are 0.20 throughout.",
+    alt=(
+        "Heat map of five queries by five keys. In the row of it, dog has the "
+        "largest weight. In the row of left, dog and milk share most of it. The "
+        "rows of dog, milk and because are 0.20 throughout."
+    ),
 )
 
 # %% [markdown]
@@ -382,7 +426,7 @@ weights.shape  # (German queries, English keys)
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# The worst attention bugs raise no error: all shapes fit, the loss even falls a little. Here are three, and the number that gives each away.
+# The worst attention bugs raise no error: all shapes fit, the loss even falls a little. Here are three, each with the number that gives it away.
 #
 # **Softmax over the wrong axis.** `dim=-2` shares out each key among the queries, instead of each query among the keys. Our three random
 # queries and seven keys from above give it away: now the seven columns sum to one each, so the three rows sum to seven altogether.
@@ -420,7 +464,7 @@ shuffled = torch.tensor([4, 2, 0, 3, 1])
 output, _ = attention(query, key, value)
 output_shuffled, _ = attention(query, key[shuffled], value[shuffled])
 assert_close(output_shuffled, output)
-print("the same output for:", " ".join(words), "/", " ".join(words[i] for i in shuffled))
+print("the same output for", *words, "/", *[words[i] for i in shuffled])
 
 # %% [markdown]
 # ## Questions
@@ -517,8 +561,8 @@ print("the same output for:", " ".join(words), "/", " ".join(words[i] for i in s
 # %% [markdown]
 # ## Exercises
 #
-# Write attention yourself: the scores, the softmax, the blend, and the loop that proves them. Each blank has a check that says what
-# is wrong.
+# Six blanks: the scores, the softmax, attention itself, and then a step further than this chapter, to several heads. Each has a check
+# that says what is wrong, and a hint.
 #
 # - In Colab:
 #   [02_attention](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb).
@@ -534,9 +578,9 @@ print("the same output for:", " ".join(words), "/", " ".join(words[i] for i in s
 #
 # - **The source of it all:** scaled dot-product attention is §3.2.1 of {cite}`vaswani2017`; its footnote 4 has the argument
 #   about the variance that we measured.
-# - **Where soft lookup began:** {cite}`bahdanau2015` let a translator look back at every source word, and drew the first alignment heat
-#   maps. Their match is a small network; {cite}`luong2015` compares it with the dot product.
-# - **Reading from a memory by content**, with a sharpness that is learned: §3.3.1 of {cite}`graves2014`.
+# - **Where soft lookup began:** {cite}`bahdanau2015` let a translator look back at every source word, and drew what it looked at as
+#   heat maps. Their match is a small network; {cite}`luong2015` compares it with the dot product.
+# - **Reading from a memory by content**, with a sharpness that the network sets itself: §3.3.1 of {cite}`graves2014`.
 # - **How to compute it without storing the weights:** {cite}`dao2022`, the idea behind the fused form.
 # - **Is a weight an explanation?** {cite}`jain2019` found that quite different weights often give the same prediction: read heat maps with
 #   care.

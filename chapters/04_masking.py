@@ -82,11 +82,16 @@ print(f"by hand: {7.39 / 11.11:.2f}  {2.72 / 11.11:.2f}  {1 / 11.11:.2f}  0")
 # Now for real: a batch of two sentences in each language. A word's id is its place in the vocabulary, and `<pad>` is 0.
 
 # %%
-vocabulary = "<pad> <bos> it was tired sour today er sie war müde heute sauer".split()
+vocabulary = (
+    "<pad> <bos> it was tired sour today er sie war müde heute sauer".split()
+)
 
 
 def to_ids(*sentences):
-    rows = [torch.tensor([vocabulary.index(word) for word in sentence.split()]) for sentence in sentences]
+    rows = [
+        torch.tensor([vocabulary.index(word) for word in sentence.split()])
+        for sentence in sentences
+    ]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)  # filled up with 0
 
 
@@ -117,7 +122,7 @@ by_hand.shape
 # written; what is asked for is the next. It is a lower triangle: a row for each query, a column for each key.
 
 # %%
-by_hand = torch.tensor([[key <= query for key in range(5)] for query in range(5)])  # (5, 5)
+by_hand = torch.tensor([[key <= query for key in range(5)] for query in range(5)])
 assert torch.equal(causal_mask(5)[0, 0], by_hand)
 by_hand.int()
 
@@ -125,7 +130,7 @@ by_hand.int()
 # **Both at once** is a plain *and*: a key must be real **and** not lie in the future.
 
 # %%
-both = padding_mask(target, pad_id=0) & causal_mask(5)  # (2, 1, 1, 5) & (1, 1, 5, 5)
+both = padding_mask(target, pad_id=0) & causal_mask(5)  # (2, 1, 5, 5)
 assert torch.equal(target_mask(target, pad_id=0), both)
 both.shape
 
@@ -136,13 +141,24 @@ both.shape
 # empties a column. The future empties a triangle. Whatever is left in both, is left.
 
 # %%
+german = "<bos> er war müde <pad>".split()
+
+# %% tags=["hide-input"]
 from transformer.plots.masks import combination, explorer, grid
 
-german = "<bos> er war müde <pad>".split()
 Picture(
-    combination(padding_mask(target, 0)[0, 0], causal_mask(5)[0, 0], german, ("no padding", "no future", "both")),
-    alt="Three grids of five by five cells. In the first the last column, the padding, is empty. In the second the cells above the "
-    "diagonal, the future, are empty. The third is filled only where both are: a lower triangle without its last column.",
+    combination(
+        padding_mask(target, 0)[0, 0],
+        causal_mask(5)[0, 0],
+        german,
+        ("no padding", "no future", "both"),
+    ),
+    alt=(
+        "Three grids of five by five cells. In the first the last column, the "
+        "padding, is empty. In the second the cells above the diagonal, the "
+        "future, are empty. The third is filled only where both are: a lower "
+        "triangle without its last column."
+    ),
 )
 
 # %% [markdown]
@@ -152,14 +168,19 @@ Picture(
 # **Now try it.** Put more or less padding at the end, switch each mask off and on, and point at a cell (or tap it) to read it. See how, with a mask on, each row
 # still sums to one, and how the first row has no choice at all.
 
-# %%
+# %% tags=["hide-input"]
 torch.manual_seed(1)
 explorer(
-    "<bos> er war sehr müde .".split(), torch.randn(6, 6),
-    description="A grid of the attention weights of a six-token sentence, one row a query. A slider puts padding at its end, two boxes "
-    "switch the masks; hidden cells become crosses and the row's other weights grow. A line below reads the cell that is pointed at, such "
-    "as: er may not look at sehr, the future.",
-)  # fmt: skip
+    "<bos> er war sehr müde .".split(),
+    torch.randn(6, 6),
+    description=(
+        "A grid of the attention weights of a six-token sentence, one row a "
+        "query. A slider puts padding at its end, two boxes switch the masks; "
+        "hidden cells become crosses and the row's other weights grow. A line "
+        "below reads the cell that is pointed at, such as: er may not look at "
+        "sehr, the future."
+    ),
+)
 
 # %% [markdown]
 # ## The three places
@@ -178,12 +199,26 @@ explorer(
 # %%
 english = "it was tired <pad>".split()
 english_padding = padding_mask(source, 0)[0, 0]  # (1, 4)
+
+# %% tags=["hide-input"]
+columns = english_padding.expand(5, 4)
 Row(
-    Picture(grid(english_padding.expand(4, 4), english, english, "encoder"), alt="Encoder: only the padding's column is empty."),
-    Picture(grid(both[0, 0], german, german, "decoder, self"), alt="Decoder: a lower triangle, and the padding's column is empty."),
-    Picture(grid(english_padding.expand(5, 4), german, english, "decoder, cross"),
-            alt="Cross-attention: five German rows, four English columns; only the English padding's column is empty."),
-)  # fmt: skip
+    Picture(
+        grid(columns[:4], english, english, "encoder"),
+        alt="Encoder: only the padding's column is empty.",
+    ),
+    Picture(
+        grid(both[0, 0], german, german, "decoder, self"),
+        alt="Decoder: a lower triangle, and the padding's column is empty.",
+    ),
+    Picture(
+        grid(columns, german, english, "decoder, cross"),
+        alt=(
+            "Cross-attention: five German rows, four English columns; only the "
+            "English padding's column is empty."
+        ),
+    ),
+)
 
 # %% [markdown]
 # Is that what the model really does? We need not believe a table. Build a small Transformer, listen at the door of every attention, and look at
@@ -194,15 +229,20 @@ from transformer.attention import MultiHeadAttention, attention, fused_attention
 from transformer.model import ModelConfig, Transformer
 
 torch.manual_seed(0)
-model = Transformer(
-    ModelConfig(vocab_size=len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=1, pad_id=0)
-).eval()
+shape = ModelConfig(len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=1)
+model = Transformer(shape).eval()
+
+# %%
 heard = {}
+
+
+def listen(name):
+    return lambda module, inputs, named: heard.update({name: named["mask"]})
+
+
 for name, module in model.named_modules():
     if isinstance(module, MultiHeadAttention):
-        module.register_forward_pre_hook(
-            lambda _, __, named, name=name: heard.update({name: named["mask"]}), with_kwargs=True
-        )
+        module.register_forward_pre_hook(listen(name), with_kwargs=True)
 
 # %%
 model(source, target)
@@ -278,7 +318,10 @@ nothing = torch.tensor([False, False, False, False])
 low = torch.finfo(torch.float32).min
 print("minus infinity ", scores.masked_fill(~nothing, -math.inf).softmax(dim=0))
 print("lowest number  ", scores.masked_fill(~nothing, low).softmax(dim=0))
-print("and then zeros ", scores.masked_fill(~nothing, low).softmax(dim=0).masked_fill(~nothing, 0))
+print(
+    "and then zeros ",
+    scores.masked_fill(~nothing, low).softmax(dim=0).masked_fill(~nothing, 0),
+)
 
 # %% [markdown]
 # We hold the package to it, outputs and gradients, in both of its forms:
@@ -314,7 +357,9 @@ def who_moves(read, target):
     columns = []
     for t in range(target.size(1)):
         changed = target.clone()
-        changed[:, t] = vocabulary.index("heute")  # a word that is not in the sentence
+        changed[:, t] = vocabulary.index(
+            "heute"
+        )  # a word that is not in the sentence
         columns.append(((read(changed) - before).abs() > 1e-6).any(dim=-1)[0])
     return torch.stack(columns, dim=1)  # (output, token)
 
@@ -327,10 +372,15 @@ def who_moves(read, target):
 sentence = to_ids("<bos> er war müde")  # (1, 4)
 moves = who_moves(lambda ids: model(source[1:], ids), sentence)
 assert torch.equal(moves, causal_mask(4)[0, 0])
+
+# %% tags=["hide-input"]
 labels = ("output at …", "moves when this token changes")
 Picture(
     grid(moves, german[:4], german[:4], labels=labels),
-    alt="Measured on the model: which output moves when which token changes. The filled cells are exactly the lower triangle.",
+    alt=(
+        "Measured on the model: which output moves when which token changes. The "
+        "filled cells are exactly the lower triangle."
+    ),
 )
 
 # %% [markdown]
@@ -387,7 +437,8 @@ weights[0].detach()
 #
 # **Bug 3: off by one.** A diagonal of 1 in place of 0, and every word sees one word too many, the very one that it has to predict.
 #
-# The causality test finds all three. Marked cells are where the measured picture differs from the mask:
+# The causality test finds all three. Marked cells are where the measured picture differs from the mask. (In the inverted one the
+# diagonal stays filled: a word's own query still matters, even where its key is hidden.)
 
 # %%
 one_more = torch.ones(4, 4, dtype=torch.bool).tril(diagonal=1)
@@ -397,17 +448,21 @@ forms = {
     "inverted": lambda x: attention(x, x, x, ~causal)[0],
     "off by one": lambda x: attention(x, x, x, one_more)[0],
 }
-moves = {name: who_moves(lambda ids, form=form: form(vectors[ids]), sentence) for name, form in forms.items()}
-wrong = {name: moves[name] != causal for name in forms}
-for name in forms:
+moves, wrong = {}, {}
+for name, form in forms.items():
+    moves[name] = who_moves(lambda ids, form=form: form(vectors[ids]), sentence)
+    wrong[name] = moves[name] != causal
     print(f"{name:18} {int(wrong[name].sum()):2} of 16 cells are wrong")
 
-# %%
+# %% tags=["hide-input"]
 Row(
     *(
         Picture(
             grid(moves[name], german[:4], german[:4], name, wrong=wrong[name]),
-            alt=f"Causality test of the mask {name}: {int(wrong[name].sum())} of 16 cells differ from the lower triangle.",
+            alt=(
+                f"Causality test of the mask {name}: {int(wrong[name].sum())} of "
+                "16 cells differ from the lower triangle."
+            ),
         )
         for name in list(forms)[1:]
     )
@@ -430,7 +485,11 @@ from transformer.positions import sinusoidal_encoding
 class Guesser(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embed, self.attend, self.guess = nn.Embedding(10, 32), MultiHeadAttention(32, 4), nn.Linear(32, 10)
+        self.embed, self.attend, self.guess = (
+            nn.Embedding(10, 32),
+            MultiHeadAttention(32, 4),
+            nn.Linear(32, 10),
+        )
 
     def forward(self, digits, mask):
         x = self.embed(digits) + sinusoidal_encoding(digits.size(1), 32)
@@ -440,7 +499,10 @@ class Guesser(nn.Module):
 # %%
 def loss_of(model, mask, shift=True):
     digits = torch.randint(10, (64, 9))
-    given, wanted = digits[:, :-1] if shift else digits[:, 1:], digits[:, 1:]  # (64, 8)
+    given, wanted = (
+        digits[:, :-1] if shift else digits[:, 1:],
+        digits[:, 1:],
+    )  # (64, 8)
     return F.cross_entropy(model(given, mask).flatten(0, 1), wanted.flatten())
 
 
@@ -459,23 +521,36 @@ def train(mask, shift=True):
 
 
 # %%
-causal, one_more = causal_mask(8), torch.ones(8, 8, dtype=torch.bool).tril(diagonal=1)
+causal, one_more = (
+    causal_mask(8),
+    torch.ones(8, 8, dtype=torch.bool).tril(diagonal=1),
+)
 _, honest = train(causal)
 cheat, peeking = train(one_more)
 _, unshifted = train(causal, shift=False)
+last = {
+    "honest": honest[-1],
+    "off by one": peeking[-1],
+    "not shifted": unshifted[-1],
+}
 print(
-    f"guessing {math.log(10):.3f}, honest {honest[-1]:.3f}, off by one {peeking[-1]:.3f}, not shifted {unshifted[-1]:.3f}"
+    f"guessing {math.log(10):.2f},",
+    {name: round(loss, 2) for name, loss in last.items()},
 )
 
-# %%
+# %% tags=["hide-input"]
 from transformer.plots.curves import curves
 
+lines = {"off by one": peeking, "honest": honest, "not shifted": unshifted}
+guessing = ("guessing, ln 10", math.log(10))
 Picture(
-    curves(range(300), {"off by one": peeking, "honest": honest, "not shifted": unshifted}, "step", "Loss on random digits",
-           level=("guessing, ln 10", math.log(10))),
-    alt="Three loss curves over 300 steps. The honest one stays at the level of guessing, 2.303. With the mask off by one and with the "
-    "target not shifted the loss falls to near zero, below what is possible.",
-)  # fmt: skip
+    curves(range(300), lines, "step", "Loss on random digits", level=guessing),
+    alt=(
+        "Three loss curves over 300 steps. The honest one stays at the level of "
+        "guessing, 2.303. With the mask off by one it falls to 0.3, with the "
+        "target not shifted to zero."
+    ),
+)
 
 # %% [markdown]
 # The last of the eight positions has no next one to peek at, so *off by one* does not quite reach zero: one guess in eight is still
@@ -589,7 +664,8 @@ print(f"the cheat with the right mask: {without:.2f}, guessing: {math.log(10):.2
 # %% [markdown]
 # ## Exercises
 #
-# Build both masks and the masked softmax, and write the causality test. Each blank has a check that says what is wrong.
+# Five blanks: both masks, the two combined, the masked softmax, and the shift of the target. Each has a check that says what is wrong,
+# and a hint.
 #
 # - In Colab:
 #   [04_masking](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/04_masking.ipynb).

@@ -10,8 +10,8 @@ from transformer.plots import style
 
 
 def numbers(vector: Tensor) -> str:
-    """A short vector as it is written by hand: (2, 0) or (0.81, 0.11)."""
-    inside = ", ".join(f"{float(x):.2f}".rstrip("0").rstrip(".") for x in vector)
+    """A short vector as it is written by hand: (2, 0) or (0.75, 0.10)."""
+    inside = ", ".join(f"{float(x):.0f}" if float(x).is_integer() else f"{float(x):.2f}" for x in vector)
     return f"({inside})".replace("-", "−")
 
 
@@ -30,21 +30,21 @@ def soft_lookup(asker: str, words: Sequence[str], query: Tensor, key: Tensor, va
     with style.in_style():
         figure, axes = style.new_figure(5, 0.5 * len(words) + 1.7)
         axes.axis("off")
-        axes.set_xlim(0, 5)
+        axes.set_xlim(0, 5.1)
         axes.set_ylim(len(words) + 1.6, -1.8)
 
-        def card(x: float, y: float, text: str, colour: str, width: float = 0.82) -> None:
+        def card(x: float, y: float, text: str, colour: str, width: float = 0.92) -> None:
             axes.text(x, y, text, ha="center", va="center", fontsize=10)
             box = FancyBboxPatch((x - width / 2, y - 0.33), width, 0.66, "round,pad=0,rounding_size=0.08")
             box.set(facecolor=colour + "38", edgecolor=colour, linewidth=1.6)
             axes.add_patch(box)
 
-        axes.text(0.7, -1.3, f"query of “{asker}”", ha="right", va="center", fontsize=10)
+        axes.text(0.58, -1.3, f"query of {asker}", ha="right", va="center", fontsize=10)
         card(1.15, -1.3, numbers(query), style.QUERY)
         for x, head in ((1.15, "key"), (1.98, "score"), (3.1, "weight"), (4.5, "value")):
             axes.text(x, -0.5, head, ha="center", va="center", fontsize=10, weight="bold")
         for row, word in enumerate(words):
-            axes.text(0.6, row + 0.3, word, ha="right", va="center")
+            axes.text(0.58, row + 0.3, word, ha="right", va="center")
             card(1.15, row + 0.3, numbers(key[row]), style.KEY)
             axes.text(1.98, row + 0.3, f"{float(scores[row]):g}".replace("-", "−"), ha="center", va="center")
             bar = 1.2 * float(weights[row])
