@@ -1,0 +1,479 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Training your first model
+#
+# **You will be able to**
+#
+# - say what a translator is asked at each position, and compute its loss by hand;
+# - write the training step in ten lines, and test it before you trust it with an hour;
+# - train a Transformer on real sentences, read its curves, and translate with it;
+# - recognise by its curve a model that cheats and one that was pushed too hard.
+#
+# **About 40 minutes**, of which the computer trains a few. It builds on [Attention](02_attention.ipynb) and [Masking](04_masking.ipynb).
+
+# %% tags=["setup", "hide-cell"]
+# In Colab this installs the course and leaves Colab's own torch and numpy as they are. Anywhere else it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import importlib.metadata
+    import pathlib
+    import subprocess
+
+    keep = pathlib.Path("keep.txt")
+    keep.write_text("".join(f"{name}=={importlib.metadata.version(name)}\n" for name in ("numpy", "torch")))
+    course = "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep, course], check=True)
+
+# %%
+import math
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from transformer.plots.style import Picture, Row, Source
+
+torch.set_printoptions(precision=2, sci_mode=False)
+
+# %% [markdown]
+# ## The question
+#
+# A fresh Transformer is some hundred thousand random numbers. At the end of this page it turns English into German, with the verb in its place
+# and the right ending on the adjective. Nobody will have told it a rule. So **what is it asked, so often and so exactly, that it finds the rules itself?**
+#
+# To watch this we need a language that is real enough to be worth learning and small enough to be learned while you wait. The course carries
+# one in its pocket: a grammar that makes English and German sentences side by side. No download, and no two runs differ.
+
+# %%
+from transformer import pocket
+
+for pair in pocket.pairs("train", 5):
+    print(f"{pair.source}\n    {pair.target}")
+
+# %% [markdown]
+# Look at what German does there. The verb is second in a main clause and last in a subordinate one; *not* becomes *nicht* or *kein*; a word
+# like *opens up* splits in two and closes around the rest; nouns grow together. The language has so many sentences that nobody can learn them by
+# heart:
+
+# %%
+print(f"{pocket.count_lemmas()} words (lemmas), at least {pocket.language_size():.1e} sentence pairs")
+
+# %% [markdown]
+# And some **combinations** of a verb and its object, of an adjective and its noun, of the two halves of a compound are kept from training
+# altogether. Each test sentence contains such a combination. Whoever translates those has not remembered, but understood how the parts fit.
+
+# %% [markdown]
+# ## By hand: one sentence, one loss
+#
+# Text becomes numbers first. The tokenizer cuts it into the subwords that occur most (chapter 8 shows how); `prepare` has trained one on both
+# languages together and keeps the result on disk.
+
+# %%
+from transformer.preparation import prepare
+from transformer.recipes import RECIPES
+
+recipe = RECIPES["pocket"]
+data = prepare(recipe.data, recipe.model.vocab_size)
+tokenizer = data.tokenizer
+
+source_text, target_text = data.texts("test")[2]
+for text in (source_text, target_text):
+    print(text, "→", " ".join(tokenizer.pieces(tokenizer.encode(text))))
+
+# %% [markdown]
+# A translator writes from left to right, so what we ask is always the same: **given the source and the translation so far, what comes next?** In training the
+# translation so far is the *true* one, whatever the model would have said itself. That is called **teacher forcing**, and it lets us ask all
+# positions at once: the decoder reads the translation with `<bos>` in front and should say the same translation with `<eos>` behind. The two
+# are one sequence, shifted by one (§3.1).
+
+# %%
+from transformer.batching import Sequences, collate
+
+ids = [Sequences.pack([tokenizer.encode(text)]) for text in (source_text, target_text)]
+one = collate(*ids, indices=[0])
+reads, says = (tokenizer.pieces(t[0]) for t in (one.decoder_input, one.expected))
+for r, s in zip(reads, says, strict=True):
+    print(f"{r:>12} → {s}")
+
+# %% [markdown]
+# Now the model answers. For each position it gives a score for every token of the vocabulary; the softmax makes probabilities of them. The
+# **loss** of a position is $-\ln p$ of the token that should have come: nothing if the model was certain and right, and the more the less it believed in it.
+
+# %%
+from transformer.model import Transformer
+
+torch.manual_seed(0)
+untrained = Transformer(recipe.model).eval()
+log_probs = untrained(one.source, one.decoder_input)[0].log_softmax(dim=-1)  # (target, vocab_size)
+losses = -log_probs[range(len(says)), one.expected[0]]  # (target,)
+losses
+
+# %% [markdown]
+# What should an untrained model's loss be? It knows nothing, so all $V$ tokens are about equally likely: $p = 1/V$ and the loss is $\ln V$. If your first loss
+# is far from that, look for the mistake before you train.
+
+# %%
+print(f"mean loss {losses.mean():.2f}, ln V = {math.log(recipe.model.vocab_size):.2f}")
+assert abs(losses.mean() - math.log(recipe.model.vocab_size)) < 1.5
+
+# %% [markdown]
+# ## The picture
+#
+# The blue row goes into the decoder, the pink row should come out. Each dotted arrow is the shift: what is said at one place is read at the next.
+# The look-ahead mask keeps every position from seeing further right than itself, or it would find the answer in the blue row.
+
+# %%
+from transformer.plots.training import shift
+
+words = ["<bos>", "die", "Ente", "schläft", "<eos>"]
+Picture(
+    shift(words[:-1], words[1:]),
+    alt="Two rows of boxes. The decoder reads bos, die, Ente, schläft. Below each stands what it says: die, Ente, schläft, eos. "
+    "Dotted arrows lead from each word that is said to the place where it is read next.",
+)
+
+# %% [markdown]
+# ## The code
+#
+# ### Batches by token budget
+#
+# Sentences differ in length, a batch is a rectangle, and what is left empty is paid for all the same. So a batch is not so many *sentences* but so many
+# *tokens* (§5.1), and it takes sentences of similar length. On the left, sentences as they come; on the right, as the package batches them.
+
+# %%
+from transformer.batching import token_batches
+from transformer.plots.training import padding
+from transformer.tokenizer import PAD
+
+sources, targets = data.tokens("train")
+as_they_come = collate(sources, targets, range(60))
+by_length = token_batches(sources, targets, as_they_come.expected.numel(), seed=1)
+similar = collate(sources, targets, by_length[0])
+Row(
+    Picture(padding(as_they_come.expected, PAD, "as they come"), alt="A ragged batch: much of the rectangle is empty."),
+    Picture(padding(similar.expected, PAD, "by length"), alt="A batch of sentences of equal length: hardly a cell is empty."),
+)
+
+# %% [markdown]
+# Nothing is lost on the way: each pair is in exactly one batch, and every epoch shuffles anew.
+
+# %%
+assert sorted(i for batch in by_length for i in batch) == list(range(len(sources)))
+print(f"{len(sources)} pairs in {len(by_length)} batches")
+
+# %% [markdown]
+# ### The loss of a batch
+#
+# By hand we took $-\ln p$ of each expected token. For a batch that is PyTorch's cross-entropy, with padding left out: nobody shall learn to
+# predict padding. The package adds **label smoothing** (§5.4, chapter 10). With smoothing 0 the three agree:
+
+# %%
+from transformer.training import loss_of
+
+by_torch = F.cross_entropy(untrained(one.source, one.decoder_input)[0], one.expected[0], reduction="sum")
+assert_close(loss_of(untrained, one, smoothing=0.0), losses.sum())
+assert_close(by_torch, losses.sum())
+Source(loss_of)
+
+# %% [markdown]
+# It is a **sum**. The division by the number of tokens comes later and once, so that a step made of several batches, or of several
+# GPUs, weighs every token equally.
+#
+# ### The learning rate
+#
+# Adam's first steps rest on almost no statistics, and large early steps can ruin a post-norm Transformer for good. So the rate climbs in a straight
+# line and then falls with the inverse square root of the step (§5.3):
+#
+# $$\text{rate} = d_\text{model}^{-1/2} \cdot \min(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2})$$
+
+# %%
+from transformer.plots.curves import curves
+from transformer.schedule import learning_rate
+
+assert math.isclose(learning_rate(100, 512, 4000), 512**-0.5 * min(100**-0.5, 100 * 4000**-1.5))
+steps = range(1, 20_001, 50)
+rates = {f"warm-up {w}": [1000 * learning_rate(s, 512, w) for s in steps] for w in (2000, 4000, 8000)}
+Picture(
+    curves(steps, rates, "step", "learning rate × 1000, d_model 512"),
+    alt="Three curves that rise in a straight line and then fall ever more slowly. The shorter the warm-up, the earlier and higher "
+    "the peak; after the longest warm-up all three are the same curve.",
+)
+
+# %% [markdown]
+# ### One step
+#
+# All parts are there. This is the whole of training, once around:
+
+
+# %%
+def train_step(model, optimizer, batch, step, warmup_steps=50):
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate(step, model.config.d_model, warmup_steps)
+    loss = loss_of(model, batch, smoothing=0.0) / batch.n_tokens
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss.item()
+
+
+def fresh_model():
+    torch.manual_seed(0)
+    model = Transformer(replace(recipe.model, d_model=64, d_ff=256, dropout=0.0))
+    return model, torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+
+
+# %% [markdown]
+# ### The first test: learn one batch by heart
+#
+# Before any long run, take a few sentences and train on nothing else. A model that is wired up rightly must be able to learn them by heart. If the loss
+# stops anywhere above zero, there is a bug, and you have found it in seconds.
+
+# %%
+model, optimizer = fresh_model()
+few = collate(sources, targets, range(8))
+for step in range(1, 151):
+    loss = train_step(model, optimizer, few, step)
+    if step in (1, 50, 100, 150):
+        print(f"step {step:3}   loss {loss:.3f}")
+assert loss < 0.1
+
+# %% [markdown]
+# ## The run
+#
+# The package's `train` is the same step with the things around it that a long run needs: a new order every epoch, validation, a checkpoint
+# of the best model, and everything written down in a **run folder**. On the command line it is `transformer train pocket`. Here we shorten the recipe so that
+# this page stays quick to build.
+
+# %%
+from transformer.device import choose_device
+from transformer.training import train
+
+run = Path(tempfile.mkdtemp()) / "pocket"
+training = replace(recipe.training, steps=800, validate_every=100)
+metrics = []
+
+
+def report(line):
+    metrics.append(line)
+    print(f"step {line['step']:4.0f}   loss {line['valid_loss']:.2f}   BLEU {line['valid_bleu']:5.1f}")
+
+
+translator = train(run, data, recipe.model, training, choose_device("cpu"), report=report)
+
+# %% [markdown]
+# BLEU compares translations with a reference and goes from 0 to 100 (chapter 13). The two curves tell different stories. The loss falls from the first step:
+# soon the model knows which words are frequent, then which follow each other. BLEU stays near the ground until the cross-attention has found out *where to look*,
+# and then climbs steeply. **Point at a step to read its numbers.**
+
+# %%
+from transformer.plots.training import run_curves
+
+run_curves(
+    metrics,
+    description="Two charts over the training steps. The training and validation losses fall steeply and then ever more slowly. BLEU "
+    "on validation sentences stays low at first and then climbs. Pointing at a step shows its numbers.",
+)
+
+# %% [markdown]
+# ## It translates
+#
+# Sentences from the test set, each with a combination that training never saw:
+
+# %%
+tests = data.texts("test")[:6]
+for (source, reference), translation in zip(tests, translator.greedy([s for s, _ in tests]), strict=True):
+    print(f"{source}\n  {'=' if translation == reference else '≠'} {translation}")
+    if translation != reference:
+        print(f"    {reference}   (reference)")
+
+# %% [markdown]
+# `beam` keeps several beginnings instead of one (chapter 12) and can show the runners-up with their scores, which are log-probabilities, corrected for length:
+
+# %%
+for t in translator.beam(["The old woman does not open the window."], beam=4, n_best=3)[0]:
+    print(f"{t.hypothesis.score:7.2f}   {t.text}")
+
+# %% [markdown]
+# And on test sentences as a whole:
+
+# %%
+from transformer.evaluation import bleu
+
+tests = data.texts("test")[:200]
+score = bleu(translator.greedy([s for s, _ in tests]), [t for _, t in tests])
+print(score)
+print("longer training does better: transformer train pocket")
+
+# %% [markdown]
+# ## Where it looks
+#
+# One look inside. While the decoder says a German token, its cross-attention looks at the English ones. We record it for a test sentence, take the mean over the
+# heads of the last layer, and draw a row for each token said. Nobody ever told the model which word translates which. It had to find out,
+# because otherwise it could not have answered.
+
+# %%
+from transformer.inspection import record_attention
+from transformer.plots.training import alignment
+
+batch = collate(*[Sequences.pack([tokenizer.encode(t)]) for t in tests[2]], indices=[0])
+with record_attention(translator.model) as weights, torch.no_grad():
+    translator.model(batch.source, batch.decoder_input)
+looks = weights[f"decoder.{recipe.model.n_layers - 1}.cross_attention"][0].mean(dim=0)  # (target, source)
+assert_close(looks.sum(dim=-1), torch.ones(len(looks)))
+Picture(
+    alignment(looks, tokenizer.pieces(batch.expected[0]), tokenizer.pieces(batch.source[0])),
+    alt="A heat map of cross-attention: a row for each German token said, a column for each English token. Most rows have one bright "
+    "cell, at the English word that the German one translates.",
+)
+
+# %% [markdown]
+# ## What goes wrong
+#
+# Two classics, run for a moment each next to a healthy model. In the first the **target is not shifted**: the decoder reads what it should say.
+# In the second the **rate is thirty times too high** and there is no warm-up. Before you look: which curve will look best?
+
+# %%
+def short_run(batch_of, factor=1.0, warmup_steps=50, steps=100):
+    model, optimizer = fresh_model()
+    history = []
+    for step, indices in zip(range(1, steps + 1), token_batches(sources, targets, 1500, seed=0), strict=False):
+        for_this_step = batch_of(collate(sources, targets, indices))
+        for group in optimizer.param_groups:
+            group["lr"] = factor * learning_rate(step, 64, warmup_steps)
+        loss = loss_of(model, for_this_step, smoothing=0.0) / for_this_step.n_tokens
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        history.append(loss.item())
+    return history
+
+
+# %%
+histories = {
+    "healthy": short_run(lambda batch: batch),
+    "not shifted": short_run(lambda batch: replace(batch, decoder_input=batch.expected)),
+    "rate × 30": short_run(lambda batch: batch, factor=30.0, warmup_steps=1),
+}
+Picture(
+    curves(range(1, 101), histories, "step", "training loss a token"),
+    alt="Three losses over a hundred steps. The healthy one falls steadily. The one whose target is not shifted falls fastest, far "
+    "below the healthy one. The one whose rate is too high stays on a plateau above both.",
+)
+
+# %%
+assert histories["not shifted"][-1] < histories["healthy"][-1] < histories["rate × 30"][-1]
+print("  ".join(f"{name} {history[-1]:.2f}" for name, history in histories.items()))
+
+# %% [markdown]
+# The best curve belongs to the worst model. Without the shift the answer stands in the input, and copying it is easily learned; at translation time there is
+# nothing to copy, and out comes rubbish. **A loss that falls suspiciously fast is a leak until you have proved otherwise**; the causality test of
+# the [masking chapter](04_masking.ipynb) proves it. The plateau is the other disease: the model still learns how frequent each token is, and never
+# again anything about the source.
+
+# %% [markdown]
+# ## Questions
+#
+# Click an answer to see why it is right or wrong.
+#
+# **1. Your vocabulary has 1,000 tokens, and the loss of the first batch is 2.1. What do you do?**
+#
+# <details><summary>A. Go on: lower is better</summary>
+#
+# No. An untrained model has no right to a loss much below ln 1000 ≈ 6.9. Something lets it see the answer.
+#
+# </details>
+# <details><summary>B. Look for a leak</summary>
+#
+# **Right.** First suspects: the shift, and the look-ahead mask.
+#
+# </details>
+# <details><summary>C. Lower the learning rate</summary>
+#
+# No. Before the first step the rate has not done anything yet.
+#
+# </details>
+#
+# **2. Why does the decoder read the true translation in training, and not its own?**
+#
+# <details><summary>A. Because its own would be wrong, and it would learn mistakes</summary>
+#
+# Partly. But it is graded against the true next token in either case; it would not learn to *make* the mistakes.
+#
+# </details>
+# <details><summary>B. Because then all positions can be computed at once</summary>
+#
+# **Right.** Its own translation would have to be written token by token, each waiting for the one before. The price: it never practises
+# going on from its own mistakes.
+#
+# </details>
+# <details><summary>C. Because the look-ahead mask would not work otherwise</summary>
+#
+# No. The mask works on any input. It is needed *because* the whole translation is read at once.
+#
+# </details>
+#
+# **3. Two GPUs have batches of 900 and 100 real tokens. Each divides its loss by its own count, then the gradients are averaged. What is wrong?**
+#
+# <details><summary>A. Nothing: a mean of means is a mean</summary>
+#
+# No. Only if both means are taken over equally many.
+#
+# </details>
+# <details><summary>B. The tokens of the small batch weigh nine times as much</summary>
+#
+# **Right.** 1/100 against 1/900. Sum first, divide once by the global count.
+#
+# </details>
+# <details><summary>C. The gradients become too large</summary>
+#
+# No. Their size is about right; it is their *mixture* that is wrong, and that is harder to notice.
+#
+# </details>
+#
+# **4. The model has learned one batch by heart: loss near zero. What have you shown, and what not?**
+#
+# <details><summary>Answer</summary>
+#
+# That gradients reach what they must, that the loss is the right one, that the optimiser steps. Not that it learns to translate: a model whose
+# target is not shifted passes this test with ease.
+#
+# </details>
+
+# %% [markdown]
+# ## Exercises
+#
+# No blanks here yet, but three experiments, each one line. Every setting of a recipe can be changed on the command line;
+# `transformer train pocket --help` lists them.
+#
+# ```bash
+# transformer train pocket                                              # the whole recipe
+# transformer train pocket --run runs/pre  --model.norm pre             # the other place for the norm
+# transformer train pocket --run runs/de   --data.direction de-en       # the other way round
+# transformer translate runs/pocket "The old woman does not open the window." --n-best 4
+# ```
+#
+# Compare the `metrics.jsonl` of the runs. Which direction is easier, and why would that be? With the real captions of Multi30k instead of `pocket`
+# the same commands train a translator for photographs: `transformer train multi30k`.
+
+# %% [markdown]
+# ## Going further
+#
+# - **Training in the paper:** batches in §5.1, optimiser and schedule in §5.3, dropout and smoothing in §5.4 of {cite}`vaswani2017`.
+# - **Why the warm-up is needed**, and how moving the norm does without it: {cite}`xiong2020`.
+# - **BLEU**, and why every score needs a signature: {cite}`papineni2002`, {cite}`post2018`.

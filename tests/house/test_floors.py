@@ -1,0 +1,52 @@
+"""The package is a house: a module imports only from floors below its own."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "transformer"
+
+FLOORS = [
+    {"errors", "masks", "positions", "loss", "schedule", "pocket_grammar"},
+    {"attention", "tokenizer", "device", "pocket", "evaluation"},
+    {"layers", "corpora", "batching"},
+    {"model", "preparation"},
+    {"checkpoint", "decoding", "inspection"},
+    {"translation"},
+    {"training"},
+    {"recipes", "plots"},
+    {"cli"},
+]
+"""From the ground up. Modules on one floor do not know each other."""
+
+
+def floor_of(module: str) -> int:
+    (floor,) = (i for i, modules in enumerate(FLOORS) if module in modules)
+    return floor
+
+
+def imports(path: Path) -> set[str]:
+    """The package's own modules that a file imports, at its top or anywhere inside."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "transformer":
+            below = node.module.split(".")[1:]
+            found |= {below[0]} if below else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("transformer.")}
+    return found - {"__version__"}
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*.py")), ids=lambda path: path.stem)
+def test_a_module_imports_only_from_floors_below(path: Path) -> None:
+    if path.stem == "__init__":
+        assert imports(path) == set()
+        return
+    above = {module for module in imports(path) if floor_of(module) >= floor_of(path.stem)}
+    assert not above, f"{path.name} stands on floor {floor_of(path.stem)} and imports {above}"
+
+
+def test_every_module_has_a_floor_and_every_floor_its_modules() -> None:
+    there = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"} | {"plots"}
+    assert there == set().union(*FLOORS)
