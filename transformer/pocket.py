@@ -65,7 +65,7 @@ WEIGHTS: dict[str, dict[str, float]] = {
     "conjunction past": {"because": 4, "although": 3, "when": 4, "while": 2, "before": 1},
     "question": {"yes": 5, "where": 2, "when": 1, "why": 2, "who": 2},
     "period": {"now": 6, "past": 4},
-    "now": {"present": 60, "perfect": 10, "will": 7, "can": 5, "must": 5, "want": 5, "should": 4, "may": 3},
+    "now": {"present": 60, "perfect": 12, "will": 7, "can": 5, "must": 5, "want": 5, "should": 4, "may": 3},
     "past": {"past": 80, "could": 7, "wanted": 7, "had": 6},
     "frame": {
         "accusative": 58,
@@ -85,7 +85,7 @@ WEIGHTS: dict[str, dict[str, float]] = {
     "new": {"a": 1},
     "place": {"in": 7, "at": 2, "on": 2, "city": 1},
     "time": {"time": 5, "habit": 4, "clock": 1, "event": 1},
-    "kind": {"thing": 2.5, "furniture": 3, "clothes": 1.5, "food": 1.5},
+    "kind": {"thing": 3, "furniture": 4, "clothes": 1.5, "food": 2, "drink": 1.5},
     "relative": {"subject": 5, "object": 4, "place": 1},
 }
 # How often a part is there at all, where the grammar has room for it.
@@ -93,7 +93,7 @@ CHANCES = {
     "plural": 0.28,
     "adjective": 0.38,
     "colour": 0.12,
-    "compound": 0.5,
+    "compound": 0.6,
     "degree": 0.12,
     "relative": 0.09,
     "negated": 0.14,
@@ -102,7 +102,7 @@ CHANCES = {
     "partner": 0.25,
     "manner": 0.12,
     "frequency": 0.15,
-    "opener": 0.04,
+    "opener": 0.05,
     "front": 0.35,
     "large number": 0.6,
     "described person": 0.25,
@@ -392,7 +392,7 @@ class Chooser:
             jobs = [job for job in nouns_of("job") if job.gender == gender_of(subject) and job is not noun]
             item.predicate = self.noun_phrase(self.one(jobs), "new")
         elif choice == "age" and "person" in noun.kinds and subject is not WHO:
-            item.predicate = Age(2 + int(self.random() * (11 if "young" in noun.kinds else 98)))
+            item.predicate = Age(2 + int(self.random() * 11) if "young" in noun.kinds else 18 + int(self.random() * 82))
         elif choice == "place" and "person" in noun.kinds:
             item.place = self.where()
         elif len(rivals) > 1 and adjectives_of(noun, "comparative"):
@@ -441,15 +441,16 @@ class Chooser:
             self.adorn(main, plain=True)
             main.complement = self.clause(tense) if kind == "that" else self.infinitive(main.subject)
             return Sentence(main)
-        if kind in ("subordinate", "fronted"):  # no "he has come if he will go"
-            tense = "present" if tense == "perfect" else tense
-            second = self.weighted(period)
-            main, other = self.clause(tense), self.clause("present" if second in ("perfect", "will") else second)
-        else:
-            main, other = self.clause(tense), self.clause(self.weighted(period))
+        if kind in ("and", "but"):
+            return Sentence(self.in_front(self.clause(tense)), kind, self.clause(self.weighted(period)))
+        # No "he has come if he will go", nor "before she never sings".
+        conjunction, second = self.weighted("conjunction " + period), self.weighted(period)
+        main = self.clause("present" if tense == "perfect" else tense)
+        other = self.clause("present" if second in ("perfect", "will") else second)
+        if conjunction == "before":
+            other.negated, other.frequency = False, None
         if kind == "fronted":
-            return Sentence(main, self.weighted("conjunction " + period), other, fronted=True)
-        conjunction = kind if kind in ("and", "but") else self.weighted("conjunction " + period)
+            return Sentence(main, conjunction, other, fronted=True)
         return Sentence(self.in_front(main), conjunction, other)
 
     def infinitive(self, subject: Nominal) -> Clause:
@@ -463,7 +464,7 @@ class Chooser:
 
     def in_front(self, item: Clause) -> Clause:
         """Perhaps an adverbial in front of a main clause, which makes German turn subject and verb round."""
-        if self.chance("opener"):
+        if item.frequency is None and self.chance("opener"):
             item.opener, item.front = self.one(fixed_of("opener", period_of(item.tense))), "opener"
         elif item.time is not None and self.chance("front"):
             item.front = "time"
