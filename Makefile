@@ -50,7 +50,7 @@ lint: $(READY)  ## the quick checks: ruff, mypy, and whether a generated file is
 	$(PY) -m exercises make --check
 
 grade: $(READY)  ## grade your exercises: make grade, or for one of them: make grade N=attention
-	@$(PY) -m exercises grade $(N)
+	@$(PY) -m exercises grade $(or $(N),all)
 
 notebooks: $(READY)  ## make again what is generated: notebooks, exercises, environment.yml
 	@$(PY) -m book.sync

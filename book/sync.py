@@ -1,4 +1,4 @@
-"""Everything in this repository that is made from something else in it, exercises apart: ``python -m book.sync [--check]``.
+"""What this repository makes from something else in it, exercises apart: ``python -m book.sync [--check]``.
 
 | made | from |
 |---|---|
@@ -11,11 +11,11 @@ With ``--check`` no file changes: each one that is out of date is named, and the
 """
 
 import argparse
-import difflib
 import hashlib
 import re
 import sys
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 import jupytext
@@ -23,21 +23,23 @@ import nbformat
 import tomli
 import yaml
 
-SETUP = '''\
+SETUP = """\
 # %% tags=["setup", "hide-cell"]
-# In Colab this installs the course and leaves Colab's own torch and numpy as they are. Anywhere else it does nothing.
+# In Colab this installs the course and leaves Colab's own torch and numpy as they
+# are. Anywhere else it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
-    import importlib.metadata
     import pathlib
     import subprocess
+    from importlib.metadata import version
 
-    keep = pathlib.Path("keep.txt")
-    keep.write_text("".join(f"{name}=={importlib.metadata.version(name)}\\n" for name in ("numpy", "torch")))
     course = "transformer-course @ git+ADDRESS@BRANCH"
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep, course], check=True)
-'''
+    keep = pathlib.Path("keep.txt")
+    keep.write_text(f"numpy=={version('numpy')}\\ntorch=={version('torch')}\\n")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
+    subprocess.run([*pip, course], check=True)
+"""
 
 ENVIRONMENT = """\
 # For conda and Binder. Made from pyproject.toml by `make notebooks`: change the list there.
@@ -65,8 +67,9 @@ class Sync:
 
     def wanted(self) -> Iterator[tuple[Path, str]]:
         """Each generated file with the text that it should have."""
+        setup = SETUP.replace("ADDRESS", self.address).replace("BRANCH", self.branch)
         for path in sorted([*self.root.glob("chapters/*.py"), *self.root.glob("solutions/*.py")]):
-            text = with_setup(self.addressed(path), SETUP.replace("ADDRESS", self.address).replace("BRANCH", self.branch))
+            text = with_setup(self.addressed(path), setup)
             yield path, text
             if path.parent.name == "chapters":
                 yield path.with_suffix(".ipynb"), notebook(text)
@@ -108,8 +111,8 @@ def with_setup(text: str, setup: str) -> str:
     cells = re.split(r"^(?=# %%)", text, flags=re.MULTILINE)
     cells = [cell for cell in cells if not re.match(r'# %%.*tags=.*"setup"', cell)]
     first = next((i for i, cell in enumerate(cells) if re.match(r"# %%(?! \[markdown\])", cell)), len(cells))
-    before = "".join(cells[:first]).rstrip("\n")
-    return "\n\n".join(part for part in (before, setup.rstrip("\n"), "".join(cells[first:])) if part).rstrip("\n") + "\n"
+    parts = "".join(cells[:first]), setup, "".join(cells[first:])
+    return "\n\n".join(part.rstrip("\n") for part in parts if part) + "\n"
 
 
 def notebook(script: str) -> str:
@@ -132,27 +135,29 @@ def notebook(script: str) -> str:
     return nbformat.writes(book).rstrip("\n") + "\n"
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Bring every generated file up to date, or with ``--check`` name those that are not."""
-    parser = argparse.ArgumentParser(prog="python -m book.sync", description="Make what is generated in this repository.")
+    parser = argparse.ArgumentParser(prog="python -m book.sync", description="Make this repository's generated files.")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is out of date")
     parser.add_argument("--root", type=Path, default=Path(__file__).parent.parent, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
+    root = args.root.resolve()
     stale = 0
-    for path, text in Sync(args.root.resolve()).wanted():
+    for path, text in Sync(root).wanted():
         now = path.read_text("utf-8") if path.exists() else ""
         if now == text:
             continue
         stale += 1
-        name = path.relative_to(args.root.resolve()).as_posix()
+        name = path.relative_to(root).as_posix()
         if args.check:
-            first = next(line for line in difflib.unified_diff(now.splitlines(), text.splitlines(), n=0) if line[:2] == "@@")
-            print(f"out of date: {name}, at line {re.findall(r'[0-9]+', first)[0]}", file=sys.stderr)
+            pairs = zip_longest(now.splitlines(), text.splitlines())
+            line = next((i for i, (is_, should) in enumerate(pairs, 1) if is_ != should), "the end")
+            print(f"out of date: {name}, at line {line}", file=sys.stderr)
         else:
             path.write_text(text, "utf-8", newline="\n")
             print(f"wrote {name}")
     if args.check and stale:
-        print("error: these files are made from others: run `make notebooks` and commit what it writes", file=sys.stderr)
+        print("error: what is out of date is made from other files: run `make notebooks` and commit", file=sys.stderr)
     return 1 if args.check and stale else 0
 
 

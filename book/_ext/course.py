@@ -1,4 +1,4 @@
-"""What this book asks of Sphinx beyond Jupyter Book: charts that draw with no network, and edit buttons that lead to the .py half."""
+"""What this book asks of Sphinx beyond Jupyter Book: charts without a network, edit buttons that open the .py half."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,9 @@ def add_charts(app: Sphinx, page: str, template: str, context: dict[str, Any], d
     for name, version in VERSIONS.items():
         file = f"vega/{name}@{version}.js"
         if not (VENDOR / file).exists():
-            raise ExtensionError(f"Altair {alt.__version__} draws with {name} {version}, and book/_vendor/{file} is missing")
+            raise ExtensionError(
+                f"Altair {alt.__version__} draws with {name} {version}, and book/_vendor/{file} is missing"
+            )
         app.add_js_file(file)
     there = {f"{name.replace('-', '')}_version": version for name, version in VERSIONS.items()}
     app.add_js_file(None, body=f"var VEGA_DEBUG = {json.dumps(there)};")

@@ -1,0 +1,82 @@
+"""Every built page, read as HTML: its buttons and links lead somewhere, and it needs nothing from elsewhere."""
+
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+from bs4 import BeautifulSoup
+
+ROOT = Path(__file__).parents[2]
+REPOSITORY = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["repository"]
+SLUG = "/".join(REPOSITORY["url"].split("/")[-2:])
+
+
+@cache
+def soup(path: Path) -> BeautifulSoup:
+    return BeautifulSoup(path.read_text("utf-8"), "html.parser")
+
+
+def links(path: Path) -> list[str]:
+    return [a["href"] for a in soup(path).find_all("a", href=True)]
+
+
+def test_nothing_is_loaded_from_elsewhere(html, page):
+    tags = soup(html / page).find_all(["script", "img", "iframe", "source", "link"])
+    loaded = [tag.get("src") or (tag.get("href") if "canonical" not in tag.get("rel", []) else None) for tag in tags]
+    assert [url for url in loaded if url and url.startswith(("http:", "https:", "//"))] == []
+
+
+def test_each_image_is_described_and_there(html, page):
+    for image in soup(html / page).find_all("img"):
+        if image.find_parent("article"):
+            alt = image.get("alt", "")
+            assert alt.strip(), f"no alt text: {image}"
+            assert not alt.endswith((".png", ".svg")), f"a file name is no alt text: {image}"
+        if not image["src"].startswith("data:"):
+            assert (html / page).parent.joinpath(image["src"]).exists(), image["src"]
+
+
+def test_internal_links_resolve(html, page):
+    for href in links(html / page):
+        url = urlsplit(href)
+        if url.scheme or url.netloc:
+            continue
+        target = (html / page).parent.joinpath(unquote(url.path)) if url.path else html / page
+        assert target.exists(), href
+        if url.fragment and target.suffix == ".html":
+            assert soup(target).find(id=unquote(url.fragment)), href
+
+
+def test_links_into_the_repository_resolve(html, page):
+    for href in links(html / page):
+        for kind in ("blob", "tree", "edit"):
+            start = f"{REPOSITORY['url']}/{kind}/"
+            if href.startswith(start):
+                branch, _, path = urlsplit(href.removeprefix(start)).path.partition("/")
+                assert branch == REPOSITORY["branch"], href
+                assert (ROOT / unquote(path)).exists(), href
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        f"https://colab.research.google.com/github/{SLUG}/blob/{REPOSITORY['branch']}/",
+        f"https://mybinder.org/v2/gh/{SLUG}/{REPOSITORY['branch']}?urlpath=lab/tree/",
+    ],
+    ids=["colab", "binder"],
+)
+def test_a_chapter_launches_its_own_notebook(html, page, start):
+    targets = [href.removeprefix(start) for href in links(html / page) if href.startswith(start)]
+    if page is None or not page.startswith("chapters/"):
+        pytest.skip("only chapters have launch buttons")
+    own = page.removesuffix(".html") + ".ipynb"
+    assert own in targets
+    assert all((ROOT / target).exists() for target in targets)
+
+
+def test_a_chapter_is_edited_in_its_py_half(html, page):
+    if page is None or not page.startswith("chapters/"):
+        pytest.skip("only chapters have two halves")
+    assert f"{REPOSITORY['url']}/edit/{REPOSITORY['branch']}/{page.removesuffix('.html')}.py" in links(html / page)

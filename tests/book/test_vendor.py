@@ -1,0 +1,29 @@
+"""The scripts that the book ships are those that its parts ask for."""
+
+import re
+from pathlib import Path
+
+import altair as alt
+import pytest
+
+VENDOR = Path(__file__).parents[2] / "book" / "_vendor"
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("vega", alt.VEGA_VERSION), ("vega-lite", alt.VEGALITE_VERSION), ("vega-embed", alt.VEGAEMBED_VERSION)],
+)
+def test_vega_is_the_version_that_altair_asks_for(name, asked):
+    (file,) = (VENDOR / "vega").glob(f"{name}@*.js")
+    assert file.name == f"{name}@{asked}.js"
+    versions = re.findall(r'[="]\s*"?(\d+\.\d+\.\d+)"', file.read_text("utf-8"))
+    assert any(version == asked or version.startswith(f"{asked}.") for version in versions)
+
+
+def test_each_has_its_licence():
+    assert {path.name for path in VENDOR.rglob("LICENSE*")} == {
+        "LICENSE",
+        "LICENSE-vega",
+        "LICENSE-vega-lite",
+        "LICENSE-vega-embed",
+    }

@@ -1,0 +1,31 @@
+"""The Makefile's own words: what there is, and what is missing."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def make(folder, *words):
+    return subprocess.run(["make", *words], cwd=folder, capture_output=True, text=True)
+
+
+def test_help_names_each_target():
+    told = make(ROOT).stdout
+    assert all(
+        f"  {target} " in told for target in ("book", "serve", "test", "grade", "lint", "notebooks", "lock", "clean")
+    )
+
+
+@pytest.mark.parametrize("python", ["/nowhere/python3", "/bin/false"])
+def test_an_unfit_python_is_one_clear_line(tmp_path, python):
+    for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-torch.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    ended = make(tmp_path, "book", f"PYTHON={python}")
+    assert ended.returncode != 0
+    assert ended.stderr.startswith("error: this needs Python 3.10 to 3.14")
+    assert "make book PYTHON=" in ended.stderr.splitlines()[0]
+    assert not (tmp_path / ".venv").exists()
