@@ -9,15 +9,15 @@ import contextlib
 import inspect
 import io
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from exercises.compare import differences, kind, same, same_numbers
 from exercises.limits import MOST_PRINTED, LimitReached
-from exercises.show import show, side_by_side
+from exercises.show import shapes, show
 
 Function = Callable[..., Any]
 Inputs = Mapping[str, Any]
@@ -55,7 +55,11 @@ class Outcome:
         """Whether both ended alike; rounding aside."""
         if self.error or other.error:
             return type(self.error) is type(other.error) and str(self.error) == str(other.error)
-        return len(self.results) == len(other.results) and all(map(_same, self.results, other.results))
+        return len(self.results) == len(other.results) and all(map(same, self.results, other.results))
+
+    def alike(self, other: "Outcome") -> bool:
+        """Whether both gave the same numbers, whatever their axes and dtypes."""
+        return not (self.error or other.error) and all(map(same_numbers, self.results, other.results))
 
 
 @dataclass
@@ -82,7 +86,7 @@ class Exercise:
     def judge(self, answer: Function) -> str | None:
         """None if the answer is right, else what to tell the learner: a line that names the mistake, then a hint."""
         if not callable(answer):
-            return f"{self.name} is {_kind(answer)}, and should be a function"
+            return f"{self.name} is {kind(answer)}, and should be a function"
         for inputs in self.inputs:
             expected, theirs = call(self.reference, inputs), call(answer, inputs)
             if not theirs.same(expected):
@@ -94,51 +98,28 @@ class Exercise:
         return self._named(answer) or self._explained(answer, inputs, expected, theirs)
 
     def _named(self, answer: Function) -> str | None:
-        outcomes = [call(answer, inputs) for inputs in self.inputs]
-        for mistake in self.mistakes:
-            if all(call(mistake.function, i).same(theirs) for i, theirs in zip(self.inputs, outcomes, strict=True)):
+        theirs, right = self._outcomes(answer), self._outcomes(self.reference)
+        wrong = [(mistake, self._outcomes(mistake.function)) for mistake in self.mistakes]
+        for mistake, outcomes in wrong:
+            if all(map(Outcome.same, outcomes, theirs)):
                 return f"{mistake.title}\n{mistake.hint}"
+        for mistake, outcomes in wrong:  # the same mistake, and axes or a dtype that are not as they should be either
+            if all(map(Outcome.alike, outcomes, theirs)) and not all(map(Outcome.alike, outcomes, right)):
+                also = differences(self.results, theirs[0].results, right[0].results)[0]
+                return f"{mistake.title}\n{mistake.hint}\nAnd {also}."
         return None
 
+    def _outcomes(self, function: Function) -> list[Outcome]:
+        return [call(function, inputs) for inputs in self.inputs]
+
     def _explained(self, answer: Function, inputs: Inputs, expected: Outcome, theirs: Outcome) -> str:
-        lines = (
-            [_error(answer, theirs.error)] if theirs.error else list(self._difference(expected.results, theirs.results))
-        )
-        lines += ["", "for", *show(inputs)]
+        if theirs.error:
+            lines = [_error(answer, theirs.error), "", "for", *shapes(inputs)]
+        else:
+            lines = [*differences(self.results, theirs.results, expected.results), "", "for", *show(inputs)]
         if theirs.printed:
             lines += ["", "your code printed"] + ["  " + line for line in theirs.printed[:2000].splitlines()[:10]]
         return "\n".join(lines)
-
-    def _difference(self, expected: tuple[Any, ...], theirs: tuple[Any, ...]) -> Iterator[str]:
-        wanted = ", ".join(self.results)
-        if theirs == (None,):
-            yield "it returns None: has it a return at the end?"
-        elif len(theirs) != len(expected):
-            is_tuple = f"it returns {len(theirs)} things" if len(theirs) != 1 else "it returns one thing"
-            yield f"{is_tuple}, and should return {len(expected)}: {wanted}"
-        for name, right, mine in zip(self.results, expected, theirs, strict=False):
-            if mine is None or len(theirs) != len(expected) or _same(right, mine):
-                continue
-            it = name if len(self.results) > 1 else "the result"
-            if not isinstance(mine, Tensor):
-                yield f"{it} is {_kind(mine)}, and should be a Tensor"
-            elif mine.shape != right.shape:
-                same_numbers = mine.numel() == right.numel() and _close(mine.flatten(), right.flatten())
-                yield f"{it} has the shape {tuple(mine.shape)}, and should have {tuple(right.shape)}" + (
-                    ": the values are right, only the axes are not" if same_numbers else ""
-                )
-            elif mine.dtype != right.dtype:
-                dtypes = [str(t.dtype).removeprefix("torch.") for t in (mine, right)]
-                yield f"{it} holds {dtypes[0]}, and should hold {dtypes[1]}" + (
-                    ": the values are right, only their type is not" if _close(mine, right) else ""
-                )
-            elif mine.isnan().any() and not right.isnan().any():
-                yield f"{it} has NaN where there should be numbers"
-                yield from side_by_side(mine, right)
-            else:
-                yield f"{it} has wrong {'entries' if right.dtype == torch.bool else 'numbers'}, marked with *"
-                yield from side_by_side(mine, right)
-            return
 
 
 class Topic:
@@ -209,23 +190,6 @@ class _Printed(io.StringIO):
         if self.tell() + len(text) > MOST_PRINTED:
             raise LimitReached(f"it printed more than {MOST_PRINTED:,} characters: does a loop never end?")
         return super().write(text)
-
-
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a.shape == b.shape and a.dtype == b.dtype and _close(a, b)
-    return type(a) is type(b) and bool(a == b)
-
-
-def _close(a: Tensor, b: Tensor) -> bool:
-    half = torch.float16 in (a.dtype, b.dtype)
-    tolerance = 2e-3 if half else 1e-5
-    return torch.allclose(a.detach().double(), b.detach().double(), rtol=tolerance, atol=tolerance, equal_nan=True)
-
-
-def _kind(value: Any) -> str:
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _error(answer: Function, error: Exception) -> str:

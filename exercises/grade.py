@@ -8,6 +8,7 @@ and nothing of it is left running.
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -225,7 +226,7 @@ def _message(key: str, records: list[dict[str, Any]], seconds: int) -> str | Non
     elif failed is check and not name:
         message = "its check did not say what it should"
     else:
-        message = f"its cell stopped with {name}: {value}"
+        message = f"its cell stopped with {name}: " + re.sub(r" \(\d+\.py, line (\d+)\)", r" (line \1)", value)
     if "NameError" in message:
         message += "\n(only answer cells are graded: what you make in another cell is not there)"
     return message

@@ -4,9 +4,11 @@ Between the lines ``### BEGIN SOLUTION`` and ``### END SOLUTION`` stands what th
 from the section a cell stands in, so that a change in one exercise leaves the cells of the others as they are.
 """
 
+import asyncio
 import copy
 import difflib
 import importlib
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -118,12 +120,11 @@ def executed(source: Path) -> str:
         resources={"metadata": {"path": str(source.parent)}},
     )
     try:
-        client.execute()
+        asyncio.run(client.async_execute())
     except CellExecutionError as error:
         raise UserError(f"{source} does not run: {error.ename}: {error.evalue}") from None
     nbformat.validate(running)
-    text = str(nbformat.writes(running))
-    return write({**notebook, "cells": nbformat.v4.reads(text)["cells"]})
+    return write({**notebook, "cells": json.loads(nbformat.writes(running))["cells"]})
 
 
 def _validate(source: Path, notebook: Notebook) -> None:

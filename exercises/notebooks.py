@@ -68,5 +68,5 @@ def read(path: Path) -> Notebook:
 
 def write(notebook: Notebook) -> str:
     """The notebook's text, as Jupyter would save it."""
-    cells = [{**cell, "source": cell["source"].splitlines(keepends=True)} for cell in notebook["cells"]]
+    cells = [{**cell, "source": "".join(cell["source"]).splitlines(keepends=True)} for cell in notebook["cells"]]
     return json.dumps({**notebook, "cells": cells}, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

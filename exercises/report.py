@@ -62,7 +62,7 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, Any]
 
 
 def _write(item: Any, end: str) -> None:
-    errors = [output for output in getattr(item, "test_outputs", []) if output["output_type"] == "error"]
+    errors = [output for output in item.test_outputs or [] if output["output_type"] == "error"]
     record = {
         "key": answer_key(item.cell) or check_key(item.cell),
         "kind": "answer" if answer_key(item.cell) else "check",

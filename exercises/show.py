@@ -15,10 +15,21 @@ def show(inputs: Mapping[str, Any]) -> list[str]:
     return [f"  {name} = {_compact(value)}" for name, value in inputs.items()]
 
 
+def close(a: Tensor, b: Tensor) -> Tensor:
+    """Entry by entry whether two tensors of one shape are equal, rounding aside."""
+    tolerance = 2e-3 if torch.float16 in (a.dtype, b.dtype) else 1e-5
+    return torch.isclose(a.double(), b.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def shapes(inputs: Mapping[str, Any]) -> list[str]:
+    """Each input on its own line, tensors by their shape."""
+    return [f"  {name}: {tuple(v.shape)}" if isinstance(v, Tensor) else f"  {name} = {v}" for name, v in inputs.items()]
+
+
 def side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
     """Two tables of the same shape, with a * behind each entry of yours that differs."""
     yours, expected = yours.detach().cpu(), expected.detach().cpu()
-    differs = ~torch.isclose(yours.double(), expected.double(), rtol=1e-3, atol=1e-4, equal_nan=True)
+    differs = ~close(yours, expected)
     where = ""
     if yours.dim() > 2:  # the first table in which they differ
         index = tuple(differs.flatten(-2).any(-1).nonzero()[0].tolist()) if differs.any() else (0,) * (yours.dim() - 2)
@@ -56,8 +67,10 @@ def _nested(value: Any) -> str:
 
 
 def _decimals(yours: Tensor, expected: Tensor, differs: Tensor) -> int:
-    """As few as show every difference, at least two."""
-    if not yours.is_floating_point() and not expected.is_floating_point():
+    """None for whole numbers; else as few as show every difference, at least two."""
+    both = torch.cat([yours.double(), expected.double()])
+    both = both[both.isfinite()]
+    if bool((both == both.round()).all()):
         return 0
     gaps = (yours.double() - expected.double()).abs()[differs]
     gaps = gaps[gaps.isfinite()]

@@ -24,24 +24,28 @@
 # - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
 
 # %% tags=["setup", "hide-cell"]
-# In Colab this installs the course and leaves Colab's own torch and numpy as they are. Anywhere else it does nothing.
+# In Colab this installs the course and leaves Colab's own torch and numpy as they
+# are. Anywhere else it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
-    import importlib.metadata
     import pathlib
     import subprocess
+    from importlib.metadata import version
 
-    keep = pathlib.Path("keep.txt")
-    keep.write_text("".join(f"{name}=={importlib.metadata.version(name)}\n" for name in ("numpy", "torch")))
     course = "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep, course], check=True)
+    keep = pathlib.Path("keep.txt")
+    keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
+    subprocess.run([*pip, course], check=True)
 
 # %%
 import torch
 from torch import Tensor
 
 from exercises.checks.masking import check, given
+
+torch.set_printoptions(precision=2, sci_mode=False)
 
 # %% [markdown]
 # ## 1 · Padding mask

@@ -1,0 +1,281 @@
+"""The checks themselves: what is right passes, and each wrong answer that has a name is called by it."""
+
+import contextlib
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
+from exercises.checks import attention, masking
+from exercises.limits import LimitReached
+from transformer.attention import MultiHeadAttention
+from transformer.attention import attention as package_attention
+
+TOPICS = {"attention": attention.topic, "masking": masking.topic}
+EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
+MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
+def test_reference_is_right_and_enough_mistakes_are_known(exercise: Exercise) -> None:
+    assert exercise.judge(exercise.reference) is None
+    titles = [mistake.title for mistake in exercise.mistakes]
+    assert len(set(titles)) == len(titles) >= 5
+
+
+@pytest.mark.parametrize(("exercise", "mistake"), MISTAKES, ids=[f"{e.name}: {m.title}" for e, m in MISTAKES])
+def test_every_named_mistake_is_rejected_and_named(exercise: Exercise, mistake: Mistake) -> None:
+    assert exercise.judge(mistake.function) == f"{mistake.title}\n{mistake.hint}"
+
+
+def test_hints_do_not_give_the_answer_away() -> None:
+    code = ("transpose(", "softmax(", "sqrt(", "keepdim=", "tril(", "masked_fill(", "finfo(", "[:, ", "unflatten(")
+    assert [m.title for _, m in MISTAKES for word in code if word in m.hint] == []
+
+
+def test_references_are_the_package() -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(12, 3)
+    nn.init.zeros_(layer.query_key_value.bias)
+    x, memory = torch.randn(2, 4, 12), torch.randn(2, 5, 12)
+    matrices = [w.T for w in layer.query_key_value.weight.chunk(3)] + [layer.output.weight.T]
+    output = attention.multi_head_attention.reference(x, memory, *matrices, 3) + layer.output.bias
+    torch.testing.assert_close(output, layer(x, memory))
+    torch.testing.assert_close(attention.split_heads.reference(x, 3), layer.split(x))
+    torch.testing.assert_close(attention.join_heads.reference(layer.split(x)), x)
+
+    query, key, mask = torch.randn(2, 3, 4, 6), torch.randn(2, 3, 5, 6), torch.rand(2, 1, 4, 5) > 0.7
+    scores = attention.attention_scores.reference(query, key)
+    weights = package_attention(query, key, key, mask)[1]
+    torch.testing.assert_close(masking.masked_softmax.reference(scores, mask), weights)
+    torch.testing.assert_close(attention.softmax.reference(scores), package_attention(query, key, key)[1])
+
+
+def einsum_scores(query: Tensor, key: Tensor) -> Tensor:
+    return torch.einsum("...qd,...kd->...qk", query, key) * key.shape[-1] ** -0.5
+
+
+def loop_scores(query: Tensor, key: Tensor) -> Tensor:
+    if query.dim() > 2:
+        return torch.stack([loop_scores(q, k) for q, k in zip(query, key, strict=True)])
+    return torch.stack([torch.stack([q.dot(k) / math.sqrt(len(q)) for k in key]) for q in query])
+
+
+def softmax_by_logarithm(scores: Tensor) -> Tensor:
+    return (scores - scores.logsumexp(-1, keepdim=True)).exp()
+
+
+def fused(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    weights = (query @ key.mT).div(query.size(-1) ** 0.5).softmax(-1)
+    return nn.functional.scaled_dot_product_attention(query, key, value), weights
+
+
+def split_by_chunks(x: Tensor, n_heads: int) -> Tensor:
+    return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
+
+
+def join_by_concatenation(heads: Tensor) -> Tensor:
+    return torch.cat(heads.unbind(1), dim=-1)
+
+
+def head_by_head(x: Tensor, memory: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, n_heads: int) -> Tensor:
+    parts = [(x @ w_q).chunk(n_heads, -1), (memory @ w_k).chunk(n_heads, -1), (memory @ w_v).chunk(n_heads, -1)]
+    return torch.cat([package_attention(q, k, v)[0] for q, k, v in zip(*parts, strict=True)], -1) @ w_o
+
+
+def padding_by_ne(ids: Tensor, pad_id: int) -> Tensor:
+    return torch.ne(ids, pad_id).reshape(ids.size(0), 1, 1, -1)
+
+
+def causal_by_comparison(length: int) -> Tensor:
+    i = torch.arange(length)
+    return (i[:, None] >= i)[None, None]
+
+
+def target_by_product(ids: Tensor, pad_id: int) -> Tensor:
+    return (ids != pad_id)[:, None, None] * causal_by_comparison(ids.size(1))
+
+
+def masked_by_nan_to_num(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(mask.logical_not(), -math.inf).softmax(-1).nan_to_num(0.0)
+
+
+def shift_by_narrow(target: Tensor) -> tuple[Tensor, Tensor]:
+    n = target.size(1) - 1
+    return target.narrow(1, 0, n), target.narrow(1, 1, n)
+
+
+OTHERS = [
+    ("attention_scores", einsum_scores),
+    ("attention_scores", loop_scores),
+    ("softmax", softmax_by_logarithm),
+    ("scaled_dot_product_attention", fused),
+    ("split_heads", split_by_chunks),
+    ("join_heads", join_by_concatenation),
+    ("multi_head_attention", head_by_head),
+    ("padding_mask", padding_by_ne),
+    ("causal_mask", causal_by_comparison),
+    ("target_mask", target_by_product),
+    ("masked_softmax", masked_by_nan_to_num),
+    ("shift_target", shift_by_narrow),
+]
+
+
+@pytest.mark.parametrize(("name", "answer"), OTHERS, ids=[answer.__name__ for _, answer in OTHERS])
+def test_another_right_answer_passes(name: str, answer: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = next(topic for topic in TOPICS.values() if name in topic.exercises)
+    topic.check(name, answer)
+    topic.given.answers.clear()
+    assert capsys.readouterr().out == f"✓ {name}\n"
+
+
+def test_inputs_include_doubles_and_more_axes() -> None:
+    for name in ("attention_scores", "softmax", "scaled_dot_product_attention"):
+        tensors = [next(iter(inputs.values())) for inputs in attention.topic.exercises[name].inputs]
+        assert {2, 4} <= {t.dim() for t in tensors}
+        assert torch.float64 in {t.dtype for t in tensors}
+
+
+def message(name: str, answer: Any) -> str:
+    topic = next(topic for topic in TOPICS.values() if name in topic.exercises)
+    with pytest.raises(WrongAnswerError) as caught:
+        topic.check(name, answer)
+    assert caught.value._render_traceback_() == [str(caught.value)]
+    return str(caught.value)
+
+
+def scores(query: Tensor, key: Tensor) -> Tensor:
+    return query @ key.mT / math.sqrt(query.size(-1))
+
+
+def test_unknown_mistakes_are_shown_beside_what_is_expected() -> None:
+    assert message("attention_scores", lambda q, k: q @ k.mT / 4) == (
+        """✗ attention_scores: the result has wrong numbers, marked with *
+
+  yours                  expected
+  [0.50* 0.00  0.50*]    [1.00  0.00  1.00 ]
+  [0.00  0.50* 1.50*]    [0.00  1.00  3.00 ]
+
+for
+  query = [[2, 0, 0, 0], [0, 2, 0, 1]]
+  key = [[1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 4]]"""
+    )
+    only_large = message("softmax", lambda s: s.softmax(-1) if s.dim() == 2 else s.softmax(-1).flip(-1))
+    assert "yours[0, 0]" in only_large
+    assert "float32 numbers of shape (2, 2, 3, 4)" in only_large
+    masked = message("causal_mask", lambda n: causal_by_comparison(n).flip(-1))
+    assert "[   ·*    ·  True*]    [True     ·     · ]" in masked
+
+
+def test_differences_smaller_than_two_decimals_can_be_seen() -> None:
+    assert "1.0004*" in message("attention_scores", lambda q, k: scores(q, k) + 4e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "said"),
+    [
+        ("attention_scores", lambda q, k: None, "it returns None: has it a return at the end?"),
+        ("attention_scores", lambda q, k: scores(q, k)[None], "the values are right, only the axes are not"),
+        ("attention_scores", lambda q, k: scores(q, k)[:1], "the shape (1, 3), and should have (2, 3)"),
+        ("attention_scores", lambda q, k: scores(q, k).float(), "holds float32, and should hold float64"),
+        ("attention_scores", lambda q, k: scores(q, k).tolist(), "the result is a list, and should be a Tensor"),
+        ("attention_scores", lambda q, k: scores(q, k).numpy(), "the result is a ndarray, and should be a Tensor"),
+        ("attention_scores", lambda q, k: scores(q, k) / 0 * 0, "has NaN where there should be numbers"),
+        ("attention_scores", lambda q, k: q @ k, "it stopped with RuntimeError: mat1 and mat2 shapes cannot be"),
+        ("attention_scores", lambda q, k: q @ k, "query: (2, 4)"),
+        ("attention_scores", lambda q: q, "takes 1 positional argument but 2 were given"),
+        ("attention_scores", torch.ones(2), "attention_scores is a Tensor, and should be a function"),
+        ("scaled_dot_product_attention", lambda q, k, v: v, "returns one thing, and should return 2: output, weights"),
+        ("split_heads", lambda x, n: (x, x), "returns 2 things, and should return one"),
+        ("causal_mask", lambda n: causal_by_comparison(n).int(), "holds int32, and should hold bool: the values"),
+    ],
+)  # fmt: skip
+def test_other_failures_are_put_in_plain_words(name: str, answer: Any, said: str) -> None:
+    assert said in message(name, answer)
+
+
+def test_a_named_mistake_is_recognised_beside_a_wrong_shape_or_dtype() -> None:
+    said = message("causal_mask", lambda n: torch.ones(n, n).triu(1)).splitlines()
+    assert said[0] == "✗ causal_mask: inverted"
+    assert said[2] == "And the result has the shape (3, 3), and should have (1, 1, 3, 3)."
+    said = message("padding_mask", lambda ids, pad_id: (ids == pad_id)[:, None, None].long()).splitlines()
+    assert said[0] == "✗ padding_mask: inverted"
+    assert said[2] == "And the result holds int64, and should hold bool."
+
+
+def test_an_error_names_the_line_of_the_answer() -> None:
+    def answer(query: Tensor, key: Tensor) -> Tensor:
+        return query @ key
+
+    assert f"in line {answer.__code__.co_firstlineno + 1} of its cell: return query @ key" in message(
+        "attention_scores", answer
+    )
+
+
+def test_an_open_blank_is_not_done_yet_but_an_unsupported_operation_is_an_error() -> None:
+    def still_open(query: Tensor, key: Tensor) -> Tensor:
+        raise NotImplementedError("not done yet: write your code in place of this line")
+
+    said = "✗ attention_scores: not done yet: write your code in place of this line"
+    assert message("attention_scores", still_open) == said
+    # PyTorch raises NotImplementedError too.
+    assert "it stopped with NotImplementedError" in message("target_mask", lambda ids, pad: ids.float() & ids.float())
+
+
+def test_what_an_answer_prints_is_shown_once_and_bounded(capsys: pytest.CaptureFixture[str]) -> None:
+    def talking(query: Tensor, key: Tensor) -> Tensor:
+        print("shape", tuple(query.shape))
+        return scores(query, key)
+
+    attention.check("attention_scores", talking)
+    attention.given.answers.clear()
+    assert capsys.readouterr().out == "✓ attention_scores\n"
+    said = message("attention_scores", lambda q, k: talking(q, k) + 1)
+    assert said.endswith("your code printed\n  shape (2, 4)")
+
+    def endless(query: Tensor, key: Tensor) -> Tensor:
+        while True:
+            with contextlib.suppress(Exception):
+                print("again")
+
+    with pytest.raises(LimitReached, match="printed more than 100,000 characters"):
+        attention.check("attention_scores", endless)
+
+
+def test_an_answer_may_change_its_inputs() -> None:
+    def in_place(scores: Tensor, mask: Tensor) -> Tensor:
+        scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
+        return scores.softmax(-1) * mask
+
+    assert masking.masked_softmax.judge(in_place) is None
+    assert masking.masked_softmax.judge(masking.masked_softmax.reference) is None
+
+
+def test_given_is_the_learners_own_once_it_is_right() -> None:
+    topic = Topic()
+    exercise = topic.exercise({"x": 1}, {"x": 2})(lambda x: x + 1)
+    assert topic.given.__getattr__(exercise.name)(1) == 2
+
+    def mine(x: int) -> int:
+        return 1 + x
+
+    topic.check(exercise.name, mine)
+    assert getattr(topic.given, exercise.name) is mine
+    with pytest.raises(WrongAnswerError):
+        topic.check(exercise.name, lambda x: x)
+    assert getattr(topic.given, exercise.name) is exercise.reference
+    with pytest.raises(AttributeError, match="nothing is given by the name 'other'"):
+        _ = topic.given.other
+
+
+def test_unknown_exercise() -> None:
+    with pytest.raises(ValueError, match="there is no exercise 'attention'; there are attention_scores, softmax"):
+        attention.check("attention", scores)
+
+
+def test_half_precision_outcomes_compare_with_its_tolerance() -> None:
+    inputs = {"scores": torch.tensor([[1.0, 2.0]], dtype=torch.float16)}
+    assert call(lambda s: s.softmax(-1), inputs).same(call(lambda s: s.float().softmax(-1).half(), inputs))

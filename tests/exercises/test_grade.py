@@ -1,0 +1,212 @@
+"""The grader, as a learner uses it: whole notebooks in, a table and an exit code out."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+import pytest
+
+from exercises import __main__ as command
+from exercises.grade import MARK, Grade, find, grade_all, submission
+from exercises.make import OPEN
+from exercises.notebooks import ROOT, answer_key, check_key, read, write
+from transformer.errors import UserError
+
+OPEN_MESSAGE = "not done yet: write your code in place of this line"
+
+
+def notebook(path: Path, of: str, bodies: Mapping[str, str], edit_check: str | None = None) -> Path:
+    """A learner's copy of the solution ``of``, with these answers' bodies in place of its own."""
+    book = read(ROOT / "solutions" / f"{of}.ipynb")
+    for cell in book["cells"]:
+        if (key := answer_key(cell)) and key in bodies:
+            signature = re.split(r'^    """', cell["source"], maxsplit=1, flags=re.MULTILINE)[0]
+            cell["source"] = signature + "".join(f"    {line}\n" for line in bodies[key].splitlines())
+        if edit_check and check_key(cell) == edit_check:
+            cell["source"] = f'print("✓ {edit_check}")'
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    path.write_text(write(book), "utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def grades(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Grade]:
+    """Several notebooks graded at once, since each takes seconds."""
+    folder = tmp_path_factory.mktemp("learner")
+    books = [
+        notebook(
+            folder / "mixed.ipynb",
+            "04_masking",
+            {
+                "padding_mask": "while True: pass",
+                "causal_mask": "return torch.ones(1, 1, length, length, dtype=torch.bool).tril(-1)",
+                "target_mask": OPEN,
+                "masked_softmax": "low = torch.finfo(scores.dtype).min\n"
+                "return torch.where(mask, scores, low).softmax(-1) * mask  # another right answer",
+            },
+            edit_check="target_mask",
+        ),
+        notebook(
+            folder / "worse.ipynb",
+            "02_attention",
+            {
+                "attention_scores": "check = print\nwhile True: print('again')",
+                "softmax": "return helper(scores)",
+                "scaled_dot_product_attention": "return attention(query, key, value",
+                "split_heads": "return torch.ones(10**12)",
+                "join_heads": "return heads.mean(1)\n\ndef check(name, answer): print('✓', name)",
+                "multi_head_attention": "pass\ndel multi_head_attention",
+            },
+        ),
+        notebook(
+            folder / "swallows.ipynb",
+            "04_masking",
+            {"causal_mask": "while True:\n    try:\n        while True: sum(range(9))\n    except BaseException: pass"},
+        ),
+        notebook(folder / "exits.ipynb", "04_masking", {"target_mask": "import os\nos._exit(0)"}),
+    ]
+    text = books[1].read_text("utf-8").replace("    def check(", "def check(").replace("    del multi", "del multi")
+    books[1].write_text(text, "utf-8")
+    return {
+        Path(grade.title.split(" · ")[1]).stem: grade for grade in grade_all([str(book) for book in books], seconds=5)
+    }
+
+
+def test_each_exercise_is_judged_alone(grades: dict[str, Grade]) -> None:
+    messages = grades["mixed"].messages
+    assert messages["padding_mask"] == "it did not finish within 5 s: does a loop never end?"
+    assert str(messages["causal_mask"]).startswith("off by one: a position does not see itself\nThe diagonal is False")
+    assert messages["target_mask"] == OPEN_MESSAGE, "an edited check cell does not help"
+    assert messages["masked_softmax"] is None
+    assert messages["shift_target"] is None
+    assert grades["mixed"].points == 2
+
+
+def test_the_table_reads_well(grades: dict[str, Grade]) -> None:
+    lines = str(grades["mixed"]).splitlines()
+    assert lines[0].startswith("04 masking · ")
+    assert lines[1] == "  ✗ padding_mask: it did not finish within 5 s: does a loop never end?"
+    assert lines[2] == "  ✗ causal_mask: off by one: a position does not see itself"
+    assert lines[3].startswith("      The diagonal is False")
+    assert lines[-2:] == ["  ✓ shift_target", "  2 of 5"]
+
+
+def test_what_goes_wrong_in_a_cell_is_told(grades: dict[str, Grade]) -> None:
+    messages = grades["worse"].messages
+    assert messages["attention_scores"] == "it printed more than 100,000 characters: does a loop never end?"
+    assert "NameError: name 'helper' is not defined" in str(messages["softmax"])
+    assert "only answer cells are graded" in str(messages["softmax"])
+    assert str(messages["scaled_dot_product_attention"]).startswith("its cell stopped with SyntaxError: ")
+    assert str(messages["scaled_dot_product_attention"]).endswith(" (line 3)")
+    assert "memory" in str(messages["split_heads"])
+    assert str(messages["join_heads"]).startswith("heads averaged\n"), "another function named check does not help"
+    assert messages["multi_head_attention"] == (
+        "its cell defines no function of this name: def multi_head_attention(…)"
+    )
+
+
+def test_a_loop_that_swallows_every_interrupt_ends_the_notebook(grades: dict[str, Grade]) -> None:
+    messages = grades["swallows"].messages
+    assert messages["padding_mask"] is None
+    assert messages["causal_mask"] == "it did not finish within 5 s: does a loop never end?"
+    assert messages["target_mask"] == "not graded, because an earlier answer stopped the notebook"
+
+
+def test_an_exit_is_no_pass(grades: dict[str, Grade]) -> None:
+    messages = grades["exits"].messages
+    assert messages["causal_mask"] is None
+    assert str(messages["target_mask"]).startswith("it ended the whole Python process")
+    assert str(messages["shift_target"]).startswith("not graded")
+
+
+def test_nothing_is_left_running(grades: dict[str, Grade]) -> None:
+    left = []
+    for process in psutil.process_iter():
+        try:
+            if MARK in process.environ():
+                left.append(process.cmdline())
+        except (psutil.Error, OSError):
+            pass
+    assert left == []
+
+
+def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
+    """In processes of their own, as the learner starts them: only there are exit codes real."""
+    solutions = [str(path) for path in sorted((ROOT / "solutions").glob("*.ipynb"))]
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "exercises", "grade", *names], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        for names in (solutions, [str(ROOT / "exercises" / "04_masking.ipynb")])
+    ]
+    passed, failed = (run.communicate()[0] for run in runs)
+    assert [run.returncode for run in runs] == [0, 1]
+    assert "  6 of 6" in passed
+    assert "  5 of 5" in passed
+    assert passed.endswith("\ntogether 11 of 11\n")
+    assert failed.count(OPEN_MESSAGE) == 5
+    assert failed.endswith("  0 of 5\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["atention"], "there is no exercise 'atention'; there are attention (02), masking (04), and all"),
+        (["nowhere.ipynb"], "there is no notebook nowhere.ipynb"),
+        ([str(ROOT / "README.md")], "README.md is not a notebook"),
+        (["attention", "--seconds", "0"], "--seconds must be at least 1; got 0"),
+    ],
+)
+def test_usage_errors(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["grade", *arguments]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("error: ")
+    assert said in output.err
+    assert output.err.count("\n") == 1
+
+
+def test_answer_cells_must_be_there_once(tmp_path: Path) -> None:
+    path = tmp_path / "mine.ipynb"
+    text = (ROOT / "exercises" / "02_attention.ipynb").read_text("utf-8")
+    path.write_text(text.replace("# answer: softmax", "# my softmax"), "utf-8")
+    with pytest.raises(UserError, match="no cell begins with `# answer: softmax`; put that line back"):
+        submission(path)
+    path.write_text(text.replace("# answer: softmax", "# answer: split_heads"), "utf-8")
+    with pytest.raises(UserError, match="no cell begins with `# answer: softmax`"):
+        submission(path)
+    path.write_text(text.replace("# Exercises: attention", "# answer: softmax").replace("markdown", "code"), "utf-8")
+    with pytest.raises(UserError, match="more than one cell begins with `# answer: softmax`"):
+        submission(path)
+    path.write_text(text.replace("# answer:", "# question:"), "utf-8")
+    with pytest.raises(UserError, match="is none of the exercises"):
+        submission(path)
+    path.write_text("[]", "utf-8")
+    with pytest.raises(UserError, match="is not a notebook"):
+        submission(path)
+
+
+def test_tags_and_ids_are_not_needed(tmp_path: Path) -> None:
+    book = read(ROOT / "exercises" / "02_attention.ipynb")
+    for cell in book["cells"]:
+        cell["metadata"] = {}
+        del cell["id"]
+    (tmp_path / "colab.ipynb").write_text(write(book), "utf-8")
+    assert list(submission(tmp_path / "colab.ipynb").answers)[:2] == ["attention_scores", "softmax"]
+
+
+def test_names_are_topics_numbers_and_paths() -> None:
+    attention, masking = (ROOT / "exercises" / f"{stem}.ipynb" for stem in ("02_attention", "04_masking"))
+    assert find(["attention", "02", "2", "02_attention"]) == [attention]
+    assert find(["all"]) == [attention, masking]
+    assert find(["4", "some/where.ipynb"]) == [masking, Path("some/where.ipynb")]
+
+
+def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["grade", "--help"])
+    assert "python -m exercises grade all" in capsys.readouterr().out

@@ -1,0 +1,152 @@
+"""The notebooks are what their sources say, and a learner's work is not overwritten."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exercises import __main__ as command
+from exercises.check import WrongAnswerError
+from exercises.make import OPEN, answered, blank, drift, make, solution
+from exercises.notebooks import ROOT, answer_key, check_key, read, sources, write
+from transformer.errors import UserError
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the notebooks and their sources."""
+    for folder, pattern in (("solutions", "*.py"), ("solutions", "*.ipynb"), ("exercises", "*.ipynb")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        for path in (ROOT / folder).glob(pattern):
+            shutil.copy(path, tmp_path / folder)
+    return tmp_path
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), "utf-8")
+
+
+def test_the_repositorys_notebooks_are_as_their_sources_say() -> None:
+    assert list(drift()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("exercises/02_attention.ipynb", "Any number of axes", "Any number of dogs", "02_attention.ipynb differs"),
+        (
+            "solutions/04_masking.ipynb",
+            "(ids != pad_id)",
+            "(ids == pad_id)",
+            "04_masking.ipynb differs from",
+        ),
+        ("solutions/04_masking.py", "Five blanks", "5 blanks", "+ "),
+        (
+            "solutions/02_attention.ipynb",
+            "✓ softmax",
+            "✗ softmax",
+            "was not executed, or not with success, at",
+        ),
+        ("exercises/02_attention.ipynb", OPEN.replace('"', '\\"'), "return 1", "holds answers: attention_scores"),
+    ],
+)
+def test_drift_is_found(
+    checkout: Path, file: str, old: str, new: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    change(checkout / file, old, new)
+    before = {path: path.read_bytes() for path in checkout.rglob("*.*")}
+    monkeypatch.setattr(drift, "__defaults__", (checkout,))
+    assert command.main(["make", "--check"]) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert "run `python -m exercises make`" in error
+    assert {path: path.read_bytes() for path in checkout.rglob("*.*")} == before
+
+
+def test_missing_and_superfluous_notebooks_are_found(checkout: Path) -> None:
+    (checkout / "exercises" / "02_attention.ipynb").rename(checkout / "exercises" / "03_other.ipynb")
+    assert list(drift(checkout)) == [
+        "exercises/02_attention.ipynb is missing",
+        "exercises/03_other.ipynb has no source in solutions/",
+    ]
+
+
+def test_make_changes_nothing_the_second_time_and_overwrites_no_answers(checkout: Path) -> None:
+    (checkout / "solutions" / "02_attention.py").unlink()  # one notebook is enough, and faster
+    (checkout / "solutions" / "04_masking.ipynb").unlink()
+    assert make(checkout) == [checkout / "solutions" / "04_masking.ipynb"]
+    committed = (ROOT / "solutions" / "04_masking.ipynb").read_bytes()
+    assert (checkout / "solutions" / "04_masking.ipynb").read_bytes() == committed
+
+    exercise = checkout / "exercises" / "04_masking.ipynb"
+    change(exercise, OPEN.replace('"', '\\"'), "return (ids != pad_id)[:, None, None]")
+    filled = exercise.read_bytes()
+    assert answered(exercise) == ["padding_mask"]
+    with pytest.raises(UserError, match="holds answers \\(padding_mask\\): move it away first"):
+        make(checkout)
+    assert exercise.read_bytes() == filled
+
+
+def test_a_source_that_does_not_fit_its_checks_is_named(checkout: Path) -> None:
+    path = checkout / "solutions" / "04_masking.py"
+    change(path, "# answer: causal_mask", "# answer: causal")
+    with pytest.raises(UserError, match="does not fit its checks: it answers padding_mask, causal, target_mask"):
+        solution(path)
+    change(path, "# answer: causal", "# answer: causal_mask")
+    change(path, "    ### END SOLUTION\n", "")
+    with pytest.raises(UserError, match="the answer padding_mask needs one ### BEGIN SOLUTION"):
+        solution(path)
+
+
+@pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
+def test_exercise_gives_nothing_away_and_its_cells_have_lasting_names(source: Path) -> None:
+    notebook = solution(source)
+    exercise = blank(notebook)
+    text = write(exercise)
+    assert "SOLUTION" not in text
+    assert text.count("raise NotImplementedError") == sum(1 for cell in exercise["cells"] if answer_key(cell))
+    ids = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(ids)) == len(ids)
+    assert all(cell["metadata"]["tags"] == ["answer"] for cell in notebook["cells"] if answer_key(cell))
+    cells = [*notebook["cells"]]
+    last = max(i for i, cell in enumerate(cells) if answer_key(cell))
+    assert '"' not in ids[last]
+    for cell in cells:
+        if cell["cell_type"] == "markdown" and answer_key(cells[min(cells.index(cell) + 1, len(cells) - 1)]):
+            assert "minutes" in cell["source"]
+            assert "★" in cell["source"]
+            assert "<summary>Hint</summary>" in cell["source"]
+            assert "<summary>Help: <code>" in cell["source"]
+
+
+@pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
+def test_each_open_blank_fails_its_own_check_and_no_other(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    notebook, exercise = solution(source), blank(solution(source))
+    keys = [key for cell in notebook["cells"] if (key := answer_key(cell))]
+    for still_open in keys:
+        names: dict[str, Any] = {}
+        failed = {}
+        for filled, unfilled in zip(notebook["cells"], exercise["cells"], strict=True):
+            if filled["cell_type"] != "code":
+                continue
+            cell = unfilled if answer_key(filled) == still_open else filled
+            try:
+                exec(compile(cell["source"], cell["id"], "exec"), names)
+            except WrongAnswerError as error:
+                failed[check_key(cell)] = str(error)
+        assert failed == {still_open: f"✗ {still_open}: not done yet: write your code in place of this line"}
+        assert capsys.readouterr().out.split() == [word for key in keys if key != still_open for word in ("✓", key)]
+
+
+def test_the_json_written_is_jupyters_own() -> None:
+    nbformat = pytest.importorskip("nbformat")
+    for path in (*(ROOT / "exercises").glob("*.ipynb"), *(ROOT / "solutions").glob("*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+        assert nbformat.writes(notebook).rstrip("\n") + "\n" == path.read_text("utf-8")
+        assert write(read(path)) == path.read_text("utf-8")
+        assert "version" not in json.dumps(notebook.metadata)
