@@ -356,7 +356,10 @@ class Chooser:
         if may_negate(item) and self.chance("negated"):
             item.negated = True
         phrases = [x for x in (item.subject, item.dative, item.accusative) if isinstance(x, NounPhrase)]
-        denied = item.negated or any(x.determiner == "no" for x in phrases)
+        denials = [x for x in phrases if x.determiner == "no"]
+        for other in denials[1:]:  # one "no" is enough
+            other.determiner = "the"
+        denied = item.negated or bool(denials)
         if not denied and fixed_of("frequency", item.tense) and self.chance("frequency"):
             item.frequency = self.one(fixed_of("frequency", item.tense))
         if plain or any(x.relative for x in phrases if x is not item.subject):
@@ -476,7 +479,7 @@ class Chooser:
         """Yes or no? Who, where, when, why?"""
         kind = self.weighted("question")
         item = self.clause(tense, WHO if kind == "who" else None)
-        item.negated = False
+        item.negated, item.frequency = False, None
         if kind == "where" and (item.direction or item.verb is BE and item.place is None):
             kind = "yes"
         elif kind == "where":

@@ -474,7 +474,7 @@ def everything() -> Iterator[Pair]:
 
 def test_same_everywhere() -> None:
     text = "\n".join(f"{pair.source}\t{pair.target}\t{pair.alignment}" for pair in corpus("train", 10_000)[:1000])
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "b517341e5806281c"
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "ded54919c0e3bc7d"
 
 
 def test_longer_runs_begin_alike_and_seeds_differ() -> None:
