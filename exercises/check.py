@@ -59,7 +59,9 @@ class Outcome:
 
     def alike(self, other: "Outcome") -> bool:
         """Whether both gave the same numbers, whatever their axes and dtypes."""
-        return not (self.error or other.error) and all(map(same_numbers, self.results, other.results))
+        if self.error or other.error or len(self.results) != len(other.results):
+            return False
+        return all(map(same_numbers, self.results, other.results))
 
 
 @dataclass

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -66,7 +67,9 @@ class Grade:
         for key, message in self.messages.items():
             first, *rest = (message or "").splitlines() or [""]
             lines.append(f"  ✗ {key}: {first}" if message else f"  ✓ {key}")
-            lines += [f"      {line}".rstrip() for line in rest]
+            for line in rest:
+                parts = textwrap.wrap(line, 100) if len(line) > 100 else [line]
+                lines += [f"      {part}".rstrip() for part in parts]
         return "\n".join([*lines, f"  {self.points} of {len(self.messages)}"])
 
 
