@@ -192,7 +192,7 @@ x = torch.tensor(
 
 # %%
 pick = torch.eye(6)
-w_key, w_value, w_query = pick[:, 0:2], pick[:, 2:4], pick[:, 4:6]  # each (6, 2)
+w_key, w_value, w_query = pick.split(2, dim=1)  # each (6, 2)
 assert torch.equal(x @ w_key, key) and torch.equal(x @ w_value, value)
 query = x @ w_query  # (5, 2): one query for each word
 query
@@ -226,9 +226,7 @@ def random_scores(d_k):
 torch.manual_seed(0)
 for d_k in (4, 16, 64, 256):
     spread = random_scores(d_k).std()
-    print(
-        f"d_k {d_k:3}   √d_k {d_k**0.5:4.0f}   spread of the scores {spread:4.1f}"
-    )
+    print(f"d_k {d_k:3}   √d_k {d_k**0.5:2.0f}   the scores spread {spread:4.1f}")
 
 # %% [markdown]
 # The spread (standard deviation) is $\sqrt{d_k}$. It has to be: a score is a sum of $d_k$ products, each with variance 1; variances of independent
@@ -245,8 +243,9 @@ def measure(scores):
     scores.requires_grad_()
     weights = scores.softmax(dim=-1)
     weights.amax(dim=-1).sum().backward()
-    entropy = torch.special.entr(weights).sum(dim=-1) / math.log(weights.size(-1))
-    return entropy.median().item(), scores.grad.norm(dim=-1).median().item()
+    entropy = torch.special.entr(weights).sum(dim=-1) / math.log(16)
+    gradient = scores.grad.norm(dim=-1)
+    return entropy.median().item(), gradient.median().item()
 
 
 # %%
@@ -367,8 +366,8 @@ torch.manual_seed(0)
 q, k, v = torch.randn(3, 8), torch.randn(7, 8), torch.randn(7, 5)
 output, weights = attention(q, k, v)
 assert output.shape == (3, 5) and weights.shape == (3, 7)
-pytorch = F.scaled_dot_product_attention
-for other in (attention_by_loops, attention_by_matrices, fused_attention, pytorch):
+ours, pytorch = fused_attention, F.scaled_dot_product_attention
+for other in (attention_by_loops, attention_by_matrices, ours, pytorch):
     assert_close(other(q, k, v), output)
     print(f"{other.__name__:30} equal")
 
@@ -376,7 +375,7 @@ for other in (attention_by_loops, attention_by_matrices, fused_attention, pytorc
 # And with a batch of 2 sentences and 4 heads in front, without changing a line:
 
 # %%
-many = torch.randn(3, 2, 4, 6, 16)  # query, key, value: (batch, heads, length, d_k)
+many = torch.randn(3, 2, 4, 6, 16)  # three times (batch, heads, length, d_k)
 output, weights = attention(*many)
 assert_close(pytorch(*many), output)
 output.shape, weights.shape

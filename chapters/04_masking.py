@@ -84,16 +84,13 @@ print(f"by hand: {7.39 / 11.11:.2f}  {2.72 / 11.11:.2f}  {1 / 11.11:.2f}  0")
 # Now for real: a batch of two sentences in each language. A word's id is its place in the vocabulary, and `<pad>` is 0.
 
 # %%
-vocabulary = (
-    "<pad> <bos> it was tired sour today er sie war müde heute sauer".split()
-)
+words = "<pad> <bos> it was tired sour today er sie war müde heute sauer"
+vocabulary = words.split()
 
 
 def to_ids(*sentences):
-    rows = [
-        torch.tensor([vocabulary.index(word) for word in sentence.split()])
-        for sentence in sentences
-    ]
+    rows = [[vocabulary.index(word) for word in s.split()] for s in sentences]
+    rows = [torch.tensor(row) for row in rows]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)  # filled up with 0
 
 
@@ -124,7 +121,8 @@ by_hand.shape
 # written; what is asked for is the next. It is a lower triangle: a row for each query, a column for each key.
 
 # %%
-by_hand = torch.tensor([[key <= query for key in range(5)] for query in range(5)])
+places = range(5)
+by_hand = torch.tensor([[key <= query for key in places] for query in places])
 assert torch.equal(causal_mask(5)[0, 0], by_hand)
 by_hand.int()
 
@@ -248,7 +246,8 @@ for name, module in model.named_modules():
 
 # %%
 model(source, target)
-wanted = (padding_mask(source, 0), target_mask(target, 0), padding_mask(source, 0))
+from_source, from_target = padding_mask(source, 0), target_mask(target, 0)
+wanted = (from_source, from_target, from_source)
 for (name, mask), expected in zip(heard.items(), wanted, strict=True):
     assert torch.equal(mask, expected)
     print(f"{name:26} mask {tuple(mask.shape)}")
@@ -487,11 +486,9 @@ from transformer.positions import sinusoidal_encoding
 class Guesser(nn.Module):
     def __init__(self):
         super().__init__()
-        self.embed, self.attend, self.guess = (
-            nn.Embedding(10, 32),
-            MultiHeadAttention(32, 4),
-            nn.Linear(32, 10),
-        )
+        self.embed = nn.Embedding(10, 32)
+        self.attend = MultiHeadAttention(32, n_heads=4)
+        self.guess = nn.Linear(32, 10)
 
     def forward(self, digits, mask):
         x = self.embed(digits) + sinusoidal_encoding(digits.size(1), 32)
@@ -501,19 +498,17 @@ class Guesser(nn.Module):
 # %%
 def loss_of(model, mask, shift=True):
     digits = torch.randint(10, (64, 9))
-    given, wanted = (
-        digits[:, :-1] if shift else digits[:, 1:],
-        digits[:, 1:],
-    )  # (64, 8)
-    return F.cross_entropy(model(given, mask).flatten(0, 1), wanted.flatten())
+    wanted = digits[:, 1:]  # (64, 8)
+    given = digits[:, :-1] if shift else wanted
+    return F.cross_entropy(model(given, mask).mT, wanted)
 
 
 # %%
-def train(mask, shift=True):
+def train(mask, shift=True, steps=200):
     torch.manual_seed(0)
     model, losses = Guesser(), []
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
-    for _ in range(300):
+    for _ in range(steps):
         loss = loss_of(model, mask, shift)
         optimizer.zero_grad()
         loss.backward()
@@ -523,32 +518,24 @@ def train(mask, shift=True):
 
 
 # %%
-causal, one_more = (
-    causal_mask(8),
-    torch.ones(8, 8, dtype=torch.bool).tril(diagonal=1),
-)
-_, honest = train(causal)
+causal = causal_mask(8)
+one_more = torch.ones(8, 8, dtype=torch.bool).tril(diagonal=1)
 cheat, peeking = train(one_more)
 _, unshifted = train(causal, shift=False)
-last = {
-    "honest": honest[-1],
-    "off by one": peeking[-1],
-    "not shifted": unshifted[-1],
-}
-print(
-    f"guessing {math.log(10):.2f},",
-    {name: round(loss, 2) for name, loss in last.items()},
-)
+_, honest = train(causal)
+lines = {"off by one": peeking, "not shifted": unshifted, "honest": honest}
+print(f"guessing    {math.log(10):.2f}")
+for name, losses in lines.items():
+    print(f"{name:11} {losses[-1]:.2f}")
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
 
-lines = {"off by one": peeking, "honest": honest, "not shifted": unshifted}
 guessing = ("guessing, ln 10", math.log(10))
 Picture(
-    curves(range(300), lines, "step", "Loss on random digits", level=guessing),
+    curves(range(200), lines, "step", "Loss on random digits", level=guessing),
     alt=(
-        "Three loss curves over 300 steps. The honest one stays at the level of "
+        "Three loss curves over 200 steps. The honest one stays at the level of "
         "guessing, 2.303. With the mask off by one it falls to 0.3, with the "
         "target not shifted to zero."
     ),
@@ -565,7 +552,7 @@ Picture(
 with torch.no_grad():
     without = loss_of(cheat, causal)
 assert without > math.log(10)
-print(f"the cheat with the right mask: {without:.2f}, guessing: {math.log(10):.2f}")
+print(f"with the right mask {without:.2f}, guessing {math.log(10):.2f}")
 
 # %% [markdown]
 # Remember it as a rule: **a loss that is too good to be true is not true.** And put the causality test among your tests; it is in this

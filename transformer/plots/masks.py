@@ -14,7 +14,7 @@ from torch import Tensor
 from transformer.plots import style
 from transformer.plots.heads import label_cells
 
-CELL = 0.36
+CELL = 0.3
 """A cell's side in inches."""
 
 
@@ -51,7 +51,7 @@ def grid(
         labels: what the rows are and what the columns are.
     """
     with style.in_style():
-        figure, axes = style.new_figure(CELL * len(keys) + 1, CELL * len(queries) + 1)
+        figure, axes = style.new_figure(CELL * len(keys) + 0.8, CELL * len(queries) + 0.8)
         draw_grid(axes, mask, queries, keys, wrong)
         axes.set_ylabel(labels[0])
         axes.set_xlabel(title or labels[1])

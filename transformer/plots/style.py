@@ -96,7 +96,7 @@ class Row:
 
     def _repr_html_(self) -> str:
         cells = "".join(f"<div>{picture._repr_html_()}</div>" for picture in self.pictures)
-        return f'<div style="display: flex; flex-wrap: wrap; gap: 0.5rem 1.5rem; align-items: flex-end">{cells}</div>'
+        return f'<div style="display: flex; flex-wrap: wrap; gap: 0.5rem 1rem; align-items: flex-end">{cells}</div>'
 
 
 class Source:
