@@ -9,6 +9,9 @@ from torch import Tensor
 
 from transformer.plots import style
 
+CELL = 0.42
+"""A cell's side in inches."""
+
 
 def heat_map(
     weights: Tensor, queries: Sequence[str], keys: Sequence[str], mask: Tensor | None = None, title: str = ""
@@ -25,7 +28,8 @@ def heat_map(
     n_query, n_key = weights.shape
     seen = np.ones((n_query, n_key), bool) if mask is None else mask.numpy()
     with style.in_style():
-        figure, axes = style.new_figure(0.9 + 0.55 * n_key, 0.5 + 0.42 * n_query)
+        figure, axes = style.new_figure(CELL * n_key, CELL * n_query)
+        axes.set_position((0, 0, 1, 1))  # labels stand around it
         shown = np.ma.array(weights.detach().numpy(), mask=~seen)
         axes.pcolormesh(shown, cmap=style.WEIGHTS, vmin=0, vmax=1, edgecolors=style.INK, linewidth=0.3)
         for row, column in np.ndindex(n_query, n_key):

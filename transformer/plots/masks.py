@@ -51,7 +51,8 @@ def grid(
         labels: what the rows are and what the columns are.
     """
     with style.in_style():
-        figure, axes = style.new_figure(CELL * len(keys) + 0.8, CELL * len(queries) + 0.8)
+        figure, axes = style.new_figure(CELL * len(keys), CELL * len(queries))
+        axes.set_position((0, 0, 1, 1))  # labels stand around it, so that cells are of one size in all pictures
         draw_grid(axes, mask, queries, keys, wrong)
         axes.set_ylabel(labels[0])
         axes.set_xlabel(title or labels[1])
