@@ -33,9 +33,8 @@ book: $(READY)  ## run the chapters, build the book from them, and say where it 
 $(BUILT):
 	@$(MAKE) book
 
-serve: $(READY) $(BUILT)  ## show the built book at http://localhost:8000
-	@echo "The book is at http://localhost:$(or $(PORT),8000). Stop with Ctrl-C."
-	@$(PY) -m http.server --bind 127.0.0.1 --directory $(HTML) $(or $(PORT),8000) >/dev/null 2>&1
+serve: $(READY) $(BUILT)  ## show the built book at http://localhost:8000 (or make serve PORT=...)
+	@$(PY) -m book.serve $(PORT)
 
 test: lint  ## run every check: lint, types, drift, tests, and the book built strictly
 	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/book

@@ -1,13 +1,15 @@
 """Every built page, opened in Chromium with no network: wide, on a phone, and dark."""
 
-import functools
-import http.server
 import os
+import re
 import shutil
-import threading
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -25,18 +27,14 @@ BROWSERS = (
 )
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        pass
-
-
 @pytest.fixture(scope="module")
 def address(html):
-    handler = functools.partial(Quiet, directory=str(html))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    """Where ``make serve`` shows the book."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "book.serve", "0"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as server:
+        yield re.search(r"http://localhost:\d+/", server.stdout.readline()).group()
+        server.terminate()
 
 
 @pytest.fixture(scope="module")

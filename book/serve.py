@@ -1,0 +1,36 @@
+"""Show the built book in a browser on this machine, and on no other: ``python -m book.serve [PORT]``."""
+
+import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+HTML = Path(__file__).parent.parent / "_build" / "html"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Answers, and does not print each request."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+def main() -> int:
+    """Serve until Ctrl-C; a port in use is one line on stderr and exit code 1."""
+    port = int(sys.argv[1]) if len(sys.argv) > 1 else 8000
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), partial(Quiet, directory=str(HTML)))
+    except OSError as error:
+        print(f"error: port {port}: {error.strerror}; choose another: make serve PORT={port + 1}", file=sys.stderr)
+        return 1
+    with server:
+        print(f"The book is at http://localhost:{server.server_port}/ (Ctrl-C ends this)", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
