@@ -267,7 +267,7 @@ from transformer.device import choose_device
 from transformer.training import train
 
 run = Path(tempfile.mkdtemp()) / "pocket"
-training = replace(recipe.training, steps=800, validate_every=100)
+training = replace(recipe.training, steps=1000, average_steps=100, validate_every=100, validate_sentences=100)
 metrics = []
 
 

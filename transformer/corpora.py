@@ -5,6 +5,7 @@ file lives, its checksum, and which files make which split.
 """
 
 import gzip
+import hashlib
 import json
 import logging
 import os
@@ -36,6 +37,16 @@ GENERATED_SIZE: dict[Split, int] = {"train": 40_000, "valid": 1_000, "test": 1_0
 def data_folder() -> Path:
     """Where downloads and prepared data are kept: $TRANSFORMER_DATA, or the platform's cache folder."""
     return Path(os.environ.get("TRANSFORMER_DATA") or pooch.os_cache("transformer-course"))
+
+
+def fingerprint(corpus: str) -> str:
+    """A digest of what the corpus is made of: the checksums of its files, or the grammar that generates it."""
+    if corpus in FETCHED:
+        parts = [json.dumps(FETCHED[corpus], sort_keys=True)]
+    else:
+        sources = ["corpora.py"] if corpus == "copy" else ["pocket.py", "pocket_grammar.py", "pocket_lexicon.tsv"]
+        parts = [str(GENERATED_SIZE), *(files("transformer").joinpath(name).read_text("utf-8") for name in sources)]
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def load_pairs(corpus: str, split: Split, direction: Direction = "en-de", mirror: str | None = None) -> Pairs:

@@ -60,7 +60,7 @@ Split = Literal["train", "valid", "test"]
 
 # What chance decides. Each line is one choice and the weights of its outcomes.
 WEIGHTS: dict[str, dict[str, float]] = {
-    "sentence": {"simple": 54, "and": 5, "but": 3, "subordinate": 12, "fronted": 10, "that": 6, "to": 5, "question": 5},
+    "sentence": {"simple": 72, "and": 2, "but": 2, "subordinate": 7, "fronted": 6, "that": 4, "to": 3, "question": 4},
     "conjunction now": {"because": 4, "although": 3, "if": 4, "while": 2, "before": 1},
     "conjunction past": {"because": 4, "although": 3, "when": 4, "while": 2, "before": 1},
     "question": {"yes": 5, "where": 2, "when": 1, "why": 2, "who": 2},
@@ -91,20 +91,20 @@ WEIGHTS: dict[str, dict[str, float]] = {
 # How often a part is there at all, where the grammar has room for it.
 CHANCES = {
     "plural": 0.28,
-    "adjective": 0.38,
+    "adjective": 0.34,
     "colour": 0.12,
-    "compound": 0.6,
+    "compound": 0.5,
     "degree": 0.12,
-    "relative": 0.09,
+    "relative": 0.06,
     "negated": 0.14,
-    "time": 0.2,
-    "place": 0.2,
-    "partner": 0.25,
+    "time": 0.16,
+    "place": 0.16,
+    "partner": 0.2,
     "manner": 0.12,
-    "frequency": 0.15,
+    "frequency": 0.12,
     "opener": 0.05,
     "front": 0.35,
-    "large number": 0.6,
+    "large number": 0.3,
     "described person": 0.25,
     "dative relative": 0.3,
 }

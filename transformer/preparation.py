@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 from transformer.batching import Sequences
-from transformer.corpora import Direction, Pairs, Split, data_folder, load_pairs
+from transformer.corpora import Direction, Pairs, Split, data_folder, fingerprint, load_pairs
 from transformer.errors import UserError
 from transformer.tokenizer import Tokenizer
 
@@ -54,8 +54,8 @@ class PreparedData:
 
 
 def store_folder(data: DataConfig, vocab_size: int) -> Path:
-    """Where these settings' store lies, or would lie: a change in any of them is another folder."""
-    key = json.dumps([FORMAT, asdict(data), vocab_size], sort_keys=True)
+    """Where these settings' store lies, or would lie: a change in any of them, or in the corpus, is another folder."""
+    key = json.dumps([FORMAT, asdict(data), vocab_size, fingerprint(data.corpus)], sort_keys=True)
     digest = hashlib.sha256(key.encode()).hexdigest()[:12]
     return data_folder() / "prepared" / f"{data.corpus}-{data.direction}-{vocab_size}-{digest}"
 

@@ -33,13 +33,19 @@ RECIPES: dict[str, Recipe] = {
     "pocket": Recipe(
         "The embedded English-German corpus, in three minutes on two cores.",
         DataConfig("pocket"),
-        ModelConfig(vocab_size=2000, d_model=128, n_heads=4, d_ff=512, n_layers=2, max_length=128),
-        TrainingConfig(steps=1500, batch_tokens=2000, warmup_steps=300, rate_factor=1.5, validate_every=250),
+        ModelConfig(
+            vocab_size=4000, d_model=128, n_heads=4, d_ff=512, n_layers=2, dropout=0.0, norm="pre", max_length=128
+        ),
+        TrainingConfig(
+            steps=2400, batch_tokens=400, warmup_steps=300, rate_factor=0.5, average_steps=300, validate_every=300
+        ),
     ),
     "multi30k": Recipe(
         "29,000 captions of photographs, English and German, in twenty minutes on two cores.",
         DataConfig("multi30k"),
         ModelConfig(vocab_size=4000, d_model=128, n_heads=4, d_ff=512, n_layers=3, max_length=256),
-        TrainingConfig(steps=5000, batch_tokens=1500, warmup_steps=600, rate_factor=1.5, validate_every=500),
+        TrainingConfig(
+            steps=4000, batch_tokens=1500, warmup_steps=600, rate_factor=1.5, average_steps=400, validate_every=500
+        ),
     ),
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 from tqdm.auto import tqdm
 
 from transformer.batching import Batch, Sequences, collate, token_batches
@@ -43,6 +44,8 @@ class TrainingConfig:
     """Label smoothing."""
     clip: float = 1.0
     """Largest norm of the gradient; 0 leaves it alone."""
+    average_steps: int = 0
+    """The final weights are the mean over so many last steps, much as §6.1 averages checkpoints; 0: the last ones."""
     validate_every: int = 1000
     """Steps between validations, each with a checkpoint if it is the best so far."""
     validate_sentences: int = 200
@@ -54,6 +57,8 @@ class TrainingConfig:
         for name in ("steps", "batch_tokens", "accumulate", "warmup_steps", "validate_every", "validate_sentences"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
+        if not 0 <= self.average_steps <= self.steps:
+            raise ValueError(f"average_steps must be from 0 to steps; got {self.average_steps}, steps={self.steps}")
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing must be at least 0 and less than 1; got {self.smoothing}")
 
@@ -90,6 +95,7 @@ def train(
     model = Transformer(model_config).to(device.device)
     translator = Translator(model, tokenizer, device)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    averaged = AveragedModel(model)
     batches = endless_batches(*data.tokens("train"), config)
     best_loss, started, tokens_seen = float("inf"), time.monotonic(), 0
     model.train()
@@ -119,6 +125,10 @@ def train(
             tokens_seen += n_tokens
             bar.update()
 
+            if step > config.steps - config.average_steps:
+                averaged.update_parameters(model)
+                if step == config.steps:
+                    model.load_state_dict(averaged.module.state_dict())
             if step % config.validate_every == 0 or step == config.steps:
                 metrics: dict[str, float] = {
                     "step": step,

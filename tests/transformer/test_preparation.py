@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer import preparation
+from transformer import corpora, preparation
 from transformer.errors import UserError
 from transformer.preparation import DataConfig, prepare, store_folder
 
@@ -32,6 +32,14 @@ def test_prepared_once_then_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_setting_has_a_store_of_its_own(change: dict[str, object]) -> None:
     other = dataclasses.replace(COPY, **change)  # type: ignore[arg-type]
     assert store_folder(other, 57) != store_folder(COPY, 57) != store_folder(COPY, 58)
+
+
+def test_another_text_under_the_same_name_has_another_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = store_folder(COPY, 57), store_folder(DataConfig("multi30k"), 57)
+    monkeypatch.setitem(corpora.GENERATED_SIZE, "train", 7)
+    monkeypatch.setitem(corpora.FETCHED["multi30k"]["sha256"], "train.en.gz", "0" * 64)
+    after = store_folder(COPY, 57), store_folder(DataConfig("multi30k"), 57)
+    assert before[0] != after[0] and before[1] != after[1]
 
 
 def test_a_broken_preparation_leaves_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

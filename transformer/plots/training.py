@@ -1,4 +1,4 @@
-"""What happens in training: the shifted target, the padding of a batch, the curves of a run, who looks at whom at its end."""
+"""What happens in training: the shifted target, a batch's padding, a run's curves, and who looks at whom at its end."""
 
 from collections.abc import Sequence
 from typing import Any
