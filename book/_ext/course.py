@@ -1,12 +1,18 @@
 """What this book asks of Sphinx beyond Jupyter Book: charts without a network, edit buttons that open the .py half."""
 
+import importlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import altair as alt
+from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+from transformer.plots.style import Picture
 
 VENDOR = Path(__file__).parent.parent / "_vendor"
 VERSIONS = {"vega": alt.VEGA_VERSION, "vega-lite": alt.VEGALITE_VERSION, "vega-embed": alt.VEGAEMBED_VERSION}
@@ -38,8 +44,22 @@ def edit_the_source(app: Sphinx, page: str, template: str, context: dict[str, An
                 button["url"] = button["url"].removesuffix(".ipynb") + ".py"
 
 
+class PictureDirective(SphinxDirective):
+    """``{picture} transformer.plots.MODULE.FUNCTION`` with ``:alt:``: what the function draws, on the page."""
+
+    required_arguments = 1
+    option_spec: ClassVar = {"alt": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        """Called by Sphinx where the directive stands."""
+        module, function = self.arguments[0].rsplit(".", 1)
+        figure = getattr(importlib.import_module(module), function)()
+        return [nodes.raw("", Picture(figure, self.options.get("alt", ""))._repr_html_(), format="html")]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
+    app.add_directive("picture", PictureDirective)
     app.connect("html-page-context", add_charts)
     app.connect("html-page-context", edit_the_source, priority=900)  # after the theme has made its buttons
     return {"parallel_read_safe": True, "parallel_write_safe": True}
