@@ -46,7 +46,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # **Padding.** Sentences are trained in batches, a batch is one tensor, and a tensor has straight edges. Short sentences are filled up with
 # a token that means nothing, `<pad>`. It gets a vector like any other token, and a key, and a score. What keeps the words from looking at it?
 #
-# **The future.** The decoder learns to write a translation word by word. It is given `<bos> er war müde` ("he was tired"; `<bos>` marks
+# **The future.** The decoder learns to write a translation word by word. It is given `<bos> er war müde` ("it was tired", said of the dog; `<bos>` marks
 # the beginning) and at each position it has to say the *next* word: after `<bos>` comes *er*, after *er* comes *war*. All
 # positions are trained at once, which is what makes the Transformer fast. But then the answer to every question stands in the input, one
 # place to the right. What keeps the model from copying it?
@@ -138,7 +138,7 @@ both.shape
 # ## The picture
 #
 # The first German sentence, with its one token of padding. **Read along a row: a filled cell is a word that this word may look at.** Padding
-# empties a column. The future empties a triangle. Whatever is left in both, is left.
+# empties a column. The future empties a triangle. The third is filled only where both are.
 
 # %%
 german = "<bos> er war müde <pad>".split()
@@ -315,14 +315,11 @@ Source(padding_mask, causal_mask, target_mask)
 # look at, nothing brought back.
 
 # %%
-nothing = torch.tensor([False, False, False, False])
-low = torch.finfo(torch.float32).min
+nothing = torch.zeros(4, dtype=torch.bool)
+low = scores.masked_fill(~nothing, torch.finfo(torch.float32).min).softmax(dim=0)
 print("minus infinity ", scores.masked_fill(~nothing, -math.inf).softmax(dim=0))
-print("lowest number  ", scores.masked_fill(~nothing, low).softmax(dim=0))
-print(
-    "and then zeros ",
-    scores.masked_fill(~nothing, low).softmax(dim=0).masked_fill(~nothing, 0),
-)
+print("lowest number  ", low)
+print("and then zeros ", low.masked_fill(~nothing, 0))
 
 # %% [markdown]
 # We hold the package to it, outputs and gradients, in both of its forms:
@@ -354,14 +351,14 @@ torch.tensor(-1e9).to(torch.float16), torch.finfo(torch.float16).min
 @torch.no_grad()
 def who_moves(read, target):
     """[i, t] is True if output i moves when token t is replaced."""
+    new = vocabulary.index("heute")  # a word that is not in the sentence
     before = read(target)  # (1, length, …)
     columns = []
     for t in range(target.size(1)):
         changed = target.clone()
-        changed[:, t] = vocabulary.index(
-            "heute"
-        )  # a word that is not in the sentence
-        columns.append(((read(changed) - before).abs() > 1e-6).any(dim=-1)[0])
+        changed[:, t] = new
+        moved = (read(changed) - before).abs() > 1e-6
+        columns.append(moved.any(dim=-1)[0])
     return torch.stack(columns, dim=1)  # (output, token)
 
 
