@@ -49,12 +49,11 @@ def browser():
         browser.close()
 
 
-@pytest.fixture(params=["wide", "narrow", "dark"])
-def visit(request, browser, address, page):
-    """The open page, and what went wrong while it opened."""
+@pytest.mark.parametrize("look", ["wide", "narrow", "dark"])
+def test_a_page_opens_clean_draws_and_fits(browser, address, page, look):
     context = browser.new_context(
-        viewport={"width": 390 if request.param == "narrow" else 1300, "height": 900},
-        color_scheme="dark" if request.param == "dark" else "light",
+        viewport={"width": 390 if look == "narrow" else 1300, "height": 900},
+        color_scheme="dark" if look == "dark" else "light",
     )
     tab, wrong = context.new_page(), []
 
@@ -69,30 +68,20 @@ def visit(request, browser, address, page):
     tab.on("console", lambda message: note(f"console: {message.text}") if message.type == "error" else None)
     tab.goto(address + page, wait_until="networkidle")
     tab.evaluate("scrollTo(0, document.body.scrollHeight)")
-    tab.wait_for_timeout(300)
-    yield tab, wrong
-    context.close()
 
-
-def test_the_page_opens_clean_and_fits(visit):
-    tab, wrong = visit
-    assert wrong == []
-    assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1
-    assert tab.evaluate("[...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.src)") == []
-
-
-def test_charts_are_drawn_in_the_colours_of_the_page(visit):
-    tab, _ = visit
-    charts = tab.query_selector_all("[id^=altair-viz]")
-    for chart in charts:
+    for chart in tab.query_selector_all("[id^=altair-viz]"):
         tab.wait_for_function("box => box.querySelector('svg, canvas')", arg=chart)
     behind = "[...document.querySelectorAll('[id^=altair-viz] svg')].map(s => getComputedStyle(s).backgroundColor)"
-    assert set(tab.evaluate(behind)) <= {"rgba(0, 0, 0, 0)"}
+    assert set(tab.evaluate(behind)) <= {"rgba(0, 0, 0, 0)"}, "a chart hides the page's own background"
 
+    all_set = "document.querySelectorAll('.math').length <= document.querySelectorAll('mjx-container').length"
+    tab.wait_for_function(all_set)
+    assert tab.query_selector("mjx-merror") is None, "a formula has an error"
 
-def test_formulas_are_set(visit):
-    tab, _ = visit
-    tab.wait_for_function(
-        "document.querySelectorAll('.math').length <= document.querySelectorAll('mjx-container').length"
+    tab.wait_for_function("[...document.images].every(image => image.complete)")
+    assert tab.evaluate("[...document.images].filter(image => !image.naturalWidth).map(image => image.src)") == []
+    assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1, (
+        "it scrolls sideways"
     )
-    assert tab.query_selector("mjx-merror") is None
+    assert wrong == []
+    context.close()
