@@ -73,7 +73,9 @@ for pair in pocket.pairs("train", 5):
 # heart:
 
 # %%
-print(f"{pocket.count_lemmas()} words (lemmas), at least {pocket.language_size():.1e} sentence pairs")
+print(
+    f"{pocket.count_lemmas()} words (lemmas), at least {pocket.language_size():.1e} sentence pairs"
+)
 
 # %% [markdown]
 # And some **combinations** of a verb and its object, of an adjective and its noun, of the two halves of a compound are kept from training
@@ -106,7 +108,9 @@ for text in (source_text, target_text):
 # %%
 from transformer.batching import Sequences, collate
 
-ids = [Sequences.pack([tokenizer.encode(text)]) for text in (source_text, target_text)]
+ids = [
+    Sequences.pack([tokenizer.encode(text)]) for text in (source_text, target_text)
+]
 one = collate(*ids, indices=[0])
 reads, says = (tokenizer.pieces(t[0]) for t in (one.decoder_input, one.expected))
 for r, s in zip(reads, says, strict=True):
@@ -121,7 +125,9 @@ from transformer.model import Transformer
 
 torch.manual_seed(0)
 untrained = Transformer(recipe.model).eval()
-log_probs = untrained(one.source, one.decoder_input)[0].log_softmax(dim=-1)  # (target, vocab_size)
+log_probs = untrained(one.source, one.decoder_input)[0].log_softmax(
+    dim=-1
+)  # (target, vocab_size)
 losses = -log_probs[range(len(says)), one.expected[0]]  # (target,)
 losses
 
@@ -130,7 +136,9 @@ losses
 # is far from that, look for the mistake before you train.
 
 # %%
-print(f"mean loss {losses.mean():.2f}, ln V = {math.log(recipe.model.vocab_size):.2f}")
+print(
+    f"mean loss {losses.mean():.2f}, ln V = {math.log(recipe.model.vocab_size):.2f}"
+)
 assert abs(losses.mean() - math.log(recipe.model.vocab_size)) < 1.5
 
 # %% [markdown]
@@ -167,8 +175,14 @@ as_they_come = collate(sources, targets, range(60))
 by_length = token_batches(sources, targets, as_they_come.expected.numel(), seed=1)
 similar = collate(sources, targets, by_length[0])
 Row(
-    Picture(padding(as_they_come.expected, PAD, "as they come"), alt="A ragged batch: much of the rectangle is empty."),
-    Picture(padding(similar.expected, PAD, "by length"), alt="A batch of sentences of equal length: hardly a cell is empty."),
+    Picture(
+        padding(as_they_come.expected, PAD, "as they come"),
+        alt="A ragged batch: much of the rectangle is empty.",
+    ),
+    Picture(
+        padding(similar.expected, PAD, "by length"),
+        alt="A batch of sentences of equal length: hardly a cell is empty.",
+    ),
 )
 
 # %% [markdown]
@@ -187,7 +201,9 @@ print(f"{len(sources)} pairs in {len(by_length)} batches")
 # %%
 from transformer.training import loss_of
 
-by_torch = F.cross_entropy(untrained(one.source, one.decoder_input)[0], one.expected[0], reduction="sum")
+by_torch = F.cross_entropy(
+    untrained(one.source, one.decoder_input)[0], one.expected[0], reduction="sum"
+)
 assert_close(loss_of(untrained, one, smoothing=0.0), losses.sum())
 assert_close(by_torch, losses.sum())
 Source(loss_of)
@@ -207,9 +223,14 @@ Source(loss_of)
 from transformer.plots.curves import curves
 from transformer.schedule import learning_rate
 
-assert math.isclose(learning_rate(100, 512, 4000), 512**-0.5 * min(100**-0.5, 100 * 4000**-1.5))
+assert math.isclose(
+    learning_rate(100, 512, 4000), 512**-0.5 * min(100**-0.5, 100 * 4000**-1.5)
+)
 steps = range(1, 20_001, 50)
-rates = {f"warm-up {w}": [1000 * learning_rate(s, 512, w) for s in steps] for w in (2000, 4000, 8000)}
+rates = {
+    f"warm-up {w}": [1000 * learning_rate(s, 512, w) for s in steps]
+    for w in (2000, 4000, 8000)
+}
 Picture(
     curves(steps, rates, "step", "learning rate × 1000, d_model 512"),
     alt="Three curves that rise in a straight line and then fall ever more slowly. The shorter the warm-up, the earlier and higher "
@@ -267,16 +288,26 @@ from transformer.device import choose_device
 from transformer.training import train
 
 run = Path(tempfile.mkdtemp()) / "pocket"
-training = replace(recipe.training, steps=1000, average_steps=100, validate_every=100, validate_sentences=100)
+training = replace(
+    recipe.training,
+    steps=1000,
+    average_steps=100,
+    validate_every=100,
+    validate_sentences=100,
+)
 metrics = []
 
 
 def report(line):
     metrics.append(line)
-    print(f"step {line['step']:4.0f}   loss {line['valid_loss']:.2f}   BLEU {line['valid_bleu']:5.1f}")
+    print(
+        f"step {line['step']:4.0f}   loss {line['valid_loss']:.2f}   BLEU {line['valid_bleu']:5.1f}"
+    )
 
 
-translator = train(run, data, recipe.model, training, choose_device("cpu"), report=report)
+translator = train(
+    run, data, recipe.model, training, choose_device("cpu"), report=report
+)
 
 # %% [markdown]
 # BLEU compares translations with a reference and goes from 0 to 100 (chapter 13). The two curves tell different stories. The loss falls from the first step:
@@ -299,7 +330,9 @@ run_curves(
 
 # %%
 tests = data.texts("test")[:6]
-for (source, reference), translation in zip(tests, translator.greedy([s for s, _ in tests]), strict=True):
+for (source, reference), translation in zip(
+    tests, translator.greedy([s for s, _ in tests]), strict=True
+):
     print(f"{source}\n  {'=' if translation == reference else '≠'} {translation}")
     if translation != reference:
         print(f"    {reference}   (reference)")
@@ -308,7 +341,9 @@ for (source, reference), translation in zip(tests, translator.greedy([s for s, _
 # `beam` keeps several beginnings instead of one (chapter 12) and can show the runners-up with their scores, which are log-probabilities, corrected for length:
 
 # %%
-for t in translator.beam(["The old woman does not open the window."], beam=4, n_best=3)[0]:
+for t in translator.beam(
+    ["The old woman does not open the window."], beam=4, n_best=3
+)[0]:
     print(f"{t.hypothesis.score:7.2f}   {t.text}")
 
 # %% [markdown]
@@ -333,13 +368,21 @@ print("longer training does better: transformer train pocket")
 from transformer.inspection import record_attention
 from transformer.plots.training import alignment
 
-batch = collate(*[Sequences.pack([tokenizer.encode(t)]) for t in tests[2]], indices=[0])
+batch = collate(
+    *[Sequences.pack([tokenizer.encode(t)]) for t in tests[2]], indices=[0]
+)
 with record_attention(translator.model) as weights, torch.no_grad():
     translator.model(batch.source, batch.decoder_input)
-looks = weights[f"decoder.{recipe.model.n_layers - 1}.cross_attention"][0].mean(dim=0)  # (target, source)
+looks = weights[f"decoder.{recipe.model.n_layers - 1}.cross_attention"][0].mean(
+    dim=0
+)  # (target, source)
 assert_close(looks.sum(dim=-1), torch.ones(len(looks)))
 Picture(
-    alignment(looks, tokenizer.pieces(batch.expected[0]), tokenizer.pieces(batch.source[0])),
+    alignment(
+        looks,
+        tokenizer.pieces(batch.expected[0]),
+        tokenizer.pieces(batch.source[0]),
+    ),
     alt="A heat map of cross-attention: a row for each German token said, a column for each English token. Most rows have one bright "
     "cell, at the English word that the German one translates.",
 )
@@ -350,11 +393,16 @@ Picture(
 # Two classics, run for a moment each next to a healthy model. In the first the **target is not shifted**: the decoder reads what it should say.
 # In the second the **rate is thirty times too high** and there is no warm-up. Before you look: which curve will look best?
 
+
 # %%
 def short_run(batch_of, factor=1.0, warmup_steps=50, steps=100):
     model, optimizer = fresh_model()
     history = []
-    for step, indices in zip(range(1, steps + 1), token_batches(sources, targets, 1500, seed=0), strict=False):
+    for step, indices in zip(
+        range(1, steps + 1),
+        token_batches(sources, targets, 1500, seed=0),
+        strict=False,
+    ):
         for_this_step = batch_of(collate(sources, targets, indices))
         for group in optimizer.param_groups:
             group["lr"] = factor * learning_rate(step, 64, warmup_steps)
@@ -369,7 +417,9 @@ def short_run(batch_of, factor=1.0, warmup_steps=50, steps=100):
 # %%
 histories = {
     "healthy": short_run(lambda batch: batch),
-    "not shifted": short_run(lambda batch: replace(batch, decoder_input=batch.expected)),
+    "not shifted": short_run(
+        lambda batch: replace(batch, decoder_input=batch.expected)
+    ),
     "rate × 30": short_run(lambda batch: batch, factor=30.0, warmup_steps=1),
 }
 Picture(
@@ -379,7 +429,11 @@ Picture(
 )
 
 # %%
-assert histories["not shifted"][-1] < histories["healthy"][-1] < histories["rate × 30"][-1]
+assert (
+    histories["not shifted"][-1]
+    < histories["healthy"][-1]
+    < histories["rate × 30"][-1]
+)
 print("  ".join(f"{name} {history[-1]:.2f}" for name, history in histories.items()))
 
 # %% [markdown]

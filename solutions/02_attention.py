@@ -78,6 +78,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # `torch.sqrt` is for tensors. The length of an axis is a plain number, and Python's `math` has a root for those.
 # </details>
 
+
 # %% tags=["answer"]
 # answer: attention_scores
 def attention_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -125,6 +126,7 @@ check("attention_scores", attention_scores)
 # With an axis, `max` returns two things, the maxima and where they stand. `amax` returns the first only.
 # </details>
 
+
 # %% tags=["answer"]
 # answer: softmax
 def softmax(scores: Tensor) -> Tensor:
@@ -166,6 +168,7 @@ check("softmax", softmax)
 #
 # A function returns two results as `return output, weights`.
 # </details>
+
 
 # %% tags=["answer"]
 # answer: scaled_dot_product_attention
@@ -212,6 +215,7 @@ check("scaled_dot_product_attention", scaled_dot_product_attention)
 # `/` gives a float even where nothing remains. Lengths are whole numbers: `//`.
 # </details>
 
+
 # %% tags=["answer"]
 # answer: split_heads
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
@@ -249,6 +253,7 @@ check("split_heads", split_heads)
 # `transpose` moves nothing in memory, it only reads in another order, and `view` cannot merge axes that do not lie side by side.
 # `reshape` copies where it must.
 # </details>
+
 
 # %% tags=["answer"]
 # answer: join_heads
@@ -300,6 +305,7 @@ check("join_heads", join_heads)
 #
 # `join_heads` was given vectors that are not split into heads.
 # </details>
+
 
 # %% tags=["answer"]
 # answer: multi_head_attention

@@ -67,6 +67,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # `is not` compares the two objects as a whole. `!=` compares number by number.
 # </details>
 
+
 # %% tags=["answer"]
 # answer: padding_mask
 def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
@@ -104,6 +105,7 @@ check("padding_mask", padding_mask)
 # `tril` takes a triangle out of a matrix that is there already. Make the square first.
 # </details>
 
+
 # %% tags=["answer"]
 # answer: causal_mask
 def causal_mask(length: int) -> Tensor:
@@ -139,6 +141,7 @@ check("causal_mask", causal_mask)
 #
 # `and` asks for one truth of the whole tensor. There is an operator that works entry by entry.
 # </details>
+
 
 # %% tags=["answer"]
 # answer: target_mask
@@ -187,6 +190,7 @@ check("target_mask", target_mask)
 # `1 - mask` is for masks of numbers. The opposite of a boolean mask is `~mask`.
 # </details>
 
+
 # %% tags=["answer"]
 # answer: masked_softmax
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
@@ -225,6 +229,7 @@ check("masked_softmax", masked_softmax)
 #
 # A function returns two results as `return decoder_input, expected`.
 # </details>
+
 
 # %% tags=["answer"]
 # answer: shift_target
