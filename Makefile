@@ -37,9 +37,9 @@ serve: $(READY) $(BUILT)  ## show the built book at http://localhost:8000 (or ma
 	@$(PY) -m book.serve $(PORT)
 
 test: lint  ## run every check: lint, types, drift, tests, and the book built strictly
-	$(PY) -m pytest -n 2 --dist loadfile --ignore tests/book
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist loadfile --ignore tests/book
 	@$(MAKE) book
-	$(PY) -m pytest -n 2 --dist loadfile tests/book
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist loadfile tests/book
 
 lint: $(READY)  ## the quick checks: ruff, mypy, and whether a generated file is out of date
 	$(VENV)/bin/ruff check
