@@ -290,9 +290,9 @@ from transformer.training import train
 run = Path(tempfile.mkdtemp()) / "pocket"
 training = replace(
     recipe.training,
-    steps=1000,
-    average_steps=100,
-    validate_every=100,
+    steps=1500,
+    average_steps=200,
+    validate_every=150,
     validate_sentences=100,
 )
 metrics = []
@@ -400,7 +400,7 @@ def short_run(batch_of, factor=1.0, warmup_steps=50, steps=100):
     history = []
     for step, indices in zip(
         range(1, steps + 1),
-        token_batches(sources, targets, 1500, seed=0),
+        token_batches(sources, targets, 800, seed=0),
         strict=False,
     ):
         for_this_step = batch_of(collate(sources, targets, indices))

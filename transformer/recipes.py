@@ -33,11 +33,9 @@ RECIPES: dict[str, Recipe] = {
     "pocket": Recipe(
         "The embedded English-German corpus, in three minutes on two cores.",
         DataConfig("pocket"),
-        ModelConfig(
-            vocab_size=4000, d_model=128, n_heads=4, d_ff=512, n_layers=2, dropout=0.0, norm="pre", max_length=128
-        ),
+        ModelConfig(vocab_size=4000, d_model=128, n_heads=4, d_ff=256, n_layers=2, dropout=0.0, max_length=128),
         TrainingConfig(
-            steps=2400, batch_tokens=400, warmup_steps=300, rate_factor=0.5, average_steps=300, validate_every=300
+            steps=3600, batch_tokens=250, warmup_steps=400, rate_factor=0.5, average_steps=400, validate_every=600
         ),
     ),
     "multi30k": Recipe(

@@ -26,8 +26,11 @@ def machine() -> Figure:
             axes.text(x + 1.7, 2.75, lines, ha="center", va="center", fontsize=9, linespacing=1.5)
 
         def arrow(start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
-            shape = {"arrowstyle": "-|>", "mutation_scale": 13, "shrinkA": 0, "shrinkB": 0}
-            axes.add_patch(FancyArrowPatch(start, end, color=colour, linewidth=1.6, **shape))
+            axes.add_patch(
+                FancyArrowPatch(
+                    start, end, color=colour, linewidth=1.6, arrowstyle="-|>", mutation_scale=13, shrinkA=0, shrinkB=0
+                )
+            )
 
         def words(x: float, y: float, text: str, what: str, above: float = -0.5) -> None:
             axes.text(x, y, text, ha="center", va="center", fontsize=10)
