@@ -295,6 +295,8 @@ training = replace(
     validate_every=150,
     validate_sentences=100,
 )
+
+# %%
 metrics = []
 
 
