@@ -74,5 +74,5 @@ $(READY): pyproject.toml requirements.lock requirements-torch.txt
 	@$(PIP) pip==26.3
 	@$(PIP) --require-hashes --no-deps -r requirements.lock
 	@$(PIP) -r requirements-torch.txt
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
