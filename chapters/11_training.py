@@ -147,7 +147,7 @@ assert abs(losses.mean() - math.log(recipe.model.vocab_size)) < 1.5
 # The blue row goes into the decoder, the pink row should come out. Each dotted arrow is the shift: what is said at one place is read at the next.
 # The look-ahead mask keeps every position from seeing further right than itself, or it would find the answer in the blue row.
 
-# %%
+# %% tags=["hide-input"]
 from transformer.plots.training import shift
 
 words = ["<bos>", "die", "Ente", "schläft", "<eos>"]
@@ -167,13 +167,16 @@ Picture(
 
 # %%
 from transformer.batching import token_batches
-from transformer.plots.training import padding
-from transformer.tokenizer import PAD
 
 sources, targets = data.tokens("train")
 as_they_come = collate(sources, targets, range(60))
 by_length = token_batches(sources, targets, as_they_come.expected.numel(), seed=1)
 similar = collate(sources, targets, by_length[0])
+
+# %% tags=["hide-input"]
+from transformer.plots.training import padding
+from transformer.tokenizer import PAD
+
 Row(
     Picture(
         padding(as_they_come.expected, PAD, "as they come"),
@@ -220,12 +223,15 @@ Source(loss_of)
 # $$\text{rate} = d_\text{model}^{-1/2} \cdot \min(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2})$$
 
 # %%
-from transformer.plots.curves import curves
 from transformer.schedule import learning_rate
 
 assert math.isclose(
     learning_rate(100, 512, 4000), 512**-0.5 * min(100**-0.5, 100 * 4000**-1.5)
 )
+
+# %% tags=["hide-input"]
+from transformer.plots.curves import curves
+
 steps = range(1, 20_001, 50)
 rates = {
     f"warm-up {w}": [1000 * learning_rate(s, 512, w) for s in steps]
@@ -244,9 +250,10 @@ Picture(
 
 
 # %%
-def train_step(model, optimizer, batch, step, warmup_steps=50):
+def train_step(model, optimizer, batch, step, warmup_steps=50, factor=1.0):
+    rate = learning_rate(step, model.config.d_model, warmup_steps, factor)
     for group in optimizer.param_groups:
-        group["lr"] = learning_rate(step, model.config.d_model, warmup_steps)
+        group["lr"] = rate
     loss = loss_of(model, batch, smoothing=0.0) / batch.n_tokens
     optimizer.zero_grad()
     loss.backward()
@@ -255,6 +262,7 @@ def train_step(model, optimizer, batch, step, warmup_steps=50):
     return loss.item()
 
 
+# %%
 def fresh_model():
     torch.manual_seed(0)
     model = Transformer(replace(recipe.model, d_model=64, d_ff=256, dropout=0.0))
@@ -292,8 +300,8 @@ training = replace(
     recipe.training,
     steps=1500,
     average_steps=200,
-    validate_every=150,
-    validate_sentences=100,
+    validate_every=300,
+    validate_sentences=50,
 )
 
 # %%
@@ -316,7 +324,7 @@ translator = train(
 # soon the model knows which words are frequent, then which follow each other. BLEU stays near the ground until the cross-attention has found out *where to look*,
 # and then climbs steeply. **Point at a step to read its numbers.**
 
-# %%
+# %% tags=["hide-input"]
 from transformer.plots.training import run_curves
 
 run_curves(
@@ -354,7 +362,7 @@ for t in translator.beam(
 # %%
 from transformer.evaluation import bleu
 
-tests = data.texts("test")[:200]
+tests = data.texts("test")[:100]
 score = bleu(translator.greedy([s for s, _ in tests]), [t for _, t in tests])
 print(score)
 print("longer training does better: transformer train pocket")
@@ -368,17 +376,19 @@ print("longer training does better: transformer train pocket")
 
 # %%
 from transformer.inspection import record_attention
-from transformer.plots.training import alignment
 
 batch = collate(
     *[Sequences.pack([tokenizer.encode(t)]) for t in tests[2]], indices=[0]
 )
 with record_attention(translator.model) as weights, torch.no_grad():
     translator.model(batch.source, batch.decoder_input)
-looks = weights[f"decoder.{recipe.model.n_layers - 1}.cross_attention"][0].mean(
-    dim=0
-)  # (target, source)
+name = f"decoder.{recipe.model.n_layers - 1}.cross_attention"
+looks = weights[name][0].mean(dim=0)  # (target, source)
 assert_close(looks.sum(dim=-1), torch.ones(len(looks)))
+
+# %% tags=["hide-input"]
+from transformer.plots.training import alignment
+
 Picture(
     alignment(
         looks,
@@ -397,33 +407,24 @@ Picture(
 
 
 # %%
-def short_run(batch_of, factor=1.0, warmup_steps=50, steps=100):
+def short_run(change=lambda batch: batch, **rate):
     model, optimizer = fresh_model()
-    history = []
-    for step, indices in zip(
-        range(1, steps + 1),
-        token_batches(sources, targets, 800, seed=0),
-        strict=False,
-    ):
-        for_this_step = batch_of(collate(sources, targets, indices))
-        for group in optimizer.param_groups:
-            group["lr"] = factor * learning_rate(step, 64, warmup_steps)
-        loss = loss_of(model, for_this_step, smoothing=0.0) / for_this_step.n_tokens
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        history.append(loss.item())
-    return history
+    few = token_batches(sources, targets, 800, seed=0)[:100]
+    batches = [change(collate(sources, targets, indices)) for indices in few]
+    return [
+        train_step(model, optimizer, batch, step, **rate)
+        for step, batch in enumerate(batches, start=1)
+    ]
 
 
 # %%
 histories = {
-    "healthy": short_run(lambda batch: batch),
-    "not shifted": short_run(
-        lambda batch: replace(batch, decoder_input=batch.expected)
-    ),
-    "rate × 30": short_run(lambda batch: batch, factor=30.0, warmup_steps=1),
+    "healthy": short_run(),
+    "not shifted": short_run(lambda b: replace(b, decoder_input=b.expected)),
+    "rate × 30": short_run(factor=30.0, warmup_steps=1),
 }
+
+# %% tags=["hide-input"]
 Picture(
     curves(range(1, 101), histories, "step", "training loss a token"),
     alt="Three losses over a hundred steps. The healthy one falls steadily. The one whose target is not shifted falls fastest, far "
