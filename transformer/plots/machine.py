@@ -37,7 +37,7 @@ def machine() -> Figure:
             axes.text(x, y + above, what, ha="center", va="center", fontsize=9, style="italic")
 
         block(0.3, style.KEY, "encoder", "all words look at\nall words, at once")
-        block(6.2, style.QUERY, "decoder", "looks at its words so far,\nand at the memory")
+        block(6.2, style.QUERY, "decoder", "looks at its words,\nand at the memory")
         words(2.0, 0.55, SOURCE, "the source")
         words(7.9, 0.55, READS, "what it has said so far")
         words(7.9, 5.75, SAYS, "the next word, at every place", above=0.5)
