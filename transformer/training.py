@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from transformer.batching import Batch, Sequences, collate, token_batches
 from transformer.checkpoint import save_checkpoint, write_atomically

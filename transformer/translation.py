@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from transformer.batching import pad
 from transformer.checkpoint import load_checkpoint
