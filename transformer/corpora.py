@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import pooch
+import platformdirs
 
 from transformer import pocket
 from transformer.errors import UserError
@@ -36,7 +36,7 @@ GENERATED_SIZE: dict[Split, int] = {"train": 40_000, "valid": 1_000, "test": 1_0
 
 def data_folder() -> Path:
     """Where downloads and prepared data are kept: $TRANSFORMER_DATA, or the platform's cache folder."""
-    return Path(os.environ.get("TRANSFORMER_DATA") or pooch.os_cache("transformer-course"))
+    return Path(os.environ.get("TRANSFORMER_DATA") or platformdirs.user_cache_path("transformer-course"))
 
 
 def fingerprint(corpus: str) -> str:
@@ -100,6 +100,8 @@ def fetch(corpus: str, name: str, mirror: str | None = None) -> Path:
     Raises:
         UserError: if it is nowhere, or its checksum is wrong; a file that was in the cache stays as it was.
     """
+    import pooch  # here, because it warns when a notebook without widgets imports it
+
     entry = FETCHED[corpus]
     home = str(mirror or entry["home"]).rstrip("/")
     folder = data_folder() / "downloads" / corpus

@@ -25,13 +25,13 @@ class Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "copy": Recipe(
-        "The translation is the source itself: the smallest proof that all is wired up, in a minute.",
+        "The translation is the source itself: the smallest proof that all is wired up.",
         DataConfig("copy"),
         ModelConfig(vocab_size=57, d_model=64, n_heads=4, d_ff=256, n_layers=2, max_length=128),
         TrainingConfig(steps=600, batch_tokens=2000, warmup_steps=200, validate_every=100),
     ),
     "pocket": Recipe(
-        "The embedded English-German corpus, in three minutes on two cores.",
+        "The embedded English-German corpus, in a few minutes on two cores.",
         DataConfig("pocket"),
         ModelConfig(vocab_size=4000, d_model=128, n_heads=4, d_ff=256, n_layers=2, dropout=0.0, max_length=128),
         TrainingConfig(
@@ -39,7 +39,7 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "multi30k": Recipe(
-        "29,000 captions of photographs, English and German, in twenty minutes on two cores.",
+        "29,000 captions of photographs, English and German.",
         DataConfig("multi30k"),
         ModelConfig(vocab_size=4000, d_model=128, n_heads=4, d_ff=512, n_layers=3, max_length=256),
         TrainingConfig(
