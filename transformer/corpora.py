@@ -21,7 +21,7 @@ from transformer import pocket
 from transformer.errors import UserError
 
 Direction = Literal["en-de", "de-en"]
-Split = Literal["train", "valid", "test"]
+Split = pocket.Split
 Pairs = list[tuple[str, str]]
 """Sentence pairs: (source, target)."""
 
