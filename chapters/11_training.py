@@ -245,7 +245,8 @@ Picture(
 # %% [markdown]
 # ### One step
 #
-# All parts are there. This is the whole of training, once around:
+# All parts are there. This is the whole of training, once around, and a small model to try it on. Its norm stands where the paper has it, after
+# each sublayer; the recipe has it before, which forgives more.
 
 
 # %%
@@ -264,7 +265,8 @@ def train_step(model, optimizer, batch, step, warmup_steps=50):
 # %%
 def fresh_model():
     torch.manual_seed(0)
-    model = Transformer(replace(recipe.model, d_model=64, d_ff=256, dropout=0.0))
+    small = replace(recipe.model, d_model=64, d_ff=256, norm="post")
+    model = Transformer(small)
     return model, torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
 
 
@@ -518,7 +520,7 @@ print("  ".join(f"{name} {end:.2f}" for name, end in ends.items()))
 #
 # ```bash
 # transformer train pocket                                              # the whole recipe
-# transformer train pocket --run runs/pre  --model.norm pre             # the other place for the norm
+# transformer train pocket --run runs/post --model.norm post            # the norm where the paper has it
 # transformer train pocket --run runs/de   --data.direction de-en       # the other way round
 # transformer translate runs/pocket "The old woman does not open the window." --n-best 4
 # ```

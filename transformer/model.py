@@ -7,6 +7,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from transformer.attention import KeyValue, KeyValueCache
+from transformer.errors import UserError
 from transformer.layers import DecoderLayer, EncoderLayer, Norm
 from transformer.masks import padding_mask, target_mask
 from transformer.positions import sinusoidal_encoding
@@ -40,15 +41,15 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "max_length"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
+                raise UserError(f"{name} must be at least 1; got {getattr(self, name)}")
         if self.d_model % self.n_heads:
-            raise ValueError(
+            raise UserError(
                 f"d_model must be a multiple of n_heads; got d_model={self.d_model}, n_heads={self.n_heads}"
             )
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and less than 1; got {self.dropout}")
+            raise UserError(f"dropout must be at least 0 and less than 1; got {self.dropout}")
         if self.norm not in ("post", "pre"):
-            raise ValueError(f'norm must be "post" or "pre"; got {self.norm!r}')
+            raise UserError(f'norm must be "post" or "pre"; got {self.norm!r}')
 
 
 @dataclass

@@ -108,7 +108,7 @@ CHANCES = {
     "described person": 0.25,
     "dative relative": 0.3,
 }
-LONGEST = 25  # words of a sentence, on either side
+LONGEST = 18  # words of a sentence, on either side
 
 
 # ------------------------------------------------------------------------------------------- which words go together

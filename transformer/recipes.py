@@ -33,9 +33,17 @@ RECIPES: dict[str, Recipe] = {
     "pocket": Recipe(
         "The embedded English-German corpus, in a few minutes on two cores.",
         DataConfig("pocket"),
-        ModelConfig(vocab_size=4000, d_model=128, n_heads=4, d_ff=256, n_layers=2, dropout=0.0, max_length=128),
+        ModelConfig(
+            vocab_size=4000, d_model=128, n_heads=4, d_ff=256, n_layers=2, dropout=0.0, norm="pre", max_length=128
+        ),
         TrainingConfig(
-            steps=3600, batch_tokens=250, warmup_steps=400, rate_factor=0.5, average_steps=400, validate_every=600
+            steps=6000,
+            batch_tokens=250,
+            warmup_steps=400,
+            rate_factor=0.6,
+            smoothing=0.05,
+            average_steps=1000,
+            validate_every=1000,
         ),
     ),
     "multi30k": Recipe(

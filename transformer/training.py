@@ -56,11 +56,11 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for name in ("steps", "batch_tokens", "accumulate", "warmup_steps", "validate_every", "validate_sentences"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)}")
+                raise UserError(f"{name} must be at least 1; got {getattr(self, name)}")
         if not 0 <= self.average_steps <= self.steps:
-            raise ValueError(f"average_steps must be from 0 to steps; got {self.average_steps}, steps={self.steps}")
+            raise UserError(f"average_steps must be from 0 to steps; got {self.average_steps}, steps={self.steps}")
         if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing must be at least 0 and less than 1; got {self.smoothing}")
+            raise UserError(f"smoothing must be at least 0 and less than 1; got {self.smoothing}")
 
 
 def train(

@@ -107,6 +107,14 @@ def test_unknown_recipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there are copy, pocket, multi30k" in fails(capsys, "prepare", "wmt99")
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [("--model.n-heads=3", "d_model=64, n_heads=3"), ("--training.steps=0", "steps must be at least 1; got 0")],
+)
+def test_settings_out_of_range(setting: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert message in fails(capsys, "train", "copy", setting)
+
+
 def test_unknown_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "there is no run folder" in fails(capsys, "translate", str(tmp_path / "none"), "a")
     assert "is that a run folder?" in fails(capsys, "evaluate", str(tmp_path))

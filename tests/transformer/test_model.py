@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from transformer.errors import UserError
 from transformer.model import ModelConfig, Transformer
 
 
@@ -73,7 +74,7 @@ def test_tied_matrices_are_one_and_untied_three() -> None:
     ],
 )
 def test_impossible_shapes_are_refused(wrong: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UserError, match=message):
         ModelConfig(**wrong)  # type: ignore[arg-type]
 
 

@@ -474,7 +474,7 @@ def everything() -> Iterator[Pair]:
 
 def test_same_everywhere() -> None:
     text = "\n".join(f"{pair.source}\t{pair.target}\t{pair.alignment}" for pair in corpus("train", 10_000)[:1000])
-    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "a616fad0a7080cbc"
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "69aa29f6442e312c"
 
 
 def test_longer_runs_begin_alike_and_seeds_differ() -> None:

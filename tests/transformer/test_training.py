@@ -8,6 +8,7 @@ import torch
 
 from transformer.batching import Batch, Sequences, collate
 from transformer.device import choose_device
+from transformer.errors import UserError
 from transformer.model import ModelConfig, Transformer
 from transformer.preparation import DataConfig, PreparedData, prepare
 from transformer.training import TrainingConfig, loss_of, train
@@ -115,5 +116,5 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path, data: PreparedData, monkeyp
 )
 def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
     (name,) = wrong
-    with pytest.raises(ValueError, match=re.escape(name)):
+    with pytest.raises(UserError, match=re.escape(name)):
         TrainingConfig(**{"steps": 4, **wrong})  # type: ignore[arg-type]
