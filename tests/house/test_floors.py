@@ -10,7 +10,8 @@ PACKAGE = Path(__file__).parents[2] / "transformer"
 FLOORS = [
     {"errors", "masks", "positions", "loss", "schedule", "pocket_grammar"},
     {"attention", "tokenizer", "device", "pocket", "evaluation"},
-    {"layers", "corpora", "batching"},
+    {"config", "corpora", "batching"},
+    {"layers"},
     {"model", "preparation"},
     {"checkpoint", "decoding", "inspection"},
     {"translation"},
