@@ -51,6 +51,18 @@ def test_decoding_step_by_step_equals_all_at_once(norm: Norm, positions: Positio
     torch.testing.assert_close(steps, model(source, target), atol=1e-4, rtol=1e-4)
 
 
+def test_readable_and_fused_attention_make_the_same_model(source: Tensor) -> None:
+    target, results = torch.randint(4, 40, (6, 8)), []
+    for form in ("readable", "fused"):
+        torch.manual_seed(0)
+        model = Transformer(ModelConfig(40, 32, 4, 64, 2, dropout=0.0, attention=form))
+        logits = model(source, target)
+        logits.logsumexp(-1).sum().backward()
+        results.append([logits, *(p.grad for p in model.parameters())])
+    for readable, fused in zip(*results, strict=True):
+        torch.testing.assert_close(readable, fused, atol=1e-4, rtol=1e-4)
+
+
 def test_beams_that_change_places_take_their_past_along(source: Tensor) -> None:
     """Three beams that go on from each other's past decode as three sentences of their own would."""
     model = Transformer(ModelConfig(40, 32, 4, 64, 2, dropout=0.0, positions="rotary")).eval()
