@@ -1,11 +1,11 @@
-"""The command ``transformer``: prepare, train, evaluate, translate."""
+"""The command ``transformer``: prepare, train, evaluate, translate, bench."""
 
 import dataclasses
 import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Union
 
 import tyro
 from tyro.conf import Positional, arg, subcommand
@@ -154,6 +154,41 @@ def translate(
     for translations in _search(translator, lines, beam, alpha, n_best):
         for t in translations:
             print(t.text if n_best == 1 else f"{t.hypothesis.score:8.3f}  {t.text}")
+
+
+@app.command
+def bench(
+    contests: Positional[tuple[Literal["train", "loss", "beam", "growth", "greedy"], ...]] = (),
+    device: DeviceName = "auto",
+    threads: int | None = None,
+    rounds: int = 5,
+    quick: bool = False,
+    output: Path | None = None,
+) -> None:
+    """Measure speed and memory against others that do the same: ratios of one run, all in turn. It takes minutes.
+
+    For example:
+
+        transformer bench
+        transformer bench train loss --threads 1 --output bench.json
+        transformer bench --quick
+
+    Args:
+        contests: What to measure; without any, everything.
+        device: Where to run.
+        threads: CPU threads for everybody; without it, as many as PyTorch takes by itself.
+        rounds: How often each contender is timed.
+        quick: Everything small: shows that it works, not how fast anything is.
+        output: A JSON file to write the results to as well.
+    """
+    import torch
+
+    from transformer.bench.contests import CONTESTS, Setting
+    from transformer.bench.report import bench as run_bench
+
+    setting = Setting(choose_device(device), torch.get_num_threads() if threads is None else threads, quick)
+    for text in run_bench(contests or tuple(CONTESTS), setting, rounds, output):
+        print(text, end="\n\n", flush=True)
 
 
 def say(line: str) -> None:
