@@ -1,11 +1,11 @@
-"""The command ``transformer``: prepare, train, evaluate, translate, parameters."""
+"""The command ``transformer``: prepare, train, evaluate, translate, parameters, bench."""
 
 import dataclasses
 import difflib
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Union
 
 import torch
 import tyro
@@ -178,6 +178,39 @@ def parameters(model: Positional[str] = "base") -> None:
     _check_name(model, configs, "model")
     with torch.device("meta"):  # shapes without memory
         print(parameter_table(Transformer(configs[model])))
+
+
+@app.command
+def bench(
+    contests: Positional[tuple[Literal["train", "loss", "beam", "growth", "greedy"], ...]] = (),
+    device: DeviceName = "auto",
+    threads: int | None = None,
+    rounds: int = 5,
+    quick: bool = False,
+    output: Path | None = None,
+) -> None:
+    """Measure speed and memory against others that do the same: ratios of one run, all in turn. It takes minutes.
+
+    For example:
+
+        transformer bench
+        transformer bench train loss --threads 1 --output bench.json
+        transformer bench --quick
+
+    Args:
+        contests: What to measure; without any, everything.
+        device: Where to run.
+        threads: CPU threads for everybody; without it, as many as PyTorch takes by itself.
+        rounds: How often each contender is timed.
+        quick: Everything small: shows that it works, not how fast anything is.
+        output: A JSON file to write the results to as well.
+    """
+    from transformer.bench.contests import CONTESTS, Setting
+    from transformer.bench.report import bench as run_bench
+
+    setting = Setting(choose_device(device), torch.get_num_threads() if threads is None else threads, quick)
+    for text in run_bench(contests or tuple(CONTESTS), setting, rounds, output):
+        print(text, end="\n\n", flush=True)
 
 
 def say(line: str) -> None:

@@ -81,10 +81,10 @@ class Transformer(nn.Module):
             nn.init.normal_(layer.weight, std=self.config.d_model**-0.5)
         if isinstance(self.positions, nn.Parameter):
             nn.init.normal_(self.positions, std=0.02)
+        if self.config.tie == "three":
+            self.target_embedding.weight = self.source_embedding.weight
         if self.config.tie in ("two", "three"):
             self.unembedding.weight = self.target_embedding.weight
-        if self.config.tie == "three":
-            self.source_embedding.weight = self.target_embedding.weight
 
     def embed(self, ids: Tensor, embedding: nn.Embedding, step: int | None = None) -> Tensor:
         """Token vectors times √d_model, plus their positions, or all that of ``step`` (§3.4, §3.5).

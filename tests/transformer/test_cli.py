@@ -95,7 +95,7 @@ def test_resaid_settings_reach_the_run(workplace: Path, environment: pytest.Monk
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("prepare", "train", "evaluate", "translate"):
+    for command in ("prepare", "train", "evaluate", "translate", "bench"):
         with pytest.raises(SystemExit) as stopped:
             main([command, "--help"])
         assert stopped.value.code == 0
