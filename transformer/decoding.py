@@ -176,11 +176,10 @@ def beam_search(
     scores[:, 0] = 0.0  # at first there is one beginning, not `beam` equal ones
 
     for length in range(1, int(limits.max()) + 1):
-        # The best 2 · beam of all candidates are among the best 2 · beam of each beginning: at most half of them end.
         logits = model.decode_step(prefixes[:, :, -1], cache).float()
-        total = logits.logsumexp(-1, keepdim=True)
-        best, best_tokens = _allowed(logits, limits[sentences] == length).topk(min(2 * beam, logits.size(-1)))
-        candidates = (scores[:, :, None] + best - total).flatten(1)  # (sentences, beam · 2 · beam)
+        best, best_tokens = _best_tokens(logits, 2 * beam, limits[sentences] == length)
+        # The best 2 · beam of all are among the best 2 · beam of each beginning, and at most half of them end.
+        candidates = (scores[:, :, None] + best).flatten(1)  # (sentences, beam · 2 · beam)
         values, places = candidates.topk(min(2 * beam, candidates.size(1)))
         parents, tokens = places // best.size(-1), best_tokens.flatten(1).gather(1, places)
 
@@ -247,19 +246,32 @@ def _traced(
     return found
 
 
-def _allowed(scores: Tensor, ends_here: Tensor) -> Tensor:
-    """Never pad or bos, and nothing but eos where a limit is reached; writes into ``scores``.
+def _best_tokens(logits: Tensor, count: int, ends_here: Tensor) -> tuple[Tensor, Tensor]:
+    """The most probable next tokens; never pad or bos, and nothing but eos where a limit is reached.
 
     Args:
-        scores: (sentences, ..., vocab_size).
+        logits: (sentences, beams, vocab_size), float32; overwritten.
         ends_here: sentences at their limit, (sentences,), bool.
+
+    Returns:
+        Log-probabilities, best first, and ids, both (sentences, beams, count or a little more).
     """
-    scores[..., [PAD, BOS]] = -torch.inf
-    if ends_here.any():
-        only_eos = torch.full_like(scores[ends_here], -torch.inf)
-        only_eos[..., EOS] = scores[ends_here][..., EOS]
-        scores[ends_here] = only_eos
-    return scores
+    end = logits[..., EOS].clone()
+    best, tokens = logits.topk(min(count + 2, logits.size(-1)))
+    # logsumexp in the memory of the logits, which are large: fresh memory would cost more than the arithmetic.
+    highest = best[..., :1].clone()
+    total = highest + logits.sub_(highest).exp_().sum(-1, keepdim=True).log()
+    best = best.masked_fill((tokens == PAD) | (tokens == BOS), -torch.inf)
+    best[ends_here], tokens[ends_here] = -torch.inf, EOS
+    best[ends_here, :, 0] = end[ends_here]
+    return best - total, tokens
+
+
+def _allowed(logits: Tensor, ends_here: Tensor) -> Tensor:
+    """Logits, (sentences, vocab_size), that never take pad or bos, and nothing but eos where a limit is reached."""
+    logits[:, [PAD, BOS]] = -torch.inf
+    others = torch.arange(logits.size(-1), device=logits.device) != EOS
+    return logits.masked_fill_(ends_here[:, None] & others, -torch.inf)
 
 
 def _is_done(finished: list[Hypothesis], best_living: float, limit: int, alpha: float, n_best: int) -> bool:
