@@ -12,7 +12,16 @@ from torch import Tensor
 from transformer.attention import MultiHeadAttention
 from transformer.batching import Sequences, collate, pad
 from transformer.bench import race as race_module
-from transformer.bench.contests import CONTESTS, Setting, linear_label_smoothed_cross_entropy, never
+from transformer.bench.contests import (
+    CONTESTS,
+    Contender,
+    Contest,
+    Setting,
+    endless_model,
+    exactly,
+    linear_label_smoothed_cross_entropy,
+    never,
+)
 from transformer.bench.engines import CTranslate2, Marian
 from transformer.bench.memory import peak_memory
 from transformer.bench.race import NOT_INSTALLED, race
@@ -140,17 +149,15 @@ def test_rival_losses_are_ours_up_to_a_constant() -> None:
         torch.testing.assert_close(torch.autograd.grad(loss, x)[0], gradient)
 
 
-@pytest.mark.parametrize("name", ["beam", "greedy"])
-def test_all_translations_have_the_length_that_is_told(name: str) -> None:
-    from transformer.bench.contests import endless_model
-
-    model = endless_model(QUICK, tokens=8)
-    source = torch.randint(4, 200, (4, 8))
-    assert length_limits(model, source).tolist() == [8] * 4
-    found = (
-        greedy_search(model, source) if name == "greedy" else [best.tokens for (best,) in beam_search(model, source)]
-    )
-    assert [len(tokens) for tokens in found] == [7] * 4
+def test_all_translations_are_as_long_as_told() -> None:
+    model, source = endless_model(QUICK), torch.randint(4, 200, (4, 6))
+    usual = length_limits(model, source)
+    with exactly(9):
+        greedy = [greedy_search(model, source), uncached_greedy(model, source)]
+        beam = [[best.tokens for (best,) in beam_search(model, source)], uncached_beam(model, source)]
+        assert greedy[0] == greedy[1] and beam[0] == beam[1]
+        assert {len(tokens) for found in (*greedy, *beam) for tokens in found} == {8}
+    assert length_limits(model, source).equal(usual)
 
 
 def test_the_command_measures_everything(
@@ -185,8 +192,6 @@ def test_a_rival_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_contenders_take_turns() -> None:
-    from transformer.bench.contests import Contender, Contest
-
     done: list[tuple[str, int]] = []
 
     def contender(name: str) -> Contender:

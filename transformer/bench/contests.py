@@ -4,7 +4,8 @@ Every contender of a contest has the same weights and gets the same input. Nothi
 prepared, so that one alone can be set up in a process of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from transformer import decoding
 from transformer.batching import Batch, Sequences, collate, pad, token_batches
 from transformer.bench.engines import CTranslate2, Marian
 from transformer.bench.rivals import (
@@ -168,73 +170,46 @@ def loss(setting: Setting) -> Contest:
 
 def beam(setting: Setting) -> Contest:
     """Beam search of one batch of sentences."""
-    tokens, count = setting.size(40, 8), setting.size(64, 4)
-    rng = np.random.default_rng(1)
-    vocab_size = setting.size(10_000, 200)
-    sentences = _sentences(rng, _lengths(rng, count, tokens - 1), vocab_size)
-    at_a_time = setting.size(4, 2)
-
-    def one_by_one() -> Work:
-        model, source = endless_model(setting, tokens), _source(setting, sentences)
-        return _waited(setting, lambda number: len(uncached_beam(model, _turn(source, number, at_a_time), BEAM)))
-
+    tokens = setting.size(40, 8)
     return Contest(
         "beam",
-        f"beam {BEAM}, {count} sentences of 25 ± 12 tokens at once, {tokens} tokens decoded, vocabulary {vocab_size:,}",
+        f"beam {BEAM}, {_described(setting)}, {tokens} tokens decoded",
         "sentences/s",
         [
-            Contender("ours", lambda: _our_beam(setting, sentences, tokens)),
-            Contender("no cache, one sentence at a time", one_by_one),
-            Contender("Hugging Face Marian, generate", lambda: _marian(setting, sentences, tokens)),
-            Contender("CTranslate2", lambda: _ctranslate2(setting, sentences, tokens)),
+            Contender("ours", lambda: _our_beam(setting, tokens)),
+            Contender("no cache, one sentence at a time", lambda: _uncached_beam(setting, tokens)),
+            Contender("Hugging Face Marian, generate", lambda: _marian(setting, tokens)),
+            Contender("CTranslate2", lambda: _ctranslate2(setting, tokens)),
         ],
     )
 
 
 def growth(setting: Setting) -> Contest:
-    """How beam search's time grows when sentence and translation are eight times as long."""
-    short, long, count = setting.size(20, 3), setting.size(160, 24), setting.size(64, 4)
-    contenders = []
-    for name, search in (("ours", _our_beam), ("CTranslate2", _ctranslate2)):
-        for tokens in (short, long):
-            rng = np.random.default_rng(1)
-            sentences = _sentences(rng, np.full(count, tokens - 1), setting.size(10_000, 200))
-            contenders.append(
-                Contender(
-                    f"{name}, {tokens} tokens",
-                    partial(search, setting, sentences, tokens),
-                    against=f"{name}, {short} tokens",
-                )
-            )
+    """How beam search's time grows when translations are eight times as long."""
+    short, long = setting.size(20, 3), setting.size(160, 24)
     return Contest(
         "growth",
-        f"beam {BEAM}, {count} sentences, {short} and {long} tokens on both sides: how much longer the long ones take",
+        f"beam {BEAM}, {_described(setting)}, {short} and {long} tokens decoded: how much longer the latter takes",
         "sentences/s",
-        contenders,
+        [
+            Contender(f"{name}, {tokens} tokens", partial(search, setting, tokens), against=f"{name}, {short} tokens")
+            for name, search in (("ours", _our_beam), ("CTranslate2", _ctranslate2))
+            for tokens in (short, long)
+        ],
     )
 
 
 def greedy(setting: Setting) -> Contest:
     """Greedy search of one batch of sentences."""
-    tokens, count = setting.size(40, 8), setting.size(64, 4)
-    rng = np.random.default_rng(1)
-    vocab_size = setting.size(10_000, 200)
-    sentences = _sentences(rng, _lengths(rng, count, tokens - 1), vocab_size)
-    at_a_time = setting.size(8, 2)
-
-    def ours() -> Work:
-        model, source = endless_model(setting, tokens), _source(setting, sentences)
-        return _waited(setting, lambda number: len(greedy_search(model, source)))
-
-    def one_by_one() -> Work:
-        model, source = endless_model(setting, tokens), _source(setting, sentences)
-        return _waited(setting, lambda number: len(uncached_greedy(model, _turn(source, number, at_a_time))))
-
+    tokens = setting.size(40, 8)
     return Contest(
         "greedy",
-        f"{count} sentences of 25 ± 12 tokens at once, {tokens} tokens decoded, vocabulary {vocab_size:,}",
+        f"{_described(setting)}, {tokens} tokens decoded",
         "sentences/s",
-        [Contender("ours", ours), Contender("no cache, one sentence at a time", one_by_one)],
+        [
+            Contender("ours", lambda: _our_greedy(setting, tokens)),
+            Contender("no cache, one sentence at a time", lambda: _uncached_greedy(setting, tokens)),
+        ],
     )
 
 
@@ -244,7 +219,7 @@ CONTESTS: dict[str, Callable[[Setting], Contest]] = {
 """All of them by name."""
 
 
-def new_model(setting: Setting, vocab_size: int, max_length: int = 512) -> Transformer:
+def new_model(setting: Setting, vocab_size: int) -> Transformer:
     """The model of every contest, with the same random weights each time."""
     torch.manual_seed(1)
     config = ModelConfig(
@@ -253,16 +228,26 @@ def new_model(setting: Setting, vocab_size: int, max_length: int = 512) -> Trans
         n_heads=setting.size(8, 4),
         d_ff=setting.size(1024, 64),
         n_layers=setting.size(3, 2),
-        max_length=max_length,
     )
     return Transformer(config).to(setting.device.device)
 
 
-def endless_model(setting: Setting, tokens: int) -> Transformer:
-    """A model that never wants to end, so that every translation has as many tokens as ``max_length`` allows."""
-    model = new_model(setting, setting.size(10_000, 200), max_length=tokens).eval()
+def endless_model(setting: Setting) -> Transformer:
+    """A model that never wants to end a translation, so that all contenders' are as long as ``exactly`` says."""
+    model = new_model(setting, setting.size(10_000, 200)).eval()
     never(model, [PAD, BOS, EOS])
     return model
+
+
+@contextmanager
+def exactly(tokens: int) -> Iterator[None]:
+    """While this lasts, our searches end each translation after so many tokens, eos included, whatever its source."""
+    usual = decoding.length_limits
+    decoding.length_limits = lambda model, source: source.new_full((len(source),), tokens)
+    try:
+        yield
+    finally:
+        decoding.length_limits = usual
 
 
 @torch.no_grad()
@@ -279,20 +264,57 @@ def never(model: Transformer, tokens: list[int]) -> None:
     embedding[tokens] = -share
 
 
-def _our_beam(setting: Setting, sentences: list[list[int]], tokens: int) -> Work:
-    model, source = endless_model(setting, tokens), _source(setting, sentences)
-    return _waited(setting, lambda number: len(beam_search(model, source, BEAM)))
+def _our_beam(setting: Setting, tokens: int) -> Work:
+    model, source = endless_model(setting), _source(setting)
+    return _decoding(setting, tokens, lambda number: beam_search(model, source, BEAM))
 
 
-def _marian(setting: Setting, sentences: list[list[int]], tokens: int) -> Work:
-    model, source = Marian(endless_model(setting, tokens)), _source(setting, sentences)
-    return _waited(setting, lambda number: len(model.search(source, tokens, BEAM)))
+def _uncached_beam(setting: Setting, tokens: int) -> Work:
+    model, source, count = endless_model(setting), _source(setting), setting.size(4, 2)
+    return _decoding(setting, tokens, lambda number: uncached_beam(model, _turn(source, number, count), BEAM))
 
 
-def _ctranslate2(setting: Setting, sentences: list[list[int]], tokens: int) -> Work:
-    model = CTranslate2(endless_model(setting, tokens), setting.device, setting.threads)
-    named = model.named(_source(setting, sentences))
-    return lambda number: len(model.search(named, tokens, BEAM))
+def _marian(setting: Setting, tokens: int) -> Work:
+    model, source = Marian(endless_model(setting)), _source(setting)
+    return _decoding(setting, tokens, lambda number: model.search(source, tokens, BEAM))
+
+
+def _ctranslate2(setting: Setting, tokens: int) -> Work:
+    model = CTranslate2(endless_model(setting), setting.device, setting.threads)
+    source = model.named(_source(setting))
+    return _decoding(setting, tokens, lambda number: model.search(source, tokens, BEAM))
+
+
+def _our_greedy(setting: Setting, tokens: int) -> Work:
+    model, source = endless_model(setting), _source(setting)
+    return _decoding(setting, tokens, lambda number: greedy_search(model, source))
+
+
+def _uncached_greedy(setting: Setting, tokens: int) -> Work:
+    model, source, count = endless_model(setting), _source(setting), setting.size(8, 2)
+    return _decoding(setting, tokens, lambda number: uncached_greedy(model, _turn(source, number, count)))
+
+
+def _decoding(setting: Setting, tokens: int, search: Callable[[int], Sequence[object]]) -> Work:
+    """A search as the work of a round: it counts the sentences that the search returns."""
+
+    def work(number: int) -> float:
+        with exactly(tokens), setting.device.autocast():
+            return len(search(number))
+
+    return _waited(setting, work)
+
+
+def _described(setting: Setting) -> str:
+    count, vocab_size = setting.size(64, 4), setting.size(10_000, 200)
+    return f"{count} sentences of 25 ± 12 tokens at once, vocabulary {vocab_size:,}"
+
+
+def _source(setting: Setting) -> Tensor:
+    """What is translated, padded, each with its eos."""
+    rng = np.random.default_rng(1)
+    sentences = _sentences(rng, _lengths(rng, setting.size(64, 4), 100), setting.size(10_000, 200))
+    return pad([[*sentence, EOS] for sentence in sentences]).to(setting.device.device)
 
 
 def _lengths(rng: np.random.Generator, count: int, longest: int) -> NDArray[np.int64]:
@@ -303,10 +325,6 @@ def _lengths(rng: np.random.Generator, count: int, longest: int) -> NDArray[np.i
 def _sentences(rng: np.random.Generator, lengths: NDArray[np.int64], vocab_size: int) -> list[list[int]]:
     """Random words, none of them special."""
     return [rng.integers(UNK + 1, vocab_size, length).tolist() for length in lengths]
-
-
-def _source(setting: Setting, sentences: list[list[int]]) -> Tensor:
-    return pad([[*sentence, EOS] for sentence in sentences]).to(setting.device.device)
 
 
 def _turn(source: Tensor, number: int, count: int) -> Tensor:

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from transformer import decoding
 from transformer.attention import MultiHeadAttention
 from transformer.batching import Batch
-from transformer.decoding import length_limits, length_penalty
 from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.model import Transformer
 from transformer.positions import sinusoidal_encoding
@@ -32,7 +32,7 @@ def uncached_greedy(model: Transformer, source: Tensor) -> list[list[int]]:
         For each sentence its token ids, without bos and eos.
     """
     found = []
-    for row, limit in zip(source, length_limits(model, source).tolist(), strict=True):
+    for row, limit in zip(source, decoding.length_limits(model, source).tolist(), strict=True):
         memory, memory_mask = model.encode(row[row != PAD][None])
         target = [BOS]
         while len(target) < limit:
@@ -61,7 +61,7 @@ def uncached_beam(model: Transformer, source: Tensor, beam: int = 4, alpha: floa
         For each sentence the token ids of its best hypothesis, without bos and eos.
     """
     found = []
-    for row, limit in zip(source, length_limits(model, source).tolist(), strict=True):
+    for row, limit in zip(source, decoding.length_limits(model, source).tolist(), strict=True):
         memory, memory_mask = model.encode(row[row != PAD][None])
         living = [(0.0, [BOS])]
         finished: list[tuple[float, list[int]]] = []
@@ -82,11 +82,11 @@ def uncached_beam(model: Transformer, source: Tensor, beam: int = 4, alpha: floa
             candidates = sorted(candidates, reverse=True)[: 2 * beam]
             for score, prefix in candidates[:beam]:
                 if prefix[-1] == EOS:
-                    finished.append((score / length_penalty(length, alpha), prefix[1:-1]))
+                    finished.append((score / decoding.length_penalty(length, alpha), prefix[1:-1]))
             living = [candidate for candidate in candidates if candidate[1][-1] != EOS][:beam]
             if not living or len(finished) >= beam:
                 break
-            if finished and living[0][0] / length_penalty(limit, alpha) <= max(finished)[0]:
+            if finished and living[0][0] / decoding.length_penalty(limit, alpha) <= max(finished)[0]:
                 break
         found.append(max(finished)[1])
     return found
