@@ -1,6 +1,7 @@
 """The contenders of ``transformer bench`` under pytest-benchmark, to compare commits with each other.
 
-Not part of ``make test``: it takes minutes. With the extra ``bench`` installed:
+Not part of ``make test``: it takes minutes. The times are those of a round, in which the slow do less than the others:
+``extra_info`` says how much. With the extra ``bench`` installed:
 
     pytest tests/benchmarks/bench_contests.py --benchmark-autosave
     pytest tests/benchmarks/bench_contests.py -k "beam and ours" --benchmark-compare

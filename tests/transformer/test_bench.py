@@ -87,9 +87,11 @@ def test_uncached_greedy_search_is_ours(tiny: Transformer, source: Tensor) -> No
     assert uncached_greedy(tiny, source) == greedy_search(tiny, source)
 
 
-@pytest.mark.parametrize("beam", [1, 4])
-def test_uncached_beam_search_is_ours(beam: int, tiny: Transformer, source: Tensor) -> None:
-    assert uncached_beam(tiny, source, beam) == [best.tokens for (best,) in beam_search(tiny, source, beam)]
+@pytest.mark.parametrize("beam", [1, 2, 4, 8])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_uncached_beam_search_is_ours(beam: int, alpha: float, tiny: Transformer, source: Tensor) -> None:
+    found = [best.tokens for (best,) in beam_search(tiny, source, beam, alpha)]
+    assert uncached_beam(tiny, source, beam, alpha) == found
 
 
 def test_uncached_searches_are_ours_at_the_benchmarks_size(

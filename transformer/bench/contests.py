@@ -189,7 +189,7 @@ def growth(setting: Setting) -> Contest:
     short, long = setting.size(20, 3), setting.size(160, 24)
     return Contest(
         "growth",
-        f"beam {BEAM}, {_described(setting)}, {short} and {long} tokens decoded: how much longer the latter takes",
+        f"beam {BEAM}, {_described(setting)}, {short} and {long} tokens decoded",
         "sentences/s",
         [
             Contender(f"{name}, {tokens} tokens", partial(search, setting, tokens), against=f"{name}, {short} tokens")

@@ -6,6 +6,7 @@ Both are given weights, not only sizes, so that the tests can ask them for the s
 import tempfile
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from transformer.attention import MultiHeadAttention
@@ -116,8 +117,8 @@ class CTranslate2:
             spec.save(folder)
             self.translator = ctranslate2.Translator(
                 folder,
-                device=device.device.type,
-                compute_type="float32" if device.autocast_dtype is None else "bfloat16",
+                device="cuda" if device.device.type == "cuda" else "cpu",
+                compute_type=str(device.autocast_dtype or torch.float32).removeprefix("torch."),
                 inter_threads=1,
                 intra_threads=threads,
             )

@@ -84,10 +84,8 @@ def uncached_beam(model: Transformer, source: Tensor, beam: int = 4, alpha: floa
                 if prefix[-1] == EOS:
                     finished.append((score / decoding.length_penalty(length, alpha), prefix[1:-1]))
             living = [candidate for candidate in candidates if candidate[1][-1] != EOS][:beam]
-            if not living or len(finished) >= beam:
-                break
-            if finished and living[0][0] / decoding.length_penalty(limit, alpha) <= max(finished)[0]:
-                break
+            if not living or finished and living[0][0] / decoding.length_penalty(limit, alpha) <= max(finished)[0]:
+                break  # none that lives can still become the best
         found.append(max(finished)[1])
     return found
 
