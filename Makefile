@@ -57,7 +57,7 @@ notebooks: $(READY)  ## make again what is generated: notebooks, exercises, envi
 
 lock: $(READY)  ## resolve pyproject.toml's dependencies into requirements.lock
 	@$(PIP) uv
-	$(VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.10 --all-extras --generate-hashes \
+	$(VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.10 --extra book --extra dev --extra gpu --generate-hashes \
 	    --no-emit-index-url --no-emit-package torch --constraint requirements-torch.txt \
 	    --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
 

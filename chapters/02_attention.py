@@ -347,9 +347,9 @@ assert_close(attention_by_matrices(*tables), attention_by_loops(*tables))
 # %% [markdown]
 # ## The package
 #
-# This is what the rest of the course runs on, shown from its own file. Two things are new. `...` and `transpose(-2, -1)` let any
-# number of dimensions stand in front, a batch of sentences and several heads. And there is a `mask`, the topic of
-# [its own chapter](04_masking.ipynb).
+# This is what the rest of the course runs on, shown from its own file. Three things are new. `...` and `transpose(-2, -1)` let any
+# number of dimensions stand in front, a batch of sentences and several heads. There is a `mask`, the topic of
+# [its own chapter](04_masking.ipynb). And `dropout`, which throws weights away while training, is off unless asked for.
 
 # %%
 from transformer.attention import attention, fused_attention

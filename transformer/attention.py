@@ -1,18 +1,24 @@
 """Scaled dot-product attention in two forms that give the same numbers, and many heads of it (§3.2).
 
 ``attention`` is the form to read: scores, mask, softmax, weighted sum. ``fused_attention`` is the same in one call to
-PyTorch, which never stores the weights and is what the model runs.
+PyTorch, which never stores the weights and is what the model runs unless told otherwise.
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from transformer.positions import rotate
 
-def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+AttentionForm = Literal["fused", "readable"]
+
+
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """Look up values by how well their keys match a query: softmax(QKᵀ / √d_k) V (§3.2.1).
 
     Args:
@@ -20,24 +26,39 @@ def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = N
         key: (..., n_key, d_k).
         value: (..., n_key, d_v).
         mask: bool, broadcastable to (..., n_query, n_key); True = may attend.
+        dropout: share of weights dropped before the sum; the paper drops none.
 
     Returns:
         The outputs, (..., n_query, d_v), and the weights, (..., n_query, n_key). Each row of weights sums to one; a row
         that may attend to nothing is all zeros, and so is its output.
+
+    Raises:
+        TypeError: if the mask is not bool.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))  # (..., n_query, n_key)
     if mask is None:
         weights = scores.softmax(dim=-1)
     else:
+        check_mask(mask)
         # The lowest finite number, not -inf: a row with nothing to attend to would otherwise be 0/0.
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1).masked_fill(~mask, 0.0)
-    return weights @ value, weights
+    return F.dropout(weights, dropout) @ value, weights
 
 
-def fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+def fused_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
+) -> Tensor:
     """The outputs of ``attention`` by PyTorch's fused kernel: same arguments, same numbers, no weights kept."""
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    if mask is not None:
+        check_mask(mask)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+
+
+def check_mask(mask: Tensor) -> None:
+    """Refuse a mask of numbers: 0 and 1, or 0 and -inf, mean different things to different people."""
+    if mask.dtype != torch.bool:
+        raise TypeError(f"the mask must be bool, True = may attend; got {mask.dtype}")
 
 
 class KeyValue(NamedTuple):
@@ -48,32 +69,41 @@ class KeyValue(NamedTuple):
 
 
 class KeyValueCache:
-    """The keys and values of the target so far, so that a decoding step computes only those of its newest token."""
+    """The keys and values of the target so far, so that a decoding step computes only those of its newest tokens.
 
-    def __init__(self, batch: int, n_heads: int, max_length: int, d_head: int, like: Tensor) -> None:
-        self.key = like.new_empty(batch, n_heads, max_length, d_head)
+    Each sentence has one entry for every step and every beam. An entry is written once and never moved, however the
+    beams change places: a mask tells each beam which entries are its own past.
+    """
+
+    def __init__(self, sentences: int, beams: int, n_heads: int, max_length: int, d_head: int, like: Tensor) -> None:
+        self.key = like.new_empty(sentences, n_heads, max_length, beams, d_head)
         self.value = torch.empty_like(self.key)
         self.length = 0
 
     def append(self, new: KeyValue) -> KeyValue:
-        """Write new positions behind the old ones and return all of them."""
-        end = self.length + new.key.size(2)
-        if end > self.key.size(2):
-            raise ValueError(f"the cache holds {self.key.size(2)} positions, {end} were needed")
-        self.key[:, :, self.length : end] = new.key
-        self.value[:, :, self.length : end] = new.value
-        self.length = end
-        return KeyValue(self.key[:, :, :end], self.value[:, :, :end])
+        """Write the newest token's entries, (sentences, heads, beams, d_head); return all: n_key = steps · beams.
 
-    def select(self, rows: Tensor) -> None:
-        """Keep these rows of the batch, in this order; a row may be taken more than once."""
-        if len(rows) == self.key.size(0):
-            used = slice(0, self.length)
-            self.key[:, :, used] = self.key[:, :, used].index_select(0, rows)
-            self.value[:, :, used] = self.value[:, :, used].index_select(0, rows)
-        else:
-            self.key = self.key.index_select(0, rows)
-            self.value = self.value.index_select(0, rows)
+        Raises:
+            ValueError: if the cache is full, or was made for other sentences or beams.
+        """
+        sentences, heads, steps, beams, d_head = self.key.shape
+        if new.key.shape != (sentences, heads, beams, d_head):
+            raise ValueError(
+                f"the cache holds (sentences, heads, beams, d_head) = {(sentences, heads, beams, d_head)}; "
+                f"got {tuple(new.key.shape)}"
+            )
+        if self.length == steps:
+            raise ValueError(f"the cache holds {steps} steps, and all are used")
+        here = slice(self.length, self.length + 1)
+        self.key[:, :, here] = new.key[:, :, None]
+        self.value[:, :, here] = new.value[:, :, None]
+        self.length += 1
+        used = slice(0, self.length)
+        return KeyValue(self.key[:, :, used].flatten(2, 3), self.value[:, :, used].flatten(2, 3))
+
+    def keep(self, sentences: Tensor) -> None:
+        """Keep only these sentences, in this order."""
+        self.key, self.value = self.key[sentences], self.value[sentences]
 
 
 class MultiHeadAttention(nn.Module):
@@ -81,15 +111,37 @@ class MultiHeadAttention(nn.Module):
 
     The matrices W_Q, W_K and W_V of all heads lie in one linear layer, in this order, so that self-attention needs a
     single matrix product for the three; ``output`` is the paper's W_O.
+
+    Args:
+        dropout: share of attention weights dropped in training.
+        form: which of the two forms of attention runs.
+        turn: ``positions.rotation``, where self-attention is to turn its queries and keys.
     """
 
-    def __init__(self, d_model: int, n_heads: int) -> None:
+    turn: Tensor | None
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        dropout: float = 0.0,
+        form: AttentionForm = "fused",
+        turn: Tensor | None = None,
+    ) -> None:
         super().__init__()
         if d_model % n_heads:
             raise ValueError(f"d_model must be a multiple of n_heads; got d_model={d_model}, n_heads={n_heads}")
-        self.d_model, self.n_heads = d_model, n_heads
+        self.d_model, self.n_heads, self.dropout, self.form = d_model, n_heads, dropout, form
         self.query_key_value = nn.Linear(d_model, 3 * d_model)
         self.output = nn.Linear(d_model, d_model)
+        self.register_buffer("turn", turn, persistent=False)
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        """The one place that chooses between the two forms of attention."""
+        dropout = self.dropout if self.training else 0.0
+        if self.form == "readable":
+            return attention(query, key, value, mask, dropout)[0]
+        return fused_attention(query, key, value, mask, dropout)
 
     def split(self, x: Tensor) -> Tensor:
         """(batch, length, d_model) → (batch, heads, length, d_head)."""
@@ -99,10 +151,13 @@ class MultiHeadAttention(nn.Module):
         """(batch, heads, length, d_head) → (batch, length, d_model)."""
         return heads.transpose(1, 2).flatten(2)
 
-    def project(self, x: Tensor) -> tuple[Tensor, KeyValue]:
-        """Queries, and keys and values, of the same positions (self-attention)."""
-        query, key, value = self.query_key_value(x).chunk(3, dim=-1)
-        return self.split(query), KeyValue(self.split(key), self.split(value))
+    def project(self, x: Tensor, step: int | None = None) -> tuple[Tensor, KeyValue]:
+        """Queries, and keys and values, of the same positions; all stand at position ``step``, if it is given."""
+        query, key, value = (self.split(part) for part in self.query_key_value(x).chunk(3, dim=-1))
+        if self.turn is not None:
+            turn = self.turn[:, : x.size(1)] if step is None else self.turn[:, step : step + 1]
+            query, key = rotate(query, turn), rotate(key, turn)
+        return query, KeyValue(key, value)
 
     def project_query(self, x: Tensor) -> Tensor:
         """Only the queries of x, (batch, heads, n_query, d_head)."""
@@ -127,21 +182,27 @@ class MultiHeadAttention(nn.Module):
         Args:
             x: where the queries come from, (batch, n_query, d_model).
             memory: where keys and values come from, (batch, n_key, d_model), or those already projected. Without it, x
-                attends to itself. Projected ones may have fewer rows than x: then consecutive rows of x share one (the
-                beams of a sentence share its memory).
+                attends to itself.
             mask: bool, broadcastable to (batch, heads, n_query, n_key); True = may attend.
-            cache: earlier positions of x, in self-attention; those of x are added to it.
+            cache: the steps before, in self-attention while decoding. Then x holds the newest token of each beam,
+                (batch, beams, d_model), and its keys and values are added to the cache.
 
         Returns:
             (batch, n_query, d_model).
+
+        Raises:
+            ValueError: if the last dimension of x or memory is not d_model, or the cache does not fit.
+            TypeError: if the mask is not bool.
         """
-        if memory is None:
-            query, key_value = self.project(x)
-            if cache is not None:
-                key_value = cache.append(key_value)
+        for name, given in (("x", x), ("memory", memory)):
+            if isinstance(given, Tensor) and (given.dim() != 3 or given.size(-1) != self.d_model):
+                raise ValueError(f"{name} must be (batch, length, d_model={self.d_model}); got {tuple(given.shape)}")
+        if memory is not None:
+            query = self.project_query(x)
+            key, value = memory if isinstance(memory, KeyValue) else self.project_memory(memory)
+        elif cache is not None:
+            query, newest = self.project(x, step=cache.length)
+            key, value = cache.append(newest)
         else:
-            key_value = memory if isinstance(memory, KeyValue) else self.project_memory(memory)
-            # Rows that share a memory become its query positions, so that nothing is copied.
-            query = self.project_query(x.reshape(key_value.key.size(0), -1, self.d_model))
-        heads = fused_attention(query, key_value.key, key_value.value, mask)
-        return self.output(self.join(heads)).reshape(x.shape)
+            query, (key, value) = self.project(x)
+        return self.output(self.join(self.attend(query, key, value, mask)))

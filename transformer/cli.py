@@ -1,19 +1,23 @@
-"""The command ``transformer``: prepare, train, evaluate, translate."""
+"""The command ``transformer``: prepare, train, evaluate, translate, parameters, bench."""
 
 import dataclasses
 import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Literal, Union
 
+import torch
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
 from transformer.checkpoint import read_json, write_atomically
-from transformer.device import DeviceName, choose_device
+from transformer.config import PRESETS
+from transformer.device import DeviceName, Precision, choose_device
 from transformer.errors import UserError
 from transformer.evaluation import bleu
+from transformer.inspection import parameter_table
+from transformer.model import Transformer
 from transformer.preparation import DataConfig, PreparedData
 from transformer.preparation import prepare as prepare_data
 from transformer.recipes import RECIPES, Recipe
@@ -49,6 +53,8 @@ class Train(Common):
     """The run folder to make."""
     device: DeviceName = "auto"
     """Where to run: auto takes the fastest there is."""
+    precision: Precision = "auto"
+    """In what numbers: auto takes the fastest that trains safely on the device."""
 
 
 def _for_each_recipe(command: type[Common]) -> Any:
@@ -82,7 +88,7 @@ def train(settings: _for_each_recipe(Train)) -> None:  # type: ignore[valid-type
         transformer train pocket --run runs/wide --model.d-model 256
         transformer train multi30k --mirror ~/downloads/multi30k --training.steps 2000
     """
-    device = choose_device(settings.device)
+    device = choose_device(settings.device, settings.precision)
     data = settings.prepare()
     say(f"training on {device}")
     recipe = settings.recipe
@@ -156,6 +162,57 @@ def translate(
             print(t.text if n_best == 1 else f"{t.hypothesis.score:8.3f}  {t.text}")
 
 
+@app.command
+def parameters(model: Positional[str] = "base") -> None:
+    """Count the parameters of a model, part by part.
+
+    For example:
+
+        transformer parameters base
+        transformer parameters pocket
+
+    Args:
+        model: small, base or big (the paper's last two, with 37,000 tokens), or a recipe.
+    """
+    configs = {**PRESETS, **{name: recipe.model for name, recipe in RECIPES.items()}}
+    _check_name(model, configs, "model")
+    with torch.device("meta"):  # shapes without memory
+        print(parameter_table(Transformer(configs[model])))
+
+
+@app.command
+def bench(
+    contests: Positional[tuple[Literal["train", "loss", "beam", "growth", "greedy"], ...]] = (),
+    device: DeviceName = "auto",
+    threads: int | None = None,
+    rounds: int = 5,
+    quick: bool = False,
+    output: Path | None = None,
+) -> None:
+    """Measure speed and memory against others that do the same: ratios of one run, all in turn. It takes minutes.
+
+    For example:
+
+        transformer bench
+        transformer bench train loss --threads 1 --output bench.json
+        transformer bench --quick
+
+    Args:
+        contests: What to measure; without any, everything.
+        device: Where to run.
+        threads: CPU threads for everybody; without it, as many as PyTorch takes by itself.
+        rounds: How often each contender is timed.
+        quick: Everything small: shows that it works, not how fast anything is.
+        output: A JSON file to write the results to as well.
+    """
+    from transformer.bench.contests import CONTESTS, Setting
+    from transformer.bench.report import bench as run_bench
+
+    setting = Setting(choose_device(device), torch.get_num_threads() if threads is None else threads, quick)
+    for text in run_bench(contests or tuple(CONTESTS), setting, rounds, output):
+        print(text, end="\n\n", flush=True)
+
+
 def say(line: str) -> None:
     """What is going on goes to stderr, so that stdout holds results only."""
     print(line, file=sys.stderr, flush=True)
@@ -166,7 +223,7 @@ def main(args: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if args is None else args)
     try:
         if args[:1] in (["prepare"], ["train"]) and args[1:] and not args[1].startswith("-"):
-            _check_recipe(args[1])
+            _check_name(args[1], RECIPES, "recipe")
         app.cli(prog="transformer", args=args)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -184,8 +241,8 @@ def _search(
         raise UserError(str(error)) from error
 
 
-def _check_recipe(name: str) -> None:
-    if name not in RECIPES:
-        near = difflib.get_close_matches(name, RECIPES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(RECIPES)}"
-        raise UserError(f"there is no recipe {name!r}; {hint}")
+def _check_name(name: str, known: Iterable[str], what: str) -> None:
+    if name not in (names := list(known)):
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+        raise UserError(f"there is no {what} {name!r}; {hint}")

@@ -1,6 +1,8 @@
-"""From probabilities to a sentence: greedy and beam search, batched, with a key/value cache (§6.1)."""
+"""From probabilities to a sentence: greedy, sampled, and beam search; batched, with a key/value cache (§6.1)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -24,6 +26,26 @@ class Hypothesis:
     """What beam search ranks by: the log-probability divided by the length penalty."""
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """One way to go on that beam search weighed: a branch of its tree."""
+
+    sentence: int
+    """Row of the source."""
+    length: int
+    """Tokens of the hypothesis with this one; the first has 1."""
+    parent: int
+    """The beam it goes on from: the ``beam`` of a kept candidate one token shorter (0 for the first)."""
+    token: int
+    log_probability: float
+    """Of all tokens so far, natural logarithm."""
+    score: float
+    """The log-probability divided by the length penalty."""
+    fate: Literal["kept", "finished", "dropped"]
+    beam: int | None
+    """The beam that it becomes, if it is kept."""
+
+
 def length_penalty(length: int, alpha: float) -> float:
     """((5 + length) / 6)^α: a log-probability is divided by it, so that long translations have no disadvantage."""
     return float(((5 + length) / 6) ** alpha)
@@ -35,7 +57,6 @@ def length_limits(model: Transformer, source: Tensor) -> Tensor:
     return (lengths + EXTRA_LENGTH).clamp(max=model.config.max_length)
 
 
-@torch.inference_mode()
 def greedy_search(model: Transformer, source: Tensor) -> list[list[int]]:
     """Take the most probable token at every step.
 
@@ -46,29 +67,86 @@ def greedy_search(model: Transformer, source: Tensor) -> list[list[int]]:
     Returns:
         For each sentence its token ids, without bos and eos.
     """
+    return _one_token_at_a_time(model, source, lambda logits: logits.argmax(-1))
+
+
+def sample(
+    model: Transformer,
+    source: Tensor,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> list[list[int]]:
+    """Draw every token at random, by its probability.
+
+    Args:
+        model: in eval mode.
+        source: token ids, (batch, source), int64; padding at the end.
+        temperature: divides the logits: below 1 the probable become more so, towards 0 it is greedy search.
+        top_k: draw from the so many most probable tokens only.
+        top_p: draw only from the most probable tokens that together have this probability; 1 is all.
+        generator: where the randomness comes from, on the model's device.
+
+    Returns:
+        For each sentence its token ids, without bos and eos.
+
+    Raises:
+        ValueError: if an argument is out of its range.
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature must be greater than 0; got {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k must be at least 1; got {top_k}")
+    if not 0 < top_p <= 1:
+        raise ValueError(f"top_p must be greater than 0 and at most 1; got {top_p}")
+
+    def draw(logits: Tensor) -> Tensor:
+        ordered, tokens = (logits.float() / temperature).sort(dim=-1, descending=True)
+        probabilities = ordered[:, :top_k].softmax(-1)
+        before = probabilities.cumsum(-1) - probabilities  # of all tokens that are more probable
+        probabilities = probabilities.masked_fill(before >= top_p, 0.0)
+        places = probabilities.multinomial(1, generator=generator)
+        return tokens.gather(1, places)[:, 0]
+
+    return _one_token_at_a_time(model, source, draw)
+
+
+@torch.inference_mode()
+def _one_token_at_a_time(model: Transformer, source: Tensor, choose: Callable[[Tensor], Tensor]) -> list[list[int]]:
+    """Let ``choose`` pick each row's next token from its logits, (sentences, vocab_size), until all have ended."""
     memory, memory_mask = model.encode(source)
     limits = length_limits(model, source)
     cache = model.start_cache(memory, memory_mask, int(limits.max()))
-    tokens = source.new_full((len(source),), BOS)
-    running = torch.ones_like(tokens, dtype=torch.bool)
-    steps: list[Tensor] = []
-    while running.any():
-        logits = _allowed(model.decode_step(tokens, cache), ends_here=limits == len(steps) + 1)
-        tokens = logits.argmax(-1)
-        running = running & (tokens != EOS)
-        steps.append(tokens.where(running, EOS))
-    rows: list[list[int]] = torch.stack(steps, dim=1).tolist()
-    return [row[: row.index(EOS)] for row in rows]
+    found: list[list[int]] = [[] for _ in source]
+    sentences = torch.arange(len(source), device=source.device)  # those not done yet
+    tokens = torch.full_like(sentences, BOS)
+    while len(sentences):
+        ends_here = limits[sentences] == cache.length + 1
+        tokens = choose(_allowed(model.decode_step(tokens[:, None], cache)[:, 0], ends_here))
+        for sentence, token in zip(sentences.tolist(), tokens.tolist(), strict=True):
+            if token != EOS:
+                found[sentence].append(token)
+        going_on = (tokens != EOS).nonzero()[:, 0]
+        if len(going_on) < len(sentences):
+            sentences, tokens = sentences[going_on], tokens[going_on]
+            cache.keep(going_on)
+    return found
 
 
 @torch.inference_mode()
 def beam_search(
-    model: Transformer, source: Tensor, beam: int = 4, alpha: float = 0.6, n_best: int = 1
+    model: Transformer,
+    source: Tensor,
+    beam: int = 4,
+    alpha: float = 0.6,
+    n_best: int = 1,
+    trace: list[Candidate] | None = None,
 ) -> list[list[Hypothesis]]:
     """Keep the ``beam`` best beginnings at every step, and return the best finished translations.
 
     An eos among the ``beam`` best candidates finishes its hypothesis; the best others live on. A sentence is done when
-    ``beam`` hypotheses have finished, or when no living one could still get among the ``n_best``, however it went on.
+    no living hypothesis could still get among the ``n_best``, however it went on: stopping early costs nothing.
 
     Args:
         model: in eval mode.
@@ -76,6 +154,7 @@ def beam_search(
         beam: beginnings kept for each sentence.
         alpha: strength of the length penalty; 0 ranks by log-probability alone.
         n_best: hypotheses wanted for each sentence, at most ``beam``.
+        trace: a list that is given every candidate weighed, for a picture of the search.
 
     Returns:
         For each sentence its ``n_best`` hypotheses, best first.
@@ -97,12 +176,12 @@ def beam_search(
     scores[:, 0] = 0.0  # at first there is one beginning, not `beam` equal ones
 
     for length in range(1, int(limits.max()) + 1):
-        logits = model.decode_step(prefixes[:, :, -1].flatten(), cache)
-        ends_here = (limits[sentences] == length).repeat_interleave(beam)
-        log_probs = _allowed(logits.float().log_softmax(-1), ends_here).unflatten(0, (-1, beam))
-        candidates = (scores[:, :, None] + log_probs).flatten(1)  # (sentences, beam · vocab_size)
+        logits = model.decode_step(prefixes[:, :, -1], cache).float()
+        best, best_tokens = _best_tokens(logits, 2 * beam, limits[sentences] == length)
+        # The best 2 · beam of all are among the best 2 · beam of each beginning, and at most half of them end.
+        candidates = (scores[:, :, None] + best).flatten(1)  # (sentences, beam · 2 · beam)
         values, places = candidates.topk(min(2 * beam, candidates.size(1)))
-        parents, tokens = places // log_probs.size(-1), places % log_probs.size(-1)
+        parents, tokens = places // best.size(-1), best_tokens.flatten(1).gather(1, places)
 
         is_end = (tokens == EOS) & values.isfinite()
         for row, column in is_end[:, :beam].nonzero().tolist():
@@ -114,6 +193,8 @@ def beam_search(
         # The best `beam` that go on: a stable sort moves the ended ones behind them and keeps their order.
         living = (tokens == EOS).to(torch.int8).argsort(dim=-1, stable=True)[:, :beam]
         scores = values.gather(1, living).masked_fill((tokens == EOS).gather(1, living), -torch.inf)
+        if trace is not None:
+            trace.extend(_traced(sentences, length, alpha, parents, tokens, values, living, beam))
         parents, tokens = parents.gather(1, living), tokens.gather(1, living)
         prefixes = prefixes.gather(1, parents[:, :, None].expand_as(prefixes))
         prefixes = torch.cat([prefixes, tokens[:, :, None]], dim=-1)
@@ -122,32 +203,80 @@ def beam_search(
         going_on = [
             row
             for row, (sentence, best) in enumerate(zip(sentences.tolist(), best_living, strict=True))
-            if not _is_done(finished[sentence], best, int(limits[sentence]), beam, alpha, n_best)
+            if not _is_done(finished[sentence], best, int(limits[sentence]), alpha, n_best)
         ]
         if not going_on:
             break
-        rows = torch.arange(len(sentences), device=source.device)[:, None] * beam + parents
+        cache.follow(parents)
         if len(going_on) < len(sentences):
             keep = torch.tensor(going_on, device=source.device)
             sentences, prefixes, scores = sentences[keep], prefixes[keep], scores[keep]
-            cache.select(rows[keep].flatten(), keep)
-        else:
-            cache.select(rows.flatten())
+            cache.keep(keep)
     return [sorted(found, key=lambda h: -h.score)[:n_best] for found in finished]
 
 
-def _allowed(scores: Tensor, ends_here: Tensor) -> Tensor:
-    """Never pad or bos; nothing but eos for rows (bool) that reached their limit. (rows, vocab_size) in and out."""
-    scores[:, [PAD, BOS]] = -torch.inf
-    if ends_here.any():
-        others = torch.arange(scores.size(-1), device=scores.device) != EOS
-        scores = scores.masked_fill(ends_here[:, None] & others, -torch.inf)
-    return scores
+def _traced(
+    sentences: Tensor,
+    length: int,
+    alpha: float,
+    parents: Tensor,
+    tokens: Tensor,
+    values: Tensor,
+    living: Tensor,
+    beam: int,
+) -> list[Candidate]:
+    """What one step of the search weighed, best first; all tensors are (sentences, candidates)."""
+    found = []
+    for row, column in values.isfinite().nonzero().tolist():
+        token, value = int(tokens[row, column]), float(values[row, column])
+        becomes = living[row].tolist().index(column) if column in living[row] and token != EOS else None
+        ended = token == EOS and column < beam
+        found.append(
+            Candidate(
+                sentence=int(sentences[row]),
+                length=length,
+                parent=int(parents[row, column]),
+                token=token,
+                log_probability=value,
+                score=value / length_penalty(length, alpha),
+                fate="finished" if ended else "dropped" if becomes is None else "kept",
+                beam=becomes,
+            )
+        )
+    return found
 
 
-def _is_done(finished: list[Hypothesis], best_living: float, limit: int, beam: int, alpha: float, n_best: int) -> bool:
+def _best_tokens(logits: Tensor, count: int, ends_here: Tensor) -> tuple[Tensor, Tensor]:
+    """The most probable next tokens; never pad or bos, and nothing but eos where a limit is reached.
+
+    Args:
+        logits: (sentences, beams, vocab_size), float32; overwritten.
+        ends_here: sentences at their limit, (sentences,), bool.
+
+    Returns:
+        Log-probabilities, best first, and ids, both (sentences, beams, count or a little more).
+    """
+    end = logits[..., EOS].clone()
+    best, tokens = logits.topk(min(count + 2, logits.size(-1)))
+    # logsumexp in the memory of the logits, which are large: fresh memory would cost more than the arithmetic.
+    highest = best[..., :1].clone()
+    total = highest + logits.sub_(highest).exp_().sum(-1, keepdim=True).log()
+    best = best.masked_fill((tokens == PAD) | (tokens == BOS), -torch.inf)
+    best[ends_here], tokens[ends_here] = -torch.inf, EOS
+    best[ends_here, :, 0] = end[ends_here]
+    return best - total, tokens
+
+
+def _allowed(logits: Tensor, ends_here: Tensor) -> Tensor:
+    """Logits, (sentences, vocab_size), that never take pad or bos, and nothing but eos where a limit is reached."""
+    logits[:, [PAD, BOS]] = -torch.inf
+    others = torch.arange(logits.size(-1), device=logits.device) != EOS
+    return logits.masked_fill_(ends_here[:, None] & others, -torch.inf)
+
+
+def _is_done(finished: list[Hypothesis], best_living: float, limit: int, alpha: float, n_best: int) -> bool:
     """Whether running on cannot change a sentence's ``n_best``: log-probabilities only fall, penalties only grow."""
-    if len(finished) >= beam or best_living == -torch.inf:
+    if best_living == -torch.inf:
         return True
     if len(finished) < n_best:
         return False

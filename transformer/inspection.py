@@ -1,14 +1,45 @@
-"""Look inside a running model: record the attention weights of every head, without touching the forward code."""
+"""Look inside a model: count its parameters, and record every head's attention weights while it runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from tabulate import tabulate
 from torch import Tensor
 
 from transformer.attention import KeyValue, MultiHeadAttention, attention
 from transformer.model import Transformer
+
+PARTS = {
+    "self_attention": "self-attention",
+    "cross_attention": "cross-attention",
+    "feed_forward": "feed-forward",
+    "residuals": "layer norms",
+}
+
+
+def parameter_counts(model: Transformer) -> dict[str, int]:
+    """How many parameters each part of a model has; a tied matrix counts once."""
+    counts: dict[str, int] = {}
+    for name, parameter in model.named_parameters():
+        side, _, layer_name = name.partition(".")
+        if side.endswith("embedding"):
+            part = "embeddings"
+        elif side in ("encoder", "decoder"):
+            part = f"{side} {PARTS[layer_name.split('.')[1]]}"
+        else:  # positions, encoder_norm, decoder_norm
+            part = "learned positions" if side == "positions" else f"{side.removesuffix('_norm')} layer norms"
+        counts[part] = counts.get(part, 0) + parameter.numel()
+    return counts
+
+
+def parameter_table(model: Transformer) -> str:
+    """The counts as a table to print, with each part's share and the total."""
+    counts = parameter_counts(model)
+    total = sum(counts.values())
+    rows = [[part, count, f"{count / total:.1%}"] for part, count in [*counts.items(), ("in all", total)]]
+    return tabulate(rows, headers=["part", "parameters", "share"], intfmt=",", colalign=("left", "right", "right"))
 
 
 @contextmanager

@@ -1,26 +1,29 @@
 """Feed-forward, residual connection with layer norm, and the encoder and decoder layer made of them (§3.1, §3.3)."""
 
 from collections.abc import Callable
-from typing import Literal
 
 from torch import Tensor, nn
 
 from transformer.attention import KeyValue, KeyValueCache, MultiHeadAttention
-
-Norm = Literal["post", "pre"]
+from transformer.config import ModelConfig, Norm
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with a ReLU between them, applied to each position alone (§3.3)."""
+    """Two linear layers with a ReLU between them, applied to each position alone (§3.3).
 
-    def __init__(self, d_model: int, d_ff: int) -> None:
+    Args:
+        dropout: share of the inner values dropped in training; the paper drops none.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.inner = nn.Linear(d_model, d_ff)
+        self.dropout = nn.Dropout(dropout)
         self.outer = nn.Linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, length, d_model) → the same shape."""
-        return self.outer(self.inner(x).relu())
+        return self.outer(self.dropout(self.inner(x).relu()))
 
 
 class Residual(nn.Module):
@@ -44,14 +47,19 @@ class Residual(nn.Module):
         return self.norm(x + self.dropout(sublayer(x)))
 
 
+def attention_of(config: ModelConfig, turn: Tensor | None = None) -> MultiHeadAttention:
+    """Attention of the configured form; ``turn``: the rotation of its queries and keys, with rotary positions."""
+    return MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout, config.attention, turn)
+
+
 class EncoderLayer(nn.Module):
     """Self-attention, then feed-forward."""
 
-    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float, norm: Norm) -> None:
+    def __init__(self, config: ModelConfig, turn: Tensor | None = None) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(d_model, n_heads)
-        self.feed_forward = FeedForward(d_model, d_ff)
-        self.residuals = nn.ModuleList(Residual(d_model, dropout, norm) for _ in range(2))
+        self.self_attention = attention_of(config, turn)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.inner_dropout)
+        self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """x: (batch, source, d_model); mask: the source's padding mask. Returns the same shape as x."""
@@ -62,12 +70,12 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Self-attention that sees no future, cross-attention to the encoder's memory, then feed-forward."""
 
-    def __init__(self, d_model: int, n_heads: int, d_ff: int, dropout: float, norm: Norm) -> None:
+    def __init__(self, config: ModelConfig, turn: Tensor | None = None) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(d_model, n_heads)
-        self.cross_attention = MultiHeadAttention(d_model, n_heads)
-        self.feed_forward = FeedForward(d_model, d_ff)
-        self.residuals = nn.ModuleList(Residual(d_model, dropout, norm) for _ in range(3))
+        self.self_attention = attention_of(config, turn)
+        self.cross_attention = attention_of(config)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.inner_dropout)
+        self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(3))
 
     def forward(
         self,

@@ -4,52 +4,14 @@ import math
 from dataclasses import dataclass
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from transformer.attention import KeyValue, KeyValueCache
-from transformer.errors import UserError
-from transformer.layers import DecoderLayer, EncoderLayer, Norm
+from transformer.config import ModelConfig as ModelConfig
+from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.masks import padding_mask, target_mask
-from transformer.positions import sinusoidal_encoding
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """The model's shape. The defaults are the paper's base model (§6.2, Table 3)."""
-
-    vocab_size: int = 37_000
-    """Number of token ids, shared by source and target."""
-    d_model: int = 512
-    """Width of every position's vector."""
-    n_heads: int = 8
-    """Attention heads; each is d_model / n_heads wide."""
-    d_ff: int = 2048
-    """Width of the feed-forward's inner layer."""
-    n_layers: int = 6
-    """Encoder layers, and as many decoder layers."""
-    dropout: float = 0.1
-    """Share of values dropped from each sublayer's output and from the embeddings, in training."""
-    norm: Norm = "post"
-    """Layer norm after the residual addition (the paper) or before the sublayer."""
-    tie_embeddings: bool = True
-    """One matrix for source, target and output vocabulary (§3.4)."""
-    max_length: int = 512
-    """Longest sentence in tokens, on either side."""
-    pad_id: int = 0
-    """The id that fills up short sentences."""
-
-    def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "max_length"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1; got {getattr(self, name)}")
-        if self.d_model % self.n_heads:
-            raise UserError(
-                f"d_model must be a multiple of n_heads; got d_model={self.d_model}, n_heads={self.n_heads}"
-            )
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"dropout must be at least 0 and less than 1; got {self.dropout}")
-        if self.norm not in ("post", "pre"):
-            raise UserError(f'norm must be "post" or "pre"; got {self.norm!r}')
+from transformer.positions import rotation, sinusoidal_encoding
 
 
 @dataclass
@@ -59,19 +21,26 @@ class DecoderCache:
     target: list[KeyValueCache]
     memory: list[KeyValue]
     memory_mask: Tensor
+    past: Tensor
+    """Which entries of the target's cache each beam looks at, (sentences, beams, steps, beams), bool. At first each
+    beam's own; where the beams change places, this mask does too, and the keys and values stay where they are."""
 
     @property
     def length(self) -> int:
         """Target positions already decoded."""
         return self.target[0].length
 
-    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Keep these target rows in this order, and, if given, only these sentences of the memory."""
+    def follow(self, parents: Tensor) -> None:
+        """Each beam goes on from the past of its parent, (sentences, beams), int64."""
+        steps = self.past[:, :, : self.length]
+        self.past[:, :, : self.length] = steps.gather(1, parents[:, :, None, None].expand_as(steps))
+
+    def keep(self, sentences: Tensor) -> None:
+        """Keep only these sentences, in this order."""
         for cache in self.target:
-            cache.select(rows)
-        if sentences is not None:
-            self.memory = [KeyValue(m.key[sentences], m.value[sentences]) for m in self.memory]
-            self.memory_mask = self.memory_mask[sentences]
+            cache.keep(sentences)
+        self.memory = [KeyValue(m.key[sentences], m.value[sentences]) for m in self.memory]
+        self.memory_mask, self.past = self.memory_mask[sentences], self.past[sentences]
 
 
 class Transformer(nn.Module):
@@ -83,37 +52,71 @@ class Transformer(nn.Module):
         self.source_embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.target_embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.unembedding = nn.Linear(config.d_model, config.vocab_size, bias=False)
-        layer = (config.d_model, config.n_heads, config.d_ff, config.dropout, config.norm)
-        self.encoder = nn.ModuleList(EncoderLayer(*layer) for _ in range(config.n_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(*layer) for _ in range(config.n_layers))
+        turn = rotation(config.max_length, config.d_model // config.n_heads) if config.positions == "rotary" else None
+        self.encoder = nn.ModuleList(EncoderLayer(config, turn) for _ in range(config.n_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config, turn) for _ in range(config.n_layers))
         # With norm="pre" nothing has normalised the last layer's sum yet.
         last_norm = nn.LayerNorm if config.norm == "pre" else nn.Identity
         self.encoder_norm, self.decoder_norm = last_norm(config.d_model), last_norm(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
-        self.positions: Tensor
-        self.register_buffer("positions", sinusoidal_encoding(config.max_length, config.d_model), persistent=False)
+        self.positions: Tensor | None
+        if config.positions == "learned":
+            self.positions = nn.Parameter(torch.empty(config.max_length, config.d_model))
+        else:
+            table = sinusoidal_encoding(config.max_length, config.d_model) if turn is None else None
+            self.register_buffer("positions", table, persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Xavier-uniform matrices, zero biases; embeddings of variance 1 / d_model, which times √d_model is 1."""
+        """Linear layers as configured, zero biases; embeddings of variance 1 / d_model, which times √d_model is 1."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
+                if self.config.initialisation == "xavier":
+                    nn.init.xavier_uniform_(module.weight)
+                else:
+                    nn.init.normal_(module.weight, std=0.02)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
         for layer in (self.source_embedding, self.target_embedding, self.unembedding):
             nn.init.normal_(layer.weight, std=self.config.d_model**-0.5)
-        if self.config.tie_embeddings:
+        if isinstance(self.positions, nn.Parameter):
+            nn.init.normal_(self.positions, std=0.02)
+        if self.config.tie == "three":
             self.target_embedding.weight = self.source_embedding.weight
-            self.unembedding.weight = self.source_embedding.weight
+        if self.config.tie in ("two", "three"):
+            self.unembedding.weight = self.target_embedding.weight
 
-    def embed(self, ids: Tensor, embedding: nn.Embedding, start: int = 0) -> Tensor:
-        """Token vectors times √d_model, plus positions start, start + 1, … (§3.4, §3.5): (batch, length, d_model)."""
-        end = start + ids.size(1)
+    def embed(self, ids: Tensor, embedding: nn.Embedding, step: int | None = None) -> Tensor:
+        """Token vectors times √d_model, plus their positions, or all that of ``step`` (§3.4, §3.5).
+
+        Args:
+            ids: (batch, length), integers.
+
+        Returns:
+            (batch, length, d_model).
+
+        Raises:
+            ValueError: if ids are of another shape or dtype, longer than ``max_length``, or outside the vocabulary.
+        """
+        self.check(ids)
+        first, end = (0, ids.size(1)) if step is None else (step, step + 1)
         if end > self.config.max_length:
             raise ValueError(f"the model reads at most {self.config.max_length} tokens; got {end}")
         vectors = embedding(ids) * math.sqrt(self.config.d_model)
-        return self.dropout(vectors + self.positions[start:end])
+        if self.positions is not None:
+            vectors = vectors + self.positions[first:end]
+        return self.dropout(vectors)
+
+    def check(self, ids: Tensor) -> None:
+        """Refuse what are no token ids. Their range is looked at on the CPU only: a GPU would have to be waited for."""
+        if ids.dim() != 2 or ids.is_floating_point():
+            raise ValueError(f"ids must be integers, (batch, length); got {ids.dtype}, {tuple(ids.shape)}")
+        if ids.is_cpu and ids.numel() and not torch.compiler.is_compiling():
+            low, high = int(ids.min()), int(ids.max())
+            if low < 0 or high >= self.config.vocab_size:
+                raise ValueError(
+                    f"ids must be from 0 to vocab_size - 1 = {self.config.vocab_size - 1}; got {low} to {high}"
+                )
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Read the source.
@@ -124,8 +127,8 @@ class Transformer(nn.Module):
         Returns:
             The memory, (batch, source, d_model), and its mask, (batch, 1, 1, source), bool.
         """
-        mask = padding_mask(source, self.config.pad_id)
         x = self.embed(source, self.source_embedding)
+        mask = padding_mask(source, self.config.pad_id)
         for layer in self.encoder:
             x = layer(x, mask)
         return self.encoder_norm(x), mask
@@ -141,8 +144,8 @@ class Transformer(nn.Module):
         Returns:
             (batch, target, d_model): at each position what the model knows of the token that comes next.
         """
-        mask = target_mask(target, self.config.pad_id)
         x = self.embed(target, self.target_embedding)
+        mask = target_mask(target, self.config.pad_id)
         for layer in self.decoder:
             x = layer(x, memory, mask, memory_mask)
         return self.decoder_norm(x)
@@ -165,26 +168,33 @@ class Transformer(nn.Module):
         return self.logits(self.decode(target, memory, memory_mask))
 
     def start_cache(self, memory: Tensor, memory_mask: Tensor, max_length: int, beams: int = 1) -> DecoderCache:
-        """An empty cache for decoding up to ``max_length`` positions, with ``beams`` target rows for each sentence."""
+        """An empty cache for decoding up to ``max_length`` positions of ``beams`` hypotheses for each sentence."""
         heads, d_head = self.config.n_heads, self.config.d_model // self.config.n_heads
-        rows = memory.size(0) * beams
+        layers = [cast(DecoderLayer, layer) for layer in self.decoder]
+        projected = [layer.cross_attention.project_memory(memory) for layer in layers]
+        own = torch.eye(beams, dtype=torch.bool, device=memory.device)[:, None]
         return DecoderCache(
-            target=[KeyValueCache(rows, heads, max_length, d_head, like=memory) for _ in self.decoder],
-            memory=[cast(DecoderLayer, layer).cross_attention.project_memory(memory) for layer in self.decoder],
+            target=[
+                KeyValueCache(len(memory), beams, heads, max_length, d_head, like=layer.key) for layer in projected
+            ],
+            memory=projected,
             memory_mask=memory_mask,
+            past=own.repeat(len(memory), 1, max_length, 1),
         )
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
-        """``decode`` for one more token a row, with all earlier ones in the cache; same numbers, less work.
+        """``decode`` for one more token of each hypothesis, those before being in the cache: same numbers, less work.
 
         Args:
-            tokens: the newest token ids, (rows,), int64.
+            tokens: the newest token ids, (sentences, beams), int64.
             cache: is advanced by one position.
 
         Returns:
-            (rows, vocab_size): scores of the next token.
+            (sentences, beams, vocab_size): scores of the next token.
         """
-        x = self.embed(tokens[:, None], self.target_embedding, start=cache.length)
+        # The beams of a sentence stand where positions stand otherwise: they look into one cache and one memory.
+        x = self.embed(tokens, self.target_embedding, step=cache.length)
+        past = cache.past[:, None, :, : cache.length + 1].flatten(3) if tokens.size(1) > 1 else None
         for layer, key_value, memory in zip(self.decoder, cache.target, cache.memory, strict=True):
-            x = layer(x, memory, None, cache.memory_mask, key_value)
-        return self.logits(self.decoder_norm(x[:, 0]))
+            x = layer(x, memory, past, cache.memory_mask, key_value)
+        return self.logits(self.decoder_norm(x))

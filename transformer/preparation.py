@@ -15,7 +15,7 @@ from transformer.corpora import Direction, Pairs, Split, data_folder, fingerprin
 from transformer.errors import UserError
 from transformer.tokenizer import Tokenizer
 
-FORMAT = 1
+FORMAT = 2
 """Version of the store's layout; another one is another store."""
 
 

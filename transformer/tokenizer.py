@@ -54,6 +54,8 @@ class Tokenizer:
                 bos_id=BOS,
                 eos_id=EOS,
                 unk_id=UNK,
+                bos_piece="<bos>",
+                eos_piece="<eos>",
                 minloglevel=2,
             )
         except RuntimeError as error:

@@ -95,6 +95,7 @@ def train(
     model = Transformer(model_config).to(device.device)
     translator = Translator(model, tokenizer, device)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    scaler = device.scaler()
     averaged = AveragedModel(model)
     batches = endless_batches(*data.tokens("train"), config)
     best_loss, started, tokens_seen = float("inf"), time.monotonic(), 0
@@ -112,15 +113,17 @@ def train(
             for batch in group_of_batches:
                 with device.autocast():
                     batch_loss = loss_of(model, batch.to(device.device), config.smoothing) / n_tokens
-                batch_loss.backward()
+                scaler.scale(batch_loss).backward()
                 loss += float(batch_loss.detach())
             if not loss < float("inf"):
                 raise UserError(
                     f"the loss is {loss} at step {step}: lower --training.rate-factor or lengthen the warm-up"
                 )
             if config.clip:
+                scaler.unscale_(optimizer)
                 nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-            optimizer.step()
+            scaler.step(optimizer)
+            scaler.update()
             optimizer.zero_grad()
             tokens_seen += n_tokens
             bar.update()

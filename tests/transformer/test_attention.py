@@ -1,11 +1,13 @@
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from transformer.attention import KeyValueCache, MultiHeadAttention, attention, fused_attention
-from transformer.masks import causal_mask, padding_mask
+from transformer.attention import AttentionForm, KeyValueCache, MultiHeadAttention, attention, fused_attention
+from transformer.masks import causal_mask, padding_mask, target_mask
+from transformer.positions import rotation
 
 
 def by_loops(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
@@ -20,71 +22,163 @@ def by_loops(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     return out
 
 
+def by_einsum(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    """The same, all numbers at once."""
+    scores = torch.einsum("...qc,...kc->...qk", query, key) / math.sqrt(query.size(-1))
+    weights = scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num(0.0)
+    return torch.einsum("...qk,...kc->...qc", weights, value)
+
+
+IDS = torch.tensor([[5, 6, 7, 0, 0], [5, 6, 7, 8, 9], [5, 0, 0, 0, 0]])
+"""Three sentences of five tokens, padded with 0."""
+
 MASKS = {
-    "none": torch.ones(5, 5, dtype=torch.bool),
-    "causal": causal_mask(5)[0, 0],
-    "padding": torch.tensor([True, True, True, False, False]).expand(5, 5),
-    "an empty row": torch.tensor([1, 0, 1, 1, 1], dtype=torch.bool)[:, None].expand(5, 5),
+    "none": torch.ones(1, 1, 5, 5, dtype=torch.bool),
+    "causal": causal_mask(5),
+    "padding": padding_mask(IDS, 0),
+    "target": target_mask(IDS, 0),
+    "beams": torch.eye(5, dtype=torch.bool).expand(3, 1, 5, 5),
+    "an empty row": torch.tensor([1, 0, 1, 1, 1], dtype=torch.bool)[:, None].expand(1, 1, 5, 5),
+    "nothing at all": torch.zeros(1, 1, 5, 5, dtype=torch.bool),
 }
+"""Every mask that the model uses, and two with rows that may attend to nothing."""
+
+Form = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+FORMS: dict[str, Form] = {"readable": lambda q, k, v, m: attention(q, k, v, m)[0], "fused": fused_attention}
+
+
+def run_form(form: Form, inputs: Tensor, mask: Tensor) -> list[Tensor]:
+    """The output and the gradients of query, key and value."""
+    query, key, value = (t.clone().requires_grad_() for t in inputs)
+    out = form(query, key, value, mask)
+    (out.double() * torch.linspace(-1, 1, 8)).sum().backward()
+    assert query.grad is not None and key.grad is not None and value.grad is not None
+    return [out.detach(), query.grad, key.grad, value.grad]
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
-def test_readable_equals_loops_equals_fused_forward_and_backward(mask: Tensor) -> None:
-    results = []
-    inputs = torch.randn(3, 2, 3, 5, 8)  # q, k, v: (batch, heads, length, d_head)
-    for form in (lambda q, k, v: attention(q, k, v, mask)[0], lambda q, k, v: fused_attention(q, k, v, mask)):
-        query, key, value = (t.clone().requires_grad_() for t in inputs)
-        out = form(query, key, value)
-        (out * torch.linspace(-1, 1, 8)).sum().backward()
-        results.append([out, query.grad, key.grad, value.grad])
-    for readable, fused in zip(*results, strict=True):
-        assert readable.isfinite().all()
-        torch.testing.assert_close(readable, fused, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(results[0][0][1, 2], by_loops(*inputs[:, 1, 2], mask), atol=1e-5, rtol=1e-5)
+def test_loops_equal_einsum_equals_readable_equals_fused(mask: Tensor) -> None:
+    inputs = torch.randn(3, 3, 2, 5, 8)  # q, k, v: (batch, heads, length, d_head)
+    readable, fused = (run_form(form, inputs, mask) for form in FORMS.values())
+    for a, b in zip(readable, fused, strict=True):
+        assert a.isfinite().all() and b.isfinite().all()
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(readable[0], by_einsum(*inputs, mask), atol=1e-5, rtol=1e-5)
+    for sentence in range(3):
+        m = mask.expand(3, 2, 5, 5)[sentence, 1]
+        torch.testing.assert_close(readable[0][sentence, 1], by_loops(*inputs[:, sentence, 1], m), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+def test_bfloat16_errs_as_bfloat16_does(mask: Tensor, form: Form) -> None:
+    """Against float64 on the same rounded inputs: a few units in the last of its 8 bits, gradients included."""
+    inputs = torch.randn(3, 3, 2, 5, 8).bfloat16()
+    for rounded, exact in zip(run_form(form, inputs, mask), run_form(form, inputs.double(), mask), strict=True):
+        assert rounded.isfinite().all()
+        assert (rounded.double() - exact).abs().max() <= 4 * 2**-8 * exact.abs().max().clamp(min=1)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_who_may_attend_to_nothing_gets_zeros_and_gives_no_gradient(form: Form, dtype: torch.dtype) -> None:
+    out, query_gradient, *others = run_form(form, torch.randn(3, 3, 2, 5, 8, dtype=dtype), MASKS["an empty row"])
+    assert out[:, :, 1].eq(0).all() and query_gradient[:, :, 1].eq(0).all()
+    assert all(gradient.isfinite().all() for gradient in others)
+
+
+def test_dropout_drops_weights_in_both_forms() -> None:
+    query, value = torch.randn(2, 1, 1, 4, 8), torch.ones(1, 1, 4, 8)
+    for form in (
+        lambda: attention(query[0], query[1], value, dropout=0.5)[0],
+        lambda: fused_attention(query[0], query[1], value, dropout=0.5),
+    ):
+        sums = torch.stack([form() for _ in range(400)])
+        assert sums.std() > 0.1
+        assert float(sums.mean()) == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize("form", [attention, fused_attention])
+def test_a_mask_of_numbers_is_refused(form: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match=r"mask must be bool.*got torch.float32"):
+        form(*torch.randn(3, 5, 8), torch.zeros(5, 5))
 
 
 def test_weights_sum_to_one_and_empty_rows_are_zero() -> None:
-    out, weights = attention(*torch.randn(3, 5, 8), MASKS["an empty row"])
+    out, weights = attention(*torch.randn(3, 5, 8), MASKS["an empty row"][0, 0])
     torch.testing.assert_close(weights.sum(-1), torch.tensor([1.0, 0, 1, 1, 1]))
     assert out[1].eq(0).all()
 
 
+@pytest.mark.parametrize("form", ["fused", "readable"])
 @pytest.mark.parametrize("cross", [False, True])
-def test_multi_head_equals_torch(cross: bool) -> None:
-    ours, theirs = MultiHeadAttention(16, 4), nn.MultiheadAttention(16, 4, batch_first=True)
-    theirs.in_proj_weight.data, theirs.in_proj_bias.data = (
-        ours.query_key_value.weight.data,
-        ours.query_key_value.bias.data,
-    )
-    theirs.out_proj.load_state_dict(ours.output.state_dict())
+def test_multi_head_equals_torch_with_gradients(cross: bool, form: AttentionForm) -> None:
+    ours, theirs = MultiHeadAttention(16, 4, form=form), nn.MultiheadAttention(16, 4, batch_first=True)
     ours.query_key_value.bias.data.normal_()
-    x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
-    keys = memory if cross else x
-    ids = torch.ones(2, keys.size(1), dtype=torch.long)
+    theirs.in_proj_weight.data.copy_(ours.query_key_value.weight)
+    theirs.in_proj_bias.data.copy_(ours.query_key_value.bias)
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
+    ids = torch.ones(2, 7 if cross else 5, dtype=torch.long)
     ids[1, 3:] = 0
-    mask = padding_mask(ids, pad_id=0)
-    expected, _ = theirs(x, keys, keys, key_padding_mask=ids == 0)
-    torch.testing.assert_close(ours(x, memory if cross else None, mask), expected, atol=1e-5, rtol=1e-5)
+    outputs, gradients = [], []
+    inputs = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
+    for layer in (ours, theirs):
+        x, memory = (t.clone().requires_grad_() for t in inputs)
+        if isinstance(layer, MultiHeadAttention):
+            out = layer(x, memory if cross else None, padding_mask(ids, pad_id=0))
+        else:
+            keys = memory if cross else x
+            out, _ = layer(x, keys, keys, key_padding_mask=ids == 0)
+        (out * torch.linspace(-1, 1, 16)).sum().backward()
+        outputs.append(out)
+        gradients.append([x.grad, memory.grad if cross else None])
+    torch.testing.assert_close(*outputs, atol=1e-5, rtol=1e-5)
+    for mine, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(ours.query_key_value.weight.grad, theirs.in_proj_weight.grad, atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(ours.output.weight.grad, theirs.out_proj.weight.grad, atol=1e-4, rtol=1e-5)
 
 
-def test_projected_memory_may_be_shared_by_consecutive_rows() -> None:
-    layer = MultiHeadAttention(16, 4)
-    x, memory = torch.randn(6, 1, 16), torch.randn(2, 7, 16)  # three rows a sentence
-    shared = layer(x, layer.project_memory(memory))
-    torch.testing.assert_close(shared, layer(x, memory.repeat_interleave(3, dim=0)))
-
-
-def test_cache_gives_the_same_as_all_at_once() -> None:
-    layer, x = MultiHeadAttention(16, 4), torch.randn(2, 6, 16)
-    cache = KeyValueCache(2, 4, 6, 4, like=x)
+@pytest.mark.parametrize("turn", [None, rotation(6, 4)], ids=["sinusoidal", "rotary"])
+def test_cache_gives_the_same_as_all_at_once(turn: Tensor | None) -> None:
+    layer, x = MultiHeadAttention(16, 4, turn=turn), torch.randn(2, 6, 16)
+    cache = KeyValueCache(2, 1, 4, 6, 4, like=x)
     steps = [layer(x[:, i : i + 1], cache=cache) for i in range(6)]
     torch.testing.assert_close(torch.cat(steps, dim=1), layer(x, mask=causal_mask(6)))
 
 
-def test_a_full_cache_says_so() -> None:
-    layer, x = MultiHeadAttention(16, 4), torch.randn(2, 3, 16)
-    with pytest.raises(ValueError, match="holds 2 positions, 3 were needed"):
-        layer(x, cache=KeyValueCache(2, 4, 2, 4, like=x))
+def test_rotary_attention_sees_only_distances() -> None:
+    """Where a sentence begins makes no difference: the same tokens further on attend in the same way."""
+    layer, x = MultiHeadAttention(16, 4, turn=rotation(9, 4)), torch.randn(1, 5, 16)
+    late = torch.cat([torch.randn(1, 4, 16), x], dim=1)
+    only_the_last_five = (torch.arange(9) >= 4).expand(9, 9)
+    torch.testing.assert_close(layer(late, mask=only_the_last_five)[:, 4:], layer(x), atol=1e-5, rtol=1e-5)
+    plain = MultiHeadAttention(16, 4)
+    plain.load_state_dict(layer.state_dict())
+    assert not torch.allclose(plain(x), layer(x), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("x", "memory", "message"),
+    [
+        (torch.zeros(2, 5, 15), None, r"x must be \(batch, length, d_model=16\); got \(2, 5, 15\)"),
+        (torch.zeros(5, 16), None, r"x must be .* got \(5, 16\)"),
+        (torch.zeros(2, 5, 16), torch.zeros(2, 7, 8), r"memory must be .* got \(2, 7, 8\)"),
+    ],
+)
+def test_wrong_shapes_are_named(x: Tensor, memory: Tensor | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention(16, 4)(x, memory)
+
+
+def test_a_full_cache_and_one_of_another_batch_say_so() -> None:
+    layer, x = MultiHeadAttention(16, 4), torch.randn(2, 1, 16)
+    cache = KeyValueCache(2, 1, 4, 1, 4, like=x)
+    with pytest.raises(ValueError, match=r"holds .* = \(2, 4, 1, 4\); got \(3, 4, 1, 4\)"):
+        layer(torch.randn(3, 1, 16), cache=cache)
+    layer(x, cache=cache)
+    with pytest.raises(ValueError, match="holds 1 steps, and all are used"):
+        layer(x, cache=cache)
 
 
 def test_heads_must_divide_the_width() -> None:

@@ -95,7 +95,7 @@ def test_resaid_settings_reach_the_run(workplace: Path, environment: pytest.Monk
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("prepare", "train", "evaluate", "translate"):
+    for command in ("prepare", "train", "evaluate", "translate", "bench"):
         with pytest.raises(SystemExit) as stopped:
             main([command, "--help"])
         assert stopped.value.code == 0
@@ -152,3 +152,13 @@ def test_a_loss_that_is_not_finite_stops_the_run(
     folder = str(workplace / "runs" / "nan")
     wild = ["--training.rate-factor", "1e30", "--training.steps", "50", "--data.train-pairs", "3000"]
     assert "the loss is nan at step" in fails(capsys, "train", "copy", "--device", "cpu", "--run", folder, *wild)
+
+
+def test_parameters_of_a_model_and_of_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["parameters", "base"])
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split() == ["part", "parameters", "share"]
+    assert table[-1].split() == ["in", "all", "63,082,496", "100.0%"]
+    main(["parameters", "pocket"])
+    assert "1,175,040" in capsys.readouterr().out
+    assert "no model 'bas'; did you mean base?" in fails(capsys, "parameters", "bas")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from transformer.decoding import beam_search, greedy_search, length_penalty
+from transformer.decoding import Candidate, beam_search, greedy_search, length_penalty, sample
 from transformer.model import ModelConfig, Transformer
 from transformer.tokenizer import BOS, EOS, PAD
 
@@ -79,3 +79,72 @@ def test_arguments_are_checked(tiny: Transformer, source: Tensor) -> None:
         beam_search(tiny, source, beam=2, n_best=3)
     with pytest.raises(ValueError, match="alpha must not be negative"):
         beam_search(tiny, source, alpha=-1.0)
+
+
+def test_the_trace_tells_the_whole_search(tiny: Transformer, source: Tensor) -> None:
+    trace: list[Candidate] = []
+    found = beam_search(tiny, source, beam=3, n_best=3, trace=trace)
+    assert found == beam_search(tiny, source, beam=3, n_best=3)
+    kept = {(c.sentence, c.length, c.beam): c for c in trace if c.fate == "kept"}
+
+    def tokens(c: Candidate) -> list[int]:
+        return [*(tokens(kept[c.sentence, c.length - 1, c.parent]) if c.length > 1 else []), c.token]
+
+    for sentence, hypotheses in enumerate(found):
+        mine = [c for c in trace if c.sentence == sentence]
+        finished = {tuple(tokens(c)): c for c in mine if c.fate == "finished"}
+        for h in hypotheses:
+            end = finished[(*h.tokens, EOS)]
+            assert (end.log_probability, end.score) == (h.log_probability, h.score)
+        for length in {c.length for c in mine}:
+            step = [c for c in mine if c.length == length]
+            assert sum(c.fate == "kept" for c in step) <= 3 and len(step) <= 6
+            worst_kept = min((c.log_probability for c in step if c.fate == "kept"), default=-float("inf"))
+            assert all(c.log_probability <= worst_kept for c in step if c.fate == "dropped" and c.token != EOS)
+            assert {c.parent for c in step} <= {c.beam for c in mine if c.length == length - 1} or length == 1
+
+
+def test_stopping_early_never_returns_worse_than_running_on(
+    tiny: Transformer, source: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(5):
+        torch.manual_seed(seed)
+        tiny.reset_parameters()
+        tiny.unembedding.weight.data *= 2
+        early = beam_search(tiny, source, beam=3, alpha=1.0)
+        with monkeypatch.context() as patch:
+            # Running on for as long as anything lives.
+            patch.setattr("transformer.decoding._is_done", lambda finished, best, *_: best == -float("inf"))
+            late = beam_search(tiny, source, beam=3, alpha=1.0)
+        assert [h[0].score for h in early] == pytest.approx([h[0].score for h in late])
+
+
+def test_sampling_with_one_token_to_choose_from_is_greedy(tiny: Transformer, source: Tensor) -> None:
+    expected = greedy_search(tiny, source)
+    assert sample(tiny, source, top_k=1) == expected
+    assert sample(tiny, source, top_p=1e-9) == expected
+    assert sample(tiny, source, temperature=1e-4) == expected
+
+
+def test_samples_follow_the_probabilities(tiny: Transformer) -> None:
+    """First tokens of 4,000 samples against the softmax, and only the allowed ones under top-k and top-p."""
+    sentence = torch.tensor([[5, 6, 7]])
+    logits = tiny(sentence, torch.tensor([[BOS]]))[0, 0].detach()
+    logits[[PAD, BOS]] = -torch.inf
+    for temperature, top_k, top_p in [(1.0, None, 1.0), (2.0, 5, 1.0), (2.0, None, 0.7)]:
+        p, order = (logits / temperature).softmax(-1).sort(descending=True)
+        enough = int((p.cumsum(0) < top_p - 1e-6).sum()) + 1
+        expected = torch.zeros(40)
+        expected[order[: top_k or enough]] = p[: top_k or enough]
+        expected /= expected.sum()
+        rows = sample(tiny, sentence.expand(4000, 3), temperature, top_k, top_p, torch.Generator().manual_seed(0))
+        counts = torch.bincount(torch.tensor([row[0] if row else EOS for row in rows]), minlength=40)
+        assert counts[expected == 0].sum() == 0
+        assert (counts / 4000 - expected).abs().max() < 0.03
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.1}])
+def test_impossible_samplings_are_refused(tiny: Transformer, source: Tensor, wrong: dict[str, float]) -> None:
+    (name,) = wrong
+    with pytest.raises(ValueError, match=name):
+        sample(tiny, source, **wrong)

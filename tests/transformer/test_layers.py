@@ -1,44 +1,133 @@
+"""Our layers and our whole model against PyTorch's own, with the same weights: outputs and gradients."""
+
+from collections.abc import Callable
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from transformer.attention import MultiHeadAttention
-from transformer.layers import DecoderLayer, EncoderLayer, FeedForward, Norm
+from transformer.config import ModelConfig, Norm
+from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.masks import causal_mask
+from transformer.model import Transformer
+
+Theirs = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
+SHAPE = ModelConfig(vocab_size=40, d_model=16, n_heads=4, d_ff=32, n_layers=2, dropout=0.0, max_length=20)
+REAL = torch.tensor([[True] * 7, [True] * 3 + [False] * 4])
+"""Which of seven positions hold a token, in two sentences."""
+
+
+def config(norm: Norm) -> ModelConfig:
+    return ModelConfig(**{**vars(SHAPE), "norm": norm})
+
+
+def counterpart(ours: EncoderLayer | DecoderLayer, norm: Norm) -> Theirs:
+    """PyTorch's layer with the weights of ours."""
+    layer = nn.TransformerEncoderLayer if isinstance(ours, EncoderLayer) else nn.TransformerDecoderLayer
+    theirs = layer(16, 4, 32, 0.0, batch_first=True, norm_first=norm == "pre")
+    copy_layer(ours, theirs)
+    return theirs
+
+
+def copy_layer(ours: EncoderLayer | DecoderLayer, theirs: Theirs) -> None:
+    copy_attention(ours.self_attention, theirs.self_attn)
+    if isinstance(ours, DecoderLayer) and isinstance(theirs, nn.TransformerDecoderLayer):
+        copy_attention(ours.cross_attention, theirs.multihead_attn)
+    theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+    for i, residual in enumerate(ours.residuals, start=1):
+        residual.norm.weight.data.normal_()  # so that a norm in the wrong place is found out
+        theirs.get_submodule(f"norm{i}").load_state_dict(residual.norm.state_dict())
 
 
 def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+    ours.query_key_value.bias.data.normal_()
     theirs.in_proj_weight.data.copy_(ours.query_key_value.weight)
     theirs.in_proj_bias.data.copy_(ours.query_key_value.bias)
     theirs.out_proj.load_state_dict(ours.output.state_dict())
 
 
-def copy_feed_forward(ours: FeedForward, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> None:
-    theirs.linear1.load_state_dict(ours.inner.state_dict())
-    theirs.linear2.load_state_dict(ours.outer.state_dict())
+def assert_equal(ours: Callable[..., Tensor], theirs: Callable[..., Tensor], *inputs: Tensor) -> None:
+    """The same outputs and the same gradients of all inputs."""
+    results = []
+    for function in (ours, theirs):
+        leaves = [t.clone().requires_grad_() for t in inputs]
+        out = function(*leaves)
+        (out * torch.randn(out.shape, generator=torch.Generator().manual_seed(1))).sum().backward()
+        results.append([out, *(leaf.grad for leaf in leaves)])
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_encoder_layer_equals_torch(norm: Norm) -> None:
-    ours = EncoderLayer(16, 4, 32, 0.0, norm)
-    theirs = nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True, norm_first=norm == "pre")
-    copy_attention(ours.self_attention, theirs.self_attn)
-    copy_feed_forward(ours.feed_forward, theirs)
-    x = torch.randn(2, 5, 16)
-    real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    expected = theirs(x, src_key_padding_mask=~real)
-    torch.testing.assert_close(ours(x, real[:, None, None]), expected, atol=1e-5, rtol=1e-5)
+    ours = EncoderLayer(config(norm))
+    theirs = counterpart(ours, norm)
+    assert_equal(
+        lambda x: ours(x, REAL[:, None, None]), lambda x: theirs(x, src_key_padding_mask=~REAL), torch.randn(2, 7, 16)
+    )
+    torch.testing.assert_close(ours.feed_forward.inner.weight.grad, theirs.linear1.weight.grad, atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_decoder_layer_equals_torch(norm: Norm) -> None:
-    ours = DecoderLayer(16, 4, 32, 0.0, norm)
-    theirs = nn.TransformerDecoderLayer(16, 4, 32, 0.0, batch_first=True, norm_first=norm == "pre")
-    copy_attention(ours.self_attention, theirs.self_attn)
-    copy_attention(ours.cross_attention, theirs.multihead_attn)
-    copy_feed_forward(ours.feed_forward, theirs)
-    x, memory = torch.randn(2, 5, 16), torch.randn(2, 7, 16)
-    real = torch.tensor([[True] * 7, [True] * 3 + [False] * 4])
-    expected = theirs(x, memory, tgt_mask=~causal_mask(5)[0, 0], memory_key_padding_mask=~real)
-    result = ours(x, memory, causal_mask(5), real[:, None, None])
-    torch.testing.assert_close(result, expected, atol=1e-5, rtol=1e-5)
+    ours = DecoderLayer(config(norm))
+    theirs = counterpart(ours, norm)
+    future = ~causal_mask(5)[0, 0]
+    assert_equal(
+        lambda x, memory: ours(x, memory, causal_mask(5), REAL[:, None, None]),
+        lambda x, memory: theirs(x, memory, tgt_mask=future, memory_key_padding_mask=~REAL),
+        torch.randn(2, 5, 16),
+        torch.randn(2, 7, 16),
+    )
+    torch.testing.assert_close(ours.feed_forward.outer.weight.grad, theirs.linear2.weight.grad, atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_the_whole_model_equals_torch(norm: Norm) -> None:
+    """nn.Transformer ends encoder and decoder with a layer norm in any case; ours only where norm="pre" needs one."""
+    ours = Transformer(config(norm))
+    theirs = nn.Transformer(16, 4, 2, 2, 32, 0.0, batch_first=True, norm_first=norm == "pre")
+    for mine, other in zip(
+        [*ours.encoder, *ours.decoder], [*theirs.encoder.layers, *theirs.decoder.layers], strict=True
+    ):
+        copy_layer(mine, other)
+    if norm == "post":
+        theirs.encoder.norm = theirs.decoder.norm = None
+    source, target = torch.randint(4, 40, (2, 7)).where(REAL, 0), torch.randint(4, 40, (2, 5))
+    states = [
+        ours.decode(target, *ours.encode(source)),
+        theirs(
+            ours.embed(source, ours.source_embedding),
+            ours.embed(target, ours.target_embedding),
+            tgt_mask=~causal_mask(5)[0, 0],
+            src_key_padding_mask=~REAL,
+            memory_key_padding_mask=~REAL,
+        ),
+    ]
+    torch.testing.assert_close(*states, atol=1e-5, rtol=1e-5)
+    gradients = []
+    for state in states:
+        ours.zero_grad()
+        (ours.logits(state) * torch.linspace(-1, 1, 40)).sum().backward(retain_graph=True)
+        assert ours.source_embedding.weight.grad is not None
+        gradients.append(ours.source_embedding.weight.grad.clone())
+    torch.testing.assert_close(*gradients, atol=1e-4, rtol=1e-4)
+
+
+def test_post_norm_normalises_what_comes_out_and_pre_norm_does_not() -> None:
+    x, everyone = torch.randn(2, 7, 16), REAL[:, None, None]
+    post, pre = (EncoderLayer(config(norm))(x, everyone) for norm in ("post", "pre"))
+    torch.testing.assert_close(post.mean(-1), torch.zeros(2, 7), atol=1e-5, rtol=0)
+    assert pre.mean(-1).abs().max() > 0.01
+
+
+def test_dropout_stands_where_it_is_asked_for() -> None:
+    x, everyone = torch.randn(2, 7, 16), REAL[:, None, None]
+    for where in ("dropout", "attention_dropout", "inner_dropout"):
+        layer = EncoderLayer(ModelConfig(**{**vars(SHAPE), where: 0.5}))
+        assert not torch.equal(layer(x, everyone), layer(x, everyone)), where
+        layer.eval()
+        assert torch.equal(layer(x, everyone), layer(x, everyone)), where

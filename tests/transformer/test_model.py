@@ -2,66 +2,116 @@ import pytest
 import torch
 from torch import Tensor
 
+from transformer.config import PRESETS, Initialisation, ModelConfig, Norm, Positions, Tying
 from transformer.errors import UserError
-from transformer.model import ModelConfig, Transformer
+from transformer.inspection import parameter_counts
+from transformer.model import Transformer
 
 
-def test_shape_and_parameter_count_of_the_paper_base_model() -> None:
+@pytest.mark.parametrize(("preset", "total"), [("base", 63_082_496), ("big", 214_245_376)])
+def test_parameters_of_the_paper(preset: str, total: int) -> None:
+    """63 and 214 million with 37,000 tokens: Table 3 says 65 and 213, of a vocabulary it does not state exactly."""
+    config = PRESETS[preset]
     with torch.device("meta"):
-        model = Transformer(ModelConfig())
-    d, ff, vocabulary = 512, 2048, 37_000
-    attention = 4 * (d * d + d)
-    feed_forward = d * ff + ff + ff * d + d
-    encoder, decoder = attention + feed_forward + 2 * 2 * d, 2 * attention + feed_forward + 3 * 2 * d
-    assert sum(p.numel() for p in model.parameters()) == vocabulary * d + 6 * (encoder + decoder) == 63_082_496
+        counts = parameter_counts(Transformer(config))
+    d, ff = config.d_model, config.d_ff
+    attention, feed_forward, norm = 4 * (d * d + d), d * ff + ff + ff * d + d, 2 * d
+    assert counts == {
+        "embeddings": 37_000 * d,
+        "encoder self-attention": 6 * attention,
+        "encoder feed-forward": 6 * feed_forward,
+        "encoder layer norms": 6 * 2 * norm,
+        "decoder self-attention": 6 * attention,
+        "decoder cross-attention": 6 * attention,
+        "decoder feed-forward": 6 * feed_forward,
+        "decoder layer norms": 6 * 3 * norm,
+    }
+    assert sum(counts.values()) == total
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_every_parameter_is_counted_once(positions: Positions, norm: Norm) -> None:
+    model = Transformer(ModelConfig(40, 32, 4, 64, 2, norm=norm, positions=positions))
+    assert sum(parameter_counts(model).values()) == sum(p.numel() for p in model.parameters())
 
 
 def test_forward_shape(tiny: Transformer, source: Tensor) -> None:
     assert tiny(source, torch.randint(4, 40, (6, 7))).shape == (6, 7, 40)
 
 
-def test_a_token_changes_nothing_before_it(tiny: Transformer, source: Tensor) -> None:
-    target = torch.randint(4, 40, (6, 8))
-    before = tiny(source, target)
-    for t in range(8):
-        changed = target.clone()
-        changed[:, t] = (changed[:, t] - 4 + 1) % 36 + 4
-        after = tiny(source, changed)
-        assert torch.equal(after[:, :t], before[:, :t])
-        assert not torch.allclose(after[:, t], before[:, t])
-
-
-def test_padding_moves_nothing(tiny: Transformer, source: Tensor) -> None:
-    target = torch.randint(4, 40, (6, 8))
-    padded_source = torch.cat([source, source.new_zeros(6, 5)], dim=1)
-    padded_target = torch.cat([target, target.new_zeros(6, 3)], dim=1)
-    torch.testing.assert_close(tiny(padded_source, padded_target)[:, :8], tiny(source, target), atol=1e-4, rtol=1e-4)
-
-
-def test_the_encoder_without_positions_does_not_see_order(tiny: Transformer) -> None:
-    tiny.positions.zero_()
-    source, order = torch.randint(4, 40, (1, 9)), torch.randperm(9)
-    memory, _ = tiny.encode(source)
-    shuffled, _ = tiny.encode(source[:, order])
-    torch.testing.assert_close(shuffled, memory[:, order], atol=1e-5, rtol=1e-5)
-
-
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_decoding_step_by_step_equals_all_at_once(norm: str, source: Tensor) -> None:
-    model = Transformer(ModelConfig(40, 32, 4, 64, 2, norm=norm)).eval()  # type: ignore[arg-type]
+def test_decoding_step_by_step_equals_all_at_once(norm: Norm, positions: Positions, source: Tensor) -> None:
+    model = Transformer(ModelConfig(40, 32, 4, 64, 2, norm=norm, positions=positions)).eval()
     target = torch.randint(4, 40, (6, 8))
     memory, mask = model.encode(source)
     cache = model.start_cache(memory, mask, max_length=8)
-    steps = torch.stack([model.decode_step(target[:, t], cache) for t in range(8)], dim=1)
+    steps = torch.cat([model.decode_step(target[:, t : t + 1], cache) for t in range(8)], dim=1)
     torch.testing.assert_close(steps, model(source, target), atol=1e-4, rtol=1e-4)
 
 
-def test_tied_matrices_are_one_and_untied_three() -> None:
-    config = ModelConfig(40, 32, 4, 64, 1)
-    tied, untied = Transformer(config), Transformer(ModelConfig(40, 32, 4, 64, 1, tie_embeddings=False))
-    assert tied.source_embedding.weight is tied.target_embedding.weight is tied.unembedding.weight
-    difference = sum(p.numel() for p in untied.parameters()) - sum(p.numel() for p in tied.parameters())
-    assert difference == 2 * 40 * 32
+def test_readable_and_fused_attention_make_the_same_model(source: Tensor) -> None:
+    target, results = torch.randint(4, 40, (6, 8)), []
+    for form in ("readable", "fused"):
+        torch.manual_seed(0)
+        model = Transformer(ModelConfig(40, 32, 4, 64, 2, dropout=0.0, attention=form))
+        logits = model(source, target)
+        logits.logsumexp(-1).sum().backward()
+        results.append([logits, *(p.grad for p in model.parameters())])
+    for readable, fused in zip(*results, strict=True):
+        torch.testing.assert_close(readable, fused, atol=1e-4, rtol=1e-4)
+
+
+def test_beams_that_change_places_take_their_past_along(source: Tensor) -> None:
+    """Three beams that go on from each other's past decode as three sentences of their own would."""
+    model = Transformer(ModelConfig(40, 32, 4, 64, 2, dropout=0.0, positions="rotary")).eval()
+    memory, mask = model.encode(source)
+    cache, texts = model.start_cache(memory, mask, max_length=8, beams=3), torch.empty(6, 3, 0, dtype=torch.long)
+    for _ in range(8):
+        tokens, parents = torch.randint(4, 40, (6, 3)), torch.randint(0, 3, (6, 3))
+        texts = torch.cat([texts, tokens[:, :, None]], dim=2)
+        logits = model.decode_step(tokens, cache)
+        for beam in range(3):
+            alone = model(source, texts[:, beam])[:, -1]
+            torch.testing.assert_close(logits[:, beam], alone, atol=1e-4, rtol=1e-4)
+        texts = texts.gather(1, parents[:, :, None].expand_as(texts))
+        cache.follow(parents)
+
+
+@pytest.mark.parametrize(("tie", "matrices"), [("none", 3), ("two", 2), ("three", 1)])
+def test_tied_matrices_are_one(tie: Tying, matrices: int) -> None:
+    model = Transformer(ModelConfig(40, 32, 4, 64, 1, tie=tie))
+    weights = {id(m.weight) for m in (model.source_embedding, model.target_embedding, model.unembedding)}
+    assert len(weights) == matrices
+    assert parameter_counts(model)["embeddings"] == matrices * 40 * 32
+    assert (model.unembedding.weight is model.target_embedding.weight) == (tie != "none")
+
+
+@pytest.mark.parametrize("initialisation", ["xavier", "normal"])
+def test_initialisation(initialisation: Initialisation) -> None:
+    model = Transformer(ModelConfig(1000, 128, 4, 512, 1, initialisation=initialisation))
+    inner = model.encoder[0].feed_forward.inner
+    deviation = (2 / (128 + 512)) ** 0.5 if initialisation == "xavier" else 0.02
+    assert float(inner.weight.detach().std()) == pytest.approx(deviation, rel=0.02)
+    embedded = model.source_embedding.weight.detach() * 128**0.5
+    assert float(embedded.std()) == pytest.approx(1.0, abs=0.02)
+
+
+def test_sentences_end_at_max_length_whatever_tells_the_order() -> None:
+    for positions in ("sinusoidal", "learned", "rotary"):
+        model = Transformer(ModelConfig(40, 32, 4, 64, 1, max_length=5, positions=positions))
+        model.encode(torch.full((1, 5), 7))
+        with pytest.raises(ValueError, match="at most 5 tokens; got 6"):
+            model.encode(torch.full((1, 6), 7))
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_order_matters_to_the_encoder(positions: Positions) -> None:
+    model = Transformer(ModelConfig(40, 32, 4, 64, 1, positions=positions)).eval()
+    memory, _ = model.encode(torch.tensor([[5, 6, 7]]))
+    turned, _ = model.encode(torch.tensor([[7, 6, 5]]))
+    assert not torch.allclose(turned, memory.flip(1), atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -69,15 +119,31 @@ def test_tied_matrices_are_one_and_untied_three() -> None:
     [
         ({"d_model": 30, "n_heads": 4}, "d_model=30, n_heads=4"),
         ({"dropout": 1.0}, "dropout"),
-        ({"norm": "both"}, "norm must be"),
+        ({"norm": "both"}, "norm must be one of post, pre; got 'both'"),
+        ({"attention_dropout": -0.1}, "attention_dropout must be at least 0"),
+        ({"d_model": 12, "n_heads": 4, "positions": "rotary"}, "d_model / n_heads must be even; got 3"),
         ({"n_layers": 0}, "n_layers must be at least 1"),
     ],
 )
 def test_impossible_shapes_are_refused(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        ModelConfig(**wrong)  # type: ignore[arg-type]
+        ModelConfig(**wrong)
 
 
 def test_too_long_a_sentence_is_refused(tiny: Transformer) -> None:
     with pytest.raises(ValueError, match="at most 80 tokens; got 81"):
         tiny.encode(torch.full((1, 81), 5))
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (torch.tensor([[3, 40]]), r"ids must be from 0 to vocab_size - 1 = 39; got 3 to 40"),
+        (torch.tensor([[-1, 4]]), r"got -1 to 4"),
+        (torch.tensor([4, 5]), r"ids must be integers, \(batch, length\); got torch.int64, \(2,\)"),
+        (torch.tensor([[4.0]]), r"got torch.float32"),
+    ],
+)
+def test_what_are_no_ids_is_refused(tiny: Transformer, ids: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tiny.encode(ids)

@@ -2,8 +2,10 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from transformer.positions import sinusoidal_encoding
+from transformer.positions import rotate, rotation, sinusoidal_encoding
 
 
 def test_values_by_hand() -> None:
@@ -13,14 +15,33 @@ def test_values_by_hand() -> None:
     torch.testing.assert_close(encoding[2], torch.tensor(expected))
 
 
-def test_a_shift_is_the_same_rotation_at_every_position() -> None:
-    encoding, shift = sinusoidal_encoding(60, 8).double(), 7
-    frequency = 10000.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
-    sin, cos = encoding[:-shift, 0::2], encoding[:-shift, 1::2]
-    turned_sin = sin * (shift * frequency).cos() + cos * (shift * frequency).sin()
-    torch.testing.assert_close(turned_sin, encoding[shift:, 0::2], atol=1e-6, rtol=0)
+@given(shift=st.integers(1, 500), pairs=st.integers(1, 32))
+def test_a_shift_is_the_same_rotation_at_every_position(shift: int, pairs: int) -> None:
+    d_model = 2 * pairs
+    encoding = sinusoidal_encoding(shift + 60, d_model).double()
+    angle = shift * 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    sin, cos = encoding[:60, 0::2], encoding[:60, 1::2]
+    torch.testing.assert_close(sin * angle.cos() + cos * angle.sin(), encoding[shift:, 0::2], atol=1e-6, rtol=0)
+    torch.testing.assert_close(cos * angle.cos() - sin * angle.sin(), encoding[shift:, 1::2], atol=1e-6, rtol=0)
+
+
+def test_rotation_by_hand() -> None:
+    turned = rotate(torch.tensor([[1.0, 0.0, 0.0, 2.0]] * 3), rotation(3, 4))
+    expected = [math.cos(2), math.sin(2), -2 * math.sin(0.02), 2 * math.cos(0.02)]
+    torch.testing.assert_close(turned[2], torch.tensor(expected))
+
+
+@given(query=st.integers(0, 99), key=st.integers(0, 99), shift=st.integers(0, 100))
+def test_turned_products_depend_on_the_distance_only(query: int, key: int, shift: int) -> None:
+    q, k = torch.randn(2, 1, 8, generator=torch.Generator().manual_seed(0))
+    turn = rotation(200, 8)
+
+    def product(m: int, n: int) -> float:
+        return float((rotate(q, turn[:, m : m + 1]) * rotate(k, turn[:, n : n + 1])).sum())
+
+    assert product(query, key) == pytest.approx(product(query + shift, key + shift), abs=1e-4)
 
 
 def test_odd_width_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"d_model must be even.*got 5"):
+    with pytest.raises(ValueError, match=r"width must be even.*got 5"):
         sinusoidal_encoding(3, 5)

@@ -1,0 +1,66 @@
+"""torch.compile takes the whole model in one graph, for training and for the cached decoding step."""
+
+import shutil
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter
+
+from transformer.config import ModelConfig
+from transformer.model import Transformer
+
+SHAPE = ModelConfig(40, 32, 4, 64, 1, dropout=0.0, max_length=64)
+needs_compiler = pytest.mark.skipif(
+    shutil.which("g++") is None and shutil.which("clang++") is None, reason="torch.compile needs a C++ compiler"
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    torch._dynamo.reset()
+
+
+@needs_compiler
+@pytest.mark.filterwarnings("ignore")
+def test_training_compiles_to_the_same_gradients() -> None:
+    model = Transformer(SHAPE)
+    source, target = torch.randint(4, 40, (3, 9)), torch.randint(4, 40, (3, 7))
+    gradients = []
+    for forward in (model, torch.compile(model, fullgraph=True)):
+        model.zero_grad()
+        forward(source, target).logsumexp(-1).sum().backward()
+        gradients.append(model.encoder[0].self_attention.query_key_value.weight.grad.clone())
+    torch.testing.assert_close(*gradients, atol=1e-4, rtol=1e-4)
+
+
+@needs_compiler
+@pytest.mark.filterwarnings("ignore")
+def test_the_cached_step_compiles_to_the_same_scores() -> None:
+    model = Transformer(SHAPE).eval()
+    source, tokens = torch.randint(4, 40, (3, 9)), torch.randint(4, 40, (3, 2, 6))
+    results = []
+    with torch.inference_mode():
+        memory, mask = model.encode(source)
+        for step in (model.decode_step, torch.compile(model.decode_step, fullgraph=True)):
+            cache = model.start_cache(memory, mask, max_length=8, beams=2)
+            results.append([step(tokens[:, :, t], cache) for t in range(6)])
+    for plain, compiled in zip(*results, strict=True):
+        torch.testing.assert_close(plain, compiled, atol=1e-4, rtol=1e-4)
+
+
+def test_other_lengths_recompile_a_bounded_number_of_times() -> None:
+    model, counter = Transformer(SHAPE), CompileCounter()
+    forward = torch.compile(model, fullgraph=True, backend=counter)
+    for rows, length in [(3, 9), (4, 12), (5, 7), (2, 20), (6, 15), (7, 31), (3, 5)]:
+        forward(torch.randint(4, 40, (rows, length)), torch.randint(4, 40, (rows, length + 2)))
+    assert counter.frame_count <= 3
+
+    torch._dynamo.reset()
+    model.eval()
+    counter = CompileCounter()
+    step = torch.compile(model.decode_step, fullgraph=True, backend=counter)
+    with torch.inference_mode():
+        cache = model.start_cache(*model.encode(torch.randint(4, 40, (3, 9))), max_length=64, beams=2)
+        for _ in range(60):
+            step(torch.randint(4, 40, (3, 2)), cache)
+    assert counter.frame_count <= 4

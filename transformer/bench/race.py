@@ -1,0 +1,80 @@
+"""The race: all contenders of a contest in one process, round by round in turn, so that a slow minute hits them all."""
+
+import statistics
+import time
+from dataclasses import dataclass, field
+
+from tqdm import tqdm
+
+from transformer.bench.contests import Contest, Setting, Work
+from transformer.bench.memory import peak_memory
+
+NOT_INSTALLED = "not installed: pip install 'transformer-course[bench]'"
+
+
+@dataclass
+class Row:
+    """What was measured of one contender."""
+
+    name: str
+    against: str
+    """The contender that it is compared with."""
+    speeds: list[float] = field(default_factory=list)
+    """Each round's, in the contest's unit."""
+    speed: float | None = None
+    """The median round's."""
+    speed_ratio: float | None = None
+    """How many times as fast the other one is: the median over rounds."""
+    peak_memory: int | None = None
+    """Bytes."""
+    memory_ratio: float | None = None
+    """The share of its peak memory that the other one needs."""
+    missing: str = ""
+    """Why nothing was measured."""
+
+
+def race(contest: Contest, setting: Setting, rounds: int, progress: bool = True) -> list[Row]:
+    """Run a contest.
+
+    Args:
+        rounds: how often each contender is timed, after a round that is not.
+        progress: show a bar.
+
+    Returns:
+        A row for each contender, in their order.
+    """
+    rows = [Row(c.name, c.against or contest.contenders[0].name) for c in contest.contenders]
+    by_name = {row.name: row for row in rows}
+    runs = rounds + 1 + contest.memory
+    with tqdm(total=runs * len(rows), desc=contest.name, unit="run", dynamic_ncols=True, disable=not progress) as bar:
+        works: dict[str, Work] = {}
+        for contender in contest.contenders:
+            try:
+                works[contender.name] = contender.prepare()
+            except ImportError:
+                by_name[contender.name].missing = NOT_INSTALLED
+                bar.update(runs)
+        for number in range(rounds + 1):
+            for name, work in works.items():
+                bar.set_postfix_str(name)
+                started = time.perf_counter()
+                amount = work(number)
+                speed = amount / (time.perf_counter() - started)
+                if number > 0:
+                    by_name[name].speeds.append(speed)
+                bar.update()
+        del works, work  # the subprocesses want the memory
+        if contest.memory:
+            for contender in contest.contenders:
+                if not by_name[contender.name].missing:
+                    bar.set_postfix_str(f"{contender.name}, memory")
+                    by_name[contender.name].peak_memory = peak_memory(contest, contender, setting)
+                    bar.update()
+    for row in rows:
+        other = by_name[row.against]
+        if row.speeds and other.speeds:
+            row.speed = statistics.median(row.speeds)
+            row.speed_ratio = statistics.median(o / s for o, s in zip(other.speeds, row.speeds, strict=True))
+        if row.peak_memory and other.peak_memory:
+            row.memory_ratio = other.peak_memory / row.peak_memory
+    return rows

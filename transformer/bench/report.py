@@ -1,0 +1,107 @@
+"""What the benchmark says: where it ran, a table for each contest, and all of it as JSON."""
+
+import json
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+from tabulate import tabulate
+
+from transformer.bench.contests import CONTESTS, Contest, Setting
+from transformer.bench.race import Row, race
+from transformer.checkpoint import write_atomically
+from transformer.errors import UserError
+
+PACKAGES = ["torch", "ctranslate2", "transformers"]
+
+
+def bench(
+    names: Sequence[str], setting: Setting, rounds: int, output: Path | None = None, progress: bool = True
+) -> Iterator[str]:
+    """Run contests and tell of each as soon as it is over.
+
+    Args:
+        names: of contests.
+        rounds: how often each contender is timed.
+        output: a JSON file for the same.
+
+    Yields:
+        Text: first where and how it runs, then a table a contest.
+
+    Raises:
+        UserError: if a number is out of its range.
+    """
+    for name, value in (("rounds", rounds), ("threads", setting.threads)):
+        if value < 1:
+            raise UserError(f"{name} must be at least 1; got {value}")
+    torch.set_num_threads(setting.threads)
+    told = about(setting, rounds)
+    yield tabulate(told.items(), tablefmt="plain")
+    found = []
+    for name in names:
+        contest = CONTESTS[name](setting)
+        rows = race(contest, setting, rounds, progress)
+        kept = {"name": name, "title": contest.title, "unit": contest.unit}
+        found.append({**kept, "contenders": [asdict(row) for row in rows]})
+        yield f"{name}: {contest.title}\n\n{table(contest, rows)}"
+    if output is not None:
+        write_atomically(output, (json.dumps({**told, "contests": found}, indent=2) + "\n").encode())
+
+
+def about(setting: Setting, rounds: int) -> dict[str, Any]:
+    """What a reader must know to compare the numbers with others."""
+    return {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+        "device": str(setting.device),
+        "threads": setting.threads,
+        "versions": ", ".join([f"Python {platform.python_version()}", *(_version(package) for package in PACKAGES)]),
+        "rounds": f"{rounds}, contenders in turn, after one that is not counted; medians"
+        + ("; QUICK: sizes too small to compare" if setting.quick else ""),
+    }
+
+
+def table(contest: Contest, rows: Sequence[Row]) -> str:
+    """A contest's rows for people."""
+    compared = "ours is faster by" if contest.name != "growth" else "takes longer by"
+    header = ["contender", contest.unit, compared]
+    if contest.memory:
+        header += ["peak memory", "ours needs"]
+    cells = []
+    for row in rows:
+        line = [row.name, row.missing or _number(row.speed), _times(row.speed_ratio)]
+        if contest.memory:
+            line += [f"{row.peak_memory / 2**20:,.0f} MiB" if row.peak_memory else "", _times(row.memory_ratio)]
+        cells.append(line)
+    align = ["left", *(["right"] * (len(header) - 1))]
+    return tabulate(cells, header, tablefmt="github", disable_numparse=True, colalign=align)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f} ×"
+
+
+def _version(package: str) -> str:
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"no {package}"
+
+
+def _processor() -> str:
+    """The CPU's name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
