@@ -162,15 +162,17 @@ Picture(
 # ### Batches by token budget
 #
 # Sentences differ in length, a batch is a rectangle, and what is left empty is paid for all the same. So a batch is not so many *sentences* but so many
-# *tokens* (§5.1), and it takes sentences of similar length. On the left, sentences as they come; on the right, as the package batches them.
+# *tokens* (§5.1): it is filled until one more sentence would pass a budget of target tokens. And it takes sentences of similar length on both sides.
+# On the left, sentences as they come; on the right, as the package batches them.
 
 # %%
 from transformer.batching import token_batches
 
 sources, targets = data.tokens("train")
 as_they_come = collate(sources, targets, range(60))
-by_length = token_batches(sources, targets, as_they_come.expected.numel(), seed=1)
-similar = collate(sources, targets, by_length[0])
+budget = as_they_come.expected.numel()
+batches = token_batches(sources, targets, budget, seed=1)
+similar = collate(sources, targets, batches[0])
 
 # %% tags=["hide-input"]
 from transformer.plots.training import padding
@@ -188,11 +190,28 @@ Row(
 )
 
 # %% [markdown]
-# Nothing is lost on the way: each pair is in exactly one batch, and every epoch shuffles anew.
+# How to be similar on **both** sides? Sorted by target and then by source length, the source would jump from its longest back to its shortest whenever the target
+# grows. So the package walks through the lengths like a snake: while the target grows, the source goes up and down in turn.
 
 # %%
-assert sorted(i for batch in by_length for i in batch) == list(range(len(sources)))
-print(f"{len(sources)} pairs in {len(by_length)} batches")
+from transformer.batching import by_length
+
+lengths = torch.tensor([(s, t) for s in range(1, 6) for t in (4, 8, 12)]).numpy()
+path = lengths[by_length(*lengths.T)]
+print("  ".join(f"{source}:{target}" for source, target in path))
+assert abs(path[1:, 0] - path[:-1, 0]).max() == 1
+
+# %% [markdown]
+# Nothing is lost on the way: each pair is in exactly one batch, and every epoch shuffles anew. And nearly all batches hold equally many of the tokens that count.
+
+# %%
+assert sorted(i for batch in batches for i in batch) == list(range(len(sources)))
+full = [collate(sources, targets, indices).n_tokens for indices in batches]
+nearly = sum(n > 0.95 * budget for n in full) / len(full)
+print(
+    f"{len(sources)} pairs in {len(batches)} batches, {nearly:.0%} of them nearly full"
+)
+assert max(full) <= budget and nearly > 0.9
 
 # %% [markdown]
 # ### The loss of a batch

@@ -1,23 +1,34 @@
 """Tokens on disk, and batches of them by token budget (§5.1)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from transformer.errors import UserError
 from transformer.tokenizer import BOS, EOS, PAD
 
-Ids = NDArray[np.int32]
+Ids = NDArray[np.uint16] | NDArray[np.int32]
+Indices = NDArray[np.int64]
+
+PADDED_LIMIT = 1.5
+"""Neither side of a batch, padding included, has more than so many times ``batch_tokens`` cells."""
+TARGET_STEP = 4
+"""Target lengths that differ by less than this may be batched together: see `by_length`."""
 
 
 class Sequences:
-    """Many token sequences in one array: ``ids[ends[i - 1] : ends[i]]`` is the i-th. On disk two ``.npy`` files."""
+    """Many token sequences in one array: ``ids[ends[i - 1] : ends[i]]`` is the i-th. On disk two ``.npy`` files.
 
-    def __init__(self, ids: Ids, ends: NDArray[np.int64]) -> None:
+    ``ids`` is uint16 where all ids fit, which halves the store, and int32 otherwise; ``ends`` is int64.
+    """
+
+    def __init__(self, ids: Ids, ends: Indices) -> None:
         self.ids, self.ends = ids, ends
 
     @classmethod
@@ -25,7 +36,8 @@ class Sequences:
         """Lay sequences of ids end to end."""
         ends = np.cumsum([len(s) for s in sequences], dtype=np.int64)
         ids = np.fromiter((i for s in sequences for i in s), dtype=np.int32, count=int(ends[-1]) if len(ends) else 0)
-        return cls(ids, ends)
+        narrow = ids.astype(np.uint16)
+        return cls(narrow if (narrow == ids).all() else ids, ends)
 
     def save(self, folder: Path, name: str) -> None:
         """Write ``name.ids.npy`` and ``name.ends.npy``."""
@@ -34,11 +46,16 @@ class Sequences:
 
     @classmethod
     def load(cls, folder: Path, name: str) -> "Sequences":
-        """Map the two files into memory; nothing is read before it is asked for."""
-        return cls(
-            np.load(folder / f"{name}.ids.npy", mmap_mode="r", allow_pickle=False),
-            np.load(folder / f"{name}.ends.npy", allow_pickle=False),
-        )
+        """Map the two files into memory; nothing is read before it is asked for.
+
+        Raises:
+            UserError: if a file is missing or cut off, or the two do not belong together.
+        """
+        path = folder / f"{name}.ids.npy"
+        ids, ends = _map_array(path), _map_array(folder / f"{name}.ends.npy")
+        if ids.dtype not in (np.uint16, np.int32) or ends.dtype != np.int64 or ends[-1:].sum() != len(ids):
+            raise UserError(f"{path} does not fit {name}.ends.npy beside it: delete the folder and prepare it again")
+        return cls(ids, ends)
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -46,9 +63,17 @@ class Sequences:
     def __getitem__(self, index: int) -> Ids:
         return self.ids[self.ends[index - 1] if index else 0 : self.ends[index]]
 
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> Indices:
         """Tokens of each sequence, (count,), int64."""
         return np.diff(self.ends, prepend=0)
+
+
+def _map_array(path: Path) -> NDArray[Any]:
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is missing or damaged: delete its folder and prepare it again") from error
+    return np.asarray(array)  # the same file, without memmap's extra work at each access
 
 
 @dataclass(frozen=True)
@@ -80,42 +105,130 @@ def pad(sequences: Sequence[Sequence[int] | Ids]) -> Tensor:
     return torch.from_numpy(out)
 
 
-def collate(sources: Sequences, targets: Sequences, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
-    """Make a batch of these pairs: eos behind the source, and the target twice, shifted against itself (§3.1)."""
-    return Batch(
-        source=pad([np.append(sources[i], EOS) for i in indices]),
-        decoder_input=pad([np.insert(targets[i], 0, BOS) for i in indices]),
-        expected=pad([np.append(targets[i], EOS) for i in indices]),
-    )
+def collate(sources: Sequences, targets: Sequences, indices: Sequence[int] | Indices, multiple: int = 1) -> Batch:
+    """Make a batch of these pairs: eos behind the source, and the target twice, shifted against itself (§3.1).
+
+    Args:
+        multiple: pad further, to a length that is a multiple of this. Compiled code then sees fewer lengths (the
+            number of rows varies all the same); but 8 makes about an eighth of a batch padding, 1 a fiftieth.
+    """
+    indices = np.asarray(indices, dtype=np.int64)
+    rows = np.arange(len(indices))
+    source, n_source = _gather(sources, indices, multiple)
+    source[rows, n_source] = EOS
+    expected, n_target = _gather(targets, indices, multiple)
+    decoder_input = np.full_like(expected, BOS)
+    decoder_input[:, 1:] = expected[:, :-1]  # eos is not there yet
+    expected[rows, n_target] = EOS
+    return Batch(torch.from_numpy(source), torch.from_numpy(decoder_input), torch.from_numpy(expected))
+
+
+def _gather(sequences: Sequences, indices: Indices, multiple: int) -> tuple[Indices, Indices]:
+    """Padded rows (len(indices), width) with room for one more token in each, and how long they are; both int64."""
+    starts = np.where(indices == 0, 0, sequences.ends[indices - 1])
+    lengths = sequences.ends[indices] - starts
+    width = -(-(int(lengths.max()) + 1) // multiple) * multiple
+    columns = np.arange(width)
+    real = columns < lengths[:, None]  # (rows, width)
+    out = np.full(real.shape, PAD, dtype=np.int64)
+    out[real] = sequences.ids[(starts[:, None] + columns)[real]]
+    return out, lengths
+
+
+def by_length(n_source: Indices, n_target: Indices, shift: int = 0) -> Indices:
+    """Indices of all pairs, (pairs,), such that neighbours have similar lengths on both sides.
+
+    Sorting by target and then source length would make the source jump from its longest to its shortest at every new
+    target length. So the order is a snake's path: with each step of target length the source length runs up or down
+    in turn, and within each source length so does what is left to choose of the target length. Pairs of equal lengths
+    stay in the order they come in. Another ``shift``, from 0 to ``2 * TARGET_STEP - 1``, is another path.
+    """
+    step = (n_target + shift) // TARGET_STEP
+    source_key = np.where(step % 2, -n_source, n_source)
+    target_key = np.where((step + n_source) % 2, -n_target, n_target)
+    return np.lexsort((target_key, source_key, step))  # the last key counts most
 
 
 def token_batches(
-    sources: Sequences, targets: Sequences, batch_tokens: int, seed: int | None = None
-) -> list[NDArray[np.int64]]:
-    """Group all pairs, each once, into batches of similar length and bounded size.
+    sources: Sequences, targets: Sequences, batch_tokens: int, seed: int | Sequence[int] | None = None, ranks: int = 1
+) -> list[Indices]:
+    """Group all pairs, each once, into batches of similar length and equal size.
 
-    Pairs are sorted by length, so that little is padding, and cut where rows × longest row would pass the budget on
-    either side; a pair longer than the budget has a batch of its own.
+    A batch takes the next pairs of `by_length` until one more would pass ``batch_tokens`` target tokens, or until a
+    side with its padding would pass `PADDED_LIMIT`: the few whose sources are far longer than their targets. A pair
+    that is too long by itself has a batch of its own. So all batches but those few and the last are nearly full.
 
     Args:
-        batch_tokens: at most this many tokens a side in a batch, padding, bos and eos included.
-        seed: shuffles the batches, and pairs of equal length among them; another for each epoch. None: sorted.
+        batch_tokens: at most this many target tokens in a batch, eos included, padding not.
+        seed: chooses the path, and shuffles pairs of equal lengths and then the batches. None: sorted.
+        ranks: the number of batches is a multiple of this. To make it so, up to ``ranks - 1`` batches are halved.
 
     Returns:
         Indices of pairs, one array a batch.
+
+    Raises:
+        UserError: if the sides have not equally many sequences, or there is nothing left to halve.
     """
+    if len(sources) != len(targets):
+        raise UserError(f"{len(sources)} sources, but {len(targets)} targets: prepare the data again")
     rng = None if seed is None else np.random.default_rng(seed)
     order = np.arange(len(targets)) if rng is None else rng.permutation(len(targets))
     n_source, n_target = sources.lengths()[order] + 1, targets.lengths()[order] + 1
-    by_length = np.lexsort((n_source, n_target))
-    order, n_source, n_target = order[by_length], n_source[by_length], n_target[by_length]
-    cuts, widest, start = [], 0, 0
-    for i, size in enumerate(np.maximum(n_source, n_target).tolist()):
-        if i > start and max(widest, size) * (i - start + 1) > batch_tokens:
-            cuts.append(i)
-            start, widest = i, 0
-        widest = max(widest, size)
-    batches = np.split(order, cuts)
+    path = by_length(n_source, n_target, 0 if rng is None else int(rng.integers(2 * TARGET_STEP)))
+    order, n_source, n_target = order[path], n_source[path], n_target[path]
+
+    total = np.cumsum(n_target)  # target tokens up to and with each pair
+    widest = np.maximum(n_source, n_target)
+    batches, start, used = [], 0, 0
+    while start < len(order):
+        end = int(np.searchsorted(total, used + batch_tokens, side="right"))
+        sizes = np.maximum.accumulate(widest[start:end]) * np.arange(1, end - start + 1)  # padding included
+        rows = max(1, int(np.searchsorted(sizes, PADDED_LIMIT * batch_tokens, side="right")))
+        batches.append(order[start : start + rows])
+        start += rows
+        used = int(total[start - 1])
+
+    while len(batches) % ranks:
+        largest = max(range(len(batches)), key=lambda i: len(batches[i]))
+        if len(batches[largest]) == 1:
+            raise UserError(f"{len(batches)} batches of one pair are not to be shared by {ranks} ranks: start fewer")
+        batches[largest : largest + 1] = np.array_split(batches[largest], 2)
     if rng is not None:
         rng.shuffle(batches)
     return batches
+
+
+@dataclass
+class Batches(Iterator[Batch]):
+    """One rank's batches, epoch after epoch without end: in each, every pair is in one batch of one rank.
+
+    Each epoch has an order of its own, made from the seed, and equally many steps on every rank. Where the batches
+    stand is (``epoch``, ``step``), the next to come: made with these again, they go on from there.
+    """
+
+    sources: Sequences
+    targets: Sequences
+    batch_tokens: int
+    seed: int
+    rank: int = 0
+    ranks: int = 1
+    epoch: int = 0
+    step: int = 0
+    plan: list[Indices] = field(init=False, repr=False)
+    """This rank's pairs in this epoch, an array a step."""
+
+    def __post_init__(self) -> None:
+        if not len(self.sources):
+            raise UserError("there are no sentence pairs to learn from")
+        self._start_epoch()
+
+    def _start_epoch(self) -> None:
+        batches = token_batches(self.sources, self.targets, self.batch_tokens, (self.seed, self.epoch), self.ranks)
+        self.plan = batches[self.rank :: self.ranks]
+
+    def __next__(self) -> Batch:
+        if self.step >= len(self.plan):
+            self.epoch, self.step = self.epoch + 1, 0
+            self._start_epoch()
+        self.step += 1
+        return collate(self.sources, self.targets, self.plan[self.step - 1])

@@ -68,14 +68,18 @@ def _for_each_recipe(command: type[Common]) -> Any:
 
 @app.command
 def prepare(settings: _for_each_recipe(Prepare)) -> None:  # type: ignore[valid-type]
-    """Fetch a corpus, verify it, learn its subwords and store its tokens.
+    """Fetch a corpus, verify and clean it, learn its subwords and store its tokens.
 
     For example:
 
         transformer prepare pocket
         transformer prepare multi30k --mirror ~/downloads/multi30k
+        transformer prepare multi30k --data.cleaning.max-ratio 2 --data.cleaning.drop-duplicates
     """
-    print(f"prepared in {settings.prepare().folder}")
+    data = settings.prepare()
+    if data.cleaning.kept < data.cleaning.seen:
+        print(data.cleaning.table())
+    print(f"prepared in {data.folder}")
 
 
 @app.command
@@ -119,7 +123,7 @@ def evaluate(
         device: Where to run.
     """
     translator, _ = Translator.load(run, choose_device(device))
-    data_config = DataConfig(**read_json(run / "recipe.json")["data"])
+    data_config = DataConfig.from_dict(read_json(run / "recipe.json").get("data", {}))
     data = prepare_data(data_config, len(translator.tokenizer), mirror, say)
     sources, references = zip(*data.texts("test"), strict=True)
     found = _search(translator, sources, beam, alpha, n_best=1, progress=True)

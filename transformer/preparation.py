@@ -1,4 +1,4 @@
-"""Corpus → tokenizer → token store: done once, kept on disk, found again by what shaped it."""
+"""Corpus → cleaning → tokenizer → token store: done once, kept on disk, found again by what shaped it."""
 
 import hashlib
 import json
@@ -8,14 +8,15 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from transformer.batching import Sequences
+from transformer.cleaning import OFF, Cleaner, CleaningConfig, Report
 from transformer.corpora import Direction, Pairs, Split, data_folder, fingerprint, load_pairs
 from transformer.errors import UserError
 from transformer.tokenizer import Tokenizer
 
-FORMAT = 2
+FORMAT = 3
 """Version of the store's layout; another one is another store."""
 
 
@@ -30,12 +31,29 @@ class DataConfig:
     train_pairs: int | None = None
     """Use only the first so many training pairs."""
     max_length: int = 150
-    """Training pairs with more tokens than this on a side are left out."""
+    """Training pairs with more tokens than this on a side are left out; tokens of the learned vocabulary."""
+    cleaning: CleaningConfig = OFF
+    """Training pairs that are left out before anything is learned."""
+
+    @classmethod
+    def from_dict(cls, described: dict[str, Any]) -> "DataConfig":
+        """The settings that ``dataclasses.asdict`` made a dictionary of; without ``cleaning``, nothing is cleaned.
+
+        Raises:
+            UserError: if they are not settings of this version of the course.
+        """
+        try:
+            if "corpus" not in described:
+                raise UserError("the data settings name no corpus")
+            cleaning = CleaningConfig(**described["cleaning"]) if "cleaning" in described else OFF
+            return cls(**{**described, "cleaning": cleaning})
+        except TypeError as error:
+            raise UserError(f"the data settings are of another version of the course: {error}") from None
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """A folder with a trained tokenizer, the training and validation tokens, and the texts of validation and test."""
+    """A folder with a trained tokenizer, the tokens of each split, and the texts of validation and test."""
 
     folder: Path
 
@@ -47,6 +65,11 @@ class PreparedData:
     def tokens(self, split: Split) -> tuple[Sequences, Sequences]:
         """Sources and targets of a split, without bos and eos."""
         return Sequences.load(self.folder, f"{split}.source"), Sequences.load(self.folder, f"{split}.target")
+
+    @property
+    def cleaning(self) -> Report:
+        """What cleaning did to the training pairs."""
+        return Report(**json.loads((self.folder / "cleaning.json").read_text("utf-8")))
 
     def texts(self, split: Split) -> Pairs:
         """The sentence pairs of ``valid`` or ``test``, as they were written."""
@@ -63,7 +86,7 @@ def store_folder(data: DataConfig, vocab_size: int) -> Path:
 def prepare(
     data: DataConfig, vocab_size: int, mirror: str | None = None, say: Callable[[str], None] = lambda _: None
 ) -> PreparedData:
-    """Fetch, tokenise and store a corpus, or find it done. What is half done leaves nothing behind.
+    """Fetch, clean, tokenise and store a corpus, or find it done. What is half done leaves nothing behind.
 
     Args:
         data: which text.
@@ -72,7 +95,7 @@ def prepare(
         say: is told in a line what is going on.
 
     Raises:
-        UserError: if the text cannot be had, or does not carry such a vocabulary.
+        UserError: if the text cannot be had, nothing of it is left, or it does not carry such a vocabulary.
     """
     folder = store_folder(data, vocab_size)
     if (folder / "store.json").exists():
@@ -94,7 +117,11 @@ def prepare(
 def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, say: Callable[[str], None]) -> None:
     counts = {}
     splits: dict[Split, Pairs] = {s: load_pairs(data.corpus, s, data.direction, mirror) for s in get_args(Split)}
-    splits["train"] = splits["train"][: data.train_pairs]
+    cleaner = Cleaner(data.cleaning)
+    splits["train"] = list(cleaner.clean(splits["train"][: data.train_pairs]))
+    cleaner.report.require_pairs(f"{data.corpus} train")
+    cleaning = json.dumps(cleaner.report.as_dict(), ensure_ascii=False, indent=2)
+    (folder / "cleaning.json").write_text(cleaning, "utf-8")
     say(f"{data.corpus}: learning {vocab_size} subwords from {len(splits['train'])} sentence pairs")
     tokenizer = Tokenizer.train((side for pair in splits["train"] for side in pair), vocab_size)
     (folder / "tokenizer.model").write_bytes(tokenizer.model)

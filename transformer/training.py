@@ -13,7 +13,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 from tqdm import tqdm
 
-from transformer.batching import Batch, Sequences, collate, token_batches
+from transformer.batching import Batch, Batches, Sequences, collate, token_batches
 from transformer.checkpoint import save_checkpoint, write_atomically
 from transformer.device import Device
 from transformer.errors import UserError
@@ -33,7 +33,7 @@ class TrainingConfig:
     steps: int = 100_000
     """Optimiser steps."""
     batch_tokens: int = 25_000
-    """At most this many tokens a side in a batch, padding included."""
+    """At most this many target tokens in a batch, padding not counted."""
     accumulate: int = 1
     """Batches whose gradients are added up for one step."""
     warmup_steps: int = 4000
@@ -153,9 +153,7 @@ def train(
 
 def endless_batches(sources: Sequences, targets: Sequences, config: TrainingConfig) -> Iterator[Batch]:
     """All pairs once an epoch, reshuffled each time, for ever."""
-    for epoch in itertools.count():
-        for indices in token_batches(sources, targets, config.batch_tokens, seed=config.seed + epoch):
-            yield collate(sources, targets, indices)
+    return Batches(sources, targets, config.batch_tokens, config.seed)
 
 
 def loss_of(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:

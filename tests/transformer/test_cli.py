@@ -80,6 +80,35 @@ def test_evaluate_prints_bleu_with_its_signature(run: Path, capsys: pytest.Captu
     assert len((run / "test.hypotheses.txt").read_text().splitlines()) == 1000
 
 
+def test_a_run_from_before_cleaning_is_evaluated_and_one_from_the_future_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    recipe = json.loads((run / "recipe.json").read_text())
+    del recipe["data"]["cleaning"]
+    (other / "recipe.json").write_text(json.dumps(recipe))
+    main(["evaluate", str(other), "--beam", "1"])
+    assert "BLEU " in capsys.readouterr().out
+    for data, message in (({**recipe["data"], "colour": "red"}, "another version of the course"), ({}, "no corpus")):
+        (other / "recipe.json").write_text(json.dumps({**recipe, "data": data}))
+        assert message in fails(capsys, "evaluate", str(other))
+    (other / "recipe.json").write_text("{}")
+    assert "no corpus" in fails(capsys, "evaluate", str(other))
+
+
+def test_prepare_prints_what_cleaning_dropped(environment: object, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["prepare", "copy", "--data.train-pairs", "300"]
+    main(small)
+    assert capsys.readouterr().out.startswith("prepared in ")
+    for _ in range(2):  # also when it is prepared already
+        main([*small, "--data.cleaning.min-tokens", "5"])
+        out = capsys.readouterr().out
+        assert "min_tokens=5" in out and "line " in out and "prepared in " in out
+    assert "drop_identical: 300" in fails(capsys, *small, "--data.cleaning.drop-identical")
+    assert "max_ratio must be 0" in fails(capsys, *small, "--data.cleaning.max-ratio", "0.5")
+
+
 def test_order_and_batches_do_not_matter(run: Path) -> None:
     translator, _ = Translator.load(run)
     sentences = ["a b c d e f g h", "x y z", "m n o p q"]
