@@ -230,6 +230,9 @@ assert_close(by_torch, losses.sum())
 Source(loss_of)
 
 # %% [markdown]
+# No logits are to be seen: the loss takes the decoder's states and the output matrix, and makes the logits itself, some rows at a time.
+# All of them at once would be the largest tensor of the whole step, a number for every token of the batch and every token of the vocabulary.
+#
 # It is a **sum**. The division by the number of tokens comes later and once, so that a step made of several batches, or of several
 # GPUs, weighs every token equally.
 #

@@ -18,7 +18,7 @@ from transformer.checkpoint import save_checkpoint, write_atomically
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.evaluation import bleu
-from transformer.loss import label_smoothed_cross_entropy
+from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.preparation import PreparedData
 from transformer.schedule import learning_rate
@@ -157,11 +157,12 @@ def endless_batches(sources: Sequences, targets: Sequences, config: TrainingConf
 
 
 def loss_of(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
-    """The smoothed loss summed over a batch's real target tokens; positions of padding never reach the vocabulary."""
+    """The smoothed loss summed over a batch's real target tokens; padding counts for nothing."""
     memory, memory_mask = model.encode(batch.source)
-    states = model.decode(batch.decoder_input, memory, memory_mask)
-    real = batch.expected != PAD
-    return label_smoothed_cross_entropy(model.logits(states[real]).float(), batch.expected[real], smoothing)
+    states = model.decode(batch.decoder_input, memory, memory_mask).flatten(0, 1)
+    return linear_label_smoothed_cross_entropy(
+        states, model.unembedding.weight, batch.expected.flatten(), smoothing, pad_id=PAD
+    )
 
 
 @torch.no_grad()

@@ -1,20 +1,114 @@
+import math
+import os
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from transformer.loss import label_smoothed_cross_entropy
+from transformer.loss import Spread, label_smoothed_cross_entropy, linear_label_smoothed_cross_entropy
+
+PAD, VOCAB = 0, 37
+CXX = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
+Loss = Callable[..., Tensor]
 
 
+def readable(x: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    return label_smoothed_cross_entropy(x @ weight.T, *args, **kwargs)
+
+
+forms = pytest.mark.parametrize("loss", [readable, linear_label_smoothed_cross_entropy])
+spreads = pytest.mark.parametrize("spread", ["all", "others"])
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten rows at a time: the 44 of ``example`` are four chunks and a rest."""
+    monkeypatch.setattr("transformer.loss.CHUNK_ROWS", {"cpu": 10})
+
+
+def example(dtype: torch.dtype = torch.float32, rows: int = 44) -> tuple[Tensor, Tensor, Tensor]:
+    """States, weights and targets; the last rows are padding, and one between."""
+    x, weight = torch.randn(rows, 16, dtype=dtype), torch.randn(VOCAB, 16, dtype=dtype)
+    target = torch.randint(1, VOCAB, (rows,))
+    target[7] = target[-3:] = PAD
+    return x.requires_grad_(), weight.requires_grad_(), target
+
+
+def with_gradients(loss: Tensor, *inputs: Tensor, upstream: float = 0.25) -> list[Tensor]:
+    return [loss.detach(), *torch.autograd.grad(loss * upstream, inputs)]
+
+
+def smoothed(target: Tensor, smoothing: float, spread: Spread) -> Tensor:
+    """Q in full, row by row, as the docstring says it."""
+    q = torch.zeros(len(target), VOCAB, dtype=torch.float64)
+    for row, right in zip(q, target.tolist(), strict=True):
+        if spread == "all":
+            row += smoothing / VOCAB
+            row[right] += 1 - smoothing
+        else:
+            row += smoothing / (VOCAB - 2)
+            row[right] = 1 - smoothing
+            row[PAD] = 0
+    return q
+
+
+@forms
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
-def test_equals_torch_with_gradients(smoothing: float) -> None:
-    target = torch.randint(0, 11, (7,))
-    ours, theirs = (torch.randn(7, 11, generator=torch.Generator().manual_seed(1)).requires_grad_() for _ in range(2))
-    a = label_smoothed_cross_entropy(ours, target, smoothing)
-    b = F.cross_entropy(theirs, target, label_smoothing=smoothing, reduction="sum")
-    a.backward()  # type: ignore[no-untyped-call]
-    b.backward()  # type: ignore[no-untyped-call]
-    torch.testing.assert_close(a, b)
-    torch.testing.assert_close(ours.grad, theirs.grad)
+@pytest.mark.parametrize("pad_id", [None, PAD])
+def test_equals_torch_with_gradients(loss: Loss, smoothing: float, pad_id: int | None) -> None:
+    x, weight, target = example()
+    ignored = -100 if pad_id is None else pad_id
+    theirs = F.cross_entropy(
+        F.linear(x, weight), target, label_smoothing=smoothing, ignore_index=ignored, reduction="sum"
+    )
+    ours = loss(x, weight, target, smoothing, pad_id=pad_id)
+    for a, b in zip(with_gradients(ours, x, weight), with_gradients(theirs, x, weight), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+@forms
+@spreads
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_equals_cross_entropy_with_q_in_full(loss: Loss, spread: Spread, smoothing: float) -> None:
+    x, weight, target = example(torch.float64)
+    q = smoothed(target, smoothing, spread)
+    torch.testing.assert_close(q.sum(1)[target != PAD], torch.ones(40, dtype=torch.float64))
+    expected = -(q * (x @ weight.T).log_softmax(-1))[target != PAD].sum()
+    ours = loss(x, weight, target, smoothing, spread, PAD)
+    for a, b in zip(with_gradients(ours, x, weight), with_gradients(expected, x, weight), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@forms
+@spreads
+def test_the_kl_form_differs_by_the_entropy_of_q_and_its_gradient_not_at_all(loss: Loss, spread: Spread) -> None:
+    x, weight, target = example(torch.float64)
+    real = target != PAD
+    ours = loss(x, weight, target, 0.1, spread, PAD)
+    kl = torch.nn.KLDivLoss(reduction="sum")((x @ weight.T).log_softmax(-1)[real], smoothed(target[real], 0.1, spread))
+    if spread == "all":
+        entropy = -(0.9 + 0.1 / VOCAB) * math.log(0.9 + 0.1 / VOCAB) - (VOCAB - 1) * 0.1 / VOCAB * math.log(0.1 / VOCAB)
+    else:
+        entropy = -0.9 * math.log(0.9) - 0.1 * math.log(0.1 / (VOCAB - 2))
+    assert (ours - kl).item() == pytest.approx(int(real.sum()) * entropy)
+    for a, b in zip(with_gradients(ours, x, weight)[1:], with_gradients(kl, x, weight)[1:], strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@forms
+def test_the_two_conventions_differ_by_a_share_of_a_difference_of_means(loss: Loss) -> None:
+    """Five tokens: q is .92 .02 .02 .02 .02 or, with nothing for padding, .9 .033 .033 .033; Σ q·z is 4.66 or 4.6."""
+    logits, target = torch.tensor([[0.0, 1.0, 5.0, 1.0, 1.0]]), torch.tensor([2])
+    everyone, others = (loss(logits, torch.eye(5), target, 0.1, spread, PAD) for spread in ("all", "others"))
+    assert float(others - everyone) == pytest.approx(0.1 * (8 / 5 - 3 / 3), abs=1e-6)
 
 
 def test_by_hand() -> None:
@@ -27,3 +121,174 @@ def test_certainty_costs_when_smoothed_and_not_otherwise() -> None:
     logits, target = torch.tensor([[60.0, 0.0]]), torch.tensor([0])
     assert float(label_smoothed_cross_entropy(logits, target, 0.0)) == pytest.approx(0.0)
     assert float(label_smoothed_cross_entropy(logits, target, 0.1)) == pytest.approx(0.05 * 60)
+
+
+@spreads
+def test_gradients_are_derivatives(spread: Spread) -> None:
+    x, weight, target = example(torch.float64, rows=23)
+    assert torch.autograd.gradcheck(
+        lambda x, weight: linear_label_smoothed_cross_entropy(x, weight, target, 0.1, spread, PAD), (x, weight)
+    )
+
+
+def test_a_second_derivative_is_refused_not_wrong() -> None:
+    x, weight, target = example()
+    squared = linear_label_smoothed_cross_entropy(x, weight, target) ** 2
+    (gradient,) = torch.autograd.grad(squared, x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
+@forms
+def test_large_scores_and_no_rows(loss: Loss) -> None:
+    x, weight, target = example()
+    assert all(t.isfinite().all() for t in with_gradients(loss(x * 1000, weight, target), x, weight))
+    nothing = with_gradients(loss(x[:0], weight, target[:0]), x, weight)
+    assert all((t == 0).all() for t in nothing)
+
+
+class Watch(TorchDispatchMode):
+    """Counts the operations, and remembers the largest tensor and what was made in half precision."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: Counter[str] = Counter()
+        self.largest = 0
+        self.in_half: set[str] = set()
+
+    @property
+    def products(self) -> int:
+        return self.calls["mm"] + self.calls["addmm_"]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        self.calls[name] += 1
+        if isinstance(out, Tensor):
+            self.largest = max(self.largest, out.numel())
+            if out.dtype in (torch.bfloat16, torch.float16):
+                self.in_half.add(name)
+        return out
+
+
+HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+
+
+@HALVES
+@spreads
+def test_autocast_errs_no_more_than_its_type(dtype: torch.dtype, spread: Spread) -> None:
+    x, weight, target = example(rows=700)
+    exact = with_gradients(readable(x.double(), weight.double(), target, 0.1, spread, PAD), x, weight)
+    with torch.autocast("cpu", dtype), Watch() as watch:
+        loss = linear_label_smoothed_cross_entropy(x, weight, target, 0.1, spread, PAD)
+    assert "mm" in watch.in_half and not watch.in_half & {"mv", "sub_", "exp_", "sum", "add_", "log", "div_"}
+    assert loss.dtype == torch.float32
+    for ours, right in zip(with_gradients(loss, x, weight), exact, strict=True):
+        assert (ours - right).norm() < torch.finfo(dtype).eps * right.norm()
+
+
+@HALVES
+@forms
+def test_sums_of_half_precision_are_not_in_half_precision(loss: Loss, dtype: torch.dtype) -> None:
+    x, weight, target = (t.to(dtype) if t.is_floating_point() else t for t in example(rows=700))
+    ours = loss(x, weight, target, 0.1, "others", PAD)
+    assert ours.dtype == torch.float32
+    logits = (x @ weight.T).float()
+    torch.testing.assert_close(ours, label_smoothed_cross_entropy(logits, target, 0.1, "others", PAD))
+    assert [g.dtype for g in with_gradients(ours, x, weight)[1:]] == [x.dtype, weight.dtype]
+
+
+def test_autocast_leaves_double_precision_alone() -> None:
+    x, weight, target = example(torch.float64)
+    plain = with_gradients(linear_label_smoothed_cross_entropy(x, weight, target), x, weight)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = linear_label_smoothed_cross_entropy(x, weight, target)
+    torch.testing.assert_close(with_gradients(loss, x, weight), plain, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("x_wanted", "weight_wanted"), [(True, True), (True, False), (False, True), (False, False)])
+def test_only_the_wanted_gradients_are_made(x_wanted: bool, weight_wanted: bool) -> None:
+    x, weight, target = example()
+    x, weight = x.detach().requires_grad_(x_wanted), weight.detach().requires_grad_(weight_wanted)
+    with Watch() as watch:
+        loss = linear_label_smoothed_cross_entropy(x, weight, target)
+    assert watch.products == 5 * (1 + x_wanted + weight_wanted)
+    assert loss.requires_grad == (x_wanted or weight_wanted)
+    if loss.requires_grad:
+        loss.backward()
+    assert (x.grad is not None, weight.grad is not None) == (x_wanted, weight_wanted)
+
+
+def test_without_grad_a_chunk_is_one_product_and_its_softmax() -> None:
+    x, weight, target = example()
+    with torch.no_grad(), Watch() as watch:
+        loss = linear_label_smoothed_cross_entropy(x, weight, target)
+    assert watch.products == watch.calls["exp_"] == 5 and not watch.calls["div_"] and not loss.requires_grad
+
+
+def test_the_logits_never_exist_in_full() -> None:
+    x, weight, target = example(rows=1000)
+    with Watch() as watch:
+        linear_label_smoothed_cross_entropy(x, weight, target).backward()
+    assert watch.largest <= x.numel() < len(x) * VOCAB
+
+
+compiles = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile uses what PyTorch deprecates
+
+
+@compiles
+@pytest.mark.skipif(shutil.which(CXX) is None, reason=f"torch.compile needs the C++ compiler {CXX}, which is not here")
+@pytest.mark.parametrize("autocast", [False, True])
+def test_compiles_as_one_graph(autocast: bool) -> None:
+    x, weight, target = example(rows=13)
+    compiled = torch.compile(linear_label_smoothed_cross_entropy, fullgraph=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        ours, eager = (
+            with_gradients(f(x, weight, target, 0.1, "others", PAD), x, weight)
+            for f in (compiled, linear_label_smoothed_cross_entropy)
+        )
+    for a, b in zip(ours, eager, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-2 if autocast else 1e-5, atol=1e-2 if autocast else 1e-5)
+
+
+@compiles
+def test_another_number_of_rows_in_as_many_chunks_needs_no_compiling() -> None:
+    x, weight, target = example()
+    compiled = torch.compile(linear_label_smoothed_cross_entropy, fullgraph=True, dynamic=True, backend="aot_eager")
+    compiled(x, weight, target)
+    some, target = x.detach()[:42].requires_grad_(), target[:42]
+    with torch.compiler.set_stance("fail_on_recompile"):
+        ours = with_gradients(compiled(some, weight, target), some, weight)
+    eager = with_gradients(linear_label_smoothed_cross_entropy(some, weight, target), some, weight)
+    torch.testing.assert_close(ours, eager)
+
+
+@forms
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"smoothing": 1.0}, "smoothing must be at least 0 and less than 1; got 1.0"),
+        ({"smoothing": -0.1}, "smoothing must be at least 0 and less than 1; got -0.1"),
+        ({"pad_id": 37}, "pad_id must be a token id from 0 to 36, or None; got 37"),
+        ({"spread": "others"}, 'spread must be "all", or "others" with a pad_id'),
+        ({"spread": "most"}, "got 'most'"),
+        ({"target": torch.full((44,), 37)}, "target must hold token ids from 0 to 36; got 37"),
+        ({"target": torch.full((44,), -1)}, "target must hold token ids from 0 to 36; got -1"),
+        ({"target": torch.zeros(43, dtype=torch.int64)}, "target must be int64, one a row of (44, "),
+        ({"target": torch.zeros(44)}, "got torch.float32, (44,)"),
+    ],
+)
+def test_a_wrong_argument_is_named(loss: Loss, settings: dict[str, Any], message: str) -> None:
+    x, weight, target = example()
+    with pytest.raises(ValueError, match=re.escape(message)):
+        loss(x, weight, **{"target": target, **settings})
+
+
+def test_wrong_shapes_are_named() -> None:
+    x, weight, target = example()
+    with pytest.raises(ValueError, match=re.escape("got (44, 15) and (37, 16)")):
+        linear_label_smoothed_cross_entropy(x[:, :15], weight, target)
+    with pytest.raises(ValueError, match=re.escape("got (4, 11, 16) and (37, 16)")):
+        linear_label_smoothed_cross_entropy(x.view(4, 11, 16), weight, target)
+    with pytest.raises(ValueError, match=re.escape("one a row of (4, 11, 37); got torch.int64, (4, 11)")):
+        label_smoothed_cross_entropy(torch.zeros(4, 11, VOCAB), target.view(4, 11))

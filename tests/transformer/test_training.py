@@ -9,8 +9,10 @@ import torch
 from transformer.batching import Batch, Sequences, collate
 from transformer.device import choose_device
 from transformer.errors import UserError
+from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.preparation import DataConfig, PreparedData, prepare
+from transformer.tokenizer import PAD
 from transformer.training import TrainingConfig, loss_of, train
 from transformer.translation import Translator
 
@@ -46,6 +48,15 @@ def test_padding_has_no_part_in_the_loss() -> None:
     expected = sum(loss_of(model, b, 0.1) for b in alone)
     torch.testing.assert_close(loss_of(model, batch, 0.1), expected)
     torch.testing.assert_close(loss_of(model, wider, 0.1), expected)
+
+
+def test_the_loss_is_that_of_the_logits_at_real_positions() -> None:
+    model, batch = Transformer(SHAPE).eval(), one_batch()
+    real = batch.expected != PAD
+    logits = model(batch.source, batch.decoder_input)[real]
+    torch.testing.assert_close(
+        loss_of(model, batch, 0.1), label_smoothed_cross_entropy(logits, batch.expected[real], 0.1)
+    )
 
 
 def test_one_batch_can_be_learned_by_heart() -> None:
