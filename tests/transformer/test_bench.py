@@ -19,7 +19,6 @@ from transformer.bench.contests import (
     Setting,
     endless_model,
     exactly,
-    linear_label_smoothed_cross_entropy,
     never,
 )
 from transformer.bench.engines import CTranslate2, Marian
@@ -37,6 +36,7 @@ from transformer.cli import main
 from transformer.decoding import beam_search, greedy_search, length_limits
 from transformer.device import choose_device
 from transformer.errors import UserError
+from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.tokenizer import BOS, EOS, PAD
 from transformer.training import loss_of

@@ -28,7 +28,7 @@ from transformer.bench.rivals import (
 from transformer.decoding import beam_search, greedy_search
 from transformer.device import Device
 from transformer.layers import DecoderLayer
-from transformer.loss import label_smoothed_cross_entropy
+from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.tokenizer import BOS, EOS, PAD, UNK
 from transformer.training import loss_of
@@ -345,8 +345,3 @@ def _waited(setting: Setting, work: Work) -> Work:
         return amount
 
     return waited
-
-
-def linear_label_smoothed_cross_entropy(x: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
-    """Stands in until ``transformer.loss`` has one of this name."""
-    return label_smoothed_cross_entropy(nn.functional.linear(x, weight).float(), target, smoothing)
