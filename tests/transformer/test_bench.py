@@ -19,7 +19,6 @@ from transformer.bench.contests import (
     Setting,
     endless_model,
     exactly,
-    linear_label_smoothed_cross_entropy,
     never,
 )
 from transformer.bench.engines import CTranslate2, Marian
@@ -37,6 +36,7 @@ from transformer.cli import main
 from transformer.decoding import beam_search, greedy_search, length_limits
 from transformer.device import choose_device
 from transformer.errors import UserError
+from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.tokenizer import BOS, EOS, PAD
 from transformer.training import loss_of
@@ -45,20 +45,25 @@ QUICK = Setting(choose_device("cpu"), threads=1, quick=True)
 LONGEST = 60
 
 
-@pytest.fixture(scope="module")
-def lively() -> Transformer:
-    """Of the benchmark's size, with weights so large that what it says depends on the source, and at times ends."""
+def lively_model(config: ModelConfig, eos_score: float) -> Transformer:
+    """With weights so large that what it says depends on the source; eos scores ``eos_score`` more, so that it ends."""
     torch.manual_seed(0)
-    model = Transformer(ModelConfig(500, d_model=256, d_ff=1024, n_layers=3, max_length=LONGEST)).eval()
+    model = Transformer(config).eval()
     with torch.no_grad():
         for layer in [*model.encoder, *model.decoder]:
             layer.feed_forward.outer.weight *= 4
         for attention in model.modules():
             if isinstance(attention, MultiHeadAttention):
-                attention.query_key_value.weight[: 2 * 256] *= 4  # queries and keys: attention that chooses
+                attention.query_key_value.weight[: 2 * config.d_model] *= 4  # queries and keys: attention that chooses
         never(model, [PAD, BOS])
-        model.source_embedding.weight[EOS] += 0.3 * 256**-0.5
+        model.source_embedding.weight[EOS] += 0.1 * eos_score * config.d_model**-0.5  # times the bias
     return model
+
+
+@pytest.fixture(scope="module")
+def lively() -> Transformer:
+    """Of the benchmark's size."""
+    return lively_model(ModelConfig(500, d_model=256, d_ff=1024, n_layers=3, max_length=LONGEST), eos_score=3)
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +94,11 @@ def test_uncached_greedy_search_is_ours(tiny: Transformer, source: Tensor) -> No
 
 @pytest.mark.parametrize("beam", [1, 2, 4, 8])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
-def test_uncached_beam_search_is_ours(beam: int, alpha: float, tiny: Transformer, source: Tensor) -> None:
-    found = [best.tokens for (best,) in beam_search(tiny, source, beam, alpha)]
-    assert uncached_beam(tiny, source, beam, alpha) == found
+def test_uncached_beam_search_is_ours(beam: int, alpha: float) -> None:
+    model = lively_model(ModelConfig(60, d_model=32, n_heads=4, d_ff=64, n_layers=2, max_length=30), eos_score=1)
+    source = torch.randint(4, 60, (20, 6))
+    found = [best.tokens for (best,) in beam_search(model, source, beam, alpha)]
+    assert uncached_beam(model, source, beam, alpha) == found
 
 
 def test_uncached_searches_are_ours_at_the_benchmarks_size(
