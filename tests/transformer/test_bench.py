@@ -11,6 +11,7 @@ from torch import Tensor
 
 from transformer.attention import MultiHeadAttention
 from transformer.batching import Sequences, collate, pad
+from transformer.bench import memory
 from transformer.bench import race as race_module
 from transformer.bench.contests import (
     CONTESTS,
@@ -208,6 +209,16 @@ def test_contenders_take_turns() -> None:
 
     race(Contest("any", "", "", [contender("ours"), contender("rival")]), QUICK, rounds=2, progress=False)
     assert done == [(name, number) for number in range(3) for name in ("ours", "rival")]
+
+
+def test_a_memory_that_cannot_be_measured_costs_no_times(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(memory.sys, "executable", "false")
+    contest = CONTESTS["loss"](QUICK)
+    rows = race(contest, QUICK, rounds=1, progress=False)
+    assert all(row.speed and row.peak_memory is None for row in rows)
+    assert table(contest, rows).count("failed") == len(rows) == capsys.readouterr().err.count("ended with 1")
 
 
 def test_peak_memory_is_that_of_the_work() -> None:

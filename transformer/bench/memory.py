@@ -22,7 +22,11 @@ ROUNDS = 2
 
 
 def peak_memory(contest: Contest, contender: Contender, setting: Setting) -> int:
-    """Bytes that a contender needs at its peak, over the state before its work."""
+    """Bytes that a contender needs at its peak, over the state before its work.
+
+    Raises:
+        RuntimeError: if its process ends badly; it is killed, for example, where memory is short.
+    """
     question = [contest.name, contender.name, setting.device.device.type, setting.threads, setting.quick]
     answer = subprocess.run(
         [sys.executable, "-m", "transformer.bench.memory", json.dumps(question)],
@@ -31,7 +35,7 @@ def peak_memory(contest: Contest, contender: Contender, setting: Setting) -> int
         text=True,
     )
     if answer.returncode:
-        raise RuntimeError(f"measuring the memory of {contender.name} failed:\n{answer.stderr}")
+        raise RuntimeError(f"{contender.name}: its process ended with {answer.returncode}\n{answer.stderr}".rstrip())
     return int(answer.stdout.splitlines()[-1])
 
 

@@ -1,6 +1,7 @@
 """The race: all contenders of a contest in one process, round by round in turn, so that a slow minute hits them all."""
 
 import statistics
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -68,7 +69,10 @@ def race(contest: Contest, setting: Setting, rounds: int, progress: bool = True)
             for contender in contest.contenders:
                 if not by_name[contender.name].missing:
                     bar.set_postfix_str(f"{contender.name}, memory")
-                    by_name[contender.name].peak_memory = peak_memory(contest, contender, setting)
+                    try:
+                        by_name[contender.name].peak_memory = peak_memory(contest, contender, setting)
+                    except RuntimeError as error:  # what was timed is worth keeping
+                        bar.write(f"no peak memory of {error}", file=sys.stderr)
                     bar.update()
     for row in rows:
         other = by_name[row.against]

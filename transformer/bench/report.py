@@ -77,7 +77,8 @@ def table(contest: Contest, rows: Sequence[Row]) -> str:
     for row in rows:
         line = [row.name, row.missing or _number(row.speed), _times(row.speed_ratio)]
         if contest.memory:
-            line += [f"{row.peak_memory / 2**20:,.0f} MiB" if row.peak_memory else "", _times(row.memory_ratio)]
+            failed = "" if row.missing else "failed"
+            line += [f"{row.peak_memory / 2**20:,.0f} MiB" if row.peak_memory else failed, _times(row.memory_ratio)]
         cells.append(line)
     align = ["left", *(["right"] * (len(header) - 1))]
     return tabulate(cells, header, tablefmt="github", disable_numparse=True, colalign=align)
