@@ -250,21 +250,18 @@ def _best_tokens(logits: Tensor, count: int, ends_here: Tensor) -> tuple[Tensor,
     """The most probable next tokens; never pad or bos, and nothing but eos where a limit is reached.
 
     Args:
-        logits: (sentences, beams, vocab_size), float32; overwritten.
+        logits: (sentences, beams, vocab_size), float32.
         ends_here: sentences at their limit, (sentences,), bool.
 
     Returns:
         Log-probabilities, best first, and ids, both (sentences, beams, count or a little more).
     """
-    end = logits[..., EOS].clone()
-    best, tokens = logits.topk(min(count + 2, logits.size(-1)))
-    # logsumexp in the memory of the logits, which are large: fresh memory would cost more than the arithmetic.
-    highest = best[..., :1].clone()
-    total = highest + logits.sub_(highest).exp_().sum(-1, keepdim=True).log()
-    best = best.masked_fill((tokens == PAD) | (tokens == BOS), -torch.inf)
+    log_probs = logits.log_softmax(-1)
+    best, tokens = log_probs.topk(min(count + 2, logits.size(-1)))
+    best.masked_fill_((tokens == PAD) | (tokens == BOS), -torch.inf)
     best[ends_here], tokens[ends_here] = -torch.inf, EOS
-    best[ends_here, :, 0] = end[ends_here]
-    return best - total, tokens
+    best[ends_here, :, 0] = log_probs[ends_here][..., EOS]
+    return best, tokens
 
 
 def _allowed(logits: Tensor, ends_here: Tensor) -> Tensor:

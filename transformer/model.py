@@ -171,7 +171,10 @@ class Transformer(nn.Module):
         """An empty cache for decoding up to ``max_length`` positions of ``beams`` hypotheses for each sentence."""
         heads, d_head = self.config.n_heads, self.config.d_model // self.config.n_heads
         layers = [cast(DecoderLayer, layer) for layer in self.decoder]
-        projected = [layer.cross_attention.project_memory(memory) for layer in layers]
+        # Each head's keys and values in one piece: every step reads them all.
+        projected = [
+            KeyValue(*(t.contiguous() for t in layer.cross_attention.project_memory(memory))) for layer in layers
+        ]
         own = torch.eye(beams, dtype=torch.bool, device=memory.device)[:, None]
         return DecoderCache(
             target=[

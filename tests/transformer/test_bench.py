@@ -90,7 +90,7 @@ def same(found: list[list[int]], expected: list[list[int]]) -> bool:
 
 
 def test_uncached_greedy_search_is_ours(tiny: Transformer, source: Tensor) -> None:
-    assert uncached_greedy(tiny, source) == greedy_search(tiny, source)
+    assert uncached_greedy(tiny, source) == greedy_search(tiny, source) == uncached_greedy(tiny, source, tidy=False)
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4, 8])
@@ -100,6 +100,7 @@ def test_uncached_beam_search_is_ours(beam: int, alpha: float) -> None:
     source = torch.randint(4, 60, (20, 6))
     found = [best.tokens for (best,) in beam_search(model, source, beam, alpha)]
     assert uncached_beam(model, source, beam, alpha) == found
+    assert uncached_beam(model, source, beam, alpha, tidy=False) == found
 
 
 def test_uncached_searches_are_ours_at_the_benchmarks_size(

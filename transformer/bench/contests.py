@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from transformer import decoding
+from transformer.attention import AttentionForm
 from transformer.batching import Batch, Sequences, collate, pad, token_batches
 from transformer.bench.engines import CTranslate2, Marian
 from transformer.bench.rivals import (
@@ -35,6 +36,11 @@ from transformer.training import loss_of
 
 SMOOTHING = 0.1
 BEAM = 4
+
+TIDY = "no cache, one sentence at a time"
+"""Our own layers, without what makes decoding fast."""
+TUTORIAL = "the same as tutorials write it"
+"""With the readable form of attention, and the logits of all positions at every step."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,8 @@ def beam(setting: Setting) -> Contest:
         "sentences/s",
         [
             Contender("ours", lambda: _our_beam(setting, tokens)),
-            Contender("no cache, one sentence at a time", lambda: _uncached_beam(setting, tokens)),
+            Contender(TIDY, lambda: _uncached_beam(setting, tokens, tidy=True)),
+            Contender(TUTORIAL, lambda: _uncached_beam(setting, tokens, tidy=False)),
             Contender("Hugging Face Marian, generate", lambda: _marian(setting, tokens)),
             Contender("CTranslate2", lambda: _ctranslate2(setting, tokens)),
         ],
@@ -209,7 +216,8 @@ def greedy(setting: Setting) -> Contest:
         "sentences/s",
         [
             Contender("ours", lambda: _our_greedy(setting, tokens)),
-            Contender("no cache, one sentence at a time", lambda: _uncached_greedy(setting, tokens)),
+            Contender(TIDY, lambda: _uncached_greedy(setting, tokens, tidy=True)),
+            Contender(TUTORIAL, lambda: _uncached_greedy(setting, tokens, tidy=False)),
         ],
     )
 
@@ -220,7 +228,7 @@ CONTESTS: dict[str, Callable[[Setting], Contest]] = {
 """All of them by name."""
 
 
-def new_model(setting: Setting, vocab_size: int) -> Transformer:
+def new_model(setting: Setting, vocab_size: int, attention: AttentionForm = "fused") -> Transformer:
     """The model of every contest, with the same random weights each time."""
     torch.manual_seed(1)
     config = ModelConfig(
@@ -229,13 +237,14 @@ def new_model(setting: Setting, vocab_size: int) -> Transformer:
         n_heads=setting.size(8, 4),
         d_ff=setting.size(1024, 64),
         n_layers=setting.size(3, 2),
+        attention=attention,
     )
     return Transformer(config).to(setting.device.device)
 
 
-def endless_model(setting: Setting) -> Transformer:
+def endless_model(setting: Setting, attention: AttentionForm = "fused") -> Transformer:
     """A model that never wants to end a translation, so that all contenders' are as long as ``exactly`` says."""
-    model = new_model(setting, setting.size(10_000, 200)).eval()
+    model = new_model(setting, setting.size(10_000, 200), attention).eval()
     never(model, [PAD, BOS, EOS])
     return model
 
@@ -270,9 +279,12 @@ def _our_beam(setting: Setting, tokens: int) -> Work:
     return _decoding(setting, tokens, lambda number: beam_search(model, source, BEAM))
 
 
-def _uncached_beam(setting: Setting, tokens: int) -> Work:
-    model, source, count = endless_model(setting), _source(setting), setting.size(4, 2)
-    return _decoding(setting, tokens, lambda number: uncached_beam(model, _turn(source, number, count), BEAM))
+def _uncached_beam(setting: Setting, tokens: int, tidy: bool) -> Work:
+    model = endless_model(setting, "fused" if tidy else "readable")
+    source, count = _source(setting), setting.size(4, 2)
+    return _decoding(
+        setting, tokens, lambda number: uncached_beam(model, _turn(source, number, count), BEAM, tidy=tidy)
+    )
 
 
 def _marian(setting: Setting, tokens: int) -> Work:
@@ -291,9 +303,10 @@ def _our_greedy(setting: Setting, tokens: int) -> Work:
     return _decoding(setting, tokens, lambda number: greedy_search(model, source))
 
 
-def _uncached_greedy(setting: Setting, tokens: int) -> Work:
-    model, source, count = endless_model(setting), _source(setting), setting.size(8, 2)
-    return _decoding(setting, tokens, lambda number: uncached_greedy(model, _turn(source, number, count)))
+def _uncached_greedy(setting: Setting, tokens: int, tidy: bool) -> Work:
+    model = endless_model(setting, "fused" if tidy else "readable")
+    source, count = _source(setting), setting.size(8, 2)
+    return _decoding(setting, tokens, lambda number: uncached_greedy(model, _turn(source, number, count), tidy=tidy))
 
 
 def _decoding(setting: Setting, tokens: int, search: Callable[[int], Sequence[object]]) -> Work:

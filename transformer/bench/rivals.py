@@ -21,12 +21,13 @@ from transformer.tokenizer import BOS, EOS, PAD
 
 
 @torch.inference_mode()
-def uncached_greedy(model: Transformer, source: Tensor) -> list[list[int]]:
+def uncached_greedy(model: Transformer, source: Tensor, tidy: bool = True) -> list[list[int]]:
     """Greedy search of one sentence at a time; each step sends the whole target so far through the decoder.
 
     Args:
         model: in eval mode.
         source: token ids, (batch, source), int64; padding at the end.
+        tidy: project only the newest position to the vocabulary. False: all of them, of which one is used.
 
     Returns:
         For each sentence its token ids, without bos and eos.
@@ -37,7 +38,7 @@ def uncached_greedy(model: Transformer, source: Tensor) -> list[list[int]]:
         target = [BOS]
         while len(target) < limit:
             states = model.decode(row.new_tensor([target]), memory, memory_mask)
-            scores = model.logits(states[0, -1])
+            scores = model.logits(states[0, -1:] if tidy else states[0])[-1]
             scores[[PAD, BOS]] = -torch.inf
             token = int(scores.argmax())
             if token == EOS:
@@ -48,7 +49,9 @@ def uncached_greedy(model: Transformer, source: Tensor) -> list[list[int]]:
 
 
 @torch.inference_mode()
-def uncached_beam(model: Transformer, source: Tensor, beam: int = 4, alpha: float = 0.6) -> list[list[int]]:
+def uncached_beam(
+    model: Transformer, source: Tensor, beam: int = 4, alpha: float = 0.6, tidy: bool = True
+) -> list[list[int]]:
     """Beam search of one sentence at a time; each step sends all its hypotheses through the decoder from their start.
 
     Args:
@@ -56,6 +59,7 @@ def uncached_beam(model: Transformer, source: Tensor, beam: int = 4, alpha: floa
         source: token ids, (batch, source), int64; padding at the end.
         beam: hypotheses kept.
         alpha: strength of the length penalty.
+        tidy: project only the newest position to the vocabulary. False: all of them, of which one is used.
 
     Returns:
         For each sentence the token ids of its best hypothesis, without bos and eos.
@@ -68,7 +72,7 @@ def uncached_beam(model: Transformer, source: Tensor, beam: int = 4, alpha: floa
         for length in range(1, limit + 1):
             target = row.new_tensor([tokens for _, tokens in living])
             states = model.decode(target, memory.expand(len(living), -1, -1), memory_mask)
-            log_probs = model.logits(states[:, -1]).float().log_softmax(-1)
+            log_probs = model.logits(states[:, -1:] if tidy else states).float().log_softmax(-1)[:, -1]
             log_probs[:, [PAD, BOS]] = -torch.inf
             if length == limit:
                 log_probs[:, [token for token in range(log_probs.size(-1)) if token != EOS]] = -torch.inf
