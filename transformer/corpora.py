@@ -4,7 +4,6 @@
 file lives, its checksum, and which files make which split.
 """
 
-import gzip
 import hashlib
 import json
 import logging
@@ -19,6 +18,7 @@ import platformdirs
 
 from transformer import pocket
 from transformer.errors import UserError
+from transformer.reading import read_lines
 
 Direction = Literal["en-de", "de-en"]
 Split = pocket.Split
@@ -68,7 +68,7 @@ def load_pairs(corpus: str, split: Split, direction: Direction = "en-de", mirror
         pairs = [(pair.source, pair.target) for pair in pocket.pairs(split, GENERATED_SIZE[split])]
     elif corpus in FETCHED:
         english, german = (
-            read_lines(fetch(corpus, FETCHED[corpus]["splits"][split][side], mirror)) for side in ("en", "de")
+            list(read_lines(fetch(corpus, FETCHED[corpus]["splits"][split][side], mirror))) for side in ("en", "de")
         )
         if len(english) != len(german):
             raise UserError(f"{corpus} {split}: {len(english)} English lines, but {len(german)} German ones")
@@ -133,20 +133,3 @@ def fetch(corpus: str, name: str, mirror: str | None = None) -> Path:
 def _copy(url: str, output_file: str, _pooch: object) -> None:
     """What pooch calls to "download" from a folder."""
     shutil.copyfile(url, output_file)
-
-
-def read_lines(path: Path) -> list[str]:
-    r"""The lines of a text file, plain or gzipped, split at "\n" only: other line breaks occur inside sentences.
-
-    Raises:
-        UserError: if the file is not UTF-8 text, saying where.
-    """
-    try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}: line {line} is not UTF-8 (at byte {error.start})") from None
-    except (OSError, EOFError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
-    return text.removesuffix("\n").split("\n") if text else []

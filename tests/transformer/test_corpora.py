@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from transformer import corpora
-from transformer.corpora import load_pairs, read_lines
+from transformer.corpora import load_pairs
 from transformer.errors import UserError
 
 ENGLISH, GERMAN = "A dog.\nA\u2028cat.\nTwo\x85 birds.\n", "Ein Hund.\nEine\rKatze.\nZwei Vögel.\n"
@@ -95,15 +95,6 @@ def test_sides_of_unequal_length_are_an_error(mirror: Path) -> None:
     corpora.FETCHED["mini"]["sha256"]["train.de.gz"] = hashlib.sha256(data).hexdigest()
     with pytest.raises(UserError, match="mini train: 3 English lines, but 1 German"):
         load_pairs("mini", "train", mirror=str(mirror))
-
-
-def test_bytes_that_are_not_utf8_are_named(tmp_path: Path) -> None:
-    (tmp_path / "bad").write_bytes("gut\nschön".encode("latin-1"))
-    with pytest.raises(UserError, match=r"line 2 is not UTF-8 \(at byte 7\)"):
-        read_lines(tmp_path / "bad")
-    (tmp_path / "broken.gz").write_bytes(gzip.compress(b"text" * 100)[:20])
-    with pytest.raises(UserError, match="cannot read"):
-        read_lines(tmp_path / "broken.gz")
 
 
 def test_copy_has_no_string_in_two_splits() -> None:
