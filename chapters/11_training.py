@@ -88,6 +88,7 @@ print(
 # languages together and keeps the result on disk.
 
 # %%
+from transformer.corpora import sentence_pairs
 from transformer.preparation import prepare
 from transformer.recipes import RECIPES
 
@@ -95,7 +96,8 @@ recipe = RECIPES["pocket"]
 data = prepare(recipe.data, recipe.model.vocab_size)
 tokenizer = data.tokenizer
 
-source_text, target_text = data.texts("test")[2]
+tests = list(sentence_pairs("pocket", "test"))
+source_text, target_text = tests[2]
 for text in (source_text, target_text):
     print(text, "→", " ".join(tokenizer.pieces(tokenizer.encode(text))))
 
@@ -362,9 +364,9 @@ run_curves(
 # Sentences from the test set, each with a combination that training never saw:
 
 # %%
-tests = data.texts("test")[:6]
+some = tests[:6]
 for (source, reference), translation in zip(
-    tests, translator.greedy([s for s, _ in tests]), strict=True
+    some, translator.greedy([s for s, _ in some]), strict=True
 ):
     print(f"{source}\n  {'=' if translation == reference else '≠'} {translation}")
     if translation != reference:
@@ -385,8 +387,8 @@ for t in translator.beam(
 # %%
 from transformer.evaluation import bleu
 
-tests = data.texts("test")[:100]
-score = bleu(translator.greedy([s for s, _ in tests]), [t for _, t in tests])
+some = tests[:100]
+score = bleu(translator.greedy([s for s, _ in some]), [t for _, t in some])
 print(score)
 print("longer training does better: transformer train pocket")
 

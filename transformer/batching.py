@@ -39,11 +39,6 @@ class Sequences:
         narrow = ids.astype(np.uint16)
         return cls(narrow if (narrow == ids).all() else ids, ends)
 
-    def save(self, folder: Path, name: str) -> None:
-        """Write ``name.ids.npy`` and ``name.ends.npy``."""
-        np.save(folder / f"{name}.ids.npy", self.ids)
-        np.save(folder / f"{name}.ends.npy", self.ends)
-
     @classmethod
     def load(cls, folder: Path, name: str) -> "Sequences":
         """Map the two files into memory; nothing is read before it is asked for.
@@ -66,6 +61,48 @@ class Sequences:
     def lengths(self) -> Indices:
         """Tokens of each sequence, (count,), int64."""
         return np.diff(self.ends, prepend=0)
+
+
+class SequencesWriter:
+    """Writes `Sequences` to ``name.ids.npy`` and ``name.ends.npy``, some at a time: they need not be all in memory."""
+
+    def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
+        self.ids = _GrowingArray(folder / f"{name}.ids.npy", np.uint16 if vocab_size <= 1 << 16 else np.int32)
+        self.ends = _GrowingArray(folder / f"{name}.ends.npy", np.int64)
+
+    def extend(self, sequences: Sequence[Sequence[int]]) -> None:
+        """Add sequences of ids, all below ``vocab_size``."""
+        added = Sequences.pack(sequences)
+        self.ends.append(added.ends + self.ids.length)
+        self.ids.append(added.ids)
+
+    def __enter__(self) -> "SequencesWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ids.close()
+        self.ends.close()
+
+
+class _GrowingArray:
+    """A one-dimensional ``.npy`` file; numpy leaves room in its header for any length."""
+
+    def __init__(self, path: Path, dtype: type[np.generic]) -> None:
+        self.file, self.dtype, self.length = path.open("wb"), np.dtype(dtype), 0
+        self._write_header()
+
+    def append(self, array: NDArray[Any]) -> None:
+        self.file.write(array.astype(self.dtype).tobytes())
+        self.length += len(array)
+
+    def close(self) -> None:
+        self.file.seek(0)
+        self._write_header()
+        self.file.close()
+
+    def _write_header(self) -> None:
+        header = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.length,)}
+        np.lib.format.write_array_header_1_0(self.file, header)
 
 
 def _map_array(path: Path) -> NDArray[Any]:

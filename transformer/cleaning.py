@@ -7,6 +7,7 @@ sentences themselves are never changed.
 """
 
 import re
+import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -123,16 +124,20 @@ class Report:
 class Cleaner:
     """Filters pairs as they pass, and counts in ``report``. It may clean several texts one after another.
 
-    Nothing is held back but 8 bytes of a hash for each kept pair, by which duplicates are known. As a Python set these
-    take about 80 MB a million pairs; without ``drop_duplicates`` nothing grows. Two different pairs have the same
-    hash with a chance of one in a million among six million pairs: then one good pair is lost.
+    Nothing is held back but 8 bytes of a hash for each kept pair, by which duplicates are known. They lie in a database
+    of its own, which goes to disk when it outgrows its 64 MB of memory. Two different pairs have the same hash with a
+    chance of one in a million among six million pairs: then one good pair is lost.
     """
 
     def __init__(self, config: CleaningConfig) -> None:
         self.config = config
         settings = {name: setting for name, setting in asdict(config).items() if setting}
         self.report = Report(settings, dropped=dict.fromkeys(settings, 0))
-        self._hashes: set[bytes] = set()
+        self._seen = sqlite3.connect("", isolation_level=None)  # no name: temporary
+        for setting in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{64 << 10}"):
+            self._seen.execute(f"PRAGMA {setting}")
+        self._seen.execute("CREATE TABLE pairs (hash INTEGER PRIMARY KEY)")
+        self._seen.execute("BEGIN")  # one transaction, never ended: nothing is to be kept
 
     def clean(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """The pairs that every filter lets through, in their order."""
@@ -169,9 +174,9 @@ class Cleaner:
             return "drop_identical"
         if config.drop_duplicates:
             digest = blake2b(f"{len(source)} {source}{target}".encode(), digest_size=8).digest()
-            if digest in self._hashes:
+            number = int.from_bytes(digest, "big", signed=True)
+            if self._seen.execute("INSERT OR IGNORE INTO pairs VALUES (?)", (number,)).rowcount == 0:
                 return "drop_duplicates"
-            self._hashes.add(digest)
         return None
 
 

@@ -13,6 +13,7 @@ from tyro.conf import Positional, arg, subcommand
 
 from transformer.checkpoint import read_json, write_atomically
 from transformer.config import PRESETS
+from transformer.corpora import sentence_pairs
 from transformer.device import DeviceName, Precision, choose_device
 from transformer.errors import UserError
 from transformer.evaluation import bleu
@@ -37,7 +38,7 @@ class Common:
 
     def prepare(self) -> PreparedData:
         """The recipe's prepared data, made if it is not there yet."""
-        return prepare_data(self.recipe.data, self.recipe.model.vocab_size, self.mirror, say)
+        return prepare_data(self.recipe.data, self.recipe.model.vocab_size, self.mirror, progress=True)
 
 
 @dataclasses.dataclass
@@ -103,6 +104,7 @@ def train(settings: _for_each_recipe(Train)) -> None:  # type: ignore[valid-type
 @app.command
 def evaluate(
     run: Positional[Path],
+    split: str = "test",
     beam: int = 4,
     alpha: float = 0.6,
     mirror: str | None = None,
@@ -113,24 +115,27 @@ def evaluate(
     For example:
 
         transformer evaluate runs/pocket
-        transformer evaluate runs/multi30k --beam 1
+        transformer evaluate runs/multi30k --beam 1 --split test_2018
 
     Args:
         run: A run folder, as `transformer train` leaves it.
+        split: Another split of the corpus than its test set.
         beam: Hypotheses kept while searching.
         alpha: Strength of the length penalty.
-        mirror: As in prepare, if the data is not prepared on this machine yet.
+        mirror: As in prepare, if the corpus is not on this machine yet.
         device: Where to run.
     """
     translator, _ = Translator.load(run, choose_device(device))
-    data_config = DataConfig.from_dict(read_json(run / "recipe.json").get("data", {}))
-    data = prepare_data(data_config, len(translator.tokenizer), mirror, say)
-    sources, references = zip(*data.texts("test"), strict=True)
+    data = DataConfig.from_dict(read_json(run / "recipe.json").get("data", {}))
+    pairs = list(sentence_pairs(data.corpus, split, data.direction, mirror))
+    if not pairs:
+        raise UserError(f"{data.corpus} has no pair in {split}")
+    sources, references = zip(*pairs, strict=True)
     found = _search(translator, sources, beam, alpha, n_best=1, progress=True)
     hypotheses = [translations[0].text for translations in found]
-    write_atomically(run / "test.hypotheses.txt", "".join(f"{h}\n" for h in hypotheses).encode())
+    write_atomically(run / f"{split}.hypotheses.txt", "".join(f"{h}\n" for h in hypotheses).encode())
     score = bleu(hypotheses, references)
-    print(f"{data_config.corpus} test, {len(sources)} sentences, {data_config.direction}, beam {beam}, alpha {alpha}")
+    print(f"{data.corpus} {split}, {len(sources)} sentences, {data.direction}, beam {beam}, alpha {alpha}")
     print(score)
 
 

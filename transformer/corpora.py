@@ -1,135 +1,269 @@
 """What text there is to learn from: where it comes from, that it is the right one, and its sentence pairs.
 
-``pocket`` and ``copy`` are made on the spot. Corpora that are fetched are described in ``corpora.json``: where each
-file lives, its checksum, and which files make which split.
+Corpora are data: ``corpora.json`` says of each which files it is fetched from, their checksums, and which of them make
+which split. A corpus of your own is a manifest of the same form, or just its text. ``copy``, ``reverse`` and ``pocket``
+are made on the spot.
 """
 
 import hashlib
 import json
-import logging
-import os
 import random
-import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, get_args
-
-import platformdirs
+from typing import Any, cast
 
 from transformer import pocket
 from transformer.errors import UserError
-from transformer.reading import read_lines
+from transformer.fetching import RemoteFile, data_folder, fetch
+from transformer.reading import Place, read_pairs
 
-Direction = Literal["en-de", "de-en"]
-Split = pocket.Split
-Pairs = list[tuple[str, str]]
-"""Sentence pairs: (source, target)."""
+Pair = tuple[str, str]
+"""A sentence and its translation."""
 
-GENERATED = ("copy", "pocket")
-"""Corpora that need no download."""
+GENERATED_SIZE: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000}
+"""Pairs of each split of a corpus that is made on the spot."""
 
-FETCHED: dict[str, dict[str, Any]] = json.loads(files("transformer").joinpath("corpora.json").read_text("utf-8"))
-"""Corpora that are fetched, by name: the contents of ``corpora.json``."""
-
-GENERATED_SIZE: dict[Split, int] = {"train": 40_000, "valid": 1_000, "test": 1_000}
+HELD_OUT = 1_000
+"""Pairs to hold out for ``valid``, and as many for ``test``, where a corpus names no such splits; at most one in 20."""
 
 
-def data_folder() -> Path:
-    """Where downloads and prepared data are kept: $TRANSFORMER_DATA, or the platform's cache folder."""
-    return Path(os.environ.get("TRANSFORMER_DATA") or platformdirs.user_cache_path("transformer-course"))
+@dataclass(frozen=True)
+class Manifest:
+    """A corpus in files: what ``corpora.schema.json`` allows, with the folder of the files that are not fetched."""
+
+    name: str
+    described: dict[str, Any]
+    folder: Path
+
+    @classmethod
+    def load(cls, path: Path) -> "Manifest":
+        """Read a manifest of your own; what it does not list under ``files`` lies beside it.
+
+        Raises:
+            UserError: if it cannot be read, or is no manifest, saying where.
+        """
+        try:
+            described = json.loads(path.read_text("utf-8"))
+        except OSError as error:
+            raise UserError(f"cannot read the manifest {path}: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"the manifest {path} is not JSON: {error}") from None
+        check(described, str(path))
+        return cls(path.stem, described, path.absolute().parent)
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The codes of its two languages."""
+        first, second = self.described["languages"]
+        return first, second
+
+    @property
+    def splits(self) -> list[str]:
+        """Their names. ``valid`` and ``test`` are always there: held out of ``train``, if the manifest has none."""
+        return list(dict.fromkeys(["train", "valid", "test", *self.described["splits"]]))
+
+    def pairs(self, split: str, mirror: str | None = None) -> Iterator[Pair]:
+        """The pairs of a split, in the order of ``languages``; of those held out, each is in one split only."""
+        parts = self.described["splits"]
+        missing = [name for name in ("valid", "test") if name not in parts]
+        if split != "train" and split in parts or not missing:
+            return self._read(parts[split], mirror)
+        count = sum(1 for _ in self._read(parts["train"], mirror))
+        every = max(20, count // HELD_OUT)
+
+        def place(sentence: str) -> str:
+            """One sentence, and whatever its translation, always goes to the same split."""
+            number = int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8).digest(), "big") % every
+            return missing[number] if number < len(missing) else "train"
+
+        return (pair for pair in self._read(parts["train"], mirror) if place(pair[0]) == split)
+
+    def fingerprint(self) -> str:
+        """A digest of all that its text depends on: the manifest, and the files that it gives no checksum of."""
+        digest = hashlib.sha256(json.dumps(self.described, sort_keys=True).encode())
+        places = [text for parts in self.described["splits"].values() for part in parts for text in part.values()]
+        for place in dict.fromkeys(self._place(text, None) for text in places if not self._remote(text)):
+            digest.update(_digest(place.path))
+        return digest.hexdigest()
+
+    def _read(self, parts: list[dict[str, str]], mirror: str | None) -> Iterator[Pair]:
+        for part in parts:
+            source, target = (self._place(part[language], mirror) for language in self.languages)
+            yield from read_pairs(source, target)
+
+    def _remote(self, text: str) -> dict[str, Any] | None:
+        return self.described.get("files", {}).get(text.partition(":")[0])
+
+    def _place(self, text: str, mirror: str | None) -> Place:
+        name, _, inside = text.partition(":")
+        remote = self._remote(text)
+        if remote is None:
+            return Place(self.folder / name, inside)
+        addresses = tuple(f"{home.rstrip('/')}/{remote.get('path', name)}" for home in self.described["homes"])
+        file = RemoteFile(name, addresses, remote["digest"], remote.get("size"))
+        return Place(fetch(file, data_folder() / "downloads" / self.name, mirror), inside)
 
 
-def fingerprint(corpus: str) -> str:
-    """A digest of what the corpus is made of: the checksums of its files, or the grammar that generates it."""
-    if corpus in FETCHED:
-        parts = [json.dumps(FETCHED[corpus], sort_keys=True)]
-    else:
-        sources = ["corpora.py"] if corpus == "copy" else ["pocket.py", "pocket_grammar.py", "pocket_lexicon.tsv"]
-        parts = [str(GENERATED_SIZE), *(files("transformer").joinpath(name).read_text("utf-8") for name in sources)]
-    return hashlib.sha256("".join(parts).encode()).hexdigest()
+@dataclass(frozen=True)
+class Generated:
+    """A corpus made on the spot."""
+
+    name: str
+    make: Callable[[str], list[Pair]]
+    """The pairs of a split."""
+    sources: tuple[str, ...]
+    """The package's files that its text depends on."""
+    languages: tuple[str, str] = ("en", "de")
+    splits: tuple[str, ...] = tuple(GENERATED_SIZE)
+
+    def pairs(self, split: str, mirror: str | None = None) -> Iterator[Pair]:
+        """The pairs of a split; there is nothing to fetch."""
+        return iter(self.make(split))
+
+    def fingerprint(self) -> str:
+        """A digest of all that its text depends on."""
+        texts = [files("transformer").joinpath(name).read_text("utf-8") for name in self.sources]
+        return hashlib.sha256("".join([str(GENERATED_SIZE), *texts]).encode()).hexdigest()
 
 
-def load_pairs(corpus: str, split: Split, direction: Direction = "en-de", mirror: str | None = None) -> Pairs:
-    """The sentence pairs of one split.
+Corpus = Manifest | Generated
+
+
+def find_corpus(name: str) -> Corpus:
+    """A corpus by its name, or one of your own.
 
     Args:
-        corpus: a name from ``GENERATED`` or ``FETCHED``.
-        direction: which language is the source.
+        name: ``pocket``, ``copy``, ``reverse`` or a name in ``corpora.json``; or the path of a manifest (``.json``);
+            or of a text: a table (English, a tab, German), or two files with a comma between them.
+
+    Raises:
+        UserError: if there is none of this name, or its manifest is none.
+    """
+    if name in GENERATED:
+        return GENERATED[name]
+    if name in built_in():
+        return Manifest(name, built_in()[name], Path())
+    if name.endswith(".json"):
+        return Manifest.load(Path(name).expanduser())
+    if "," in name:
+        english, german = (f"{Path(side).expanduser().absolute()}" for side in (name + ",").split(",", 2)[:2])
+    elif Path(name).expanduser().is_file():
+        table = Path(name).expanduser().absolute()
+        english, german = f"{table}:1", f"{table}:2"
+    else:
+        known = ", ".join([*GENERATED, *built_in()])
+        raise UserError(
+            f"there is no corpus {name!r}; there are {known}, and your own: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de"
+        )
+    own = {"languages": ["en", "de"], "splits": {"train": [{"en": english, "de": german}]}}
+    return Manifest("own", own, Path("/"))
+
+
+def sentence_pairs(corpus: str, split: str, direction: str = "en-de", mirror: str | None = None) -> Iterator[Pair]:
+    """The sentence pairs of one split, (source, target), one at a time.
+
+    Args:
+        corpus: as in `find_corpus`.
+        split: ``train``, ``valid``, ``test``, or another that the corpus has.
+        direction: the source's language and the target's.
         mirror: a folder or address that holds the corpus's files, instead of their public home.
 
     Raises:
-        UserError: if there is no such corpus, or a file of it cannot be had or is not the right one.
+        UserError: at once, if there is no such corpus, split or direction; while reading, if a file cannot be had, is
+            not the right one, or is not what it should be.
     """
-    if direction not in get_args(Direction):
-        raise UserError(f"the direction must be one of {', '.join(get_args(Direction))}; got {direction!r}")
-    if corpus == "copy":
-        return copy_pairs(split)
-    if corpus == "pocket":
-        pairs = [(pair.source, pair.target) for pair in pocket.pairs(split, GENERATED_SIZE[split])]
-    elif corpus in FETCHED:
-        english, german = (
-            list(read_lines(fetch(corpus, FETCHED[corpus]["splits"][split][side], mirror))) for side in ("en", "de")
-        )
-        if len(english) != len(german):
-            raise UserError(f"{corpus} {split}: {len(english)} English lines, but {len(german)} German ones")
-        pairs = list(zip(english, german, strict=True))
-    else:
-        raise UserError(f"there is no corpus {corpus!r}; there are {', '.join([*GENERATED, *FETCHED])}")
-    return pairs if direction == "en-de" else [(german, english) for english, german in pairs]
+    found = find_corpus(corpus)
+    first, second = found.languages
+    directions = [f"{first}-{second}", f"{second}-{first}"]
+    if direction not in directions:
+        raise UserError(f"the direction of {found.name} must be {' or '.join(directions)}; got {direction!r}")
+    if split not in found.splits:
+        raise UserError(f"{found.name} has no split {split!r}; it has {', '.join(found.splits)}")
+    pairs = found.pairs(split, mirror)
+    return pairs if direction == directions[0] else ((target, source) for source, target in pairs)
 
 
-def copy_pairs(split: Split) -> Pairs:
-    """Letters that translate to themselves: the smallest task that needs attention. No string is in two splits."""
+def strings(split: str) -> list[str]:
+    """Letters with spaces between them, for `copy` and `reverse`. No string is in two splits."""
     seen: set[str] = set()
-    for name in get_args(Split):
+    lines: list[str] = []
+    for name in GENERATED_SIZE:
         chance = random.Random(f"copy {name}")
-        lines: list[str] = []
+        lines = []
         while len(lines) < GENERATED_SIZE[name]:
             line = " ".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(3, 12)))
             if line not in seen:
                 seen.add(line)
                 lines.append(line)
         if name == split:
-            return [(line, line) for line in lines]
-    raise UserError(f"there is no split {split!r}; there are {', '.join(get_args(Split))}")
+            break
+    return lines
 
 
-def fetch(corpus: str, name: str, mirror: str | None = None) -> Path:
-    """A corpus's file on this machine: from the cache, or from its home or a mirror, and then verified.
+def copy_pairs(split: str) -> list[Pair]:
+    """Letters that translate to themselves: the smallest task that needs attention."""
+    return [(line, line) for line in strings(split)]
+
+
+def reverse_pairs(split: str) -> list[Pair]:
+    """Letters that translate to themselves backwards: a task in which every place looks at another place."""
+    return [(line, line[::-1]) for line in strings(split)]
+
+
+def pocket_pairs(split: str) -> list[Pair]:
+    """English and German by the grammar of `pocket`."""
+    made = pocket.pairs(cast(pocket.Split, split), GENERATED_SIZE[split])
+    return [(pair.source, pair.target) for pair in made]
+
+
+GENERATED: dict[str, Generated] = {
+    corpus.name: corpus
+    for corpus in (
+        Generated("pocket", pocket_pairs, ("pocket.py", "pocket_grammar.py", "pocket_lexicon.tsv")),
+        Generated("copy", copy_pairs, ("corpora.py",)),
+        Generated("reverse", reverse_pairs, ("corpora.py",)),
+    )
+}
+"""Corpora that need no download, by name."""
+
+
+@cache
+def built_in() -> dict[str, dict[str, Any]]:
+    """Corpora that are fetched, by name: the contents of ``corpora.json``."""
+    described: dict[str, dict[str, Any]] = json.loads(files("transformer").joinpath("corpora.json").read_text("utf-8"))
+    return described
+
+
+def check(described: Any, name: str) -> None:
+    """Hold a manifest against ``corpora.schema.json``.
 
     Raises:
-        UserError: if it is nowhere, or its checksum is wrong; a file that was in the cache stays as it was.
+        UserError: if it does not fit, saying where and why; ``name`` is what it is called.
     """
-    import pooch  # here, because it warns when a notebook without widgets imports it
+    import jsonschema  # here, because it takes long to import
 
-    entry = FETCHED[corpus]
-    home = str(mirror or entry["home"]).rstrip("/")
-    folder = data_folder() / "downloads" / corpus
-    is_folder = "://" not in home
-    if is_folder and not (folder / name).exists() and not (Path(home) / name).is_file():
-        raise UserError(f"there is no file {name} in the mirror {home}")
-    logging.getLogger("pooch").setLevel(logging.WARNING)
+    schema = json.loads(files("transformer").joinpath("corpora.schema.json").read_text("utf-8"))
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(described))
+    if error is not None:
+        raise UserError(f"the manifest {name} has a mistake at {error.json_path}: {error.message[:300]}")
+    languages = set(described["languages"])
+    for split, parts in described["splits"].items():
+        for part in parts:
+            if set(part) != languages:
+                raise UserError(f"the manifest {name}: each part of {split} must name a file for {sorted(languages)}")
+    if described.get("files") and not described.get("homes"):
+        raise UserError(f"the manifest {name} has files, but no homes to fetch them from")
+
+
+def _digest(path: Path) -> bytes:
+    digest = hashlib.sha256()
     try:
-        path = pooch.retrieve(
-            url=f"{home}/{name}",
-            known_hash=entry["sha256"][name],
-            fname=name,
-            path=folder,
-            downloader=_copy if is_folder else pooch.HTTPDownloader(progressbar=True, timeout=30),
-        )
-    except ValueError as error:
-        if "hash" not in str(error):
-            raise
-        expected = entry["sha256"][name]
-        raise UserError(f"{home}/{name} is not the file it should be: its sha256 is not {expected}") from error
-    except OSError as error:  # requests' exceptions are OSErrors too
-        reason = str(error).splitlines()[0][:200]
-        raise UserError(
-            f"could not get {home}/{name} ({reason}). Get it by hand and put it at {folder / name}, or name a --mirror"
-        ) from error
-    return Path(path)
-
-
-def _copy(url: str, output_file: str, _pooch: object) -> None:
-    """What pooch calls to "download" from a folder."""
-    shutil.copyfile(url, output_file)
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    return digest.digest()

@@ -1,23 +1,37 @@
-"""Corpus → cleaning → tokenizer → token store: done once, kept on disk, found again by what shaped it."""
+"""Corpus → cleaning → tokenizer → token store: done once, kept on disk, found again by what shaped it.
+
+The text passes through as a stream, so that a corpus of any size is prepared in the same memory.
+"""
 
 import hashlib
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from transformer.batching import Sequences
+import filelock
+import sentencepiece
+from tqdm import tqdm
+
+from transformer.batching import Sequences, SequencesWriter
 from transformer.cleaning import OFF, Cleaner, CleaningConfig, Report
-from transformer.corpora import Direction, Pairs, Split, data_folder, fingerprint, load_pairs
+from transformer.corpora import Pair, find_corpus, sentence_pairs
 from transformer.errors import UserError
-from transformer.tokenizer import Tokenizer
+from transformer.fetching import data_folder
+from transformer.reading import Place, read_pairs
+from transformer.tokenizer import Tokenizer, sample_lines
 
-FORMAT = 3
-"""Version of the store's layout; another one is another store."""
+FORMAT = 4
+"""Version of the store's layout and of what shapes it; another one is another store."""
+
+CHUNK = 10_000
+"""Pairs that are tokenised at once."""
+
+BAR: dict[str, Any] = {"unit": " pairs", "unit_scale": True, "dynamic_ncols": True}
 
 
 @dataclass(frozen=True)
@@ -25,13 +39,15 @@ class DataConfig:
     """Which text a model learns from."""
 
     corpus: str = "pocket"
-    """Name of the corpus: pocket, copy or multi30k."""
-    direction: Direction = "en-de"
-    """Source and target language."""
+    """pocket, copy, reverse, multi30k, iwslt17 or wmt14; or your own: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de."""
+    direction: str = "en-de"
+    """The source's language and the target's."""
     train_pairs: int | None = None
     """Use only the first so many training pairs."""
     max_length: int = 150
     """Training pairs with more tokens than this on a side are left out; tokens of the learned vocabulary."""
+    byte_fallback: bool = False
+    """Spell characters that the vocabulary does not have in bytes, which take 256 of its pieces."""
     cleaning: CleaningConfig = OFF
     """Training pairs that are left out before anything is learned."""
 
@@ -53,7 +69,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class PreparedData:
-    """A folder with a trained tokenizer, the tokens of each split, and the texts of validation and test."""
+    """A folder with a trained tokenizer, the tokens of ``train`` and ``valid``, and the text of ``valid``."""
 
     folder: Path
 
@@ -62,8 +78,8 @@ class PreparedData:
         """The vocabulary, shared by both languages."""
         return Tokenizer.load(self.folder / "tokenizer.model")
 
-    def tokens(self, split: Split) -> tuple[Sequences, Sequences]:
-        """Sources and targets of a split, without bos and eos."""
+    def tokens(self, split: str) -> tuple[Sequences, Sequences]:
+        """Sources and targets of ``train`` or ``valid``, without bos and eos."""
         return Sequences.load(self.folder, f"{split}.source"), Sequences.load(self.folder, f"{split}.target")
 
     @property
@@ -71,70 +87,115 @@ class PreparedData:
         """What cleaning did to the training pairs."""
         return Report(**json.loads((self.folder / "cleaning.json").read_text("utf-8")))
 
-    def texts(self, split: Split) -> Pairs:
-        """The sentence pairs of ``valid`` or ``test``, as they were written."""
-        return [(s, t) for s, t in json.loads((self.folder / f"{split}.json").read_text("utf-8"))]
+    @property
+    def valid(self) -> list[Pair]:
+        """The sentence pairs of ``valid``, as they were written."""
+        return list(read_pairs(*_text(self.folder, "valid")))
 
 
 def store_folder(data: DataConfig, vocab_size: int) -> Path:
-    """Where these settings' store lies, or would lie: a change in any of them, or in the corpus, is another folder."""
-    key = json.dumps([FORMAT, asdict(data), vocab_size, fingerprint(data.corpus)], sort_keys=True)
-    digest = hashlib.sha256(key.encode()).hexdigest()[:12]
-    return data_folder() / "prepared" / f"{data.corpus}-{data.direction}-{vocab_size}-{digest}"
+    """Where these settings' store lies, or would lie: a change in anything that shapes it is another folder."""
+    corpus = find_corpus(data.corpus)
+    key = [FORMAT, asdict(data) | {"corpus": corpus.fingerprint()}, vocab_size, sentencepiece.__version__]
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
+    return data_folder() / "prepared" / f"{corpus.name}-{data.direction}-{vocab_size}-{digest}"
 
 
-def prepare(
-    data: DataConfig, vocab_size: int, mirror: str | None = None, say: Callable[[str], None] = lambda _: None
-) -> PreparedData:
+def prepare(data: DataConfig, vocab_size: int, mirror: str | None = None, progress: bool = False) -> PreparedData:
     """Fetch, clean, tokenise and store a corpus, or find it done. What is half done leaves nothing behind.
+
+    Of several processes one prepares, and the others wait for it.
 
     Args:
         data: which text.
         vocab_size: pieces of the vocabulary.
         mirror: a folder or address with the corpus's files.
-        say: is told in a line what is going on.
+        progress: show bars.
 
     Raises:
-        UserError: if the text cannot be had, nothing of it is left, or it does not carry such a vocabulary.
+        UserError: if the text cannot be had, nothing of it is left, it does not carry such a vocabulary, or it cannot
+            be stored.
     """
     folder = store_folder(data, vocab_size)
     if (folder / "store.json").exists():
         return PreparedData(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".unfinished-"))
+    work = folder.with_name(f".{folder.name}.unfinished")
     try:
-        _fill(work, data, vocab_size, mirror, say)
-        try:
-            os.replace(work, folder)
-        except OSError:  # another process was quicker: its store is as good
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(folder.with_name(f".{folder.name}.lock")):
             if not (folder / "store.json").exists():
-                raise
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+                shutil.rmtree(work, ignore_errors=True)  # of a process that was killed
+                work.mkdir()
+                try:
+                    _fill(work, data, vocab_size, mirror, progress)
+                    os.replace(work, folder)
+                finally:
+                    shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot store the prepared data in {folder.parent}: {error.strerror}. "
+            "Make room, or name another folder in TRANSFORMER_DATA"
+        ) from error
     return PreparedData(folder)
 
 
-def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, say: Callable[[str], None]) -> None:
-    counts = {}
-    splits: dict[Split, Pairs] = {s: load_pairs(data.corpus, s, data.direction, mirror) for s in get_args(Split)}
+def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, progress: bool) -> None:
+    """First the text is cleaned, written down and sampled; then it is read again and tokenised."""
+    name = find_corpus(data.corpus).name
     cleaner = Cleaner(data.cleaning)
-    splits["train"] = list(cleaner.clean(splits["train"][: data.train_pairs]))
-    cleaner.report.require_pairs(f"{data.corpus} train")
-    cleaning = json.dumps(cleaner.report.as_dict(), ensure_ascii=False, indent=2)
-    (folder / "cleaning.json").write_text(cleaning, "utf-8")
-    say(f"{data.corpus}: learning {vocab_size} subwords from {len(splits['train'])} sentence pairs")
-    tokenizer = Tokenizer.train((side for pair in splits["train"] for side in pair), vocab_size)
+    counts: dict[str, int] = {}
+
+    def pairs(split: str) -> Iterator[Pair]:
+        read = sentence_pairs(data.corpus, split, data.direction, mirror)
+        return cleaner.clean(islice(read, data.train_pairs)) if split == "train" else read
+
+    def written(split: str) -> Iterator[str]:
+        """Both sides of each pair, which is written down on the way."""
+        source, target = (place.path.open("w", encoding="utf-8", newline="\n") for place in _text(folder, split))
+        with source, target:
+            for pair in tqdm(pairs(split), f"{name}, {split}", disable=not progress, **BAR):
+                source.write(pair[0] + "\n")
+                target.write(pair[1] + "\n")
+                yield from pair
+
+    sample = sample_lines(written("train"))
+    cleaner.report.require_pairs(f"{name} train")
+    for _ in written("valid"):
+        pass
+    tokenizer = Tokenizer.train(sample, vocab_size, data.byte_fallback)
     (folder / "tokenizer.model").write_bytes(tokenizer.model)
-    for split, pairs in splits.items():
-        say(f"{data.corpus}: tokenising {split}, {len(pairs)} pairs")
-        tokens = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
-        tokens = [(s, t) for s, t in tokens if s and t and max(len(s), len(t)) <= data.max_length]
-        if not tokens:
-            raise UserError(f"no {split} pair of {data.corpus} has 1 to {data.max_length} tokens a side")
-        counts[split] = len(tokens)
-        Sequences.pack([s for s, _ in tokens]).save(folder, f"{split}.source")
-        Sequences.pack([t for _, t in tokens]).save(folder, f"{split}.target")
-        if split != "train":
-            (folder / f"{split}.json").write_text(json.dumps(pairs, ensure_ascii=False), "utf-8")
+    del sample
+    for split in ("train", "valid"):
+        sources, targets = (SequencesWriter(folder, f"{split}.{side}", len(tokenizer)) for side in ("source", "target"))
+        bar = tqdm(desc=f"{name}, {split}, tokens", disable=not progress, **BAR)
+        with sources, targets, bar:
+            for chunk in _chunks(read_pairs(*_text(folder, split)), CHUNK):
+                source_ids, target_ids = (tokenizer.encode_all(side) for side in zip(*chunk, strict=True))
+                fit = [
+                    (s, t)
+                    for s, t in zip(source_ids, target_ids, strict=True)
+                    if s and t and max(len(s), len(t)) <= data.max_length
+                ]
+                sources.extend([s for s, _ in fit])
+                targets.extend([t for _, t in fit])
+                counts[split] = counts.get(split, 0) + len(fit)
+                bar.update(len(chunk))
+        if not counts.get(split):
+            raise UserError(f"no {split} pair of {name} has 1 to {data.max_length} tokens a side")
+    for place in _text(folder, "train"):
+        place.path.unlink()
+    report = json.dumps(cleaner.report.as_dict(), ensure_ascii=False, indent=2)
+    (folder / "cleaning.json").write_text(report, "utf-8")
     described = {"format": FORMAT, "data": asdict(data), "vocab_size": vocab_size, "pairs": counts}
     (folder / "store.json").write_text(json.dumps(described, indent=2), "utf-8")
+
+
+def _text(folder: Path, split: str) -> tuple[Place, Place]:
+    """Where the text of a split is written, the source's and the target's."""
+    return Place(folder / f"{split}.source.txt"), Place(folder / f"{split}.target.txt")
+
+
+def _chunks(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
+    remaining = iter(pairs)
+    while chunk := list(islice(remaining, size)):
+        yield chunk

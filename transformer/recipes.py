@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from tyro.conf import Suppress
 
+from transformer.cleaning import CleaningConfig
+from transformer.config import PRESETS
 from transformer.model import ModelConfig
 from transformer.preparation import DataConfig
 from transformer.training import TrainingConfig
@@ -23,12 +25,20 @@ class Recipe:
     """How it learns."""
 
 
+WMT14_CLEANING = CleaningConfig(min_tokens=3, max_tokens=150, max_ratio=2.0)
+
 RECIPES: dict[str, Recipe] = {
     "copy": Recipe(
         "The translation is the source itself: the smallest proof that all is wired up.",
         DataConfig("copy"),
         ModelConfig(vocab_size=57, d_model=64, n_heads=4, d_ff=256, n_layers=2, max_length=128),
         TrainingConfig(steps=600, batch_tokens=2000, warmup_steps=200, validate_every=100),
+    ),
+    "reverse": Recipe(
+        "The translation is the source backwards: every place must look at another place.",
+        DataConfig("reverse"),
+        ModelConfig(vocab_size=57, d_model=64, n_heads=4, d_ff=256, n_layers=2, max_length=128),
+        TrainingConfig(steps=1500, batch_tokens=2000, warmup_steps=200, validate_every=250),
     ),
     "pocket": Recipe(
         "The embedded English-German corpus, in three minutes on two cores.",
@@ -53,5 +63,23 @@ RECIPES: dict[str, Recipe] = {
         TrainingConfig(
             steps=4000, batch_tokens=1500, warmup_steps=600, rate_factor=1.5, average_steps=400, validate_every=500
         ),
+    ),
+    "iwslt17": Recipe(
+        "206,000 sentences of TED talks, English and German, for one GPU.",
+        DataConfig("iwslt17", cleaning=CleaningConfig()),
+        ModelConfig(vocab_size=10_000, d_model=512, n_heads=4, d_ff=1024, n_layers=6, dropout=0.3, norm="pre"),
+        TrainingConfig(steps=40_000, batch_tokens=4096, warmup_steps=4000, validate_every=2000),
+    ),
+    "wmt14-base": Recipe(
+        "The paper's base model on the paper's corpus: 4.5 million sentences, 100,000 steps (§5).",
+        DataConfig("wmt14", cleaning=WMT14_CLEANING),
+        PRESETS["base"],
+        TrainingConfig(steps=100_000, batch_tokens=25_000, warmup_steps=4000, validate_every=2000),
+    ),
+    "wmt14-big": Recipe(
+        "The paper's big model on the same corpus: 300,000 steps (§5).",
+        DataConfig("wmt14", cleaning=WMT14_CLEANING),
+        PRESETS["big"],
+        TrainingConfig(steps=300_000, batch_tokens=25_000, warmup_steps=4000, validate_every=2000),
     ),
 }

@@ -179,6 +179,6 @@ def validate(translator: Translator, data: PreparedData, config: TrainingConfig)
             loss += float(loss_of(model, batch, smoothing=0.0))
         n_tokens += batch.n_tokens
     model.train(was_training)
-    texts = data.texts("valid")[: config.validate_sentences]
+    texts = data.valid[: config.validate_sentences]
     hypotheses = translator.greedy([source for source, _ in texts])
     return {"valid_loss": loss / n_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).bleu}

@@ -7,7 +7,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from transformer import pocket
-from transformer.batching import PADDED_LIMIT, Batch, Batches, Indices, Sequences, collate, pad, token_batches
+from transformer.batching import (
+    PADDED_LIMIT,
+    Batch,
+    Batches,
+    Indices,
+    Sequences,
+    SequencesWriter,
+    collate,
+    pad,
+    token_batches,
+)
 from transformer.errors import UserError
 from transformer.tokenizer import BOS, EOS, PAD
 
@@ -60,10 +70,16 @@ class LengthsOnce:
 # The store
 
 
+def write(folder: Path, *parts: list[list[int]], vocab_size: int = 100) -> None:
+    """Parts of one store, named x."""
+    with SequencesWriter(folder, "x", vocab_size) as writer:
+        for part in parts:
+            writer.extend(part)
+
+
 @pytest.mark.parametrize(("largest", "dtype"), [(65_535, np.uint16), (65_536, np.int32)])
 def test_sequences_survive_the_disk(tmp_path: Path, largest: int, dtype: type) -> None:
-    packed = Sequences.pack([[7, largest], [], [5], [6, 7, 8]])
-    packed.save(tmp_path, "x")
+    write(tmp_path, [[7, largest], []], [], [[5], [6, 7, 8]], vocab_size=largest + 1)
     loaded = Sequences.load(tmp_path, "x")
     assert [loaded[i].tolist() for i in range(len(loaded))] == [[7, largest], [], [5], [6, 7, 8]]
     assert loaded.lengths().tolist() == [2, 0, 1, 3]
@@ -71,13 +87,13 @@ def test_sequences_survive_the_disk(tmp_path: Path, largest: int, dtype: type) -
 
 
 def test_loading_reads_nothing(tmp_path: Path) -> None:
-    Sequences.pack([[7, 8], [5]]).save(tmp_path, "x")
+    write(tmp_path, [[7, 8], [5]])
     loaded = Sequences.load(tmp_path, "x")
     assert isinstance(loaded.ids.base, np.memmap) and isinstance(loaded.ends.base, np.memmap)
 
 
 def test_an_empty_store_is_a_store(tmp_path: Path) -> None:
-    Sequences.pack([]).save(tmp_path, "x")
+    write(tmp_path)
     assert len(Sequences.load(tmp_path, "x")) == 0
 
 
@@ -120,7 +136,7 @@ def damage(kind: str, folder: Path) -> str:
     ],
 )
 def test_a_damaged_store_is_refused_by_name(tmp_path: Path, kind: str) -> None:
-    Sequences.pack([[4, 5], [6, 7, 8, 9]]).save(tmp_path, "x")
+    write(tmp_path, [[4, 5], [6, 7, 8, 9]])
     name = damage(kind, tmp_path)
     with pytest.raises(UserError, match="prepare it again") as error:
         Sequences.load(tmp_path, "x")
@@ -131,7 +147,7 @@ def test_a_damaged_store_is_refused_by_name(tmp_path: Path, kind: str) -> None:
 @settings(deadline=None)
 def test_a_store_cut_off_anywhere_is_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("store")
-    Sequences.pack([[4, 5], [6, 7, 8, 9]]).save(folder, "x")
+    write(folder, [[4, 5], [6, 7, 8, 9]])
     path = folder / data.draw(st.sampled_from(["x.ids.npy", "x.ends.npy"]))
     whole = path.read_bytes()
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
