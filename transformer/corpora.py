@@ -7,18 +7,14 @@ file lives, its checksum, and which files make which split.
 import gzip
 import hashlib
 import json
-import logging
-import os
 import random
-import shutil
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import platformdirs
-
 from transformer import pocket
 from transformer.errors import UserError
+from transformer.fetching import RemoteFile, data_folder, fetch
 
 Direction = Literal["en-de", "de-en"]
 Split = pocket.Split
@@ -32,11 +28,6 @@ FETCHED: dict[str, dict[str, Any]] = json.loads(files("transformer").joinpath("c
 """Corpora that are fetched, by name: the contents of ``corpora.json``."""
 
 GENERATED_SIZE: dict[Split, int] = {"train": 40_000, "valid": 1_000, "test": 1_000}
-
-
-def data_folder() -> Path:
-    """Where downloads and prepared data are kept: $TRANSFORMER_DATA, or the platform's cache folder."""
-    return Path(os.environ.get("TRANSFORMER_DATA") or platformdirs.user_cache_path("transformer-course"))
 
 
 def fingerprint(corpus: str) -> str:
@@ -68,7 +59,8 @@ def load_pairs(corpus: str, split: Split, direction: Direction = "en-de", mirror
         pairs = [(pair.source, pair.target) for pair in pocket.pairs(split, GENERATED_SIZE[split])]
     elif corpus in FETCHED:
         english, german = (
-            read_lines(fetch(corpus, FETCHED[corpus]["splits"][split][side], mirror)) for side in ("en", "de")
+            read_lines(fetch(_remote_file(corpus, split, side), data_folder() / "downloads" / corpus, mirror))
+            for side in ("en", "de")
         )
         if len(english) != len(german):
             raise UserError(f"{corpus} {split}: {len(english)} English lines, but {len(german)} German ones")
@@ -94,45 +86,10 @@ def copy_pairs(split: Split) -> Pairs:
     raise UserError(f"there is no split {split!r}; there are {', '.join(get_args(Split))}")
 
 
-def fetch(corpus: str, name: str, mirror: str | None = None) -> Path:
-    """A corpus's file on this machine: from the cache, or from its home or a mirror, and then verified.
-
-    Raises:
-        UserError: if it is nowhere, or its checksum is wrong; a file that was in the cache stays as it was.
-    """
-    import pooch  # here, because it warns when a notebook without widgets imports it
-
+def _remote_file(corpus: str, split: Split, side: str) -> RemoteFile:
     entry = FETCHED[corpus]
-    home = str(mirror or entry["home"]).rstrip("/")
-    folder = data_folder() / "downloads" / corpus
-    is_folder = "://" not in home
-    if is_folder and not (folder / name).exists() and not (Path(home) / name).is_file():
-        raise UserError(f"there is no file {name} in the mirror {home}")
-    logging.getLogger("pooch").setLevel(logging.WARNING)
-    try:
-        path = pooch.retrieve(
-            url=f"{home}/{name}",
-            known_hash=entry["sha256"][name],
-            fname=name,
-            path=folder,
-            downloader=_copy if is_folder else pooch.HTTPDownloader(progressbar=True, timeout=30),
-        )
-    except ValueError as error:
-        if "hash" not in str(error):
-            raise
-        expected = entry["sha256"][name]
-        raise UserError(f"{home}/{name} is not the file it should be: its sha256 is not {expected}") from error
-    except OSError as error:  # requests' exceptions are OSErrors too
-        reason = str(error).splitlines()[0][:200]
-        raise UserError(
-            f"could not get {home}/{name} ({reason}). Get it by hand and put it at {folder / name}, or name a --mirror"
-        ) from error
-    return Path(path)
-
-
-def _copy(url: str, output_file: str, _pooch: object) -> None:
-    """What pooch calls to "download" from a folder."""
-    shutil.copyfile(url, output_file)
+    name = entry["splits"][split][side]
+    return RemoteFile(name, (f"{entry['home']}/{name}",), f"sha256:{entry['sha256'][name]}")
 
 
 def read_lines(path: Path) -> list[str]:

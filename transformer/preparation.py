@@ -12,8 +12,9 @@ from typing import Any, get_args
 
 from transformer.batching import Sequences
 from transformer.cleaning import OFF, Cleaner, CleaningConfig, Report
-from transformer.corpora import Direction, Pairs, Split, data_folder, fingerprint, load_pairs
+from transformer.corpora import Direction, Pairs, Split, fingerprint, load_pairs
 from transformer.errors import UserError
+from transformer.fetching import data_folder
 from transformer.tokenizer import Tokenizer
 
 FORMAT = 3

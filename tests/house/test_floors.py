@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "transformer"
 
 FLOORS = [
     {"errors", "masks", "positions", "bpe", "loss", "schedule", "pocket_grammar"},
-    {"attention", "tokenizer", "device", "pocket", "evaluation", "cleaning"},
+    {"attention", "tokenizer", "device", "pocket", "evaluation", "cleaning", "fetching"},
     {"config", "corpora", "batching"},
     {"layers"},
     {"model", "preparation"},
