@@ -10,7 +10,6 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import filelock
 import platformdirs
@@ -94,12 +93,10 @@ def _get(file: RemoteFile, path: Path, mirror: str | None) -> None:
     sources = (f"{os.path.expanduser(mirror).rstrip('/')}/{file.name}",) if mirror else file.addresses
     part = path.with_name(f".{file.name}.part")
     part.unlink(missing_ok=True)  # of a process that was killed
-    needed, free = (file.size or 0) + MARGIN, shutil.disk_usage(path.parent).free
-    if file.size is not None and free < needed:
-        raise UserError(
-            f"{file.name} needs {needed / 1e6:,.0f} MB in {path.parent}, but {free / 1e6:,.0f} MB are free. "
-            "Make room, or name a folder with $TRANSFORMER_DATA"
-        )
+    free = shutil.disk_usage(path.parent).free
+    if file.size is not None and free < file.size + MARGIN:
+        room = f"{(file.size + MARGIN) / 1e6:,.0f} MB in {path.parent}, but {free / 1e6:,.0f} MB are free"
+        raise UserError(f"{file.name} needs {room}. Make room, or name a folder with $TRANSFORMER_DATA")
     failures = []
     try:
         for source in sources:
@@ -130,12 +127,12 @@ def _download(address: str, part: Path, name: str) -> str | None:
     import pooch
     import requests
 
-    def keep_compressed(response: requests.Response, **_: Any) -> None:
+    def keep_compressed(response: requests.Response, **_: object) -> None:
         """For servers that call x.gz x, compressed for the journey: undone, that would be another file."""
         response.raw.headers.pop("Content-Encoding", None)
 
-    options = {"headers": {"Accept-Encoding": "identity"}, "hooks": {"response": keep_compressed}}
     fault = None
+    options = {"headers": {"Accept-Encoding": "identity"}, "hooks": {"response": keep_compressed}}
     for wait in (0.0, *WAITS):
         time.sleep(wait)
         try:
@@ -157,9 +154,9 @@ def _diagnose(error: Exception) -> tuple[str, bool]:
     if isinstance(error, requests.HTTPError) and error.response is not None:
         status = error.response.status_code
         return f"{status} {error.response.reason}", status >= 500 or status == 429  # 429: too many requests
-    if isinstance(error, requests.Timeout) or "timed out" in str(error):
+    if "timed out" in str(error):
         return f"nothing came for {TIMEOUT:g} s", True
     if isinstance(error, (requests.ConnectionError, requests.exceptions.ChunkedEncodingError)):
-        reason = getattr(error.args[0], "reason", None)  # only where no connection was made
-        return ("it broke off", True) if reason is None else (f"no connection: {str(reason).split(': ')[-1]}", False)
+        reason = getattr(error.args[0], "reason", None)  # there is one only where no connection was made
+        return (f"no connection: {str(reason).split(': ')[-1]}", False) if reason else ("it broke off", True)
     return str(error).split("\n")[0][:200], False
