@@ -268,7 +268,7 @@ def test_another_seed_is_another_sample() -> None:
 
 
 def test_one_long_line_does_not_fill_a_sample() -> None:
-    lines = ["x" * (LONGEST_LINE + 1), *LINES]
+    lines = ["x" * 2 * LONGEST_LINE, *LINES]
     assert sample_lines(lines, characters=LONGEST_LINE + 1000) == ["x" * LONGEST_LINE, *LINES]
 
 
