@@ -47,8 +47,9 @@ def sample_lines(
         place = rng.random()  # in the random order
         if place >= end:
             continue
-        heapq.heappush(sample, (-place, number, line[:LONGEST_LINE]))
-        size += len(line[:LONGEST_LINE])
+        start = line[:LONGEST_LINE]
+        heapq.heappush(sample, (-place, number, start))
+        size += len(start)
         while len(sample) > count or size > characters:
             last, _, gone = heapq.heappop(sample)
             size -= len(gone)

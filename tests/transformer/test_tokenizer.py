@@ -135,6 +135,11 @@ def test_the_same_text_gives_the_same_tokenizer(tokenizer: Tokenizer) -> None:
     assert Tokenizer.train((line for line in LINES), 60).model == tokenizer.model
 
 
+def test_training_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+    Tokenizer.train(LINES, 60)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_training_sees_normalised_text(tokenizer: Tokenizer) -> None:
     spaced = ["", *(line.replace(" ", "\t▁\u2028") for line in LINES), "  "]
     assert Tokenizer.train(spaced, 60).model == tokenizer.model
@@ -268,7 +273,7 @@ def test_another_seed_is_another_sample() -> None:
 
 
 def test_one_long_line_does_not_fill_a_sample() -> None:
-    lines = ["x" * (LONGEST_LINE + 1), *LINES]
+    lines = ["x" * 2 * LONGEST_LINE, *LINES]
     assert sample_lines(lines, characters=LONGEST_LINE + 1000) == ["x" * LONGEST_LINE, *LINES]
 
 
