@@ -399,6 +399,7 @@ def test_segments(folder: Folder, name: str, block: int) -> None:
         ("<seg>a</seg>\n<seg>b\nc\n", "the <seg> in line 2 does not end: mend the file, or get it again"),
         ("<seg>a\n<seg>b</seg>\n", "the <seg> in line 1 does not end: mend the file, or get it again"),
         ("<seg>a</seg>\n<seg>b" + "c\n" * 500_000, "the <seg> in line 2 does not end: mend the file, or get it again"),
+        ("<SEG>a\n<SEG>b</SEG>\n", "the <seg> in line 1 does not end: mend the file, or get it again"),
         ("<seg>a</seg>\n</seg>\n", "</seg> in line 2 has no <seg> before it: mend the file"),
         ("<seg\nid='1'>a</seg>\n", "</seg> in line 2 has no <seg> before it: mend the file"),
         (
