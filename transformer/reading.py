@@ -174,7 +174,7 @@ def _blocks(place: Place) -> Iterator[bytes]:
     except UserError:
         raise
     except Exception as error:  # a damaged archive makes the libraries raise whatever they stumble over
-        if isinstance(error, OSError) and error.strerror:
+        if isinstance(error, OSError) and error.filename:  # it could not be opened
             raise UserError(f"cannot read {place}: {error.strerror}") from None
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(
@@ -188,10 +188,7 @@ def _file(path: Path, _: str) -> Iterator[bytes]:
 
 
 def _tar_member(path: Path, inside: str) -> Iterator[bytes]:
-    with (
-        _open(path) as file,
-        tarfile.open(fileobj=file, mode="r:") as archive,
-    ):  # only goes forward: gzip goes back badly
+    with _open(path) as file, tarfile.open(fileobj=file, mode="r:") as archive:  # all reading goes forward
         member = next((m for m in archive if m.name == inside), None)
         if member is not None:
             content = archive.extractfile(member) if member.isreg() else None

@@ -158,7 +158,7 @@ def test_latin1_far_into_a_text(folder: Folder) -> None:
     assert "line 1 is not UTF-8 (at byte 6)" in folder.fault("\ufeffabc".encode() + b"\xff\n")  # the mark counts
 
 
-@pytest.mark.parametrize("block", [1000, 7777, reading.BLOCK])
+@pytest.mark.parametrize("block", [1000, 9901, reading.BLOCK])  # 9901: one block begins with the end of the line
 def test_a_line_too_long(folder: Folder, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for end in ("", "\n", "\nb\n"):
         assert folder.lines("a\n" + "x" * (LONGEST_LINE - 1) + end, block=block)[1] == "x" * (LONGEST_LINE - 1)
@@ -399,6 +399,7 @@ def test_segments(folder: Folder, name: str, block: int) -> None:
         ("<seg>a</seg>\n<seg>b\nc\n", "the <seg> in line 2 does not end: mend the file, or get it again"),
         ("<seg>a\n<seg>b</seg>\n", "the <seg> in line 1 does not end: mend the file, or get it again"),
         ("<seg>a</seg>\n<seg>b" + "c\n" * 500_000, "the <seg> in line 2 does not end: mend the file, or get it again"),
+        ("<SEG>a\n<SEG>b</SEG>\n", "the <seg> in line 1 does not end: mend the file, or get it again"),
         ("<seg>a</seg>\n</seg>\n", "</seg> in line 2 has no <seg> before it: mend the file"),
         ("<seg\nid='1'>a</seg>\n", "</seg> in line 2 has no <seg> before it: mend the file"),
         (
@@ -409,6 +410,10 @@ def test_segments(folder: Folder, name: str, block: int) -> None:
 )
 def test_segments_that_are_not_whole(folder: Folder, text: str, message: str) -> None:
     assert folder.fault(text, "a.sgm") == f"a.sgm: {message}"
+
+
+def test_what_is_between_segments_does_not_count(folder: Folder) -> None:
+    assert folder.lines("<seg>a</seg>" + (" " * 999 + "\n") * 1100 + "<seg>b</seg>", "a.sgm") == ["a", "b"]
 
 
 def test_segments_of_an_endless_file_are_not_kept(folder: Folder) -> None:
