@@ -101,7 +101,7 @@ def _get(file: RemoteFile, path: Path, mirror: str | None) -> None:
     try:
         for source in sources:
             fault = _download(source, part, file.name) if "://" in source else _copy(source, part)
-            if fault is None and _is_right(part, file.digest):
+            if _is_right(part, file.digest):
                 os.replace(part, path)
                 return
             failures.append(f"{source} ({fault or 'not the right bytes'})")

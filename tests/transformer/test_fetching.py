@@ -326,7 +326,10 @@ def test_what_will_not_pass_is_not_tried_again(server: Server, tmp_path: Path, f
     assert names(tmp_path) == {NAME, LEFT}
 
 
-def test_nobody_listens_or_no_such_host(server: Server, tmp_path: Path, refused: str) -> None:
+def test_nobody_listens_or_no_such_host(
+    server: Server, tmp_path: Path, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "WAITS", (9.0,))  # which it does not wait
     started = time.monotonic()
     message = refusal(remote(refused, "http://nowhere.invalid/a", "http:///a", "gopher://a/b"), tmp_path)
     assert f"{refused} (no connection: [Errno {errno.ECONNREFUSED}] Connection refused)" in message
