@@ -23,13 +23,13 @@ import sentencepiece
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from transformer import preparation
+from transformer import preparation, reading
 from transformer.batching import SequencesWriter
 from transformer.cleaning import OFF, Cleaner, CleaningConfig
 from transformer.corpora import sentence_pairs
 from transformer.errors import UserError
 from transformer.preparation import DataConfig, PreparedData, prepare, store_folder
-from transformer.tokenizer import Tokenizer, sample_lines
+from transformer.tokenizer import UNK, Tokenizer, sample_lines
 
 ROOT = Path(__file__).parents[2]
 SIZE = 40
@@ -169,7 +169,7 @@ def test_an_empty_side_has_no_tokens_but_stays_in_the_text() -> None:
 def test_bytes_for_characters_that_the_vocabulary_does_not_have() -> None:
     Path("valid.tsv").write_text("ab 猫\tab\n", "utf-8")
     without, with_bytes = prepare(DATA, SIZE), prepare(config(byte_fallback=True), SIZE + 256)
-    assert without.tokenizer.decode(ids(without, "valid")[0][0]) == "ab ⁇ "
+    assert UNK in ids(without, "valid")[0][0] and UNK not in ids(with_bytes, "valid")[0][0]
     assert with_bytes.tokenizer.decode(ids(with_bytes, "valid")[0][0]) == "ab 猫"
 
 
@@ -221,6 +221,7 @@ def peak(count: int) -> int:
 
 def test_memory_does_not_grow_with_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preparation, "CHUNK", 100)
+    monkeypatch.setattr(reading, "BLOCK", 1 << 12)
     monkeypatch.setattr(preparation, "sample_lines", partial(sample_lines, count=100))
     prepare(DATA, SIZE)  # what is loaded only once
     assert peak(6000) < 1.2 * peak(1500)
