@@ -80,8 +80,9 @@ class SequencesWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.ids.close()
-        self.ends.close()
+        with self.ids.file, self.ends.file:  # closed even where the disk is full
+            self.ids.finish()
+            self.ends.finish()
 
 
 class _GrowingArray:
@@ -95,10 +96,9 @@ class _GrowingArray:
         self.file.write(array.astype(self.dtype).tobytes())
         self.length += len(array)
 
-    def close(self) -> None:
+    def finish(self) -> None:
         self.file.seek(0)
         self._write_header()
-        self.file.close()
 
     def _write_header(self) -> None:
         header = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.length,)}

@@ -7,6 +7,7 @@ are made on the spot.
 
 import hashlib
 import json
+import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -46,12 +47,14 @@ class Manifest:
             UserError: if it cannot be read, or is no manifest, saying where.
         """
         try:
-            described = json.loads(path.read_text("utf-8"))
+            described = json.loads(path.read_text("utf-8-sig"))
+            check(described, str(path))
         except OSError as error:
             raise UserError(f"cannot read the manifest {path}: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
+        except RecursionError:
+            raise UserError(f"the manifest {path} has too many brackets inside one another") from None
+        except ValueError as error:
             raise UserError(f"the manifest {path} is not JSON: {error}") from None
-        check(described, str(path))
         return cls(path.stem, described, path.absolute().parent)
 
     @property
@@ -85,8 +88,8 @@ class Manifest:
         """A digest of all that its text depends on: the manifest, and the files that it gives no checksum of."""
         digest = hashlib.sha256(json.dumps(self.described, sort_keys=True).encode())
         places = [text for parts in self.described["splits"].values() for part in parts for text in part.values()]
-        for place in dict.fromkeys(self._place(text, None) for text in places if not self._remote(text)):
-            digest.update(_digest(place.path))
+        for path in dict.fromkeys(self._place(text, None).path for text in places if not self._remote(text)):
+            digest.update(_digest(path))
         return digest.hexdigest()
 
     def _read(self, parts: list[dict[str, str]], mirror: str | None) -> Iterator[Pair]:
@@ -101,7 +104,7 @@ class Manifest:
         name, _, inside = text.partition(":")
         remote = self._remote(text)
         if remote is None:
-            return Place(self.folder / name, inside)
+            return Place(self.folder / os.path.expanduser(name), inside)
         addresses = tuple(f"{home.rstrip('/')}/{remote.get('path', name)}" for home in self.described["homes"])
         file = RemoteFile(name, addresses, remote["digest"], remote.get("size"))
         return Place(fetch(file, data_folder() / "downloads" / self.name, mirror), inside)
@@ -147,19 +150,18 @@ def find_corpus(name: str) -> Corpus:
     if name in built_in():
         return Manifest(name, built_in()[name], Path())
     if name.endswith(".json"):
-        return Manifest.load(Path(name).expanduser())
-    if "," in name:
-        english, german = (f"{Path(side).expanduser().absolute()}" for side in (name + ",").split(",", 2)[:2])
-    elif Path(name).expanduser().is_file():
-        table = Path(name).expanduser().absolute()
-        english, german = f"{table}:1", f"{table}:2"
+        return Manifest.load(Path(os.path.expanduser(name)))
+    if os.path.isfile(os.path.expanduser(name)):
+        english, german = f"{name}:1", f"{name}:2"
+    elif "," in name:
+        english, german = name.split(",", 1)
     else:
         known = ", ".join([*GENERATED, *built_in()])
         raise UserError(
             f"there is no corpus {name!r}; there are {known}, and your own: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de"
         )
     own = {"languages": ["en", "de"], "splits": {"train": [{"en": english, "de": german}]}}
-    return Manifest("own", own, Path("/"))
+    return Manifest("own", own, Path.cwd())
 
 
 def sentence_pairs(corpus: str, split: str, direction: str = "en-de", mirror: str | None = None) -> Iterator[Pair]:
@@ -248,7 +250,9 @@ def check(described: Any, name: str) -> None:
     schema = json.loads(files("transformer").joinpath("corpora.schema.json").read_text("utf-8"))
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(described))
     if error is not None:
-        raise UserError(f"the manifest {name} has a mistake at {error.json_path}: {error.message[:300]}")
+        where = " ".join(error.json_path.split())  # a key may have line ends
+        what = error.message if len(error.message) < 300 else f"{error.message[:100]} … {error.message[-180:]}"
+        raise UserError(f"the manifest {name} has a mistake at {where}: {what}")
     languages = set(described["languages"])
     for split, parts in described["splits"].items():
         for part in parts:
@@ -264,6 +268,6 @@ def _digest(path: Path) -> bytes:
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: of a name that no file can have
+        raise UserError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from None
     return digest.digest()

@@ -6,7 +6,9 @@ The text passes through as a stream, so that a corpus of any size is prepared in
 import hashlib
 import json
 import os
+import re
 import shutil
+import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -51,6 +53,14 @@ class DataConfig:
     cleaning: CleaningConfig = OFF
     """Training pairs that are left out before anything is learned."""
 
+    def __post_init__(self) -> None:
+        if not re.fullmatch("[a-z]+-[a-z]+", self.direction):
+            raise UserError(f"a direction is two languages, such as en-de; got {self.direction!r}")
+        if self.max_length < 1 or self.train_pairs is not None and self.train_pairs < 1:
+            raise UserError(
+                f"max_length and train_pairs must be at least 1; got {self.max_length} and {self.train_pairs}"
+            )
+
     @classmethod
     def from_dict(cls, described: dict[str, Any]) -> "DataConfig":
         """The settings that ``dataclasses.asdict`` made a dictionary of; without ``cleaning``, nothing is cleaned.
@@ -85,7 +95,11 @@ class PreparedData:
     @property
     def cleaning(self) -> Report:
         """What cleaning did to the training pairs."""
-        return Report(**json.loads((self.folder / "cleaning.json").read_text("utf-8")))
+        path = self.folder / "cleaning.json"
+        try:
+            return Report(**json.loads(path.read_text("utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise UserError(f"{path} is missing or damaged: delete its folder and prepare it again") from error
 
     @property
     def valid(self) -> list[Pair]:
@@ -117,10 +131,10 @@ def prepare(data: DataConfig, vocab_size: int, mirror: str | None = None, progre
             be stored.
     """
     folder = store_folder(data, vocab_size)
-    if (folder / "store.json").exists():
-        return PreparedData(folder)
     work = folder.with_name(f".{folder.name}.unfinished")
     try:
+        if (folder / "store.json").exists():
+            return PreparedData(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder.with_name(f".{folder.name}.lock")):
             if not (folder / "store.json").exists():
@@ -128,12 +142,13 @@ def prepare(data: DataConfig, vocab_size: int, mirror: str | None = None, progre
                 work.mkdir()
                 try:
                     _fill(work, data, vocab_size, mirror, progress)
+                    shutil.rmtree(folder, ignore_errors=True)  # what is left of a store that was not wholly deleted
                     os.replace(work, folder)
                 finally:
                     shutil.rmtree(work, ignore_errors=True)
-    except OSError as error:
+    except (OSError, sqlite3.Error) as error:  # sqlite3: the cleaner's hashes go to disk too
         raise UserError(
-            f"cannot store the prepared data in {folder.parent}: {error.strerror}. "
+            f"cannot store the prepared data in {folder.parent}: {getattr(error, 'strerror', None) or error}. "
             "Make room, or name another folder in TRANSFORMER_DATA"
         ) from error
     return PreparedData(folder)
@@ -143,7 +158,7 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
     """First the text is cleaned, written down and sampled; then it is read again and tokenised."""
     name = find_corpus(data.corpus).name
     cleaner = Cleaner(data.cleaning)
-    counts: dict[str, int] = {}
+    counts = {"train": 0, "valid": 0}
 
     def pairs(split: str) -> Iterator[Pair]:
         read = sentence_pairs(data.corpus, split, data.direction, mirror)
@@ -165,10 +180,13 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
     tokenizer = Tokenizer.train(sample, vocab_size, data.byte_fallback)
     (folder / "tokenizer.model").write_bytes(tokenizer.model)
     del sample
-    for split in ("train", "valid"):
-        sources, targets = (SequencesWriter(folder, f"{split}.{side}", len(tokenizer)) for side in ("source", "target"))
-        bar = tqdm(desc=f"{name}, {split}, tokens", disable=not progress, **BAR)
-        with sources, targets, bar:
+    for split in counts:
+        read = 0
+        with (
+            SequencesWriter(folder, f"{split}.source", len(tokenizer)) as sources,
+            SequencesWriter(folder, f"{split}.target", len(tokenizer)) as targets,
+            tqdm(desc=f"{name}, {split}, tokens", disable=not progress, **BAR) as bar,
+        ):
             for chunk in _chunks(read_pairs(*_text(folder, split)), CHUNK):
                 source_ids, target_ids = (tokenizer.encode_all(side) for side in zip(*chunk, strict=True))
                 fit = [
@@ -178,10 +196,11 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
                 ]
                 sources.extend([s for s, _ in fit])
                 targets.extend([t for _, t in fit])
-                counts[split] = counts.get(split, 0) + len(fit)
+                counts[split] += len(fit)
+                read += len(chunk)
                 bar.update(len(chunk))
-        if not counts.get(split):
-            raise UserError(f"no {split} pair of {name} has 1 to {data.max_length} tokens a side")
+        if not counts[split]:
+            raise UserError(f"none of the {read:,} {split} pairs of {name} has 1 to {data.max_length} tokens a side")
     for place in _text(folder, "train"):
         place.path.unlink()
     report = json.dumps(cleaner.report.as_dict(), ensure_ascii=False, indent=2)

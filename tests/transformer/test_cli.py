@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from transformer.cli import main
+from transformer.corpora import GENERATED_SIZE
 from transformer.translation import Translator
 
 SMALL = "--data.train-pairs 3000 --training.steps 60 --training.validate-every 30 --training.warmup-steps 20".split()
@@ -107,6 +108,76 @@ def test_prepare_prints_what_cleaning_dropped(environment: object, capsys: pytes
         assert "min_tokens=5" in out and "line " in out and "prepared in " in out
     assert "drop_identical: 300" in fails(capsys, *small, "--data.cleaning.drop-identical")
     assert "max_ratio must be 0" in fails(capsys, *small, "--data.cleaning.max-ratio", "0.5")
+
+
+def test_another_split_is_evaluated_and_an_unknown_one_refused(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(GENERATED_SIZE, "valid", 5)
+    main(["evaluate", str(run), "--beam", "1", "--split", "valid"])
+    assert "copy valid, 5 sentences, en-de" in capsys.readouterr().out
+    assert len((run / "valid.hypotheses.txt").read_text().splitlines()) == 5
+    message = fails(capsys, "evaluate", str(run), "--split", "test_2018")
+    assert message == "error: copy has no split 'test_2018'; it has train, valid, test"
+
+
+OWN = "prepare copy --model.vocab-size 20 --data.corpus".split()
+"""The first words of a command that prepares a corpus of one's own."""
+
+
+def test_a_corpus_of_ones_own(
+    environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"a{'b' * (i % 7)} {'ab' * (i % 3)}c" for i in range(200)]
+    Path("x.tsv").write_text("".join(f"{line}\t{line}\n" for line in lines))
+    Path("x.en").write_text("".join(f"{line}\n" for line in lines))
+    Path("x.json").write_text('{"languages": ["fr", "en"], "splits": {"train": [{"fr": "x.tsv:1", "en": "x.en"}]}}')
+    for corpus in ("x.tsv", "x.en,x.en", "x.json"):
+        main([*OWN, corpus, *(["--data.direction", "en-fr"] if corpus == "x.json" else [])])
+        (line,) = capsys.readouterr().out.splitlines()
+        store = Path(line.removeprefix("prepared in "))
+        assert json.loads((store / "store.json").read_text())["data"]["corpus"] == corpus
+    assert fails(capsys, *OWN, "x.json") == "error: the direction of x must be fr-en or en-fr; got 'en-de'"
+
+
+@pytest.mark.parametrize(
+    ("corpus", "message"),
+    [
+        ("none.json", "cannot read the manifest none.json: No such file or directory"),
+        ("folder.json", "cannot read the manifest folder.json: Is a directory"),
+        ("text.json", "the manifest text.json is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("wrong.json", "the manifest wrong.json has a mistake at $: 'languages' is a required property"),
+        ("bad.tsv", "bad.tsv: line 2 is not UTF-8 (at byte 6): convert or mend the file"),
+        ("one,short", "/short: line 1 has 1,000,000 bytes or more: is it a text with a sentence a line?"),
+        ("two,one", "/two has 2 lines, but"),
+        ("empty,empty", "nothing of own train is left to learn from: 0 of 0 pairs are kept"),
+        ("none,one", "/none: No such file or directory"),
+    ],
+)
+def test_a_corpus_of_ones_own_with_a_mistake(
+    corpus: str,
+    message: str,
+    environment: object,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder.json").mkdir()
+    texts = {"text.json": b"text", "wrong.json": b"{}", "bad.tsv": b"a\tb\na\t\xff\n", "short": b"a" * 1_000_000}
+    for name, text in {**texts, "two": b"a\nb\n", "one": b"a\n", "empty": b""}.items():
+        Path(name).write_bytes(text)
+    assert message in fails(capsys, *OWN, corpus)
+
+
+def test_a_cache_that_cannot_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "file"))
+    (tmp_path / "file").write_text("mine")
+    assert f"cannot store the prepared data in {tmp_path}/file/prepared: " in fails(capsys, "prepare", "copy")
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_order_and_batches_do_not_matter(run: Path) -> None:
