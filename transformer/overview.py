@@ -46,8 +46,8 @@ class Lengths:
     @classmethod
     def of(cls, lengths: Indices) -> "Lengths":
         """Count them: (sentences,), of at least one."""
-        median, most, longest = np.quantile(lengths, [0.5, 0.95, 1], method="inverted_cdf")
-        return cls(len(lengths), int(lengths.sum()), float(lengths.mean()), int(median), int(most), int(longest))
+        median, most = _quantile(lengths, 0.5), _quantile(lengths, 0.95)
+        return cls(len(lengths), int(lengths.sum()), float(lengths.mean()), median, most, int(lengths.max()))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def histogram(n_source: Indices, n_target: Indices) -> list[Bucket]:
     some sentences are longer than that, they have one more bucket together.
     """
     longest = max(int(n_source.max()), int(n_target.max()))
-    covered = max(int(np.quantile(side, 0.99, method="inverted_cdf")) for side in (n_source, n_target))
+    covered = max(_quantile(side, 0.99) for side in (n_source, n_target))
     width = next(w for tens in itertools.count() for w in np.array([1, 2, 5]) * 10**tens if w * BUCKETS >= covered)
     rows = min(-(-longest // width), BUCKETS + 1)
     counts = [np.bincount(np.minimum((side - 1) // width, BUCKETS), minlength=rows) for side in (n_source, n_target)]
@@ -119,11 +119,16 @@ def batching(n_source: Indices, n_target: Indices, batches: Sequence[Indices]) -
     tokens = np.add.reduceat(sides[1], starts)
     return Batching(
         batches=len(batches),
-        pairs=int(np.median(sizes)),
-        tokens=int(np.median(tokens)),
-        fewest=int(tokens[:-1].min(initial=tokens.max())),
+        pairs=_quantile(sizes, 0.5),
+        tokens=_quantile(tokens, 0.5),
+        fewest=int((tokens[:-1] if len(tokens) > 1 else tokens).min()),
         padding=1 - sum(int(side.sum()) for side in sides) / places,
     )
+
+
+def _quantile(values: Indices, share: float) -> int:
+    """The least of the values than which at least this share of them are not greater."""
+    return int(np.quantile(values, share, method="inverted_cdf"))
 
 
 def used_pieces(sequences: Sequences, vocab_size: int) -> NDArray[np.bool_]:
@@ -207,9 +212,9 @@ def _corpus_table(config: DataConfig) -> str:
 
 def _dropped_text(data: PreparedData, config: DataConfig, pairs: int) -> str:
     report = data.cleaning
-    parts = [report.table(width=50)] if report.kept < report.seen else []
+    parts = [report.table(width=44)] if report.kept < report.seen else []
     if unfit := report.kept - pairs:
-        parts.append(f"{unfit:,} pairs after that: no token on a side, or more than max_length={config.max_length}")
+        parts.append(f"then {unfit:,} more: no token on a side, or more than max_length={config.max_length}")
     return "\n\n".join(parts)
 
 
@@ -219,7 +224,7 @@ def _lengths_table(data: PreparedData, names: Sequence[str]) -> str:
         for split in ("train", "valid")
         for name, side in zip(names, data.tokens(split), strict=True)
     ]
-    headers = ["", "sentences", "tokens", "mean", "median", "95 % up to", "longest"]
+    headers = ["", "sentences", "tokens", "mean", "median", "95% up to", "longest"]
     return tabulate(rows, headers, intfmt=",", floatfmt=".1f")
 
 

@@ -143,7 +143,7 @@ def check_picture(path: Path) -> None:
         UserError: if it is no name of a PNG, SVG or PDF, or its folder does not exist.
     """
     if path.suffix not in FORMATS:
-        raise UserError(f"a picture is saved as {', '.join(FORMATS)}; got {str(path)!r}: choose one by the file's name")
+        raise UserError(f"the name of a picture ends in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; got {str(path)!r}")
     if not path.parent.is_dir():
         raise UserError(f"there is no folder {path.parent} to save {path.name} in: make it first")
 
