@@ -188,7 +188,12 @@ def _share(count: int, total: int) -> str:
     return f"{count / total:.2%}" if total else ""
 
 
+def printable(text: str) -> str:
+    """The text, what cannot be printed written as its code."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _cut(text: str, width: int) -> str:
-    """The start of a text, what cannot be printed written as its code."""
-    visible = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text.strip())
+    """The start of a text."""
+    visible = printable(text.strip())
     return visible if len(visible) <= width else visible[: width - 1] + "…"

@@ -1,7 +1,8 @@
-"""The command ``transformer``: prepare, train, evaluate, translate, parameters, bench."""
+"""The command ``transformer``: prepare, data, train, evaluate, translate, parameters, bench."""
 
 import dataclasses
 import difflib
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from transformer.errors import UserError
 from transformer.evaluation import bleu
 from transformer.inspection import parameter_table
 from transformer.model import Transformer
+from transformer.overview import overview
 from transformer.preparation import DataConfig, PreparedData
 from transformer.preparation import prepare as prepare_data
 from transformer.recipes import RECIPES, Recipe
@@ -30,7 +32,7 @@ app = tyro.extras.SubcommandApp()
 
 @dataclasses.dataclass
 class Common:
-    """What prepare and train share."""
+    """What prepare, data and train share."""
 
     recipe: Annotated[Recipe, arg(name="")]
     mirror: str | None = None
@@ -44,6 +46,18 @@ class Common:
 @dataclasses.dataclass
 class Prepare(Common):
     """One recipe's preparation."""
+
+
+@dataclasses.dataclass
+class Data(Common):
+    """One recipe's data, to look at."""
+
+    samples: int = 3
+    """Show so many pairs with their pieces."""
+    seed: int = 0
+    """Chooses the pairs."""
+    picture: Path | None = None
+    """A .png, .svg or .pdf file to save a picture of the lengths to as well."""
 
 
 @dataclasses.dataclass
@@ -81,6 +95,30 @@ def prepare(settings: _for_each_recipe(Prepare)) -> None:  # type: ignore[valid-
     if data.cleaning.kept < data.cleaning.seen:
         print(data.cleaning.table())
     print(f"prepared in {data.folder}")
+
+
+@app.command(name="data")
+def look(settings: _for_each_recipe(Data)) -> None:  # type: ignore[valid-type]
+    """Look at a recipe's data before you train on it; it is prepared, if it is not yet.
+
+    For example:
+
+        transformer data pocket
+        transformer data multi30k --mirror ~/downloads/multi30k --samples 10
+        transformer data multi30k --picture lengths.png
+    """
+    from transformer.plots import lengths, style
+
+    if settings.picture:
+        style.check_picture(settings.picture)  # now, because preparing may take long
+    prepared, recipe = settings.prepare(), settings.recipe
+    for text in overview(prepared, recipe.data, recipe.training.batch_tokens, settings.samples, settings.seed):
+        print(text, end="\n\n", flush=True)
+    if settings.picture:
+        sources, targets = prepared.tokens("train")
+        languages, max_ratio = recipe.data.direction.split("-"), recipe.data.cleaning.max_ratio
+        style.save(lengths.lengths(sources.lengths(), targets.lengths(), languages, max_ratio), settings.picture)
+        print(f"the picture is in {settings.picture}")
 
 
 @app.command
@@ -231,7 +269,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Run the command; a user's mistake ends in one line on stderr and exit code 2."""
     args = list(sys.argv[1:] if args is None else args)
     try:
-        if args[:1] in (["prepare"], ["train"]) and args[1:] and not args[1].startswith("-"):
+        if args[:1] in (["prepare"], ["data"], ["train"]) and args[1:] and not args[1].startswith("-"):
             _check_name(args[1], RECIPES, "recipe")
         app.cli(prog="transformer", args=args)
     except UserError as error:
@@ -239,6 +277,9 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:  # whoever read along, head or less, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be flushed
+        sys.exit(141)
 
 
 def _search(

@@ -13,7 +13,7 @@ FLOORS = [
     {"config", "corpora", "batching"},
     {"layers"},
     {"model", "preparation"},
-    {"checkpoint", "decoding", "inspection"},
+    {"checkpoint", "decoding", "inspection", "overview"},
     {"translation"},
     {"training"},
     {"recipes", "plots", "bench"},

@@ -1,6 +1,7 @@
 """The command as a user types it: one small run is trained once, then everything is asked of it."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -180,6 +181,49 @@ def test_a_cache_that_cannot_be_used(
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_data_shows_what_there_is_to_learn_from(environment: object, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["data", "copy", "--data.train-pairs", "300"]
+    main([*small, "--samples", "2", "--training.batch-tokens", "500"])
+    out = capsys.readouterr().out
+    headings = ["corpus ", "Tokens", "The vocabulary", "Sentences", "Batches of at most 500 target", "Samples", "pair "]
+    places = [f"\n{out}".index(f"\n{heading}") for heading in headings]
+    assert places == sorted(places)
+    assert out.count("\npair ") == 2
+    main([*small, "--samples", "2", "--training.batch-tokens", "500", "--seed", "1"])
+    other = capsys.readouterr().out
+    assert other != out and other.split("Samples")[0] == out.split("Samples")[0]
+    main([*small, "--data.cleaning.min-tokens", "5"])
+    assert "What was left out of train\n\nfilter" in capsys.readouterr().out
+    assert "samples must not be negative; got -1" in fails(capsys, *small, "--samples", "-1")
+    assert "no recipe 'copi'; did you mean copy?" in fails(capsys, "data", "copi")
+
+
+def test_data_leaves_a_picture(environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["data", "copy", "--data.train-pairs", "300", "--picture"]
+    main([*small, str(tmp_path / "x.png")])
+    assert capsys.readouterr().out.endswith(f"the picture is in {tmp_path / 'x.png'}\n")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_picture_that_cannot_be_is_refused_before_anything_is_prepared(
+    environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformer.cli.prepare_data", lambda *_, **__: pytest.fail("prepared"))
+    assert "ends in .png, .svg or .pdf; got 'x.jpg'" in fails(capsys, "data", "copy", "--picture", "x.jpg")
+    missing = str(tmp_path / "none" / "x.png")
+    assert f"there is no folder {tmp_path / 'none'}" in fails(capsys, "data", "copy", "--picture", missing)
+
+
+def test_a_reader_that_leaves_early_is_no_error(environment: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as nobody:
+        monkeypatch.setattr("sys.stdout", nobody)
+        with pytest.raises(SystemExit) as stopped:
+            main(["data", "copy", "--data.train-pairs", "300"])
+        assert stopped.value.code == 141
+
+
 def test_order_and_batches_do_not_matter(run: Path) -> None:
     translator, _ = Translator.load(run)
     sentences = ["a b c d e f g h", "x y z", "m n o p q"]
@@ -195,7 +239,7 @@ def test_resaid_settings_reach_the_run(workplace: Path, environment: pytest.Monk
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("prepare", "train", "evaluate", "translate", "bench"):
+    for command in ("prepare", "data", "train", "evaluate", "translate", "bench"):
         with pytest.raises(SystemExit) as stopped:
             main([command, "--help"])
         assert stopped.value.code == 0

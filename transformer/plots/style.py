@@ -10,11 +10,15 @@ import io
 import re
 import textwrap
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from transformer.checkpoint import write_atomically
+from transformer.errors import UserError
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart. For fills and lines: text keeps the page's colour.
 QUERY = "#0072B2"
@@ -27,6 +31,9 @@ ALLOWED = "#5EC962"
 """A mask's True: may attend."""
 WEIGHTS: Final = "viridis"
 """The colour map of attention weights: dark is 0, light is 1."""
+
+FORMATS = (".png", ".svg", ".pdf")
+"""Suffixes of a saved picture."""
 
 INK = "#010203"
 """Stands for the page's text colour while matplotlib draws; no picture uses it for anything else."""
@@ -127,6 +134,34 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     """An empty figure of so many inches; at most 5 wide, so that it still reads on a phone."""
     figure = Figure(figsize=(width, height))
     return figure, figure.add_subplot()
+
+
+def check_picture(path: Path) -> None:
+    """Make sure that a picture can be saved there.
+
+    Raises:
+        UserError: if it is no name of a PNG, SVG or PDF, or its folder does not exist.
+    """
+    if path.suffix not in FORMATS:
+        raise UserError(f"the name of a picture ends in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; got {str(path)!r}")
+    if not path.parent.is_dir():
+        raise UserError(f"there is no folder {path.parent} to save {path.name} in: make it first")
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Save a figure, black on white; what it is by the file's suffix. An older file is replaced by a whole one.
+
+    Raises:
+        UserError: as in `check_picture`, or if the file cannot be written.
+    """
+    check_picture(path)
+    file = io.BytesIO()
+    with in_style():
+        figure.savefig(file, format=path.suffix[1:], dpi=200, facecolor="white", bbox_inches="tight", pad_inches=0.1)
+    try:
+        write_atomically(path, file.getvalue())
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 def chart_style(chart: Any) -> Any:
