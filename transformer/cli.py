@@ -56,6 +56,10 @@ class Train(Common):
     """Where to run: auto takes the fastest there is."""
     precision: Precision = "auto"
     """In what numbers: auto takes the fastest that trains safely on the device."""
+    compile: Literal["auto", "yes", "no"] = "auto"
+    """Compile the model: a minute or two at first, then quicker steps; auto does so on a GPU."""
+    force: bool = False
+    """Go on with a run although the settings are others than those it was begun with."""
 
 
 def _for_each_recipe(command: type[Common]) -> Any:
@@ -87,17 +91,30 @@ def prepare(settings: _for_each_recipe(Prepare)) -> None:  # type: ignore[valid-
 def train(settings: _for_each_recipe(Train)) -> None:  # type: ignore[valid-type]
     """Train a recipe's model and keep it in a run folder; any setting can be changed.
 
+    The same command again goes on where a run was broken off. On several GPUs, begin it as in the last example.
+
     For example:
 
         transformer train pocket
         transformer train pocket --run runs/wide --model.d-model 256
         transformer train multi30k --mirror ~/downloads/multi30k --training.steps 2000
+        torchrun --nproc-per-node 8 -m transformer.cli train wmt14-base
     """
     device = choose_device(settings.device, settings.precision)
     data = settings.prepare()
     say(f"training on {device}")
     recipe = settings.recipe
-    train_model(settings.run, data, recipe.model, recipe.training, device, dataclasses.asdict(recipe))
+    compiled = settings.compile == "yes" or settings.compile == "auto" and device.device.type == "cuda"
+    train_model(
+        settings.run,
+        data,
+        recipe.model,
+        recipe.training,
+        device,
+        dataclasses.asdict(recipe),
+        compiled=compiled,
+        force=settings.force,
+    )
     print(f"the model is in {settings.run}; next: transformer evaluate {settings.run}")
 
 
@@ -255,3 +272,7 @@ def _check_name(name: str, known: Iterable[str], what: str) -> None:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
         raise UserError(f"there is no {what} {name!r}; {hint}")
+
+
+if __name__ == "__main__":
+    main()

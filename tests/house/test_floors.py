@@ -10,11 +10,11 @@ PACKAGE = Path(__file__).parents[2] / "transformer"
 FLOORS = [
     {"errors", "masks", "positions", "bpe", "loss", "schedule", "pocket_grammar"},
     {"attention", "tokenizer", "device", "pocket", "evaluation", "cleaning", "reading", "fetching"},
-    {"config", "corpora", "batching"},
+    {"config", "corpora", "batching", "processes"},
     {"layers"},
     {"model", "preparation"},
     {"checkpoint", "decoding", "inspection"},
-    {"translation"},
+    {"translation", "runs"},
     {"training"},
     {"recipes", "plots", "bench"},
     {"cli"},
