@@ -18,6 +18,11 @@ from transformer import __version__
 from transformer.errors import UserError
 from transformer.model import ModelConfig, Transformer
 
+
+class DamagedError(UserError):
+    """A checkpoint of which something is missing, or not what was written."""
+
+
 BEST = "best"
 """The checkpoint with the lowest validation loss so far."""
 AVERAGED = "averaged"
@@ -74,17 +79,17 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
     """The model, in eval mode on the CPU, and what was written about it.
 
     Raises:
-        UserError: if files are missing, damaged, or do not belong together.
+        DamagedError: if files are missing, damaged, or do not belong together.
     """
     described = read_json(folder / f"{name}.json")
     weights = read_tensors(folder, name, "weights")
     try:
         model = Transformer(ModelConfig(**described["model"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"the checkpoint {folder / name}.json cannot be used: {error}") from error
+        raise DamagedError(f"the checkpoint {folder / name}.json cannot be used: {error}") from error
     expected = _weights(model)
     if weights.keys() != expected.keys() or any(weights[k].shape != expected[k].shape for k in expected):
-        raise UserError(f"the weights of {folder / name} are of another model than {name}.json describes")
+        raise DamagedError(f"the weights of {folder / name} are of another model than {name}.json describes")
     model.load_state_dict(weights, strict=False)
     return model.eval(), described
 
@@ -93,22 +98,22 @@ def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
     """The ``weights`` or the ``state`` of a checkpoint.
 
     Raises:
-        UserError: if they are missing, or not what was written.
+        DamagedError: if they are missing, or not what was written.
     """
     named = read_json(folder / f"{name}.json").get(kind)
     if not isinstance(named, dict):
-        raise UserError(f"the checkpoint {folder / name}.json names no {kind}")
+        raise DamagedError(f"the checkpoint {folder / name}.json names no {kind}")
     path = folder / Path(str(named.get("file"))).name
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UserError(f"cannot read the checkpoint {path}: {error.strerror}") from None
+        raise DamagedError(f"cannot read the checkpoint {path}: {error.strerror}") from None
     if hashlib.sha256(data).hexdigest() != named.get("sha256"):
-        raise UserError(f"the checkpoint {path} is damaged: its sha256 is not the one in {name}.json")
+        raise DamagedError(f"the checkpoint {path} is damaged: its sha256 is not the one in {name}.json")
     try:
         return safetensors.torch.load(data)
     except SafetensorError as error:
-        raise UserError(f"the checkpoint {path} cannot be used: {error}") from error
+        raise DamagedError(f"the checkpoint {path} cannot be used: {error}") from error
 
 
 def step_name(step: int) -> str:
@@ -166,11 +171,11 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise UserError(f"there is no {path.name} in {path.parent}: is that a run folder?") from None
+        raise DamagedError(f"there is no {path.name} in {path.parent}: is that a run folder?") from None
     except (OSError, ValueError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+        raise DamagedError(f"cannot read {path}: {error}") from None
     if not isinstance(value, dict):
-        raise UserError(f"{path} does not hold a JSON object")
+        raise DamagedError(f"{path} does not hold a JSON object")
     return value
 
 

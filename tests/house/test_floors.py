@@ -15,6 +15,7 @@ FLOORS = [
     {"model", "preparation"},
     {"checkpoint", "decoding", "inspection"},
     {"translation", "runs"},
+    {"trainer"},
     {"training"},
     {"recipes", "plots", "bench"},
     {"cli"},

@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer.batching import Batch, Sequences, collate
+from transformer.batching import Batch, Batches, Sequences, collate
+from transformer.config import TrainingConfig
 from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.preparation import DataConfig, PreparedData, prepare
 from transformer.tokenizer import PAD
-from transformer.training import TrainingConfig, loss_of, train
+from transformer.trainer import loss_of
+from transformer.training import train
 from transformer.translation import Translator
 
 SHAPE = ModelConfig(57, 32, 4, 64, 1, dropout=0.0, max_length=64)
@@ -90,7 +92,8 @@ def test_accumulated_batches_have_the_gradient_of_one_large_batch(
 
     monkeypatch.setattr(torch.optim.Adam, "step", spy)
     for name, batches in (("parts", parts), ("whole", whole)):
-        monkeypatch.setattr("transformer.training.endless_batches", lambda *_, batches=batches: iter(batches))
+        left = list(batches)
+        monkeypatch.setattr(Batches, "__next__", lambda _, left=left: left.pop(0))
         run(tmp_path / name, data, steps=1, accumulate=len(batches), clip=0.0)
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
 
@@ -112,7 +115,7 @@ def test_the_end_is_the_mean_of_the_last_steps(
 
 def test_the_best_checkpoint_is_kept(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([3.0, 1.0, 2.0])
-    monkeypatch.setattr("transformer.training.validate", lambda *_: {"valid_loss": next(losses), "valid_bleu": 0.0})
+    monkeypatch.setattr("transformer.trainer.validate", lambda *_: {"valid_loss": next(losses), "valid_bleu": 0.0})
     run(tmp_path / "run", data, steps=6)
     best = json.loads((tmp_path / "run" / "best.json").read_text())
     assert best["metrics"]["step"] == 4 and best["training"] == asdict(
