@@ -21,6 +21,7 @@ from transformer.inspection import parameter_table
 from transformer.model import Transformer
 from transformer.preparation import DataConfig, PreparedData
 from transformer.preparation import prepare as prepare_data
+from transformer.processes import is_first
 from transformer.recipes import RECIPES, Recipe
 from transformer.training import train as train_model
 from transformer.translation import Translation, Translator
@@ -38,7 +39,7 @@ class Common:
 
     def prepare(self) -> PreparedData:
         """The recipe's prepared data, made if it is not there yet."""
-        return prepare_data(self.recipe.data, self.recipe.model.vocab_size, self.mirror, progress=True)
+        return prepare_data(self.recipe.data, self.recipe.model.vocab_size, self.mirror, progress=is_first())
 
 
 @dataclasses.dataclass
@@ -98,7 +99,7 @@ def train(settings: _for_each_recipe(Train)) -> None:  # type: ignore[valid-type
         transformer train pocket
         transformer train pocket --run runs/wide --model.d-model 256
         transformer train multi30k --mirror ~/downloads/multi30k --training.steps 2000
-        torchrun --nproc-per-node 8 -m transformer.cli train wmt14-base
+        torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
     """
     device = choose_device(settings.device, settings.precision)
     data = settings.prepare()
@@ -115,7 +116,8 @@ def train(settings: _for_each_recipe(Train)) -> None:  # type: ignore[valid-type
         compiled=compiled,
         force=settings.force,
     )
-    print(f"the model is in {settings.run}; next: transformer evaluate {settings.run}")
+    if is_first():
+        print(f"the model is in {settings.run}; next: transformer evaluate {settings.run}")
 
 
 @app.command
@@ -241,7 +243,8 @@ def bench(
 
 def say(line: str) -> None:
     """What is going on goes to stderr, so that stdout holds results only."""
-    print(line, file=sys.stderr, flush=True)
+    if is_first():
+        print(line, file=sys.stderr, flush=True)
 
 
 def main(args: Sequence[str] | None = None) -> None:

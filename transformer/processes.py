@@ -38,6 +38,11 @@ class Processes:
         return [float(number) for number in total]
 
 
+def is_first() -> bool:
+    """Whether this process is the one that talks, even before it has met the others."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 @contextmanager
 def joined(device: Device) -> Iterator[Processes]:
     """Meet the others that `torchrun` started, if it did, and leave them at the end.

@@ -105,7 +105,7 @@ def _loop(
             trainer.save(run)
         if stopped and not last:
             raise KeyboardInterrupt
-    processes.sum([])  # nobody leaves before the first has written all
+    processes.sum([0])  # nobody leaves before the first has written all
 
 
 def _begun(run: Path, new: Callable[[], Trainer]) -> Trainer:
