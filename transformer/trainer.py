@@ -50,6 +50,8 @@ class Progress:
     """Validations since the best one."""
     skipped: int = 0
     """Steps in a row whose gradient was not finite."""
+    accumulate: int = 1
+    """Batches of each process in a step."""
     epoch: int = 0
     epoch_step: int = 0
     """Where the batches stand."""
@@ -78,7 +80,7 @@ class Trainer:
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
         self.scaler = device.scaler()
         self.averaged = AveragedModel(self.model) if config.average_steps else None
-        self.progress = Progress()
+        self.progress = Progress(accumulate=config.accumulate)
         self.batches = self._batches()
         self.loss: nn.Module = SmoothedLoss(self.model, config.smoothing)
         if processes.count > 1:
@@ -90,11 +92,40 @@ class Trainer:
     def _batches(self) -> Batches:
         """This process's batches, from where the run stands."""
         sources, targets = self.data.tokens("train")
-        at, of, parts = self.processes.rank, self.processes.count, self.config.accumulate
+        at, of, parts = self.processes.rank, self.processes.count, self.progress.accumulate
         tokens = max(1, self.config.batch_tokens // (of * parts))
         return Batches(
             sources, targets, tokens, self.config.seed, at, of, parts, self.progress.epoch, self.progress.epoch_step
         )
+
+    def make_room(self) -> None:
+        """Halve the batches, and take twice as many a step, until the largest one fits into the device's memory.
+
+        Raises:
+            UserError: if not even small ones do.
+        """
+        while True:
+            sources, targets = self.batches.sources, self.batches.targets
+            n_source, n_target = sources.lengths(), targets.lengths()
+            largest = max(self.batches.plan, key=lambda rows: len(rows) * (n_source[rows].max() + n_target[rows].max()))
+            batch, full = collate(sources, targets, largest).to(self.device.device), 0
+            try:
+                moments = [torch.empty_like(p) for p in self.model.parameters() for _ in range(2)]  # Adam's, to come
+                with torch.random.fork_rng(), self.device.autocast():
+                    loss_of(self.model, batch, self.config.smoothing).backward()
+                del moments
+            except torch.OutOfMemoryError:
+                full = 1
+            self.optimizer.zero_grad()
+            (full_somewhere,) = self.processes.sum([full])
+            if not full_somewhere:
+                return
+            self.progress.accumulate *= 2
+            if self.config.batch_tokens < 100 * self.progress.accumulate * self.processes.count:
+                raise UserError("not even batches of 100 tokens fit into the device's memory: choose a smaller model")
+            if self.processes.is_first:
+                print(f"memory is full: {self.progress.accumulate} batches a step, and smaller ones", file=sys.stderr)
+            self.batches = self._batches()
 
     def step(self) -> None:
         """One step of the optimiser: forward, loss, backward, in one or more batches, and then Adam (§5.3)."""
@@ -104,7 +135,7 @@ class Trainer:
             group["lr"] = learning_rate(
                 progress.step, self.model.config.d_model, config.warmup_steps, config.rate_factor
             )
-        batches = [next(self.batches) for _ in range(config.accumulate)]
+        batches = [next(self.batches) for _ in range(progress.accumulate)]
         # The loss is a mean over all target tokens of the step, whichever process has them.
         (total_tokens,) = self.processes.sum([sum(batch.n_tokens for batch in batches)])
         n_tokens = int(total_tokens)

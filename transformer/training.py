@@ -33,6 +33,7 @@ def train(
     report: Callable[[dict[str, float]], None] | None = None,
     compiled: bool = False,
     force: bool = False,
+    tensorboard: bool = False,
 ) -> Translator:
     """Train a model in a run folder, or go on where a training in it was broken off.
 
@@ -45,6 +46,7 @@ def train(
         report: is given each validation's metrics, and replaces the progress bar.
         compiled: compile the model: a minute or two at first, then quicker steps.
         force: go on even if the settings were others.
+        tensorboard: write the metrics for TensorBoard too, into the folder ``tensorboard``.
 
     Raises:
         UserError: if the folder is in use or holds something else, a gradient is never finite, or memory runs out.
@@ -66,7 +68,7 @@ def train(
                 dynamic_ncols=True,
                 disable=report is not None or not processes.is_first,
             ) as bar:
-                _loop(trainer, run, bar, report, stop)
+                _loop(trainer, run, bar, report, stop, log=_tensorboard(run) if tensorboard else None)
     return Translator.load(run, device)[0]
 
 
@@ -76,6 +78,7 @@ def _loop(
     bar: "tqdm[Any]",
     report: Callable[[dict[str, float]], None] | None,
     stop: Callable[[], bool],
+    log: Callable[[dict[str, float]], None] | None,
 ) -> None:
     config, progress, processes = trainer.config, trainer.progress, trainer.processes
     before, started = progress.seconds, time.monotonic()
@@ -84,7 +87,7 @@ def _loop(
             trainer.step()
         except torch.OutOfMemoryError as error:
             raise UserError(
-                f"the device's memory is full: try --training.accumulate {2 * config.accumulate}, which halves the "
+                f"the device's memory is full: try --training.accumulate {2 * progress.accumulate}, which halves the "
                 f"batches and changes nothing else. {str(error).splitlines()[0][:100]}"
             ) from error
         bar.update()
@@ -96,6 +99,8 @@ def _loop(
             last = trainer.is_done
             if processes.is_first:
                 add_metrics(run, metrics)
+                if log is not None:
+                    log(metrics)
                 if progress.without_gain == 0:
                     save_checkpoint(run, BEST, trainer.model, {"metrics": metrics, "training": asdict(config)})
             if report is not None and processes.is_first:
@@ -106,6 +111,23 @@ def _loop(
         if stopped and not last:
             raise KeyboardInterrupt
     processes.sum([0])  # nobody leaves before the first has written all
+
+
+def _tensorboard(run: Path) -> Callable[[dict[str, float]], None]:
+    """What writes a row of metrics for TensorBoard."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UserError("TensorBoard is not installed: pip install tensorboard") from None
+    writer = SummaryWriter(run / "tensorboard")
+
+    def log(metrics: dict[str, float]) -> None:
+        for name, value in metrics.items():
+            if name != "step":
+                writer.add_scalar(name, value, int(metrics["step"]))
+        writer.flush()
+
+    return log
 
 
 def _begun(run: Path, new: Callable[[], Trainer]) -> Trainer:
@@ -120,7 +142,10 @@ def _begun(run: Path, new: Callable[[], Trainer]) -> Trainer:
                 forget(run, name)
         else:
             return trainer
-    return new()
+    trainer = new()
+    if trainer.device.device.type == "cuda":
+        trainer.make_room()
+    return trainer
 
 
 @contextmanager
