@@ -222,7 +222,7 @@ assert max(full) <= budget and nearly > 0.9
 # predict padding. The package adds **label smoothing** (§5.4). With smoothing 0 the three agree:
 
 # %%
-from transformer.training import loss_of
+from transformer.trainer import loss_of
 
 by_torch = F.cross_entropy(
     untrained(one.source, one.decoder_input)[0], one.expected[0], reduction="sum"

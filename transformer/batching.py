@@ -240,7 +240,8 @@ class Batches(Iterator[Batch]):
     """One rank's batches, epoch after epoch without end: in each, every pair is in one batch of one rank.
 
     Each epoch has an order of its own, made from the seed, and equally many steps on every rank. Where the batches
-    stand is (``epoch``, ``step``), the next to come: made with these again, they go on from there.
+    stand is (``epoch``, ``step``), the next to come: made with these again, they go on from there. N ranks with one
+    part take together the batches that one rank takes with N parts.
     """
 
     sources: Sequences
@@ -249,6 +250,8 @@ class Batches(Iterator[Batch]):
     seed: int
     rank: int = 0
     ranks: int = 1
+    parts: int = 1
+    """An epoch has a multiple of so many batches for every rank: gradients of so many are added up."""
     epoch: int = 0
     step: int = 0
     plan: list[Indices] = field(init=False, repr=False)
@@ -260,7 +263,8 @@ class Batches(Iterator[Batch]):
         self._start_epoch()
 
     def _start_epoch(self) -> None:
-        batches = token_batches(self.sources, self.targets, self.batch_tokens, (self.seed, self.epoch), self.ranks)
+        multiple = self.ranks * self.parts
+        batches = token_batches(self.sources, self.targets, self.batch_tokens, (self.seed, self.epoch), multiple)
         self.plan = batches[self.rank :: self.ranks]
 
     def __next__(self) -> Batch:

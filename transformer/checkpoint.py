@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,21 @@ from typing import Any
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
 
 from transformer import __version__
 from transformer.errors import UserError
 from transformer.model import ModelConfig, Transformer
+
+
+class DamagedError(UserError):
+    """A checkpoint of which something is missing, or not what was written."""
+
+
+BEST = "best"
+"""The checkpoint with the lowest validation loss so far."""
+AVERAGED = "averaged"
+"""The checkpoint that `average_checkpoints` makes."""
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -32,26 +44,34 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
-def save_checkpoint(folder: Path, name: str, model: Transformer, facts: dict[str, Any]) -> None:
+def save_checkpoint(
+    folder: Path, name: str, model: Transformer, facts: dict[str, Any], state: dict[str, Tensor] | None = None
+) -> None:
     """Write the weights, then ``name.json``: their file's name and checksum, the model's shape, versions and ``facts``.
 
-    Until the JSON file is replaced, in one step, it names the weights from before, which are still there.
+    Until the JSON file is replaced, in one step, it names the files from before, which are still there.
+
+    Args:
+        state: what else is needed to go on training, in a file of its own.
     """
-    weights = {key: tensor.detach().cpu().contiguous() for key, tensor in _weights(model).items()}
-    data = safetensors.torch.save(weights)
-    digest = hashlib.sha256(data).hexdigest()
-    path = folder / f"{name}-{digest[:12]}.safetensors"
     described = {
         "model": asdict(model.config),
-        "weights": path.name,
-        "sha256": digest,
         "versions": {"transformer-course": __version__, "torch": torch.__version__},
         **facts,
     }
-    write_atomically(path, data)
+    kept = []
+    for kind, tensors in (("weights", _weights(model)), ("state", state)):
+        if tensors is None:
+            continue
+        data = safetensors.torch.save({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
+        digest = hashlib.sha256(data).hexdigest()
+        path = folder / f"{name}-{kind}-{digest[:12]}.safetensors"
+        described[kind] = {"file": path.name, "sha256": digest}
+        write_atomically(path, data)
+        kept.append(path)
     write_atomically(folder / f"{name}.json", json.dumps(described, indent=2).encode())
     for old in folder.glob(f"{name}-*.safetensors"):
-        if old != path:
+        if old not in kept:
             old.unlink()
 
 
@@ -59,26 +79,87 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
     """The model, in eval mode on the CPU, and what was written about it.
 
     Raises:
-        UserError: if files are missing, damaged, or do not belong together.
+        DamagedError: if files are missing, damaged, or do not belong together.
     """
     described = read_json(folder / f"{name}.json")
-    path = folder / Path(str(described.get("weights"))).name
+    weights = read_tensors(folder, name, "weights")
+    try:
+        model = Transformer(ModelConfig(**described["model"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedError(f"the checkpoint {folder / name}.json cannot be used: {error}") from error
+    expected = _weights(model)
+    if weights.keys() != expected.keys() or any(weights[k].shape != expected[k].shape for k in expected):
+        raise DamagedError(f"the weights of {folder / name} are of another model than {name}.json describes")
+    model.load_state_dict(weights, strict=False)
+    return model.eval(), described
+
+
+def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
+    """The ``weights`` or the ``state`` of a checkpoint.
+
+    Raises:
+        DamagedError: if they are missing, or not what was written.
+    """
+    named = read_json(folder / f"{name}.json").get(kind)
+    if not isinstance(named, dict):
+        raise DamagedError(f"the checkpoint {folder / name}.json names no {kind}")
+    path = folder / Path(str(named.get("file"))).name
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UserError(f"cannot read the checkpoint {path}: {error.strerror}") from None
-    if hashlib.sha256(data).hexdigest() != described.get("sha256"):
-        raise UserError(f"the checkpoint {path} is damaged: its sha256 is not the one in {name}.json. Train again")
+        raise DamagedError(f"cannot read the checkpoint {path}: {error.strerror}") from None
+    if hashlib.sha256(data).hexdigest() != named.get("sha256"):
+        raise DamagedError(f"the checkpoint {path} is damaged: its sha256 is not the one in {name}.json")
     try:
-        model = Transformer(ModelConfig(**described["model"]))
-        weights = safetensors.torch.load(data)
-        expected = _weights(model)
-        if weights.keys() != expected.keys() or any(weights[k].shape != expected[k].shape for k in expected):
-            raise UserError(f"the weights in {path} are of another model than {name}.json describes")
-        model.load_state_dict(weights, strict=False)
-    except (KeyError, TypeError, ValueError, SafetensorError) as error:
-        raise UserError(f"the checkpoint {path} cannot be used: {error}") from error
-    return model.eval(), described
+        return safetensors.torch.load(data)
+    except SafetensorError as error:
+        raise DamagedError(f"the checkpoint {path} cannot be used: {error}") from error
+
+
+def step_name(step: int) -> str:
+    """The name of the checkpoint that a run leaves after so many steps."""
+    return f"step-{step:07d}"
+
+
+def step_checkpoints(folder: Path) -> list[str]:
+    """The names of a run's checkpoints by step, oldest first."""
+    return sorted(path.stem for path in folder.glob("step-*.json"))
+
+
+def forget(folder: Path, name: str, kind: str = "") -> None:
+    """Delete a checkpoint, or only its ``state``."""
+    if not kind:
+        (folder / f"{name}.json").unlink(missing_ok=True)
+    for path in folder.glob(f"{name}-{kind}*.safetensors"):
+        path.unlink()
+
+
+def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
+    """Save as `AVERAGED` the model whose weights are the mean of these checkpoints' (§6.1).
+
+    One at a time is in memory, besides the sum, in float32.
+
+    Returns:
+        The names.
+
+    Raises:
+        UserError: if there are none, or one cannot be read or is of another shape.
+    """
+    names = list(names)
+    if not names:
+        raise UserError(f"there is no checkpoint to average in {folder}")
+    mean, described = load_checkpoint(folder, names[0])
+    total = _weights(mean)
+    for name in names[1:]:
+        model, other = load_checkpoint(folder, name)
+        if other["model"] != described["model"]:
+            raise UserError(f"{name} is of another shape than {names[0]}")
+        for key, weight in _weights(model).items():
+            total[key] += weight
+    for weight in total.values():
+        weight /= len(names)
+    save_checkpoint(folder, AVERAGED, mean, {"averaged": names})
+    return names
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -90,14 +171,14 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise UserError(f"there is no {path.name} in {path.parent}: is that a run folder?") from None
+        raise DamagedError(f"there is no {path.name} in {path.parent}: is that a run folder?") from None
     except (OSError, ValueError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+        raise DamagedError(f"cannot read {path}: {error}") from None
     if not isinstance(value, dict):
-        raise UserError(f"{path} does not hold a JSON object")
+        raise DamagedError(f"{path} does not hold a JSON object")
     return value
 
 
-def _weights(model: Transformer) -> dict[str, torch.Tensor]:
+def _weights(model: Transformer) -> dict[str, Tensor]:
     """Each parameter once, also where several names share it."""
     return {name: parameter.data for name, parameter in model.named_parameters()}

@@ -1,4 +1,4 @@
-"""The command ``transformer``: prepare, data, train, evaluate, translate, parameters, bench."""
+"""The command ``transformer``: prepare, data, train, average, curves, evaluate, translate, parameters, bench."""
 
 import dataclasses
 import difflib
@@ -12,7 +12,7 @@ import torch
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
-from transformer.checkpoint import read_json, write_atomically
+from transformer.checkpoint import average_checkpoints, read_json, step_checkpoints, write_atomically
 from transformer.config import PRESETS
 from transformer.corpora import sentence_pairs
 from transformer.device import DeviceName, Precision, choose_device
@@ -23,9 +23,13 @@ from transformer.model import Transformer
 from transformer.overview import overview
 from transformer.preparation import DataConfig, PreparedData
 from transformer.preparation import prepare as prepare_data
+from transformer.processes import is_first
 from transformer.recipes import RECIPES, Recipe
+from transformer.runs import read_metrics
 from transformer.training import train as train_model
 from transformer.translation import Translation, Translator
+
+Over = Literal["step", "minutes", "target_tokens"]
 
 app = tyro.extras.SubcommandApp()
 
@@ -40,7 +44,7 @@ class Common:
 
     def prepare(self) -> PreparedData:
         """The recipe's prepared data, made if it is not there yet."""
-        return prepare_data(self.recipe.data, self.recipe.model.vocab_size, self.mirror, progress=True)
+        return prepare_data(self.recipe.data, self.recipe.model.vocab_size, self.mirror, progress=is_first())
 
 
 @dataclasses.dataclass
@@ -70,6 +74,12 @@ class Train(Common):
     """Where to run: auto takes the fastest there is."""
     precision: Precision = "auto"
     """In what numbers: auto takes the fastest that trains safely on the device."""
+    compile: Literal["auto", "yes", "no"] = "auto"
+    """Compile the model: a minute or two at first, then quicker steps; auto does so on a GPU."""
+    force: bool = False
+    """Go on with a run although the settings are others than those it was begun with."""
+    tensorboard: bool = False
+    """Write the metrics for TensorBoard too."""
 
 
 def _for_each_recipe(command: type[Common]) -> Any:
@@ -125,18 +135,83 @@ def look(settings: _for_each_recipe(Data)) -> None:  # type: ignore[valid-type]
 def train(settings: _for_each_recipe(Train)) -> None:  # type: ignore[valid-type]
     """Train a recipe's model and keep it in a run folder; any setting can be changed.
 
+    The same command again goes on where a run was broken off. On several GPUs, begin it as in the last example.
+
     For example:
 
         transformer train pocket
         transformer train pocket --run runs/wide --model.d-model 256
         transformer train multi30k --mirror ~/downloads/multi30k --training.steps 2000
+        torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
     """
     device = choose_device(settings.device, settings.precision)
     data = settings.prepare()
     say(f"training on {device}")
     recipe = settings.recipe
-    train_model(settings.run, data, recipe.model, recipe.training, device, dataclasses.asdict(recipe))
-    print(f"the model is in {settings.run}; next: transformer evaluate {settings.run}")
+    compiled = settings.compile == "yes" or settings.compile == "auto" and device.device.type == "cuda"
+    train_model(
+        settings.run,
+        data,
+        recipe.model,
+        recipe.training,
+        device,
+        dataclasses.asdict(recipe),
+        compiled=compiled,
+        force=settings.force,
+        tensorboard=settings.tensorboard,
+    )
+    if is_first():
+        print(f"the model is in {settings.run}; next: transformer evaluate {settings.run}")
+
+
+@app.command
+def average(run: Positional[Path], checkpoints: Positional[tuple[str, ...]] = (), last: int = 5) -> None:
+    """Average checkpoints of a run (§6.1): the model that evaluate and translate use from then on.
+
+    For example:
+
+        transformer average runs/wmt14-base
+        transformer average runs/wmt14-base --last 20
+        transformer average runs/wmt14-base step-0090000 step-0100000
+
+    Args:
+        run: A run folder, as `transformer train` leaves it.
+        checkpoints: Names of checkpoints; without any, the last ones.
+        last: How many of the last.
+    """
+    if last < 1:
+        raise UserError(f"last must be at least 1; got {last}")
+    names = average_checkpoints(run, checkpoints or step_checkpoints(run)[-last:])
+    print(f"averaged {', '.join(names)}")
+
+
+@app.command
+def curves(runs: Positional[tuple[Path, ...]], output: Path = Path("curves.svg"), over: Over = "step") -> None:
+    """Draw the losses and BLEU of runs side by side.
+
+    For example:
+
+        transformer curves runs/pocket
+        transformer curves runs/pocket runs/wide --over minutes --output wide.png
+
+    Args:
+        runs: Run folders, at most four.
+        output: The picture, .svg, .png or .pdf.
+        over: What goes to the right.
+    """
+    from transformer.plots.curves import compare_runs
+
+    if not 1 <= len(runs) <= 4:
+        raise UserError(f"name one to four run folders; got {len(runs)}")
+    rows = {run.name: read_metrics(run) for run in runs}
+    for run in runs:
+        if not rows[run.name]:
+            raise UserError(f"there are no metrics in {run}: is that a run folder?")
+    try:
+        compare_runs(rows, over).savefig(output, bbox_inches="tight", dpi=150)
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot write {output}: {error}") from None
+    print(f"drawn: {output}")
 
 
 @app.command
@@ -262,7 +337,8 @@ def bench(
 
 def say(line: str) -> None:
     """What is going on goes to stderr, so that stdout holds results only."""
-    print(line, file=sys.stderr, flush=True)
+    if is_first():
+        print(line, file=sys.stderr, flush=True)
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -296,3 +372,7 @@ def _check_name(name: str, known: Iterable[str], what: str) -> None:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
         raise UserError(f"there is no {what} {name!r}; {hint}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""A model's shape: every choice in one place, and the paper's own (§6.2, Table 3)."""
+"""A model's shape and how it learns: every choice in one place, and the paper's own (§5, §6.2)."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -85,3 +85,53 @@ PRESETS: dict[str, ModelConfig] = {
     "big": ModelConfig(d_model=1024, n_heads=16, d_ff=4096, dropout=0.3),
 }
 """``base`` and ``big`` are Table 3's models for English-German; ``small`` is for a laptop."""
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How a model learns. The defaults are the paper's (§5)."""
+
+    steps: int = 100_000
+    """Optimiser steps."""
+    batch_tokens: int = 25_000
+    """At most this many target tokens in a step, on all devices together; padding is not counted."""
+    accumulate: int = 1
+    """Batches that each process makes of its share of a step: more of them need less memory."""
+    warmup_steps: int = 4000
+    """Steps until the learning rate is highest."""
+    rate_factor: float = 1.0
+    """Multiplies the paper's learning rate; its code has 2, with 8,000 warm-up steps."""
+    smoothing: float = 0.1
+    """Label smoothing."""
+    clip: float = 1.0
+    """Largest norm of the gradient; 0 leaves it alone."""
+    average_steps: int = 0
+    """The final weights are the mean over so many last steps; 0: the last ones."""
+    validate_every: int = 1000
+    """Steps between validations, each with a checkpoint if it is the best so far."""
+    validate_sentences: int = 200
+    """Validation sentences that are translated for BLEU, greedily; the loss is taken on all."""
+    patience: int = 0
+    """Stop after so many validations in a row without a lower loss; 0: never."""
+    checkpoint_every: int = 1000
+    """Steps between checkpoints to go on from, and to average."""
+    keep: int = 5
+    """How many of those are kept: the last."""
+    seed: int = 1
+    """Seeds the weights, the dropout and the order of batches."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_tokens", "accumulate", "warmup_steps", "validate_every", "validate_sentences"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1; got {getattr(self, name)}")
+        if self.checkpoint_every < 1 or self.keep < 2:
+            raise UserError(
+                "checkpoint_every must be at least 1, and keep at least 2, in case the last checkpoint is damaged; "
+                f"got {self.checkpoint_every} and {self.keep}"
+            )
+        if not 0 <= self.average_steps <= self.steps:
+            raise UserError(f"average_steps must be from 0 to steps; got {self.average_steps}, steps={self.steps}")
+        if not 0 <= self.smoothing < 1:
+            raise UserError(f"smoothing must be at least 0 and less than 1; got {self.smoothing}")
+        if self.clip < 0 or self.patience < 0:
+            raise UserError(f"clip and patience must not be negative; got {self.clip} and {self.patience}")

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from tyro.conf import Suppress
 
 from transformer.cleaning import CleaningConfig
-from transformer.config import PRESETS
+from transformer.config import PRESETS, TrainingConfig
 from transformer.model import ModelConfig
 from transformer.preparation import DataConfig
-from transformer.training import TrainingConfig
 
 
 @dataclass(frozen=True)

@@ -1,66 +1,26 @@
-"""The training loop (§5)."""
+"""A run: training from its beginning, or from where it was broken off, to its end (§5)."""
 
-import itertools
-import json
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
-from torch.optim.swa_utils import AveragedModel
 from tqdm import tqdm
 
-from transformer.batching import Batch, Batches, Sequences, collate, token_batches
-from transformer.checkpoint import save_checkpoint, write_atomically
+from transformer.checkpoint import BEST, DamagedError, forget, save_checkpoint, step_checkpoints, write_atomically
+from transformer.config import ModelConfig, TrainingConfig
 from transformer.device import Device
 from transformer.errors import UserError
-from transformer.evaluation import bleu
-from transformer.loss import linear_label_smoothed_cross_entropy
-from transformer.model import ModelConfig, Transformer
 from transformer.preparation import PreparedData
-from transformer.schedule import learning_rate
-from transformer.tokenizer import PAD
-from transformer.translation import BEST, Translator
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """How a model learns. The defaults are the paper's (§5)."""
-
-    steps: int = 100_000
-    """Optimiser steps."""
-    batch_tokens: int = 25_000
-    """At most this many target tokens in a batch, padding not counted."""
-    accumulate: int = 1
-    """Batches whose gradients are added up for one step."""
-    warmup_steps: int = 4000
-    """Steps until the learning rate is highest."""
-    rate_factor: float = 1.0
-    """Multiplies the paper's learning rate."""
-    smoothing: float = 0.1
-    """Label smoothing."""
-    clip: float = 1.0
-    """Largest norm of the gradient; 0 leaves it alone."""
-    average_steps: int = 0
-    """The final weights are the mean over so many last steps, much as §6.1 averages checkpoints; 0: the last ones."""
-    validate_every: int = 1000
-    """Steps between validations, each with a checkpoint if it is the best so far."""
-    validate_sentences: int = 200
-    """Validation sentences that are translated for BLEU, greedily; the loss is taken on all."""
-    seed: int = 1
-    """Seeds the weights, the dropout and the order of batches."""
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch_tokens", "accumulate", "warmup_steps", "validate_every", "validate_sentences"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1; got {getattr(self, name)}")
-        if not 0 <= self.average_steps <= self.steps:
-            raise UserError(f"average_steps must be from 0 to steps; got {self.average_steps}, steps={self.steps}")
-        if not 0 <= self.smoothing < 1:
-            raise UserError(f"smoothing must be at least 0 and less than 1; got {self.smoothing}")
+from transformer.processes import joined
+from transformer.runs import add_metrics, keep_metrics, opened
+from transformer.trainer import Trainer
+from transformer.translation import Translator
 
 
 def train(
@@ -71,114 +31,146 @@ def train(
     device: Device,
     recipe: dict[str, Any] | None = None,
     report: Callable[[dict[str, float]], None] | None = None,
+    compiled: bool = False,
+    force: bool = False,
+    tensorboard: bool = False,
 ) -> Translator:
-    """Train a model and leave it in a new run folder.
+    """Train a model in a run folder, or go on where a training in it was broken off.
 
-    The folder gets ``recipe.json``, ``tokenizer.model``, ``metrics.jsonl`` (a line a validation), the best checkpoint.
+    The folder gets ``recipe.json``, ``tokenizer.model``, ``metrics.jsonl`` (a line a validation), the best checkpoint,
+    and the last ones. Started by ``torchrun``, several processes train one model. Ctrl-C and SIGTERM save and leave.
 
     Args:
-        run: the run folder; it must not exist, or be empty.
-        recipe: the settings to write down beside the model.
+        run: the run folder.
+        recipe: the settings to write down beside the model, and to hold against those written down.
         report: is given each validation's metrics, and replaces the progress bar.
+        compiled: compile the model: a minute or two at first, then quicker steps.
+        force: go on even if the settings were others.
+        tensorboard: write the metrics for TensorBoard too, into the folder ``tensorboard``.
 
     Raises:
-        UserError: if the folder is in use, or the loss is no longer finite.
+        UserError: if the folder is in use or holds something else, a gradient is never finite, or memory runs out.
+        KeyboardInterrupt: after Ctrl-C or SIGTERM, when all is saved.
     """
-    if run.exists() and (not run.is_dir() or any(run.iterdir())):
-        raise UserError(f"{run} exists already: choose another folder with --run, or delete it")
-    run.mkdir(parents=True, exist_ok=True)
-    tokenizer = data.tokenizer
-    write_atomically(run / "recipe.json", json.dumps(recipe or {}, indent=2).encode())
-    write_atomically(run / "tokenizer.model", tokenizer.model)
-
-    torch.manual_seed(config.seed)
-    model = Transformer(model_config).to(device.device)
-    translator = Translator(model, tokenizer, device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    scaler = device.scaler()
-    averaged = AveragedModel(model)
-    batches = endless_batches(*data.tokens("train"), config)
-    best_loss, started, tokens_seen = float("inf"), time.monotonic(), 0
-    model.train()
-
-    with tqdm(
-        total=config.steps, desc=f"training {run.name}", unit="step", dynamic_ncols=True, disable=report is not None
-    ) as bar:
-        for step in range(1, config.steps + 1):
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(step, model_config.d_model, config.warmup_steps, config.rate_factor)
-            group_of_batches = list(itertools.islice(batches, config.accumulate))
-            n_tokens = sum(batch.n_tokens for batch in group_of_batches)
-            loss = 0.0
-            for batch in group_of_batches:
-                with device.autocast():
-                    batch_loss = loss_of(model, batch.to(device.device), config.smoothing) / n_tokens
-                scaler.scale(batch_loss).backward()
-                loss += float(batch_loss.detach())
-            if not loss < float("inf"):
-                raise UserError(
-                    f"the loss is {loss} at step {step}: lower --training.rate-factor or lengthen the warm-up"
-                )
-            if config.clip:
-                scaler.unscale_(optimizer)
-                nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad()
-            tokens_seen += n_tokens
-            bar.update()
-
-            if step > config.steps - config.average_steps:
-                averaged.update_parameters(model)
-                if step == config.steps:
-                    model.load_state_dict(averaged.module.state_dict())
-            if step % config.validate_every == 0 or step == config.steps:
-                metrics: dict[str, float] = {
-                    "step": step,
-                    "minutes": round((time.monotonic() - started) / 60, 3),
-                    "target_tokens": tokens_seen,
-                    "train_loss": loss,
-                    **validate(translator, data, config),
-                }
-                with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(metrics) + "\n")
-                if report is not None:
-                    report(metrics)
-                bar.set_postfix_str(f"valid loss {metrics['valid_loss']:.3f}, BLEU {metrics['valid_bleu']:.1f}")
-                if metrics["valid_loss"] <= best_loss:
-                    best_loss = metrics["valid_loss"]
-                    save_checkpoint(run, BEST, model, {"metrics": metrics, "training": asdict(config)})
+    recipe = recipe or {"model": asdict(model_config), "training": asdict(config)}
+    with joined(device) as processes:
+        folder = opened(run, recipe, force) if processes.is_first else nullcontext()
+        with folder, stopping() as stop, room_to_write(run):
+            trainer = _begun(run, lambda: Trainer(model_config, config, data, device, processes, compiled))
+            if processes.is_first:
+                keep_metrics(run, trainer.progress.step)
+                write_atomically(run / "tokenizer.model", data.tokenizer.model)
+            with tqdm(
+                initial=trainer.progress.step,
+                total=config.steps,
+                desc=f"training {run.name}",
+                unit="step",
+                dynamic_ncols=True,
+                disable=report is not None or not processes.is_first,
+            ) as bar:
+                _loop(trainer, run, bar, report, stop, log=_tensorboard(run) if tensorboard else None)
     return Translator.load(run, device)[0]
 
 
-def endless_batches(sources: Sequences, targets: Sequences, config: TrainingConfig) -> Iterator[Batch]:
-    """All pairs once an epoch, reshuffled each time, for ever."""
-    return Batches(sources, targets, config.batch_tokens, config.seed)
+def _loop(
+    trainer: Trainer,
+    run: Path,
+    bar: "tqdm[Any]",
+    report: Callable[[dict[str, float]], None] | None,
+    stop: Callable[[], bool],
+    log: Callable[[dict[str, float]], None] | None,
+) -> None:
+    config, progress, processes = trainer.config, trainer.progress, trainer.processes
+    before, started = progress.seconds, time.monotonic()
+    while not trainer.is_done:
+        try:
+            trainer.step()
+        except torch.OutOfMemoryError as error:
+            raise UserError(
+                f"the device's memory is full: try --training.accumulate {2 * progress.accumulate}, which halves the "
+                f"batches and changes nothing else. {str(error).splitlines()[0][:100]}"
+            ) from error
+        bar.update()
+        progress.seconds = before + time.monotonic() - started
+        last = progress.step == config.steps
+        (stopped,) = processes.sum([stop()])
+        if last or progress.step % config.validate_every == 0:
+            metrics = trainer.validate()
+            last = trainer.is_done
+            if processes.is_first:
+                add_metrics(run, metrics)
+                if log is not None:
+                    log(metrics)
+                if progress.without_gain == 0:
+                    save_checkpoint(run, BEST, trainer.model, {"metrics": metrics, "training": asdict(config)})
+            if report is not None and processes.is_first:
+                report(metrics)
+            bar.set_postfix_str(f"valid loss {metrics['valid_loss']:.3f}, BLEU {metrics['valid_bleu']:.1f}")
+        if processes.is_first and (last or stopped or progress.step % config.checkpoint_every == 0):
+            trainer.save(run)
+        if stopped and not last:
+            raise KeyboardInterrupt
+    processes.sum([0])  # nobody leaves before the first has written all
 
 
-def loss_of(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
-    """The smoothed loss summed over a batch's real target tokens; padding counts for nothing."""
-    memory, memory_mask = model.encode(batch.source)
-    states = model.decode(batch.decoder_input, memory, memory_mask).flatten(0, 1)
-    return linear_label_smoothed_cross_entropy(
-        states, model.unembedding.weight, batch.expected.flatten(), smoothing, pad_id=PAD
-    )
+def _tensorboard(run: Path) -> Callable[[dict[str, float]], None]:
+    """What writes a row of metrics for TensorBoard."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UserError("TensorBoard is not installed: pip install tensorboard") from None
+    writer = SummaryWriter(run / "tensorboard")
+
+    def log(metrics: dict[str, float]) -> None:
+        for name, value in metrics.items():
+            if name != "step":
+                writer.add_scalar(name, value, int(metrics["step"]))
+        writer.flush()
+
+    return log
 
 
-@torch.no_grad()
-def validate(translator: Translator, data: PreparedData, config: TrainingConfig) -> dict[str, float]:
-    """Loss (nats a token, unsmoothed) over the validation set, and BLEU of greedy translations of its beginning."""
-    model, device = translator.model, translator.device
-    sources, targets = data.tokens("valid")
-    was_training = model.training
-    model.eval()
-    loss, n_tokens = 0.0, 0
-    for indices in token_batches(sources, targets, config.batch_tokens):
-        batch = collate(sources, targets, indices).to(device.device)
-        with device.autocast():
-            loss += float(loss_of(model, batch, smoothing=0.0))
-        n_tokens += batch.n_tokens
-    model.train(was_training)
-    texts = data.valid[: config.validate_sentences]
-    hypotheses = translator.greedy([source for source, _ in texts])
-    return {"valid_loss": loss / n_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).bleu}
+def _begun(run: Path, new: Callable[[], Trainer]) -> Trainer:
+    """A trainer that goes on from the last checkpoint; one that is damaged is named, and forgotten."""
+    for name in reversed(step_checkpoints(run)):
+        trainer = new()
+        try:
+            trainer.restore(run, name)
+        except DamagedError as error:
+            print(f"{error}; trying the one before", file=sys.stderr)
+            if trainer.processes.is_first:
+                forget(run, name)
+        else:
+            return trainer
+    trainer = new()
+    if trainer.device.device.type == "cuda":
+        trainer.make_room()
+    return trainer
+
+
+@contextmanager
+def room_to_write(run: Path) -> Iterator[None]:
+    """Say what is left when the disk is full; checkpoints are written beside and renamed, so the last one is whole."""
+    try:
+        yield
+    except OSError as error:
+        left = step_checkpoints(run)
+        hint = f"the same command goes on from {left[-1]}" if left else "nothing is saved yet"
+        raise UserError(f"cannot write in {run}: {error.strerror}. Make room; then {hint}") from error
+
+
+@contextmanager
+def stopping() -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C and SIGTERM only ask to stop; what this gives tells whether they did."""
+    asked: list[int] = []
+    before = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda number, _: asked.append(number))
+    except ValueError:  # not in the main thread, where signals never come
+        pass
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

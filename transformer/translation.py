@@ -9,15 +9,12 @@ import torch
 from tqdm import tqdm
 
 from transformer.batching import pad
-from transformer.checkpoint import load_checkpoint
+from transformer.checkpoint import AVERAGED, BEST, load_checkpoint
 from transformer.decoding import Hypothesis, beam_search, greedy_search
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
 from transformer.model import Transformer
 from transformer.tokenizer import EOS, Tokenizer
-
-BEST = "best"
-"""The checkpoint of a run that is used: the one with the lowest validation loss."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +33,19 @@ class Translator:
         self.model, self.tokenizer = model.to(self.device.device), tokenizer
 
     @classmethod
-    def load(cls, run: Path, device: Device | None = None) -> tuple["Translator", dict[str, Any]]:
-        """The best model of a run folder, and what was written about it.
+    def load(cls, run: Path, device: Device | None = None, checkpoint: str = "") -> tuple["Translator", dict[str, Any]]:
+        """A model of a run folder, and what was written about it.
+
+        Args:
+            checkpoint: its name; without one, the averaged checkpoint if there is one, or else the best.
 
         Raises:
             UserError: if the folder is none, or its files are missing or damaged.
         """
         if not run.is_dir():
             raise UserError(f"there is no run folder {run}; `transformer train` makes one")
-        model, described = load_checkpoint(run, BEST)
+        checkpoint = checkpoint or (AVERAGED if (run / f"{AVERAGED}.json").exists() else BEST)
+        model, described = load_checkpoint(run, checkpoint)
         tokenizer = Tokenizer.load(run / "tokenizer.model")
         if len(tokenizer) != model.config.vocab_size:
             raise UserError(

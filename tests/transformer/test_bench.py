@@ -40,7 +40,7 @@ from transformer.errors import UserError
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.tokenizer import BOS, EOS, PAD
-from transformer.training import loss_of
+from transformer.trainer import loss_of
 
 QUICK = Setting(choose_device("cpu"), threads=1, quick=True)
 LONGEST = 60

@@ -1,10 +1,11 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from transformer.checkpoint import load_checkpoint, save_checkpoint, write_atomically
+from transformer.checkpoint import average_checkpoints, load_checkpoint, save_checkpoint, write_atomically
 from transformer.errors import UserError
 from transformer.model import Transformer
 
@@ -89,3 +90,29 @@ def test_a_failed_write_leaves_the_file_and_no_litter(tmp_path: Path, monkeypatc
     with pytest.raises(OSError, match="No space"):
         write_atomically(tmp_path / "x", b"new")
     assert [f.name for f in tmp_path.iterdir()] == ["x"] and (tmp_path / "x").read_bytes() == b"old"
+
+
+def test_the_average_is_the_mean_of_the_weights(tmp_path: Path, tiny: Transformer) -> None:
+    before = [p.detach().clone() for p in tiny.parameters()]
+    for name, factor in (("a", 1.0), ("b", 2.0), ("c", 6.0)):
+        with torch.no_grad():
+            for p, was in zip(tiny.parameters(), before, strict=True):
+                p.copy_(factor * was)
+        save_checkpoint(tmp_path, name, tiny, {})
+    assert average_checkpoints(tmp_path, ["a", "b", "c"]) == ["a", "b", "c"]
+    model, described = load_checkpoint(tmp_path, "averaged")
+    for p, was in zip(model.parameters(), before, strict=True):
+        torch.testing.assert_close(p.detach(), 3 * was)
+    assert described["averaged"] == ["a", "b", "c"]
+
+
+def test_what_cannot_be_averaged(tmp_path: Path, tiny: Transformer) -> None:
+    save_checkpoint(tmp_path, "a", tiny, {})
+    save_checkpoint(tmp_path, "b", Transformer(replace(tiny.config, d_ff=32)), {})
+    with pytest.raises(UserError, match="b is of another shape than a"):
+        average_checkpoints(tmp_path, ["a", "b"])
+    with pytest.raises(UserError, match="there is no checkpoint to average"):
+        average_checkpoints(tmp_path, [])
+    with pytest.raises(UserError, match=r"there is no c\.json"):
+        average_checkpoints(tmp_path, ["a", "c"])
+    assert not (tmp_path / "averaged.json").exists()

@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer.batching import Batch, Sequences, collate
+from transformer.batching import Batch, Batches, Sequences, collate
+from transformer.config import TrainingConfig
 from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.preparation import DataConfig, PreparedData, prepare
+from transformer.processes import Processes
 from transformer.tokenizer import PAD
-from transformer.training import TrainingConfig, loss_of, train
+from transformer.trainer import Trainer, loss_of
+from transformer.training import train
 from transformer.translation import Translator
 
 SHAPE = ModelConfig(57, 32, 4, 64, 1, dropout=0.0, max_length=64)
@@ -90,7 +93,8 @@ def test_accumulated_batches_have_the_gradient_of_one_large_batch(
 
     monkeypatch.setattr(torch.optim.Adam, "step", spy)
     for name, batches in (("parts", parts), ("whole", whole)):
-        monkeypatch.setattr("transformer.training.endless_batches", lambda *_, batches=batches: iter(batches))
+        left = list(batches)
+        monkeypatch.setattr(Batches, "__next__", lambda _, left=left: left.pop(0))
         run(tmp_path / name, data, steps=1, accumulate=len(batches), clip=0.0)
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
 
@@ -112,7 +116,7 @@ def test_the_end_is_the_mean_of_the_last_steps(
 
 def test_the_best_checkpoint_is_kept(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([3.0, 1.0, 2.0])
-    monkeypatch.setattr("transformer.training.validate", lambda *_: {"valid_loss": next(losses), "valid_bleu": 0.0})
+    monkeypatch.setattr("transformer.trainer.validate", lambda *_: {"valid_loss": next(losses), "valid_bleu": 0.0})
     run(tmp_path / "run", data, steps=6)
     best = json.loads((tmp_path / "run" / "best.json").read_text())
     assert best["metrics"]["step"] == 4 and best["training"] == asdict(
@@ -129,3 +133,114 @@ def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
     (name,) = wrong
     with pytest.raises(UserError, match=re.escape(name)):
         TrainingConfig(**{"steps": 4, **wrong})  # type: ignore[arg-type]
+
+
+class Full:
+    """A model's loss on a device that has no room for batches beyond a size."""
+
+    def __init__(self, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.limit, self.tried, usual = limit, [], loss_of
+
+        def limited(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
+            self.tried.append(batch.expected.numel())
+            if batch.expected.numel() > self.limit:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+            return usual(model, batch, smoothing)
+
+        monkeypatch.setattr("transformer.trainer.loss_of", limited)
+
+
+def trainer(data: PreparedData, **settings: object) -> Trainer:
+    config = TrainingConfig(**{"steps": 4, "batch_tokens": 1000, "warmup_steps": 2, **settings})  # type: ignore[arg-type]
+    return Trainer(SHAPE, config, data, choose_device("cpu"), Processes(0, 1, torch.device("cpu")))
+
+
+def test_it_makes_room_by_smaller_batches_of_which_a_step_takes_more(
+    data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, cramped = trainer(data), trainer(data)
+    full = Full(400, monkeypatch)
+    cramped.make_room()
+    assert cramped.progress.accumulate == 4
+    assert max(full.tried) > 400 > full.tried[-1]
+    assert "memory is full: 4 batches a step" in capsys.readouterr().err
+    full.tried.clear()
+    tokens = []
+    for _ in range(4):
+        cramped.step()
+        tokens.append(cramped.progress.target_tokens)
+    assert max(full.tried) <= 400 and len(full.tried) == 16
+    full.limit = 10_000
+    for _ in range(4):
+        plain.step()
+    assert 0.8 < cramped.progress.target_tokens / plain.progress.target_tokens < 1.2
+
+
+def test_no_room_at_all(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    Full(10, monkeypatch)
+    with pytest.raises(UserError, match="not even batches of 100 tokens fit"):
+        trainer(data).make_room()
+
+
+def test_memory_that_fills_up_on_the_way_says_what_to_change(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Full(10, monkeypatch)
+    with pytest.raises(UserError, match=r"memory is full: try --training\.accumulate 6"):
+        run(tmp_path / "run", data, accumulate=3)
+
+
+class Poisoned:
+    """A model's loss that is not a number in some steps."""
+
+    def __init__(self, steps: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+        usual = Trainer._loss
+
+        def loss(self: Trainer, batch: Batch) -> torch.Tensor:
+            return usual(self, batch) * (float("nan") if self.progress.step in steps else 1.0)
+
+        monkeypatch.setattr(Trainer, "_loss", loss)
+
+
+def test_a_step_whose_gradient_is_not_finite_is_skipped(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = trainer(data)
+    Poisoned({2}, monkeypatch)
+    training.step()
+    before = weights(training.model).clone()
+    training.step()
+    assert torch.equal(weights(training.model), before) and training.progress.skipped == 1
+    training.step()
+    assert not torch.equal(weights(training.model), before) and training.progress.skipped == 0
+    assert torch.isfinite(weights(training.model)).all()
+
+
+def test_many_such_steps_in_a_row_end_the_run_with_a_diagnosis(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Poisoned(set(range(3, 100)), monkeypatch)
+    with pytest.raises(UserError, match=r"not finite in 30 steps in a row, up to step 32 .*--training\.rate-factor"):
+        run(tmp_path / "run", data, steps=100, validate_every=100)
+
+
+def test_a_model_that_cannot_be_compiled_runs_as_it_is(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no C++ compiler\nwas found")
+
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: broken)
+    config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validate_sentences=5)
+    compiled = train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=lambda _: None, compiled=True)
+    assert capsys.readouterr().err == "not compiled, so slower: no C++ compiler\n"
+    assert torch.equal(weights(compiled.model), weights(run(tmp_path / "b", data).model))
+
+
+def test_tensorboard_gets_the_metrics(tmp_path: Path, data: PreparedData) -> None:
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validate_sentences=5)
+    rows: list[dict[str, float]] = []
+    train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=rows.append, tensorboard=True)
+    events = reader.EventAccumulator(str(tmp_path / "a" / "tensorboard"))
+    events.Reload()
+    seen = {event.step: event.value for event in events.Scalars("valid_loss")}
+    assert seen == pytest.approx({row["step"]: row["valid_loss"] for row in rows})

@@ -32,7 +32,7 @@ from transformer.layers import DecoderLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.tokenizer import BOS, EOS, PAD, UNK
-from transformer.training import loss_of
+from transformer.trainer import loss_of
 
 SMOOTHING = 0.1
 BEAM = 4

@@ -45,3 +45,29 @@ def curves(
         axes.set_title(title, loc="left")
         axes.legend(loc="best", fontsize=10)
     return figure
+
+
+def compare_runs(runs: Mapping[str, Sequence[Mapping[str, float]]], over: str) -> Figure:
+    """Draw validation loss, training loss and BLEU of runs, a line each.
+
+    Args:
+        runs: name → lines of ``metrics.jsonl``; at most four.
+        over: which of their entries goes to the right.
+    """
+    panels = {
+        "valid_loss": "validation loss",
+        "train_loss": "training loss (smoothed)",
+        "valid_bleu": "validation BLEU",
+    }
+    with style.in_style():
+        figure = Figure(figsize=(10, 3), layout="constrained")
+        all_axes = figure.subplots(1, 3)
+        for axes, (name, title) in zip(all_axes, panels.items(), strict=True):
+            for (run, rows), (colour, dashes) in zip(runs.items(), LINES, strict=False):
+                axes.plot([row[over] for row in rows], [row[name] for row in rows], dashes, color=colour, label=run)
+            axes.set_ylim(bottom=0)
+            axes.grid(True)
+            axes.set_xlabel(over.replace("_", " "))
+            axes.set_title(title, loc="left")
+        all_axes[0].legend(loc="best", fontsize=10)
+    return figure

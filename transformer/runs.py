@@ -1,0 +1,77 @@
+"""A run's folder: what a training leaves behind, and goes on from."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from transformer.checkpoint import read_json, write_atomically
+from transformer.errors import UserError
+
+RECIPE, METRICS = "recipe.json", "metrics.jsonl"
+
+
+@contextmanager
+def opened(run: Path, recipe: dict[str, Any], force: bool = False) -> Iterator[None]:
+    """Make a run folder, or go on with one; meanwhile no other process may train in it.
+
+    Args:
+        recipe: the settings; they are written down when the run begins.
+        force: go on although the settings are others than those written down, and write down these.
+
+    Raises:
+        UserError: if the folder holds something else, is in use, or its settings are others.
+    """
+    recipe = json.loads(json.dumps(recipe))  # as they will be read
+    if run.exists() and (not run.is_dir() or any(run.iterdir()) and not (run / RECIPE).exists()):
+        raise UserError(f"{run} is not a run folder, and not empty: name another with --run")
+    run.mkdir(parents=True, exist_ok=True)
+    try:
+        with filelock.FileLock(run / ".lock", blocking=False):
+            if (run / RECIPE).exists() and not force:
+                changes = list(differences(read_json(run / RECIPE), recipe))
+                if changes:
+                    raise UserError(
+                        f"{run} was begun with other settings ({'; '.join(changes[:5])}): "
+                        "name another folder with --run, or go on with the new ones by --force"
+                    )
+            write_atomically(run / RECIPE, json.dumps(recipe, indent=2).encode())
+            yield
+    except filelock.Timeout:
+        raise UserError(f"{run} is in use: another process trains in it") from None
+
+
+def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
+    """Where two settings differ, as "training.steps: 100, now 200"."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in sorted({*before, *now}):
+            yield from differences(before.get(key), now.get(key), f"{name}.{key}" if name else key)
+    elif before != now and name != "description":
+        yield f"{name}: {before}, now {now}"
+
+
+def read_metrics(run: Path) -> list[dict[str, float]]:
+    """The validations of a run, one dictionary each; a line that was cut off by a crash is left out."""
+    path = run / METRICS
+    rows = []
+    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return rows
+
+
+def keep_metrics(run: Path, last_step: int) -> None:
+    """Forget the validations after a step: the run goes on from there."""
+    rows = [row for row in read_metrics(run) if row["step"] <= last_step]
+    write_atomically(run / METRICS, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def add_metrics(run: Path, row: dict[str, float]) -> None:
+    """Write down one more validation."""
+    with (run / METRICS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")

@@ -1,0 +1,315 @@
+"""One step of training after another (§5): the loss, its gradient, Adam, on one device or many."""
+
+import math
+import sys
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel
+
+from transformer.batching import Batch, Batches, collate, token_batches
+from transformer.checkpoint import (
+    DamagedError,
+    forget,
+    load_checkpoint,
+    read_tensors,
+    save_checkpoint,
+    step_checkpoints,
+    step_name,
+)
+from transformer.config import ModelConfig, TrainingConfig
+from transformer.device import Device
+from transformer.errors import UserError
+from transformer.evaluation import bleu
+from transformer.loss import linear_label_smoothed_cross_entropy
+from transformer.model import Transformer
+from transformer.preparation import PreparedData
+from transformer.processes import Processes
+from transformer.schedule import learning_rate
+from transformer.tokenizer import PAD
+from transformer.translation import Translator
+
+PATIENCE_WITH_INFINITY = 30
+"""So many steps in a row may be skipped because a gradient is not finite: fp16 needs a few to find its scale."""
+
+
+@dataclass
+class Progress:
+    """How far a run is, besides what tensors hold."""
+
+    step: int = 0
+    target_tokens: int = 0
+    seconds: float = 0.0
+    best_loss: float = math.inf
+    without_gain: int = 0
+    """Validations since the best one."""
+    skipped: int = 0
+    """Steps in a row whose gradient was not finite."""
+    accumulate: int = 1
+    """Batches of each process in a step."""
+    epoch: int = 0
+    epoch_step: int = 0
+    """Where the batches stand."""
+    loss_sum: float = 0.0
+    loss_tokens: int = 0
+    """This process's loss since the last validation, and the target tokens of all processes."""
+
+
+class Trainer:
+    """A model in training: it makes steps, validates, and can be saved and restored between any two of them."""
+
+    def __init__(
+        self,
+        model_config: ModelConfig,
+        config: TrainingConfig,
+        data: PreparedData,
+        device: Device,
+        processes: Processes,
+        compiled: bool = False,
+    ) -> None:
+        torch.manual_seed(config.seed)
+        self.config, self.data, self.device, self.processes = config, data, device, processes
+        self.model = Transformer(model_config).to(device.device)
+        torch.manual_seed(config.seed + processes.rank)  # the same weights in each process, but another dropout
+        self.translator = Translator(self.model, data.tokenizer, device)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+        self.scaler = device.scaler()
+        self.averaged = AveragedModel(self.model) if config.average_steps else None
+        self.progress = Progress(accumulate=config.accumulate)
+        self.batches = self._batches()
+        self.loss: nn.Module = SmoothedLoss(self.model, config.smoothing)
+        if processes.count > 1:
+            self.loss = DistributedDataParallel(self.loss)
+        self.eager_loss = self.loss
+        if compiled:
+            self.loss = torch.compile(self.loss, dynamic=True)  # type: ignore[assignment]
+
+    def _batches(self) -> Batches:
+        """This process's batches, from where the run stands."""
+        sources, targets = self.data.tokens("train")
+        at, of, parts = self.processes.rank, self.processes.count, self.progress.accumulate
+        tokens = max(1, self.config.batch_tokens // (of * parts))
+        return Batches(
+            sources, targets, tokens, self.config.seed, at, of, parts, self.progress.epoch, self.progress.epoch_step
+        )
+
+    def make_room(self) -> None:
+        """Halve the batches, and take twice as many a step, until the largest one fits into the device's memory.
+
+        Raises:
+            UserError: if not even small ones do.
+        """
+        while True:
+            sources, targets = self.batches.sources, self.batches.targets
+            n_source, n_target = sources.lengths(), targets.lengths()
+            largest = max(self.batches.plan, key=lambda rows: len(rows) * (n_source[rows].max() + n_target[rows].max()))
+            batch, full = collate(sources, targets, largest).to(self.device.device), 0
+            try:
+                moments = [torch.empty_like(p) for p in self.model.parameters() for _ in range(2)]  # Adam's, to come
+                with torch.random.fork_rng(), self.device.autocast():
+                    loss_of(self.model, batch, self.config.smoothing).backward()
+                del moments
+            except torch.OutOfMemoryError:
+                full = 1
+            self.optimizer.zero_grad()
+            (full_somewhere,) = self.processes.sum([full])
+            if not full_somewhere:
+                return
+            self.progress.accumulate *= 2
+            if self.config.batch_tokens < 100 * self.progress.accumulate * self.processes.count:
+                raise UserError("not even batches of 100 tokens fit into the device's memory: choose a smaller model")
+            if self.processes.is_first:
+                print(f"memory is full: {self.progress.accumulate} batches a step, and smaller ones", file=sys.stderr)
+            self.batches = self._batches()
+
+    def step(self) -> None:
+        """One step of the optimiser: forward, loss, backward, in one or more batches, and then Adam (§5.3)."""
+        config, progress = self.config, self.progress
+        progress.step += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(
+                progress.step, self.model.config.d_model, config.warmup_steps, config.rate_factor
+            )
+        batches = [next(self.batches) for _ in range(progress.accumulate)]
+        # The loss is a mean over all target tokens of the step, whichever process has them.
+        (total_tokens,) = self.processes.sum([sum(batch.n_tokens for batch in batches)])
+        n_tokens = int(total_tokens)
+        loss = torch.zeros((), device=self.device.device)
+        for number, batch in enumerate(batches, 1):
+            with self._gradients_shared(number == len(batches)), self.device.autocast():
+                batch_loss = self._loss(batch.to(self.device.device))
+                # Processes average their gradients: times their number, that is a sum.
+                self.scaler.scale(batch_loss * (self.processes.count / n_tokens)).backward()
+            loss += batch_loss.detach()
+        self.scaler.unscale_(self.optimizer)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.clip or math.inf)
+        if torch.isfinite(norm):
+            self.scaler.step(self.optimizer)
+            progress.skipped = 0
+        else:
+            progress.skipped += 1
+        self.scaler.update()
+        self.optimizer.zero_grad()
+        if self.averaged is not None and progress.step > config.steps - config.average_steps:
+            self.averaged.update_parameters(self.model)
+            if progress.step == config.steps:
+                self.model.load_state_dict(self.averaged.module.state_dict())
+        progress.target_tokens += n_tokens
+        progress.loss_sum += float(loss)
+        progress.loss_tokens += n_tokens
+        if progress.skipped >= PATIENCE_WITH_INFINITY:
+            raise UserError(
+                f"the gradient was not finite in {progress.skipped} steps in a row, up to step {progress.step} (loss "
+                f"{float(loss) / n_tokens:.4g} a token): lower --training.rate-factor, lengthen --training.warmup-steps"
+                + (", or try --precision bf16 or fp32" if self.scaler.is_enabled() else "")
+            )
+
+    def _loss(self, batch: Batch) -> Tensor:
+        """The batch's summed loss; a model that cannot be compiled runs as it is."""
+        try:
+            return cast(Tensor, self.loss(batch.source, batch.decoder_input, batch.expected))
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            if self.loss is self.eager_loss:
+                raise
+            print(f"not compiled, so slower: {str(error).strip().splitlines()[0][:200]}", file=sys.stderr)
+            self.loss = self.eager_loss
+            return self._loss(batch)
+
+    def _gradients_shared(self, last: bool) -> Any:
+        """Processes exchange their gradients once a step, after the last batch."""
+        return nullcontext() if last or self.processes.count == 1 else self.loss.no_sync()  # type: ignore[operator]
+
+    def validate(self) -> dict[str, float]:
+        """What is written down of this moment. All processes must call it."""
+        progress = self.progress
+        (loss_sum,) = self.processes.sum([progress.loss_sum])
+        metrics = {
+            "step": progress.step,
+            "minutes": round(progress.seconds / 60, 3),
+            "target_tokens": progress.target_tokens,
+            "train_loss": loss_sum / max(1, progress.loss_tokens),
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            **validate(self.translator, self.data, self.config),
+        }
+        progress.loss_sum, progress.loss_tokens = 0.0, 0
+        progress.without_gain += 1
+        if metrics["valid_loss"] <= progress.best_loss:
+            progress.best_loss, progress.without_gain = metrics["valid_loss"], 0
+        return metrics
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all steps are made, or the patience is at its end."""
+        out_of_patience = 0 < self.config.patience <= self.progress.without_gain
+        return self.progress.step >= self.config.steps or out_of_patience
+
+    def save(self, run: Path) -> None:
+        """Leave a checkpoint to go on from, and forget those that are too old."""
+        self.progress.epoch, self.progress.epoch_step = self.batches.epoch, self.batches.step
+        facts = {"progress": asdict(self.progress), "scaler": self.scaler.state_dict()}
+        save_checkpoint(run, step_name(self.progress.step), self.model, facts, self._state())
+        names = step_checkpoints(run)
+        for name in names[: -self.config.keep]:
+            forget(run, name)
+        for name in names[-self.config.keep : -2]:
+            forget(run, name, "state")
+
+    def restore(self, run: Path, name: str) -> None:
+        """Take over a checkpoint: on the CPU, the next steps are exactly as if nothing had happened in between.
+
+        Raises:
+            DamagedError: if something of it is missing or not what was written.
+            UserError: if it is of another model.
+        """
+        model, described = load_checkpoint(run, name)
+        state = read_tensors(run, name, "state")
+        if model.config != self.model.config:
+            raise UserError(f"the checkpoint {run / name} is of another model than the settings describe")
+        self.model.load_state_dict(model.state_dict())
+        try:
+            groups = self.optimizer.state_dict()["param_groups"]
+            self.optimizer.load_state_dict({"state": _moments(state), "param_groups": groups})
+            averaged = {k.removeprefix("averaged."): t for k, t in state.items() if k.startswith("averaged.")}
+            if self.averaged is not None and averaged:
+                self.averaged.load_state_dict(averaged, strict=False)
+            if self.scaler.is_enabled():
+                self.scaler.load_state_dict(described["scaler"])
+            self.progress = Progress(**described["progress"])
+            torch.set_rng_state(state["random.cpu"])
+            if self.device.device.type == "cuda" and "random.cuda" in state:
+                torch.cuda.set_rng_state(state["random.cuda"])
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise DamagedError(f"the checkpoint {run / name} cannot be gone on from: {error}") from error
+        self.batches = self._batches()
+        if self.processes.rank:
+            torch.manual_seed(self.config.seed + self.processes.rank + self.progress.step)
+
+    def _state(self) -> dict[str, Tensor]:
+        """All tensors but the weights that the next steps depend on."""
+        state = {"random.cpu": torch.get_rng_state()}
+        if self.device.device.type == "cuda":
+            state["random.cuda"] = torch.cuda.get_rng_state()
+        for number, moments in self.optimizer.state_dict()["state"].items():
+            state |= {f"adam.{number}.{what}": tensor for what, tensor in moments.items()}
+        if self.averaged is not None and self.averaged.n_averaged:
+            state["averaged.n_averaged"] = self.averaged.n_averaged
+            state |= {f"averaged.module.{name}": p for name, p in self.averaged.module.named_parameters()}
+        return state
+
+
+def _moments(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+    """Adam's moments and step counts by the numbers of the parameters, from `Trainer._state`."""
+    moments: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        kind, _, rest = key.partition(".")
+        if kind == "adam":
+            number, what = rest.split(".")
+            moments.setdefault(int(number), {})[what] = tensor
+    return moments
+
+
+class SmoothedLoss(nn.Module):
+    """`loss_of` as a module, for those who wrap modules: several processes, and the compiler."""
+
+    def __init__(self, model: Transformer, smoothing: float) -> None:
+        super().__init__()
+        self.model, self.smoothing = model, smoothing
+
+    def forward(self, source: Tensor, decoder_input: Tensor, expected: Tensor) -> Tensor:
+        """A batch's summed loss, ()."""
+        return loss_of(self.model, Batch(source, decoder_input, expected), self.smoothing)
+
+
+def loss_of(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
+    """The smoothed loss summed over a batch's real target tokens; padding counts for nothing."""
+    memory, memory_mask = model.encode(batch.source)
+    states = model.decode(batch.decoder_input, memory, memory_mask).flatten(0, 1)
+    return linear_label_smoothed_cross_entropy(
+        states, model.unembedding.weight, batch.expected.flatten(), smoothing, pad_id=PAD
+    )
+
+
+@torch.no_grad()
+def validate(translator: Translator, data: PreparedData, config: TrainingConfig) -> dict[str, float]:
+    """Loss (nats a token, unsmoothed) over the validation set, and BLEU of greedy translations of its beginning."""
+    model, device = translator.model, translator.device
+    sources, targets = data.tokens("valid")
+    was_training = model.training
+    model.eval()
+    loss, n_tokens = 0.0, 0
+    for indices in token_batches(sources, targets, config.batch_tokens):
+        batch = collate(sources, targets, indices).to(device.device)
+        with device.autocast():
+            loss += float(loss_of(model, batch, smoothing=0.0))
+        n_tokens += batch.n_tokens
+    model.train(was_training)
+    texts = data.valid[: config.validate_sentences]
+    hypotheses = translator.greedy([source for source, _ in texts])
+    return {"valid_loss": loss / n_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).bleu}
