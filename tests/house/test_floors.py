@@ -15,7 +15,7 @@ FLOORS = [
     {"model", "preparation"},
     {"checkpoint", "decoding", "inspection"},
     {"translation"},
-    {"training"},
+    {"training", "assessment"},
     {"recipes", "plots", "bench"},
     {"cli"},
 ]
