@@ -89,7 +89,7 @@ def assess(
                 "settings": {"beam": beam, "alpha": alpha, "device": str(device)},
                 "model": {key: facts.get(key) for key in ("step", "sha256")},
                 "versions": _versions(),
-                "seconds": round(seconds, 1),
+                "seconds": round(seconds, 3),
                 "scores": [asdict(score) for score in columns[-1]],
             }
         )
