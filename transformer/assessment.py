@@ -70,7 +70,7 @@ def assess(
         f"beam {beam}, alpha {alpha}"
     )
 
-    hypotheses, columns, reports = [], [], []
+    hypotheses, columns, comparisons = [], [], []
     for number, (run, (translator, facts)) in enumerate(zip(runs, loaded, strict=True), 1):
         start = time.perf_counter()
         try:
@@ -78,34 +78,32 @@ def assess(
         except ValueError as error:  # a setting out of its range
             raise UserError(str(error)) from error
         seconds = time.perf_counter() - start
-        hypotheses.append([_one_line(text) for text in found.texts])
-        _write(run / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in hypotheses[-1]))
+        lines = [_one_line(text) for text in found.texts]
+        _write(run / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in lines))
         _write(run / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
-        columns.append(scores(hypotheses[-1], references, data[0].direction.rpartition("-")[2]))
-        counts = {"sentences": len(sources), "empty": found.empty, "cut": found.cut}
-        reports.append(
-            {
-                "test_set": {**described, **counts},
-                "settings": {"beam": beam, "alpha": alpha, "device": str(device)},
-                "model": {key: facts.get(key) for key in ("step", "sha256")},
-                "versions": _versions(),
-                "seconds": round(seconds, 3),
-                "scores": [asdict(score) for score in columns[-1]],
-            }
-        )
-        told = [f"{number}: {run}"] * (len(runs) > 1)
+        hypotheses.append(lines)
+        columns.append(scores(lines, references, data[0].direction.rpartition("-")[2]))
+        report: dict[str, Any] = {
+            "test_set": {**described, "sentences": len(sources), "empty": found.empty, "cut": found.cut},
+            "settings": {"beam": beam, "alpha": alpha, "device": str(device)},
+            "model": {key: facts.get(key) for key in ("step", "sha256")},
+            "versions": _versions(),
+            "seconds": round(seconds, 3),
+            "scores": [asdict(score) for score in columns[-1]],
+        }
+        if number > 1:
+            comparisons.append(compare(hypotheses[0], lines, references))
+            report["compared_with"] = {"run": str(runs[0]), "results": [asdict(one) for one in comparisons[-1]]}
+        _write(run / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
+
+        if len(runs) > 1:
+            yield f"{number}: {run}"
         if found.empty:
-            told.append(f"empty sentences, whose translations are empty: {found.empty}")
+            yield f"empty sentences, whose translations are empty: {found.empty}"
         if found.cut:
             room = translator.model.config.max_length - 1
-            told.append(f"sentences longer than the {room} tokens that the model reads, cut there: {found.cut}")
-        yield from told
+            yield f"sentences longer than the {room} tokens that the model reads, cut there: {found.cut}"
 
-    comparisons = [compare(hypotheses[0], other, references) for other in hypotheses[1:]]
-    for report, comparison in zip(reports[1:], comparisons, strict=True):
-        report["compared_with"] = {"run": str(runs[0]), "results": [asdict(one) for one in comparison]}
-    for run, report in zip(runs, reports, strict=True):
-        _write(run / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
     yield f"\n{score_table(columns)}"
     if comparisons:
         yield f"\n{comparison_table(comparisons)}"
