@@ -12,16 +12,15 @@ import torch
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
-from transformer.checkpoint import average_checkpoints, read_json, step_checkpoints, write_atomically
+from transformer.assessment import assess
+from transformer.checkpoint import average_checkpoints, step_checkpoints
 from transformer.config import PRESETS
-from transformer.corpora import sentence_pairs
 from transformer.device import DeviceName, Precision, choose_device
 from transformer.errors import UserError
-from transformer.evaluation import bleu
 from transformer.inspection import parameter_table
 from transformer.model import Transformer
 from transformer.overview import overview
-from transformer.preparation import DataConfig, PreparedData
+from transformer.preparation import PreparedData
 from transformer.preparation import prepare as prepare_data
 from transformer.processes import is_first
 from transformer.recipes import RECIPES, Recipe
@@ -216,40 +215,42 @@ def curves(runs: Positional[tuple[Path, ...]], output: Path = Path("curves.svg")
 
 @app.command
 def evaluate(
-    run: Positional[Path],
+    runs: Positional[tuple[Path, ...]],
     split: str = "test",
+    source: Path | None = None,
+    reference: Path | None = None,
     beam: int = 4,
     alpha: float = 0.6,
     mirror: str | None = None,
     device: DeviceName = "auto",
 ) -> None:
-    """Translate a run's test set and print BLEU with its signature; the translations are kept in the run folder.
+    """Translate a test set and print its scores, each with the signature that says how it was computed.
 
-    For example:
+    The translations, the references and the scores are kept in the run folder: SPLIT.hypotheses.txt,
+    SPLIT.references.txt and SPLIT.scores.json. Several runs are compared with the first. For example:
 
         transformer evaluate runs/pocket
         transformer evaluate runs/multi30k --beam 1 --split test_2018
+        transformer evaluate runs/pocket runs/wide
+        transformer evaluate runs/multi30k --source captions.en --reference captions.de
 
     Args:
-        run: A run folder, as `transformer train` leaves it.
+        runs: Run folders, as `transformer train` leaves them.
         split: Another split of the corpus than its test set.
+        source: A test set of your own, plain or gzipped, a sentence a line; SPLIT is then its name.
+        reference: What its translations should be, line by line.
         beam: Hypotheses kept while searching.
         alpha: Strength of the length penalty.
         mirror: As in prepare, if the corpus is not on this machine yet.
         device: Where to run.
     """
-    translator, _ = Translator.load(run, choose_device(device))
-    data = DataConfig.from_dict(read_json(run / "recipe.json").get("data", {}))
-    pairs = list(sentence_pairs(data.corpus, split, data.direction, mirror))
-    if not pairs:
-        raise UserError(f"{data.corpus} has no pair in {split}")
-    sources, references = zip(*pairs, strict=True)
-    found = _search(translator, sources, beam, alpha, n_best=1, progress=True)
-    hypotheses = [translations[0].text for translations in found]
-    write_atomically(run / f"{split}.hypotheses.txt", "".join(f"{h}\n" for h in hypotheses).encode())
-    score = bleu(hypotheses, references)
-    print(f"{data.corpus} {split}, {len(sources)} sentences, {data.direction}, beam {beam}, alpha {alpha}")
-    print(score)
+    if (source is None) != (reference is None):
+        raise UserError("name both --source and --reference, or neither")
+    if source is not None and split != "test":
+        raise UserError("a test set is either a --split of the corpus or your own --source and --reference")
+    files = None if source is None or reference is None else (source, reference)
+    for text in assess(runs, choose_device(device), split, files, beam, alpha, mirror):
+        print(text, flush=True)
 
 
 @app.command
@@ -359,10 +360,10 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _search(
-    translator: Translator, sentences: Sequence[str], beam: int, alpha: float, n_best: int, progress: bool = False
+    translator: Translator, sentences: Sequence[str], beam: int, alpha: float, n_best: int
 ) -> list[list[Translation]]:
     try:
-        return translator.beam(sentences, beam, alpha, n_best, progress=progress)
+        return translator.beam(sentences, beam, alpha, n_best)
     except ValueError as error:  # a setting out of its range
         raise UserError(str(error)) from error
 

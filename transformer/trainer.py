@@ -312,4 +312,4 @@ def validate(translator: Translator, data: PreparedData, config: TrainingConfig)
     model.train(was_training)
     texts = data.valid[: config.validate_sentences]
     hypotheses = translator.greedy([source for source, _ in texts])
-    return {"valid_loss": loss / n_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).bleu}
+    return {"valid_loss": loss / n_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).value}

@@ -25,6 +25,17 @@ class Translation:
     hypothesis: Hypothesis
 
 
+@dataclass(frozen=True)
+class Translated:
+    """A test set's translations: one for each sentence, whatever that is."""
+
+    texts: list[str]
+    empty: int
+    """Sentences with nothing in them; their translations are empty, too."""
+    cut: int
+    """Sentences longer than the model reads; only as much of them was translated as it does."""
+
+
 class Translator:
     """Translates sentences in batches of similar length."""
 
@@ -70,7 +81,8 @@ class Translator:
 
     def greedy(self, sentences: Sequence[str], batch_tokens: int = 4096) -> list[str]:
         """Each sentence's translation by greedy search."""
-        found = self._in_batches(sentences, batch_tokens, lambda source: greedy_search(self.model, source))
+        encoded = [self.encode(sentence) for sentence in sentences]
+        found = self._in_batches(encoded, batch_tokens, lambda source: greedy_search(self.model, source))
         return [self.tokenizer.decode(ids) for ids in found]
 
     def beam(
@@ -80,23 +92,45 @@ class Translator:
         alpha: float = 0.6,
         n_best: int = 1,
         batch_tokens: int = 1024,
-        progress: bool = False,
     ) -> list[list[Translation]]:
         """Each sentence's ``n_best`` translations by beam search, best first."""
+        encoded = [self.encode(sentence) for sentence in sentences]
         found = self._in_batches(
-            sentences, batch_tokens, lambda source: beam_search(self.model, source, beam, alpha, n_best), progress
+            encoded, batch_tokens, lambda source: beam_search(self.model, source, beam, alpha, n_best)
         )
         return [[Translation(self.tokenizer.decode(h.tokens), h) for h in hypotheses] for hypotheses in found]
 
-    def _in_batches(
+    def test_set(
         self,
         sentences: Sequence[str],
+        beam: int = 4,
+        alpha: float = 0.6,
+        batch_tokens: int = 1024,
+        progress: bool = False,
+    ) -> Translated:
+        """Each sentence's best translation by beam search. No sentence ends it: not one empty, nor one too long."""
+        encoded = [self.tokenizer.encode(sentence) for sentence in sentences]
+        room = self.model.config.max_length - 1  # for all but eos
+        full = [i for i, ids in enumerate(encoded) if ids]
+        found = self._in_batches(
+            [[*encoded[i][:room], EOS] for i in full],
+            batch_tokens,
+            lambda source: beam_search(self.model, source, beam, alpha),
+            progress,
+        )
+        texts = [""] * len(encoded)
+        for i, (best,) in zip(full, found, strict=True):
+            texts[i] = self.tokenizer.decode(best.tokens)
+        return Translated(texts, len(encoded) - len(full), sum(len(ids) > room for ids in encoded))
+
+    def _in_batches(
+        self,
+        encoded: Sequence[list[int]],
         batch_tokens: int,
         search: Callable[[torch.Tensor], list[Any]],
         progress: bool = False,
     ) -> list[Any]:
         """Search in batches of at most ``batch_tokens`` source tokens, longest first; answers in the given order."""
-        encoded = [self.encode(sentence) for sentence in sentences]
         order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
         found: list[Any] = [None] * len(encoded)
         was_training = self.model.training

@@ -15,7 +15,7 @@ FLOORS = [
     {"model", "preparation"},
     {"checkpoint", "decoding", "inspection", "overview"},
     {"translation", "runs"},
-    {"trainer"},
+    {"trainer", "assessment"},
     {"training"},
     {"recipes", "plots", "bench"},
     {"cli"},
