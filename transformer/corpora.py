@@ -68,6 +68,12 @@ class Manifest:
         """Their names. ``valid`` and ``test`` are always there: held out of ``train``, if the manifest has none."""
         return list(dict.fromkeys(["train", "valid", "test", *self.described["splits"]]))
 
+    def get(self, split: str, mirror: str | None = None) -> None:
+        """Fetch the files of a split, so that it can be read without a network later."""
+        for part in self.described["splits"].get(split, []):
+            for text in part.values():
+                self._place(text, mirror)
+
     def pairs(self, split: str, mirror: str | None = None) -> Iterator[Pair]:
         """The pairs of a split, in the order of ``languages``; of those held out, each is in one split only."""
         parts = self.described["splits"]
@@ -122,8 +128,11 @@ class Generated:
     languages: tuple[str, str] = ("en", "de")
     splits: tuple[str, ...] = tuple(GENERATED_SIZE)
 
+    def get(self, split: str, mirror: str | None = None) -> None:
+        """There is nothing to fetch."""
+
     def pairs(self, split: str, mirror: str | None = None) -> Iterator[Pair]:
-        """The pairs of a split; there is nothing to fetch."""
+        """The pairs of a split."""
         return iter(self.make(split))
 
     def fingerprint(self) -> str:

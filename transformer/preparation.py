@@ -41,7 +41,8 @@ class DataConfig:
     """Which text a model learns from."""
 
     corpus: str = "pocket"
-    """pocket, copy, reverse, multi30k, iwslt17 or wmt14; or your own: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de."""
+    """pocket, copy, reverse, multi30k, iwslt17, wmt14 or wmt14-mini; or your own: MANIFEST.json, TABLE.tsv or
+    TEXT.en,TEXT.de."""
     direction: str = "en-de"
     """The source's language and the target's."""
     train_pairs: int | None = None
@@ -156,7 +157,10 @@ def prepare(data: DataConfig, vocab_size: int, mirror: str | None = None, progre
 
 def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, progress: bool) -> None:
     """First the text is cleaned, written down and sampled; then it is read again and tokenised."""
-    name = find_corpus(data.corpus).name
+    corpus = find_corpus(data.corpus)
+    for split in ("train", "valid", "test"):  # the test set too: it is wanted when the network may be gone
+        corpus.get(split, mirror)
+    name = corpus.name
     cleaner = Cleaner(data.cleaning)
     counts = {"train": 0, "valid": 0}
 

@@ -69,6 +69,14 @@ RECIPES: dict[str, Recipe] = {
         ModelConfig(vocab_size=10_000, d_model=512, n_heads=4, d_ff=1024, n_layers=6, dropout=0.3, norm="pre"),
         TrainingConfig(steps=40_000, batch_tokens=4096, warmup_steps=4000, validate_every=2000),
     ),
+    "wmt14-mini": Recipe(
+        "A small model on a small part of WMT14: the way of wmt14-base in minutes, not its quality.",
+        DataConfig("wmt14-mini", cleaning=WMT14_CLEANING),
+        ModelConfig(vocab_size=8000, d_model=128, n_heads=4, d_ff=512, n_layers=3, norm="pre"),
+        TrainingConfig(
+            steps=1000, batch_tokens=1500, warmup_steps=300, validate_every=250, checkpoint_every=100, keep=5
+        ),
+    ),
     "wmt14-base": Recipe(
         "The paper's base model on the paper's corpus: 4.5 million sentences, 100,000 steps (§5).",
         DataConfig("wmt14", cleaning=WMT14_CLEANING),
