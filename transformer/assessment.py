@@ -86,7 +86,7 @@ def assess(
         report: dict[str, Any] = {
             "test_set": {**described, "sentences": len(sources), "empty": found.empty, "cut": found.cut},
             "settings": {"beam": beam, "alpha": alpha, "device": str(device)},
-            "model": {key: facts.get(key) for key in ("step", "sha256")},
+            "model": {"weights": facts["weights"], "averaged": facts.get("averaged"), "metrics": facts.get("metrics")},
             "versions": _versions(),
             "seconds": round(seconds, 3),
             "scores": [asdict(score) for score in columns[-1]],

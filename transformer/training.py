@@ -59,7 +59,7 @@ def train(
             trainer = _begun(run, lambda: Trainer(model_config, config, data, device, processes, compiled))
             if processes.is_first:
                 keep_metrics(run, trainer.progress.step)
-                write_atomically(run / "tokenizer.model", data.tokenizer.model)
+                _keep_tokenizer(run, data.tokenizer.model)
             with tqdm(
                 initial=trainer.progress.step,
                 total=config.steps,
@@ -111,6 +111,16 @@ def _loop(
         if stopped and not last:
             raise KeyboardInterrupt
     processes.sum([0])  # nobody leaves before the first has written all
+
+
+def _keep_tokenizer(run: Path, model: bytes) -> None:
+    """Lay the tokenizer beside the model; a run does not go on with another one."""
+    path = run / "tokenizer.model"
+    if path.exists() and path.read_bytes() != model:
+        raise UserError(
+            f"{run} was begun with another vocabulary: its text has changed. Name another folder with --run"
+        )
+    write_atomically(path, model)
 
 
 def _tensorboard(run: Path) -> Callable[[dict[str, float]], None]:

@@ -31,7 +31,7 @@ def make_run(folder: Path, seed: int, **data: str) -> Path:
     tokenizer = Tokenizer.train([" ".join(letters), " ".join(letters[::-1])] * 3, 34)
     (folder / "tokenizer.model").write_bytes(tokenizer.model)
     shape = ModelConfig(vocab_size=len(tokenizer), d_model=32, n_heads=4, d_ff=32, n_layers=1, max_length=12)
-    save_checkpoint(folder, "best", Transformer(shape), {"step": 7})
+    save_checkpoint(folder, "best", Transformer(shape), {"metrics": {"step": 7}})
     (folder / "recipe.json").write_text(json.dumps({"data": {"corpus": "copy", "direction": "en-de", **data}}))
     return folder
 
@@ -92,7 +92,7 @@ def test_everything_is_kept_and_the_sacrebleu_command_agrees(
     }
     assert report["settings"].pop("device").startswith("cpu in fp32")
     assert report["settings"] == {"beam": 3, "alpha": 0.5}
-    assert report["model"]["step"] == 7 and len(report["model"]["sha256"]) == 64
+    assert report["model"]["metrics"] == {"step": 7} and len(report["model"]["weights"]["sha256"]) == 64
     assert {"sacrebleu", "sacremoses", "nltk", "torch", "python", "transformer-course"} <= report["versions"].keys()
     assert report["seconds"] > 0 and "compared_with" not in report
     assert [score["name"] for score in report["scores"]] == SCORES

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -50,8 +51,12 @@ def test_a_run_folder_holds_model_tokenizer_recipe_and_metrics(run: Path) -> Non
     assert [m["step"] for m in metrics] == [30, 60]
     assert metrics[1]["valid_loss"] < metrics[0]["valid_loss"]
     assert json.loads((run / "recipe.json").read_text())["training"]["steps"] == 60
-    names = sorted(path.suffix for path in run.iterdir())
-    assert names == [".json", ".json", ".jsonl", ".model", ".safetensors"]
+    names = sorted(re.sub(r"-[0-9a-f]{12}\.", ".", path.name) for path in run.iterdir())
+    last = "step-0000060"
+    assert names == [
+        *[".lock", "best-weights.safetensors", "best.json", "metrics.jsonl", "recipe.json"],
+        *[f"{last}-state.safetensors", f"{last}-weights.safetensors", f"{last}.json", "tokenizer.model"],
+    ]
 
 
 def test_translate_prints_a_line_a_sentence(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,7 +253,7 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_unknown_recipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no recipe 'pockt'; did you mean pocket?" in fails(capsys, "train", "pockt")
-    assert "there are copy, reverse, pocket, multi30k, iwslt17, wmt14-base" in fails(capsys, "prepare", "wmt99")
+    assert "there are copy, reverse, pocket, multi30k, iwslt17, wmt14-mini" in fails(capsys, "prepare", "wmt99")
 
 
 @pytest.mark.parametrize(
@@ -264,10 +269,19 @@ def test_unknown_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert "is that a run folder?" in fails(capsys, "evaluate", str(tmp_path))
 
 
-def test_a_run_is_never_overwritten(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = {path.name: path.read_bytes() for path in run.iterdir()}
-    assert "exists already" in fails(capsys, "train", "copy", "--device", "cpu", "--run", str(run), *SMALL)
-    assert before == {path.name: path.read_bytes() for path in run.iterdir()}
+def test_a_finished_run_is_left_alone_and_other_settings_are_refused(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def contents() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in run.iterdir()}
+
+    before = contents()
+    main(["train", "copy", "--device", "cpu", "--run", str(run), *SMALL])
+    assert "the model is in" in capsys.readouterr().out and contents() == before
+    other = ["--run", str(run), *SMALL, "--training.smoothing", "0.3"]
+    message = fails(capsys, "train", "copy", "--device", "cpu", *other)
+    assert "was begun with other settings (training.smoothing: 0.1, now 0.3)" in message and "--force" in message
+    assert contents() == before
 
 
 def test_empty_and_too_long_sentences(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,11 +296,11 @@ def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str
 def test_a_broken_checkpoint(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(run, broken)
-    (weights,) = broken.glob("*.safetensors")
+    (weights,) = broken.glob("best-*.safetensors")
     weights.write_bytes(weights.read_bytes()[:-10])
     assert "is damaged" in fails(capsys, "translate", str(broken), "a b c")
     (broken / "tokenizer.model").write_bytes(b"?")
-    weights.write_bytes(next(run.glob("*.safetensors")).read_bytes())
+    weights.write_bytes(next(run.glob("best-*.safetensors")).read_bytes())
     assert "tokenizer is not a SentencePiece model" in fails(capsys, "translate", str(broken), "a b c")
 
 
@@ -295,7 +309,8 @@ def test_a_loss_that_is_not_finite_stops_the_run(
 ) -> None:
     folder = str(workplace / "runs" / "nan")
     wild = ["--training.rate-factor", "1e30", "--training.steps", "50", "--data.train-pairs", "3000"]
-    assert "the loss is nan at step" in fails(capsys, "train", "copy", "--device", "cpu", "--run", folder, *wild)
+    message = fails(capsys, "train", "copy", "--device", "cpu", "--run", folder, *wild)
+    assert "the gradient was not finite in 30 steps in a row" in message and "--training.rate-factor" in message
 
 
 def test_parameters_of_a_model_and_of_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:

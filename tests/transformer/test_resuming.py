@@ -214,6 +214,15 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path, data: Prepared
     assert step_checkpoints(run)[-1] == "step-0000012"
 
 
+def test_another_vocabulary_is_refused(tmp_path: Path, data: PreparedData) -> None:
+    run = tmp_path / "run"
+    go(run, data)
+    (run / "tokenizer.model").write_bytes(b"another")
+    with pytest.raises(UserError, match="was begun with another vocabulary"):
+        go(run, data, steps=14, force=True)
+    assert step_checkpoints(run)[-1] == "step-0000012"
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, data: PreparedData) -> None:
     (tmp_path / "thesis.txt").write_text("three years of work")
     with pytest.raises(UserError, match="is not a run folder, and not empty"):
