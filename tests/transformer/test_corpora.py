@@ -522,7 +522,7 @@ def test_the_fingerprint_of_a_generated_corpus(monkeypatch: pytest.MonkeyPatch) 
     [
         (
             "wmt99",
-            "there is no corpus 'wmt99'; there are pocket, copy, reverse, multi30k, iwslt17, wmt14-mini, wmt14, and your",
+            "there is no corpus 'wmt99'; there are pocket, copy, reverse, multi30k, iwslt17, wmt14-mini, wmt14, and",
         ),
         ("", "there is no corpus ''"),
         ("none.tsv", "there is no corpus 'none.tsv'"),
