@@ -317,6 +317,11 @@ def test_a_generated_corpus_has_its_sizes_and_no_source_in_two_splits(
     assert pairs_of(name, "test", "de-en") == swapped(splits["test"])
 
 
+def test_no_string_is_in_two_splits_of_copy() -> None:
+    lines = [source for split in GENERATED_SIZE for source, _ in pairs_of("copy", split)]
+    assert len(set(lines)) == len(lines) == 42_000
+
+
 def test_copy_and_reverse() -> None:
     for name, step in (("copy", 1), ("reverse", -1)):
         pairs = pairs_of(name, "valid")
