@@ -70,7 +70,7 @@ def test_the_ratio_draws_two_lines_and_no_ratio_none() -> None:
 
 
 def test_it_says_what_is_shown() -> None:
-    left, right = lengths.lengths(SOURCE, TARGET, ("en", "fr")).axes
+    left, right = lengths.lengths(SOURCE, TARGET, ("en", "fr"), max_ratio=2).axes
     assert (left.get_title("left"), right.get_title("left")) == ("Share of sentences", "Pairs (lighter: more)")
     assert (left.get_xlabel(), right.get_xlabel(), right.get_ylabel()) == ("tokens", "tokens, en", "tokens, fr")
     legend = left.get_legend()
