@@ -207,7 +207,7 @@ def _corpus_table(config: DataConfig) -> str:
         "citation": told.get("citation"),
     }
     described = [(name, text) for name, text in rows.items() if text]
-    return tabulate(described, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, WIDTH - 13])
+    return tabulate(described, tablefmt="plain", maxcolwidths=[None, WIDTH - 13])
 
 
 def _dropped_text(data: PreparedData, config: DataConfig, pairs: int) -> str:
@@ -261,7 +261,7 @@ def _batching_table(made: Batching) -> str:
         ["target tokens", f"{made.tokens:,} in the median batch, {made.fewest:,} in the smallest but the last"],
         ["padding", f"{made.padding:.1%} of source and target"],
     ]
-    return tabulate(rows, tablefmt="plain", disable_numparse=True)
+    return tabulate(rows, tablefmt="plain")
 
 
 def _sample_text(sample: Sample, names: Sequence[str]) -> str:

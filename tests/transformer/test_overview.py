@@ -21,7 +21,7 @@ TOKENIZER = Tokenizer.train(["a b c a b c", "x y z"], vocab_size=17)
 
 
 def store(folder: Path, report: Report) -> PreparedData:
-    for split, pairs in (("train", PAIRS), ("valid", PAIRS[:1])):
+    for split, pairs in (("train", PAIRS), ("valid", PAIRS[1:])):
         for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
             with SequencesWriter(folder, f"{split}.{side}", len(TOKENIZER)) as writer:
                 writer.extend([TOKENIZER.encode(text) for text in texts])
@@ -167,8 +167,8 @@ Tokens, without bos and eos
 ---------  -----------  --------  ------  --------  -----------  ---------
 train, en            4        10     2.5         2            4          4
 train, de            4        18     4.5         2           12         12
-valid, en            1         2     2.0         2            2          2
-valid, de            1         2     2.0         2            2          2
+valid, en            3         8     2.7         3            4          4
+valid, de            3        16     5.3         3           12         12
 
 The vocabulary has 17 pieces; train uses 6 of them: 4 in the source,
 5 in the target, 3 in both.
@@ -266,6 +266,14 @@ def test_what_a_corpus_does_not_say_is_left_out(clean: PreparedData, tmp_path: P
 )
 def test_bars_are_exact_to_an_eighth(share: float, bar: str) -> None:
     assert module._bar(share) == bar
+
+
+def test_the_most_have_the_longest_bar() -> None:
+    table = module._histogram_table([Bucket(1, 5, 1000, 500), Bucket(6, None, 0, 250)], ("en", "de"))
+    assert [line.split() for line in table.split("\n")[2:]] == [
+        ["1–5", "1,000", "█" * 28, "500", "█" * 14],
+        ["over", "5", "0", "250", "█" * 7],
+    ]
 
 
 @pytest.mark.parametrize(

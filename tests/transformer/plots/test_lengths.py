@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -68,10 +69,20 @@ def test_the_ratio_draws_two_lines_and_no_ratio_none() -> None:
     assert not panel.lines and not panel.texts
 
 
+def test_it_says_what_is_shown() -> None:
+    left, right = lengths.lengths(SOURCE, TARGET, ("en", "fr"), max_ratio=2).axes
+    assert (left.get_title("left"), right.get_title("left")) == ("Share of sentences", "Pairs (lighter: more)")
+    assert (left.get_xlabel(), right.get_xlabel(), right.get_ylabel()) == ("tokens", "tokens, en", "tokens, fr")
+    legend = left.get_legend()
+    assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["en", "fr"]
+    assert left.yaxis.get_major_formatter()(0.15) == "15%" and left.get_xlim() == (0, 4.5)
+    assert right.get_xlim() == right.get_ylim() == (0.5, 4.5)
+    assert right.get_facecolor() == mpl.colormaps[style.WEIGHTS](0.0)
+
+
 def test_it_fits_a_page() -> None:
     figure = lengths.lengths(SOURCE, TARGET, ("en", "fr"))
     assert figure.get_figwidth() <= 5
-    assert (figure.axes[1].get_xlabel(), figure.axes[1].get_ylabel()) == ("tokens, en", "tokens, fr")
     shown = style.Picture(figure, "lengths")._repr_html_()
     assert "currentColor" in shown and style.INK not in shown
 
