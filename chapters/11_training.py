@@ -312,9 +312,18 @@ assert loss < 0.1
 # %% [markdown]
 # ## The run
 #
-# The package's `train` is the same step with the things around it that a long run needs: a new order every epoch, validation, a checkpoint
-# of the best model, and everything written down in a **run folder**. On the command line it is `transformer train pocket`. Here we shorten the recipe so that
-# this page stays quick to build.
+# The package makes the same step, on one device or on many. What it has besides: a step may be made of several batches, where one large one does
+# not fit into memory; a step whose gradient is not finite is skipped; numbers may be half as long.
+
+# %%
+from transformer.trainer import Trainer
+
+Source(Trainer.step)
+
+# %% [markdown]
+# `train` has around it what a long run needs: a new order every epoch, validation, and everything written down in a **run folder**, with
+# checkpoints that hold all that the next step depends on. Break it off wherever you like: the same command goes on, and ends with the same
+# numbers. On the command line it is `transformer train pocket`. Here we shorten the recipe so that this page stays quick to build.
 
 # %%
 from transformer.device import choose_device

@@ -141,33 +141,43 @@ class Trainer:
         n_tokens = int(total_tokens)
         loss = torch.zeros((), device=self.device.device)
         for number, batch in enumerate(batches, 1):
-            with self._gradients_shared(number == len(batches)), self.device.autocast():
-                batch_loss = self._loss(batch.to(self.device.device))
+            with self._gradients_shared(number == len(batches)):
+                with self.device.autocast():
+                    batch_loss = self._loss(batch.to(self.device.device))
                 # Processes average their gradients: times their number, that is a sum.
                 self.scaler.scale(batch_loss * (self.processes.count / n_tokens)).backward()
             loss += batch_loss.detach()
         self.scaler.unscale_(self.optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.clip or math.inf)
+        progress.target_tokens += n_tokens
         if torch.isfinite(norm):
             self.scaler.step(self.optimizer)
             progress.skipped = 0
+            progress.loss_sum += float(loss)
+            progress.loss_tokens += n_tokens
         else:
-            progress.skipped += 1
+            self._skip(float(loss) / n_tokens)
         self.scaler.update()
         self.optimizer.zero_grad()
-        if self.averaged is not None and progress.step > config.steps - config.average_steps:
-            self.averaged.update_parameters(self.model)
-            if progress.step == config.steps:
-                self.model.load_state_dict(self.averaged.module.state_dict())
-        progress.target_tokens += n_tokens
-        progress.loss_sum += float(loss)
-        progress.loss_tokens += n_tokens
-        if progress.skipped >= PATIENCE_WITH_INFINITY:
+        self._average()
+
+    def _skip(self, loss: float) -> None:
+        """Count a step that is not made, because its gradient is not finite; too many in a row are the end."""
+        self.progress.skipped += 1
+        if self.progress.skipped >= PATIENCE_WITH_INFINITY:
             raise UserError(
-                f"the gradient was not finite in {progress.skipped} steps in a row, up to step {progress.step} (loss "
-                f"{float(loss) / n_tokens:.4g} a token): lower --training.rate-factor, lengthen --training.warmup-steps"
-                + (", or try --precision bf16 or fp32" if self.scaler.is_enabled() else "")
+                f"the gradient was not finite in {self.progress.skipped} steps in a row, up to step "
+                f"{self.progress.step} (loss {loss:.4g} a token): lower --training.rate-factor, lengthen "
+                f"--training.warmup-steps" + (", or try --precision bf16 or fp32" if self.scaler.is_enabled() else "")
             )
+
+    def _average(self) -> None:
+        """Take part of the mean of the last steps, and at the end, become it."""
+        step, steps = self.progress.step, self.config.steps
+        if self.averaged is not None and step > steps - self.config.average_steps:
+            self.averaged.update_parameters(self.model)
+            if step == steps:
+                self.model.load_state_dict(self.averaged.module.state_dict())
 
     def _loss(self, batch: Batch) -> Tensor:
         """The batch's summed loss; a model that cannot be compiled runs as it is."""
