@@ -175,71 +175,69 @@ def measure(
     Raises:
         UserError: if memory runs out.
     """
-    device, cuda = setting.device, setting.device.device.type == "cuda"
+    device, kind = setting.device, setting.device.device.type
     with torch.device("meta"):  # shapes without memory
         parameters = sum(p.numel() for p in Transformer(recipe.model).parameters())
-    size, dtype = product_size(setting), str(device.autocast_dtype or torch.float32).removeprefix("torch.")
     config = replace(recipe.training, batch_tokens=batch_tokens(recipe, parameters, setting))
-    alone = Processes(0, 1, device.device)
-    runs = WARM_UP + 1 + steps + (WARM_UP + steps) * rival
-    bar = tqdm(total=runs, desc=name, unit="run", dynamic_ncols=True, disable=not progress)
-    with bar, TemporaryDirectory() as folder:
+    runs = (WARM_UP + steps) * (1 + rival)
+    bar = tqdm(total=runs, desc=f"{name}, warming up", unit="step", dynamic_ncols=True, disable=not progress)
+    with bar, _room(name), TemporaryDirectory() as folder:
         data, told = _data(recipe, Path(folder), setting)
-        multiply = product(setting)
+        multiply, product_told = product(setting)
         wake(device)
         forget_peak(device)
         before = used(device)
-        with _room(name, config.accumulate):
-            bar.set_postfix_str("warming up, compiling" if compiled else "warming up")
-            ours = Trainer(recipe.model, config, data, device, alone, compiled)
-            if cuda:
-                ours.make_room()
-                forget_peak(device)  # that of its attempts
-            for _ in range(WARM_UP):
-                ours.step()
-                bar.update()
-            needed = None if device.device.type == "mps" else peak(device) - before
-            bar.set_postfix_str("loader, FLOP")
-            rounds = load(ours, steps)
-            measured = Measured(
-                recipe=name,
-                parameters=parameters,
-                steps=recipe.training.steps,
-                full_batch_tokens=recipe.training.batch_tokens,
-                batch_tokens=config.batch_tokens,
-                accumulate=ours.progress.accumulate,
-                compiled=ours.loss is not ours.eager_loss,
-                data=told,
-                flop_a_cell=flop_a_cell(ours),
-                product=f"the best of {PRODUCTS * steps} products of two {size} × {size} matrices in {dtype}",
-                peak_memory=needed,
-                rounds=rounds,
-            )
-            bar.update()
-        theirs = None
-        if rival:
-            bar.set_postfix_str("the rival warms up")
-            try:
-                theirs = torch_trainer(ours, compiled)
-                for _ in range(WARM_UP):
-                    theirs.step()
-                    bar.update()
-                measured.rival_compiled = theirs.loss is not theirs.eager_loss
-            except torch.OutOfMemoryError:
-                theirs, measured.rival_missing = None, RIVAL_FULL
-        bar.set_postfix_str("measuring")
-        for this in rounds:
+        ours = Trainer(recipe.model, config, data, device, Processes(0, 1, device.device), compiled)
+        if kind == "cuda":
+            ours.make_room()
+            forget_peak(device)  # that of its attempts
+        _warm_up(ours, bar)
+        needed = None if kind == "mps" else peak(device) - before
+        measured = Measured(
+            recipe=name,
+            parameters=parameters,
+            steps=config.steps,
+            full_batch_tokens=recipe.training.batch_tokens,
+            batch_tokens=config.batch_tokens,
+            accumulate=ours.progress.accumulate,
+            compiled=ours.loss is not ours.eager_loss,
+            data=told,
+            flop_a_cell=flop_a_cell(ours),
+            product=product_told,
+            peak_memory=needed,
+            rounds=load(ours, steps),
+        )
+        theirs = _rival(ours, compiled, measured, bar) if rival else None
+        bar.set_description(name)
+        for this in measured.rounds:
             this.product_flops = multiply()
-            with _room(name, ours.progress.accumulate):
-                this.seconds = _timed(ours.step, device)
+            this.seconds = _timed(ours.step, device)
+            bar.update()
+            if theirs is not None:
+                try:
+                    this.rival_seconds = _timed(theirs.step, device)
+                except torch.OutOfMemoryError:
+                    theirs, measured.rival_missing = None, RIVAL_FULL
                 bar.update()
-                if theirs is not None:
-                    try:
-                        this.rival_seconds = _timed(theirs.step, device)
-                    except torch.OutOfMemoryError:
-                        theirs, measured.rival_missing = None, RIVAL_FULL
-                    bar.update()
     return measured
+
+
+def _rival(ours: Trainer, compiled: bool, measured: Measured, bar: "tqdm[Any]") -> Trainer | None:
+    """The rival, warm, if there is room for it beside ours."""
+    try:
+        theirs = torch_trainer(ours, compiled)
+        _warm_up(theirs, bar)
+    except torch.OutOfMemoryError:
+        measured.rival_missing = RIVAL_FULL
+        return None
+    measured.rival_compiled = theirs.loss is not theirs.eager_loss
+    return theirs
+
+
+def _warm_up(trainer: Trainer, bar: "tqdm[Any]") -> None:
+    for _ in range(WARM_UP):
+        trainer.step()
+        bar.update()
 
 
 def batch_tokens(recipe: Recipe, parameters: int, setting: Setting) -> int:
@@ -255,12 +253,10 @@ def load(trainer: Trainer, steps: int) -> list[Round]:
     """Take the batches of the next steps, as the trainer will, and look only at them and at the clock."""
     batches, device, rounds = copy.copy(trainer.batches), trainer.device, []
     for _ in range(steps):
-        taken: list[Batch] = []
-
-        def take(taken: list[Batch] = taken) -> None:
-            taken += [next(batches).to(device.device) for _ in range(trainer.progress.accumulate)]
-
-        seconds = _timed(take, device)
+        started = time.perf_counter()
+        taken = [next(batches).to(device.device) for _ in range(trainer.progress.accumulate)]
+        wait_for(device)
+        seconds = time.perf_counter() - started
         source = sum(int((batch.source != PAD).sum()) for batch in taken)
         cells = sum(batch.source.numel() + batch.expected.numel() for batch in taken)
         rounds.append(Round(sum(batch.n_tokens for batch in taken), source, cells, seconds))
@@ -299,18 +295,18 @@ def _readable(model: Transformer) -> Iterator[None]:
             layer.form = form
 
 
-def product(setting: Setting) -> Callable[[], float]:
-    """What measures the FLOP a second of a product of two large square matrices: the best of some."""
-    device, size = setting.device, product_size(setting)
+def product(setting: Setting) -> tuple[Callable[[], float], str]:
+    """What measures FLOP a second of products of two large square matrices, the best of some; and which they are."""
+    device = setting.device
+    size = setting.size(1024 if device.device.type == "cpu" else 8192, 256)  # large enough to keep the device busy
     dtype = device.autocast_dtype or torch.float32
     left, right = (torch.randn(size, size, device=device.device, dtype=dtype) for _ in range(2))
     out = left @ right
-    return lambda: 2 * size**3 / min(_timed(lambda: torch.mm(left, right, out=out), device) for _ in range(PRODUCTS))
 
+    def measure_best() -> float:
+        return 2 * size**3 / min(_timed(lambda: torch.mm(left, right, out=out), device) for _ in range(PRODUCTS))
 
-def product_size(setting: Setting) -> int:
-    """So large that the device is busy, and not much larger."""
-    return setting.size(1024 if setting.device.device.type == "cpu" else 8192, 256)
+    return measure_best, f"the best product of two {size:,} × {size:,} matrices in {str(dtype).removeprefix('torch.')}"
 
 
 def torch_trainer(ours: Trainer, compiled: bool) -> Trainer:
@@ -367,7 +363,7 @@ def table(measured: Measured) -> str:
         ("loader", f"{f['loader_share']:.1%}", "of a step: its batches are made and brought to the device"),
         (
             "the recipe here",
-            f"{number(f['hours'])} hours",
+            _duration(f["hours"]),
             f"{m.steps:,} steps, validation not counted" + ("" if whole else "; from target tokens/s"),
         ),
     ]
@@ -380,6 +376,10 @@ def table(measured: Measured) -> str:
 
 def _flop(flop: float) -> str:
     return f"{number(flop / 1e12)} TFLOP" if flop >= 1e12 else f"{number(flop / 1e9)} GFLOP"
+
+
+def _duration(hours: float) -> str:
+    return f"{number(hours)} hours" if hours >= 1 else f"{number(60 * hours)} minutes"
 
 
 def _yes(true: bool) -> str:
@@ -407,7 +407,7 @@ def _data(recipe: Recipe, folder: Path, setting: Setting) -> tuple[PreparedData,
 
 
 @contextmanager
-def _room(name: str, accumulate: int) -> Iterator[None]:
+def _room(name: str) -> Iterator[None]:
     """Say what to change when memory runs out."""
     try:
         yield
@@ -415,8 +415,8 @@ def _room(name: str, accumulate: int) -> Iterator[None]:
         if not isinstance(error, torch.OutOfMemoryError) and "not enough memory" not in str(error):
             raise
         raise UserError(
-            f"memory is full: train with smaller batches (transformer train {name} --training.accumulate "
-            f"{2 * accumulate} changes nothing else), or choose a smaller model; {str(error).splitlines()[0][:100]}"
+            f"memory is full: {name} needs smaller batches (transformer train {name} --training.accumulate 2, or 4, 8: "
+            f"the steps stay the same) or a smaller model; {str(error).splitlines()[0][:100]}"
         ) from error
 
 
