@@ -15,7 +15,7 @@ from tyro.conf import Positional, arg, subcommand
 from transformer.assessment import assess
 from transformer.checkpoint import average_checkpoints, step_checkpoints
 from transformer.config import PRESETS
-from transformer.device import DeviceName, Precision, choose_device
+from transformer.device import Device, DeviceName, Precision, choose_device
 from transformer.errors import UserError
 from transformer.inspection import parameter_table
 from transformer.model import Transformer
@@ -28,6 +28,7 @@ from transformer.runs import read_metrics
 from transformer.training import train as train_model
 from transformer.translation import Translation, Translator
 
+Compile = Literal["auto", "yes", "no"]
 Over = Literal["step", "minutes", "target_tokens"]
 
 app = tyro.extras.SubcommandApp()
@@ -73,7 +74,7 @@ class Train(Common):
     """Where to run: auto takes the fastest there is."""
     precision: Precision = "auto"
     """In what numbers: auto takes the fastest that trains safely on the device."""
-    compile: Literal["auto", "yes", "no"] = "auto"
+    compile: Compile = "auto"
     """Compile the model: a minute or two at first, then quicker steps; auto does so on a GPU."""
     force: bool = False
     """Go on with a run although the settings are others than those it was begun with."""
@@ -147,7 +148,6 @@ def train(settings: _for_each_recipe(Train)) -> None:  # type: ignore[valid-type
     data = settings.prepare()
     say(f"training on {device}")
     recipe = settings.recipe
-    compiled = settings.compile == "yes" or settings.compile == "auto" and device.device.type == "cuda"
     train_model(
         settings.run,
         data,
@@ -155,7 +155,7 @@ def train(settings: _for_each_recipe(Train)) -> None:  # type: ignore[valid-type
         recipe.training,
         device,
         dataclasses.asdict(recipe),
-        compiled=compiled,
+        compiled=compiles(settings.compile, device),
         force=settings.force,
         tensorboard=settings.tensorboard,
     )
@@ -305,35 +305,66 @@ def parameters(model: Positional[str] = "base") -> None:
 
 @app.command
 def bench(
-    contests: Positional[tuple[Literal["train", "loss", "beam", "growth", "greedy"], ...]] = (),
+    names: Positional[tuple[str, ...]] = (),
     device: DeviceName = "auto",
+    precision: Precision = "auto",
     threads: int | None = None,
-    rounds: int = 5,
+    rounds: int | None = None,
+    steps: int | None = None,
+    compile: Compile = "auto",
+    rival: bool = True,
     quick: bool = False,
     output: Path | None = None,
 ) -> None:
-    """Measure speed and memory against others that do the same: ratios of one run, all in turn. It takes minutes.
+    """Measure speed and memory, in minutes: in contests against others that do the same, or how fast recipes train.
 
     For example:
 
         transformer bench
         transformer bench train loss --threads 1 --output bench.json
+        transformer bench wmt14-base
+        transformer bench wmt14-base wmt14-big --precision bf16 --compile yes
         transformer bench --quick
 
     Args:
-        contests: What to measure; without any, everything.
+        names: Contests (train, loss, beam, growth, greedy), or recipes; without any, all contests.
         device: Where to run.
+        precision: In what numbers.
         threads: CPU threads for everybody; without it, as many as PyTorch takes by itself.
-        rounds: How often each contender is timed.
+        rounds: Contests: how often each contender is timed; 5 without it.
+        steps: Recipes: how many steps are measured, after a few to warm up; 20 without it, or 3 with --quick.
+        compile: Recipes: compile the model, as in train.
+        rival: Recipes: measure torch.nn.Transformer too, in turn with ours.
         quick: Everything small: shows that it works, not how fast anything is.
         output: A JSON file to write the results to as well.
     """
     from transformer.bench.contests import CONTESTS, Setting
-    from transformer.bench.report import bench as run_bench
+    from transformer.bench.recipe import bench_recipes
+    from transformer.bench.report import bench as run_contests
 
-    setting = Setting(choose_device(device), torch.get_num_threads() if threads is None else threads, quick)
-    for text in run_bench(contests or tuple(CONTESTS), setting, rounds, output):
+    for name in names:
+        _check_name(name, [*CONTESTS, *RECIPES], "contest or recipe")
+    recipes = {name: RECIPES[name] for name in names if name in RECIPES}
+    if recipes and len(recipes) < len(set(names)):
+        raise UserError("contests and recipes are measured apart: name either contests or recipes")
+    if recipes and rounds is not None:
+        raise UserError("--rounds is for contests; for recipes say --steps")
+    if not recipes and (steps is not None or compile != "auto" or not rival):
+        raise UserError("--steps, --compile and --no-rival are for recipes; for contests there is --rounds")
+    chosen = choose_device(device, precision)
+    setting = Setting(chosen, torch.get_num_threads() if threads is None else threads, quick)
+    if recipes:
+        steps = (3 if quick else 20) if steps is None else steps
+        told = bench_recipes(recipes, setting, steps, compiles(compile, chosen), rival, output)
+    else:
+        told = run_contests(names or tuple(CONTESTS), setting, 5 if rounds is None else rounds, output)
+    for text in told:
         print(text, end="\n\n", flush=True)
+
+
+def compiles(wanted: Compile, device: Device) -> bool:
+    """Whether the model is to be compiled."""
+    return wanted == "yes" or wanted == "auto" and device.device.type == "cuda"
 
 
 def say(line: str) -> None:

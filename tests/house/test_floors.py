@@ -16,8 +16,8 @@ FLOORS = [
     {"checkpoint", "decoding", "inspection", "overview"},
     {"translation", "runs"},
     {"trainer", "assessment"},
-    {"training"},
-    {"recipes", "plots", "bench"},
+    {"training", "recipes"},
+    {"plots", "bench"},
     {"cli"},
 ]
 """From the ground up. Modules on one floor do not know each other; those of a room, a subpackage, share its floor."""

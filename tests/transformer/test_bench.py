@@ -34,6 +34,7 @@ from transformer.bench.rivals import (
     uncached_greedy,
 )
 from transformer.cli import main
+from transformer.config import Norm
 from transformer.decoding import beam_search, greedy_search, length_limits
 from transformer.device import choose_device
 from transformer.errors import UserError
@@ -121,9 +122,13 @@ def test_ctranslate2_says_the_same(lively: Transformer, sentences: Tensor, expec
     assert same(engine.search(engine.named(sentences), LONGEST, beam=1), expected)
 
 
+@pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("everywhere", [True, False])
-def test_torch_transformer_has_our_loss(everywhere: bool) -> None:
-    ours = Transformer(ModelConfig(50, d_model=32, n_heads=4, d_ff=64, n_layers=2, dropout=0.0))
+def test_torch_transformer_has_our_loss(everywhere: bool, norm: Norm) -> None:
+    ours = Transformer(ModelConfig(50, d_model=32, n_heads=4, d_ff=64, n_layers=2, dropout=0.0, norm=norm))
+    for last in (ours.encoder_norm, ours.decoder_norm):
+        for parameter in last.parameters():  # no longer what every new one has
+            torch.nn.init.normal_(parameter)
     theirs = TorchTransformer(ours, everywhere)
     pairs = [[torch.randint(4, 50, (n,)).tolist() for n in lengths] for lengths in ([7, 3, 9], [5, 8, 2])]
     batch = collate(*(Sequences.pack(side) for side in pairs), indices=[0, 1, 2])

@@ -28,6 +28,7 @@ from transformer.bench.rivals import (
 )
 from transformer.decoding import beam_search, greedy_search
 from transformer.device import Device
+from transformer.errors import UserError
 from transformer.layers import DecoderLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
@@ -51,6 +52,10 @@ class Setting:
     threads: int
     quick: bool = False
     """Everything so small that all contests take seconds: to see that they work, not how fast anything is."""
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise UserError(f"threads must be at least 1; got {self.threads}")
 
     def size(self, full: int, quick: int) -> int:
         """One of the two."""
@@ -97,10 +102,12 @@ def train(setting: Setting) -> Contest:
 
     def batches() -> list[Batch]:
         rng = np.random.default_rng(1)
-        lengths = _lengths(rng, setting.size(2000, 40), setting.size(100, 20))
-        sources = Sequences.pack(_sentences(rng, lengths, vocab_size))
+        lengths = random_lengths(rng, setting.size(2000, 40), setting.size(100, 20))
+        sources = Sequences.pack(random_sentences(rng, lengths, vocab_size))
         # A translation is about as long as its source.
-        targets = Sequences.pack(_sentences(rng, (lengths + rng.integers(-3, 4, len(lengths))).clip(2), vocab_size))
+        targets = Sequences.pack(
+            random_sentences(rng, (lengths + rng.integers(-3, 4, len(lengths))).clip(2), vocab_size)
+        )
         grouped = token_batches(sources, targets, budget, seed=1)
         made = [collate(sources, targets, indices).to(device) for indices in grouped]
         return [batch for batch in made if batch.n_tokens > 0.9 * budget]  # all but the remainder
@@ -327,16 +334,16 @@ def _described(setting: Setting) -> str:
 def _source(setting: Setting) -> Tensor:
     """What is translated, padded, each with its eos."""
     rng = np.random.default_rng(1)
-    sentences = _sentences(rng, _lengths(rng, setting.size(64, 4), 100), setting.size(10_000, 200))
+    sentences = random_sentences(rng, random_lengths(rng, setting.size(64, 4), 100), setting.size(10_000, 200))
     return pad([[*sentence, EOS] for sentence in sentences]).to(setting.device.device)
 
 
-def _lengths(rng: np.random.Generator, count: int, longest: int) -> NDArray[np.int64]:
+def random_lengths(rng: np.random.Generator, count: int, longest: int) -> NDArray[np.int64]:
     """25 ± 12 tokens, as far as ``longest`` allows."""
     return rng.normal(25, 12, count).round().clip(3, longest).astype(np.int64)
 
 
-def _sentences(rng: np.random.Generator, lengths: NDArray[np.int64], vocab_size: int) -> list[list[int]]:
+def random_sentences(rng: np.random.Generator, lengths: NDArray[np.int64], vocab_size: int) -> list[list[int]]:
     """Random words, none of them special."""
     return [rng.integers(UNK + 1, vocab_size, length).tolist() for length in lengths]
 
@@ -351,10 +358,15 @@ def _waited(setting: Setting, work: Work) -> Work:
 
     def waited(number: int) -> float:
         amount = work(number)
-        if setting.device.device.type == "cuda":
-            torch.cuda.synchronize()
-        elif setting.device.device.type == "mps":
-            torch.mps.synchronize()
+        wait_for(setting.device)
         return amount
 
     return waited
+
+
+def wait_for(device: Device) -> None:
+    """Return when the device has done all that it was told to do."""
+    if device.device.type == "cuda":
+        torch.cuda.synchronize()
+    elif device.device.type == "mps":
+        torch.mps.synchronize()

@@ -15,7 +15,7 @@ import psutil  # type: ignore[import-untyped]
 import torch
 
 from transformer.bench.contests import CONTESTS, Contender, Contest, Setting
-from transformer.device import DeviceName, choose_device
+from transformer.device import Device, DeviceName, choose_device
 
 ROUNDS = 2
 """Adam has its state only from the second step on."""
@@ -43,28 +43,36 @@ def _measure(contest: str, contender: str, device: DeviceName, threads: int, qui
     torch.set_num_threads(threads)
     setting = Setting(choose_device(device), threads, quick)
     work = CONTESTS[contest](setting).contender(contender).prepare()
-    _wake(setting)
-    cuda = setting.device.device.type == "cuda"
-    if cuda:
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-    else:
-        _forget_peak()
-        before = psutil.Process().memory_info().rss
+    wake(setting.device)
+    forget_peak(setting.device)
+    before = used(setting.device)
     for number in range(ROUNDS):
         work(number)
-    return (torch.cuda.max_memory_allocated() if cuda else _peak_resident()) - before
+    return peak(setting.device) - before
 
 
-def _wake(setting: Setting) -> None:
+def wake(device: Device) -> None:
     """Make PyTorch load its mathematics and its optimisers, which is nobody's work."""
-    x = torch.randn(64, 64, device=setting.device.device, requires_grad=True)
+    x = torch.randn(64, 64, device=device.device, requires_grad=True)
     (x @ x).softmax(-1).sum().backward()
     torch.optim.Adam([x], fused=True).step()
 
 
-def _forget_peak() -> None:
-    """Linux can set the peak back to what is resident now; elsewhere it stays, and counts only if it is passed."""
+def used(device: Device) -> int:
+    """Bytes in use now."""
+    return torch.cuda.memory_allocated() if device.device.type == "cuda" else psutil.Process().memory_info().rss
+
+
+def peak(device: Device) -> int:
+    """The most bytes in use at once since `forget_peak`."""
+    return torch.cuda.max_memory_allocated() if device.device.type == "cuda" else _peak_resident()
+
+
+def forget_peak(device: Device) -> None:
+    """Set the peak back to what is in use now. Of resident memory only Linux can; elsewhere an older peak may count."""
+    if device.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        return
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

@@ -35,13 +35,16 @@ def bench(
         Text: first where and how it runs, then a table a contest.
 
     Raises:
-        UserError: if a number is out of its range.
+        UserError: if a number is out of its range, or the file cannot be written.
     """
-    for name, value in (("rounds", rounds), ("threads", setting.threads)):
-        if value < 1:
-            raise UserError(f"{name} must be at least 1; got {value}")
+    if rounds < 1:
+        raise UserError(f"rounds must be at least 1; got {rounds}")
+    check_output(output)
     torch.set_num_threads(setting.threads)
-    told = about(setting, rounds)
+    told = about(setting) | {
+        "rounds": f"{rounds}, contenders in turn, after one that is not counted; medians"
+        + ("; QUICK: sizes too small to compare" if setting.quick else "")
+    }
     yield tabulate(told.items(), tablefmt="plain")
     found = []
     for name in names:
@@ -50,11 +53,25 @@ def bench(
         kept = {"name": name, "title": contest.title, "unit": contest.unit}
         found.append({**kept, "contenders": [asdict(row) for row in rows]})
         yield f"{name}: {contest.title}\n\n{table(contest, rows)}"
+    keep(output, {**told, "contests": found})
+
+
+def check_output(output: Path | None) -> None:
+    """Refuse a file that cannot be written, before minutes are spent on what it is to hold."""
+    if output is not None and not output.parent.is_dir():
+        raise UserError(f"cannot write {output}: there is no folder {output.parent}; make it, or name another file")
+
+
+def keep(output: Path | None, found: dict[str, Any]) -> None:
+    """Write what was found as JSON, if a file is named."""
     if output is not None:
-        write_atomically(output, (json.dumps({**told, "contests": found}, indent=2) + "\n").encode())
+        try:
+            write_atomically(output, (json.dumps(found, indent=2) + "\n").encode())
+        except OSError as error:
+            raise UserError(f"cannot write {output}: {error.strerror}") from error
 
 
-def about(setting: Setting, rounds: int) -> dict[str, Any]:
+def about(setting: Setting) -> dict[str, Any]:
     """What a reader must know to compare the numbers with others."""
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
@@ -62,8 +79,6 @@ def about(setting: Setting, rounds: int) -> dict[str, Any]:
         "device": str(setting.device),
         "threads": setting.threads,
         "versions": ", ".join([f"Python {platform.python_version()}", *(_version(package) for package in PACKAGES)]),
-        "rounds": f"{rounds}, contenders in turn, after one that is not counted; medians"
-        + ("; QUICK: sizes too small to compare" if setting.quick else ""),
     }
 
 
@@ -75,7 +90,7 @@ def table(contest: Contest, rows: Sequence[Row]) -> str:
         header += ["peak memory", "ours needs"]
     cells = []
     for row in rows:
-        line = [row.name, row.missing or _number(row.speed), _times(row.speed_ratio)]
+        line = [row.name, row.missing or number(row.speed), _times(row.speed_ratio)]
         if contest.memory:
             failed = "" if row.missing else "failed"
             line += [f"{row.peak_memory / 2**20:,.0f} MiB" if row.peak_memory else failed, _times(row.memory_ratio)]
@@ -84,7 +99,8 @@ def table(contest: Contest, rows: Sequence[Row]) -> str:
     return tabulate(cells, header, tablefmt="github", disable_numparse=True, colalign=align)
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """Three digits or more of it; nothing for None."""
     return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

@@ -4,6 +4,7 @@ Each does the same as the package's own, token for token and to the last digits 
 """
 
 import math
+import warnings
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -101,24 +102,30 @@ class TorchTransformer(nn.Module):
         """Take over a model's shape and weights.
 
         Args:
-            like: of any shape, with ``norm="post"`` and one matrix for all embeddings.
+            like: of any shape, with sinusoidal positions and one matrix for all embeddings.
             everywhere: PyTorch's way, which drops attention weights and the feed-forward's inner values too. False:
                 only what the paper drops (§5.4).
         """
         super().__init__()
-        config = like.config
+        self.config = config = like.config
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
-        self.transformer = nn.Transformer(
-            config.d_model,
-            config.n_heads,
-            config.n_layers,
-            config.n_layers,
-            config.d_ff,
-            config.dropout,
-            batch_first=True,
-        )
-        # PyTorch normalises the last layer's output once more, which the paper does not.
-        self.transformer.encoder.norm = self.transformer.decoder.norm = None
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "enable_nested_tensor")  # pre-norm has no such shortcut
+            self.transformer = nn.Transformer(
+                config.d_model,
+                config.n_heads,
+                config.n_layers,
+                config.n_layers,
+                config.d_ff,
+                config.dropout,
+                batch_first=True,
+                norm_first=config.norm == "pre",
+            )
+        if config.norm == "pre":
+            self.transformer.encoder.norm.load_state_dict(like.encoder_norm.state_dict())
+            self.transformer.decoder.norm.load_state_dict(like.decoder_norm.state_dict())
+        else:  # PyTorch normalises the last layer's output once more, which the paper does not
+            self.transformer.encoder.norm = self.transformer.decoder.norm = None
         self.dropout = nn.Dropout(config.dropout)
         self.positions: Tensor
         self.register_buffer("positions", sinusoidal_encoding(config.max_length, config.d_model), persistent=False)
