@@ -33,6 +33,7 @@ from transformer.cli import main
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
+from transformer.model import Transformer
 from transformer.preparation import DataConfig, PreparedData, prepare
 from transformer.processes import Processes
 from transformer.recipes import RECIPES, Recipe
@@ -281,6 +282,23 @@ def test_a_step_takes_seconds(name: str, device: str, quick: bool, tokens: int) 
     parameters = {"wmt14-base": 63_082_496, "copy": 237_120}[name]
     assert batch_tokens(RECIPES[name], parameters, setting) == tokens
     assert batch_tokens(RECIPES[name], 10**15, QUICK) == 1
+
+
+def test_a_batch_that_would_take_minutes_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = sum(p.numel() for p in Transformer(SHAPE).parameters())
+    monkeypatch.setattr(module, "QUICK_WORK", 6 * parameters * 120.5)
+    found = measure("tiny", TINY, QUICK, steps=2, rival=False, progress=False)
+    assert (found.batch_tokens, found.full_batch_tokens) == (120, 300)
+    assert all(80 < this.target_tokens <= 120 for this in found.rounds)
+
+
+def test_as_many_threads_as_told() -> None:
+    usual = torch.get_num_threads()
+    try:
+        next(bench_recipes({"tiny": TINY}, replace(QUICK, threads=usual + 1), steps=1, progress=False))
+        assert torch.get_num_threads() == usual + 1
+    finally:
+        torch.set_num_threads(usual)
 
 
 def test_peak_memory_is_at_least_weights_gradients_and_moments() -> None:
