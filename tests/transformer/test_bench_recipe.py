@@ -223,6 +223,15 @@ def test_the_rival_takes_the_same_steps(norm: str, tmp_path: Path) -> None:
     assert not torch.equal(after, before)
 
 
+def test_batches_that_were_halved_are_told_and_are_the_rivals_too(tmp_path: Path) -> None:
+    """On a GPU whose memory is small, `Trainer.make_room` has changed how many batches a step has."""
+    ours = trainer_of(tmp_path / "store")
+    ours.progress.accumulate = 4
+    assert torch_trainer(ours, False).progress.accumulate == 4
+    recipe = replace(TINY, training=replace(TINY.training, accumulate=2))
+    assert measure("tiny", recipe, QUICK, steps=1, rival=False, progress=False).accumulate == 2
+
+
 def test_the_rival_drops_what_ours_drops(tmp_path: Path) -> None:
     ours = trainer_of(tmp_path / "store", replace(TINY, model=replace(SHAPE, dropout=0.1)))
     dropped = [m for m in torch_trainer(ours, False).model.modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
@@ -242,7 +251,7 @@ def test_ours_and_the_rival_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert took == ["ours"] * WARM_UP + ["theirs"] * WARM_UP + ["ours", "theirs"] * 2
     assert all(this.rival_seconds and this.product_flops > 1e6 for this in found.rounds)
     assert found.product == "the best product of two 256 × 256 matrices in float32"
-    assert not found.compiled and found.data.startswith("random: ")
+    assert not found.compiled and not found.rival_compiled and found.data.startswith("random: ")
 
 
 def test_a_product_is_two_flop_a_term(monkeypatch: pytest.MonkeyPatch) -> None:
