@@ -33,6 +33,7 @@ from transformer.cli import main
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
+from transformer.model import Transformer
 from transformer.preparation import DataConfig, PreparedData, prepare
 from transformer.processes import Processes
 from transformer.recipes import RECIPES, Recipe
@@ -222,6 +223,15 @@ def test_the_rival_takes_the_same_steps(norm: str, tmp_path: Path) -> None:
     assert not torch.equal(after, before)
 
 
+def test_batches_that_were_halved_are_told_and_are_the_rivals_too(tmp_path: Path) -> None:
+    """On a GPU whose memory is small, `Trainer.make_room` has changed how many batches a step has."""
+    ours = trainer_of(tmp_path / "store")
+    ours.progress.accumulate = 4
+    assert torch_trainer(ours, False).progress.accumulate == 4
+    recipe = replace(TINY, training=replace(TINY.training, accumulate=2))
+    assert measure("tiny", recipe, QUICK, steps=1, rival=False, progress=False).accumulate == 2
+
+
 def test_the_rival_drops_what_ours_drops(tmp_path: Path) -> None:
     ours = trainer_of(tmp_path / "store", replace(TINY, model=replace(SHAPE, dropout=0.1)))
     dropped = [m for m in torch_trainer(ours, False).model.modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
@@ -241,7 +251,7 @@ def test_ours_and_the_rival_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert took == ["ours"] * WARM_UP + ["theirs"] * WARM_UP + ["ours", "theirs"] * 2
     assert all(this.rival_seconds and this.product_flops > 1e6 for this in found.rounds)
     assert found.product == "the best product of two 256 × 256 matrices in float32"
-    assert not found.compiled and found.data.startswith("random: ")
+    assert not found.compiled and not found.rival_compiled and found.data.startswith("random: ")
 
 
 def test_a_product_is_two_flop_a_term(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +291,23 @@ def test_a_step_takes_seconds(name: str, device: str, quick: bool, tokens: int) 
     parameters = {"wmt14-base": 63_082_496, "copy": 237_120}[name]
     assert batch_tokens(RECIPES[name], parameters, setting) == tokens
     assert batch_tokens(RECIPES[name], 10**15, QUICK) == 1
+
+
+def test_a_batch_that_would_take_minutes_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = sum(p.numel() for p in Transformer(SHAPE).parameters())
+    monkeypatch.setattr(module, "QUICK_WORK", 6 * parameters * 120.5)
+    found = measure("tiny", TINY, QUICK, steps=2, rival=False, progress=False)
+    assert (found.batch_tokens, found.full_batch_tokens) == (120, 300)
+    assert all(80 < this.target_tokens <= 120 for this in found.rounds)
+
+
+def test_as_many_threads_as_told() -> None:
+    usual = torch.get_num_threads()
+    try:
+        next(bench_recipes({"tiny": TINY}, replace(QUICK, threads=usual + 1), steps=1, progress=False))
+        assert torch.get_num_threads() == usual + 1
+    finally:
+        torch.set_num_threads(usual)
 
 
 def test_peak_memory_is_at_least_weights_gradients_and_moments() -> None:
