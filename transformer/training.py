@@ -109,6 +109,8 @@ def _loop(
         if processes.is_first and (last or stopped or progress.step % config.checkpoint_every == 0):
             trainer.save(run)
         if stopped and not last:
+            if processes.is_first:
+                print(f"stopped and saved after step {progress.step}: the same command goes on", file=sys.stderr)
             raise KeyboardInterrupt
     processes.sum([0])  # nobody leaves before the first has written all
 

@@ -110,7 +110,12 @@ def test_broken_off_across_an_epoch(tmp_path: Path, data: PreparedData, monkeypa
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_asked_to_stop_it_saves_and_leaves(
-    number: int, tmp_path: Path, data: PreparedData, undisturbed: object, monkeypatch: pytest.MonkeyPatch
+    number: int,
+    tmp_path: Path,
+    data: PreparedData,
+    undisturbed: object,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     run, usual = tmp_path / "run", Trainer.step
 
@@ -124,6 +129,7 @@ def test_asked_to_stop_it_saves_and_leaves(
         with pytest.raises(KeyboardInterrupt):
             go(run, data)
     assert step_checkpoints(run)[-1] == "step-0000007"
+    assert capsys.readouterr().err == "stopped and saved after step 7: the same command goes on\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     go(run, data)
     assert result(run) == undisturbed
