@@ -198,19 +198,17 @@ def curves(runs: Positional[tuple[Path, ...]], output: Path = Path("curves.svg")
         output: The picture, .svg, .png or .pdf.
         over: What goes to the right.
     """
+    from transformer.plots import style
     from transformer.plots.curves import compare_runs
 
     if not 1 <= len(runs) <= 4:
         raise UserError(f"name one to four run folders; got {len(runs)}")
-    rows = {run.name: read_metrics(run) for run in runs}
-    for run in runs:
-        if not rows[run.name]:
+    rows = {str(run): read_metrics(run) for run in runs}
+    for run, found in rows.items():
+        if not found:
             raise UserError(f"there are no metrics in {run}: is that a run folder?")
-    try:
-        compare_runs(rows, over).savefig(output, bbox_inches="tight", dpi=150)
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot write {output}: {error}") from None
-    print(f"drawn: {output}")
+    style.save(compare_runs(rows, over), output)
+    print(f"the picture is in {output}")
 
 
 @app.command

@@ -321,3 +321,25 @@ def test_parameters_of_a_model_and_of_a_recipe(capsys: pytest.CaptureFixture[str
     main(["parameters", "pocket"])
     assert "1,175,040" in capsys.readouterr().out
     assert "no model 'bas'; did you mean base?" in fails(capsys, "parameters", "bas")
+
+
+def test_curves_of_runs_and_what_cannot_be_drawn(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / run.name  # another folder of the same name is another line
+    shutil.copytree(run, other)
+    picture = tmp_path / "x.svg"
+    main(["curves", str(run), str(other), "--output", str(picture), "--over", "minutes"])
+    assert capsys.readouterr().out == f"the picture is in {picture}\n"
+    assert str(run) in picture.read_text() and str(other) in picture.read_text()
+    assert "ends in .png, .svg or .pdf" in fails(capsys, "curves", str(run), "--output", "x.jpg")
+    assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
+    assert "one to four run folders; got 5" in fails(capsys, "curves", *[str(run)] * 5)
+
+
+def test_average_names_what_it_averaged(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    main(["average", str(copy)])
+    assert capsys.readouterr().out == "averaged step-0000060\n"
+    assert "there is no checkpoint to average" in fails(capsys, "average", str(tmp_path))
+    assert "last must be at least 1; got 0" in fails(capsys, "average", str(copy), "--last", "0")
+    assert "there is no step-7.json" in fails(capsys, "average", str(copy), "step-7")
