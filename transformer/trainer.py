@@ -108,16 +108,9 @@ class Trainer:
             sources, targets = self.batches.sources, self.batches.targets
             n_source, n_target = sources.lengths(), targets.lengths()
             largest = max(self.batches.plan, key=lambda rows: len(rows) * (n_source[rows].max() + n_target[rows].max()))
-            batch, full = collate(sources, targets, largest).to(self.device.device), 0
-            try:
-                moments = [torch.empty_like(p) for p in self.model.parameters() for _ in range(2)]  # Adam's, to come
-                with torch.random.fork_rng(), self.device.autocast():
-                    loss_of(self.model, batch, self.config.smoothing).backward()
-                del moments
-            except torch.OutOfMemoryError:
-                full = 1
+            fits = self._fits(collate(sources, targets, largest).to(self.device.device))
             self.optimizer.zero_grad()
-            (full_somewhere,) = self.processes.sum([full])
+            (full_somewhere,) = self.processes.sum([not fits])
             if not full_somewhere:
                 return
             self.progress.accumulate *= 2
@@ -126,6 +119,19 @@ class Trainer:
             if self.processes.is_first:
                 print(f"memory is full: {self.progress.accumulate} batches a step, and smaller ones", file=sys.stderr)
             self.batches = self._batches()
+
+    def _fits(self, batch: Batch) -> bool:
+        """Whether there is room for a batch, forward and backward. What it takes is free again afterwards."""
+        try:
+            moments = [torch.empty_like(p) for p in self.model.parameters() for _ in range(2)]  # Adam's, to come
+            with torch.random.fork_rng():
+                with self.device.autocast():
+                    loss = loss_of(self.model, batch, self.config.smoothing)
+                loss.backward()
+            del moments
+        except torch.OutOfMemoryError:
+            return False
+        return True
 
     def step(self) -> None:
         """One step of the optimiser: forward, loss, backward, in one or more batches, and then Adam (§5.3)."""
@@ -257,6 +263,9 @@ class Trainer:
                 torch.cuda.set_rng_state(state["random.cuda"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise DamagedError(f"the checkpoint {run / name} cannot be gone on from: {error}") from error
+        if self.config.accumulate > self.progress.accumulate:  # asked for since: the same place, in smaller batches
+            self.progress.epoch_step = self.progress.epoch_step * self.config.accumulate // self.progress.accumulate
+            self.progress.accumulate = self.config.accumulate
         self.batches = self._batches()
         if self.processes.rank:
             torch.manual_seed(self.config.seed + self.processes.rank + self.progress.step)

@@ -68,7 +68,14 @@ def train(
                 dynamic_ncols=True,
                 disable=report is not None or not processes.is_first,
             ) as bar:
-                _loop(trainer, run, bar, report, stop, log=_tensorboard(run) if tensorboard else None)
+                _loop(
+                    trainer,
+                    run,
+                    bar,
+                    report,
+                    stop,
+                    log=_tensorboard(run) if tensorboard and processes.is_first else None,
+                )
     return Translator.load(run, device)[0]
 
 

@@ -210,6 +210,17 @@ def test_other_settings_are_named_and_need_force(tmp_path: Path, data: PreparedD
     assert read_json(run / "recipe.json")["training"]["steps"] == 14
 
 
+def test_a_run_goes_on_in_smaller_batches_when_asked_to(tmp_path: Path, data: PreparedData) -> None:
+    run = tmp_path / "run"
+    go(run, data, steps=4, batch_tokens=50)
+    before = read_json(run / "step-0000004.json")["progress"]
+    go(run, data, steps=6, batch_tokens=50, accumulate=2, force=True)
+    after = read_json(run / "step-0000006.json")["progress"]
+    assert (before["accumulate"], after["accumulate"]) == (1, 2)
+    assert (before["epoch"], before["epoch_step"]) == (0, 4)
+    assert (after["epoch"], after["epoch_step"]) == (0, 2 * 4 + 2 * 2)  # the same place, and two steps of two batches
+
+
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path, data: PreparedData) -> None:
     run = tmp_path / "run"
     go(run, data)
