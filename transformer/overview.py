@@ -213,7 +213,7 @@ def _corpus_table(config: DataConfig) -> str:
 def _dropped_text(data: PreparedData, config: DataConfig, pairs: int) -> str:
     report = data.cleaning
     parts = [report.table(width=44)] if report.kept < report.seen else []
-    if unfit := report.kept - pairs:
+    if unfit := report.kept * config.segmentations - pairs:
         parts.append(f"then {unfit:,} more: no token on a side, or more than max_length={config.max_length}")
     return "\n\n".join(parts)
 

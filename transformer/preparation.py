@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,10 @@ class DataConfig:
     """Training pairs with more tokens than this on a side are left out; tokens of the learned vocabulary."""
     byte_fallback: bool = False
     """Spell characters that the vocabulary does not have in bytes, which take 256 of its pieces."""
+    bpe_dropout: float = 0.0
+    """Share of BPE's merges left out at random in training text, so that words split in many ways; 0.1 is common."""
+    segmentations: int = 1
+    """With bpe_dropout: each training pair is stored so many times, split anew; an epoch is all of them."""
     cleaning: CleaningConfig = OFF
     """Training pairs that are left out before anything is learned."""
 
@@ -60,6 +64,13 @@ class DataConfig:
         if self.max_length < 1 or self.train_pairs is not None and self.train_pairs < 1:
             raise UserError(
                 f"max_length and train_pairs must be at least 1; got {self.max_length} and {self.train_pairs}"
+            )
+        if not 0 <= self.bpe_dropout < 1:
+            raise UserError(f"bpe_dropout must be at least 0 and less than 1; got {self.bpe_dropout}")
+        if self.segmentations < 1 or self.segmentations > 1 and not self.bpe_dropout:
+            raise UserError(
+                "segmentations must be at least 1, and 1 without bpe_dropout, because all would be the same; "
+                f"got {self.segmentations}"
             )
 
     @classmethod
@@ -184,23 +195,28 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
     tokenizer = Tokenizer.train(sample, vocab_size, data.byte_fallback)
     (folder / "tokenizer.model").write_bytes(tokenizer.model)
     del sample
+    seeds = count(1)
     for split in counts:
         read = 0
+        dropout, segmentations = (data.bpe_dropout, data.segmentations) if split == "train" else (0.0, 1)
         with (
             SequencesWriter(folder, f"{split}.source", len(tokenizer)) as sources,
             SequencesWriter(folder, f"{split}.target", len(tokenizer)) as targets,
             tqdm(desc=f"{name}, {split}, tokens", disable=not progress, **BAR) as bar,
         ):
             for chunk in _chunks(read_pairs(*_text(folder, split)), CHUNK):
-                source_ids, target_ids = (tokenizer.encode_all(side) for side in zip(*chunk, strict=True))
-                fit = [
-                    (s, t)
-                    for s, t in zip(source_ids, target_ids, strict=True)
-                    if s and t and max(len(s), len(t)) <= data.max_length
-                ]
-                sources.extend([s for s, _ in fit])
-                targets.extend([t for _, t in fit])
-                counts[split] += len(fit)
+                for _ in range(segmentations):
+                    source_ids, target_ids = (
+                        tokenizer.encode_all(side, dropout, next(seeds)) for side in zip(*chunk, strict=True)
+                    )
+                    fit = [
+                        (s, t)
+                        for s, t in zip(source_ids, target_ids, strict=True)
+                        if s and t and max(len(s), len(t)) <= data.max_length
+                    ]
+                    sources.extend([s for s, _ in fit])
+                    targets.extend([t for _, t in fit])
+                    counts[split] += len(fit)
                 read += len(chunk)
                 bar.update(len(chunk))
         if not counts[split]:
