@@ -1,7 +1,7 @@
 """A run's folder: what a training leaves behind, and goes on from."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ import filelock
 
 from transformer.checkpoint import read_json, write_atomically
 from transformer.errors import UserError
+from transformer.provenance import provenance
 
-RECIPE, METRICS = "recipe.json", "metrics.jsonl"
+RECIPE, METRICS, SESSIONS = "recipe.json", "metrics.jsonl", "sessions.jsonl"
 
 
 @contextmanager
@@ -54,8 +55,33 @@ def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
 
 
 def read_metrics(run: Path) -> list[dict[str, float]]:
-    """The validations of a run, one dictionary each; a line that was cut off by a crash is left out."""
-    path = run / METRICS
+    """The validations of a run, one dictionary each."""
+    return _read(run / METRICS)
+
+
+def keep_metrics(run: Path, last_step: int) -> None:
+    """Forget the validations after a step: the run goes on from there."""
+    _write(run / METRICS, [row for row in read_metrics(run) if row["step"] <= last_step])
+
+
+def add_metrics(run: Path, row: dict[str, float]) -> None:
+    """Write down one more validation."""
+    with (run / METRICS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def read_sessions(run: Path) -> list[dict[str, Any]]:
+    """After which step, when, how and on what the run was begun, and each time it was gone on with."""
+    return _read(run / SESSIONS)
+
+
+def add_session(run: Path, step: int, device: object) -> None:
+    """Write down that the run is taken up after a step, and the `provenance` of what follows."""
+    _write(run / SESSIONS, [*read_sessions(run), {"step": step, **provenance(device)}])
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    """A JSON object a line; a line that was cut off by a crash is left out."""
     rows = []
     for line in path.read_text("utf-8").splitlines() if path.exists() else []:
         try:
@@ -65,13 +91,5 @@ def read_metrics(run: Path) -> list[dict[str, float]]:
     return rows
 
 
-def keep_metrics(run: Path, last_step: int) -> None:
-    """Forget the validations after a step: the run goes on from there."""
-    rows = [row for row in read_metrics(run) if row["step"] <= last_step]
-    write_atomically(run / METRICS, "".join(json.dumps(row) + "\n" for row in rows).encode())
-
-
-def add_metrics(run: Path, row: dict[str, float]) -> None:
-    """Write down one more validation."""
-    with (run / METRICS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows).encode())

@@ -18,7 +18,7 @@ from transformer.device import Device
 from transformer.errors import UserError
 from transformer.preparation import PreparedData
 from transformer.processes import joined
-from transformer.runs import add_metrics, keep_metrics, opened
+from transformer.runs import add_metrics, add_session, keep_metrics, opened
 from transformer.trainer import Trainer
 from transformer.translation import Translator
 
@@ -37,8 +37,9 @@ def train(
 ) -> Translator:
     """Train a model in a run folder, or go on where a training in it was broken off.
 
-    The folder gets ``recipe.json``, ``tokenizer.model``, ``metrics.jsonl`` (a line a validation), the best checkpoint,
-    and the last ones. Started by ``torchrun``, several processes train one model. Ctrl-C and SIGTERM save and leave.
+    The folder gets ``recipe.json``, ``tokenizer.model``, ``sessions.jsonl`` (how and where it was trained),
+    ``metrics.jsonl`` (a line a validation), the best checkpoint, and the last ones. Started by ``torchrun``, several
+    processes train one model. Ctrl-C and SIGTERM save and leave.
 
     Args:
         run: the run folder.
@@ -59,6 +60,8 @@ def train(
             trainer = _begun(run, lambda: Trainer(model_config, config, data, device, processes, compiled))
             if processes.is_first:
                 keep_metrics(run, trainer.progress.step)
+                if not trainer.is_done:
+                    add_session(run, trainer.progress.step, device)
                 _keep_tokenizer(run, data.tokenizer.model)
             with tqdm(
                 initial=trainer.progress.step,

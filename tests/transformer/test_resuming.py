@@ -19,7 +19,8 @@ from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.model import ModelConfig
 from transformer.preparation import DataConfig, PreparedData, prepare
-from transformer.runs import read_metrics
+from transformer.provenance import provenance
+from transformer.runs import read_metrics, read_sessions
 from transformer.trainer import Trainer
 from transformer.training import train
 
@@ -99,6 +100,18 @@ def test_broken_off_in_a_step(
     go_until(step, tmp_path / "run", data, monkeypatch)
     go(tmp_path / "run", data)
     assert result(tmp_path / "run") == undisturbed
+
+
+def test_each_session_of_a_run_is_written_down(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_until(7, tmp_path, data, monkeypatch)
+    go(tmp_path, data)
+    go(tmp_path, data)  # nothing is left to do
+    sessions = read_sessions(tmp_path)
+    assert [session["step"] for session in sessions] == [0, 6]
+    for session in sessions:
+        assert {"step", *provenance("cpu")} == set(session) and session["device"].startswith("cpu in fp32")
 
 
 def test_broken_off_across_an_epoch(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:

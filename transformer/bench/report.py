@@ -1,12 +1,8 @@
 """What the benchmark says: where it ran, a table for each contest, and all of it as JSON."""
 
 import json
-import os
-import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +13,7 @@ from transformer.bench.contests import CONTESTS, Contest, Setting
 from transformer.bench.race import Row, race
 from transformer.checkpoint import write_atomically
 from transformer.errors import UserError
+from transformer.provenance import provenance, versions
 
 PACKAGES = ["torch", "ctranslate2", "transformers"]
 
@@ -73,13 +70,7 @@ def keep(output: Path | None, found: dict[str, Any]) -> None:
 
 def about(setting: Setting) -> dict[str, Any]:
     """What a reader must know to compare the numbers with others."""
-    return {
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
-        "device": str(setting.device),
-        "threads": setting.threads,
-        "versions": ", ".join([f"Python {platform.python_version()}", *(_version(package) for package in PACKAGES)]),
-    }
+    return provenance(setting.device) | {"threads": setting.threads, "versions": versions(*PACKAGES)}
 
 
 def table(contest: Contest, rows: Sequence[Row]) -> str:
@@ -106,19 +97,3 @@ def number(value: float | None) -> str:
 
 def _times(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:.2f} ×"
-
-
-def _version(package: str) -> str:
-    try:
-        return f"{package} {version(package)}"
-    except PackageNotFoundError:
-        return f"no {package}"
-
-
-def _processor() -> str:
-    """The CPU's name, where the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()

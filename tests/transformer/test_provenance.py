@@ -1,0 +1,91 @@
+"""Where a number comes from: the command, the code and the machine are the true ones."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import transformer.provenance
+from transformer.provenance import command, commit, provenance, versions
+
+ENVIRONMENT = {
+    **os.environ,
+    **{f"GIT_{who}_{what}": "nobody" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+}
+
+
+def git(folder: Path, *words: str) -> str:
+    run = subprocess.run(["git", *words], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    return run.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["/home/her/.venv/bin/transformer", "train", "pocket"], "transformer train pocket"),
+        (
+            ["/home/her/transformer/cli.py", "bench", "--output", "my file.json"],
+            "transformer bench --output 'my file.json'",
+        ),
+        (["transformer", "train", "multi30k", "--mirror", "/data", "--run", "r"], "transformer train multi30k --run r"),
+        (["transformer", "train", "multi30k", "--mirror=/data"], "transformer train multi30k"),
+        (["/usr/lib/ipykernel_launcher.py", "-f", "connection.json"], None),
+        (["/home/her/other/cli.py"], None),
+    ],
+)
+def test_the_command_is_as_one_would_type_it(argv: list[str], told: str | None) -> None:
+    assert command(argv) == told
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a package, which is taken for ours."""
+    package = tmp_path / "transformer"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    monkeypatch.setattr(transformer.provenance, "PACKAGE", package)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "a commit")
+    return tmp_path
+
+
+def test_the_commit_is_the_one_checked_out(repository: Path) -> None:
+    assert git(repository, "rev-parse", "HEAD").startswith(commit()) and len(commit()) == 10
+
+
+def test_a_change_in_the_package_shows_and_one_outside_does_not(repository: Path) -> None:
+    clean = commit()
+    (repository / "notes.txt").write_text("mine")
+    assert commit() == clean
+    (repository / "transformer" / "__init__.py").write_text("changed = True")
+    assert commit() == clean + "+"
+
+
+def test_a_package_that_only_lies_within_one_has_a_version(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = repository / ".venv" / "transformer"
+    shutil.copytree(repository / "transformer", installed)
+    monkeypatch.setattr(transformer.provenance, "PACKAGE", installed)
+    assert commit() == "version 0.1.0"
+    git(repository, "add", "-f", ".")  # even if somebody keeps it there
+    assert commit() == "version 0.1.0"
+
+
+def test_without_git_there_is_a_version(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(repository))
+    assert commit() == "version 0.1.0"
+
+
+def test_all_of_it_can_be_written_down() -> None:
+    told = provenance("a device")
+    assert json.loads(json.dumps(told)) == told
+    assert told["device"] == "a device" and f"{os.cpu_count()} cores" in told["machine"]
+    assert told["versions"].startswith(f"Python {sys.version.split()[0]}, torch ")
+
+
+def test_a_missing_package_is_named() -> None:
+    assert versions("no-such-thing").endswith(", no no-such-thing")
