@@ -4,7 +4,7 @@ import json
 import platform
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,50 @@ from transformer.checkpoint import read_json, write_atomically
 from transformer.corpora import Pair, sentence_pairs
 from transformer.device import Device
 from transformer.errors import UserError
-from transformer.evaluation import compare, comparison_table, score_table, scores
+from transformer.evaluation import Score, compare, comparison_table, score_table, scores
 from transformer.preparation import DataConfig
 from transformer.reading import Place, read_pairs
 from transformer.translation import Translator
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A model's translations of a test set, a line each, and how good they are."""
+
+    texts: list[str]
+    scores: list[Score]
+    empty: int
+    cut: int
+    seconds: float
+
+
+def put_to_test(
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    direction: str,
+    beam: int = 4,
+    alpha: float = 0.6,
+    progress: bool = True,
+) -> Outcome:
+    """Translate a test set by beam search, and score the translations.
+
+    Args:
+        direction: such as ``"en-de"``; the target's language decides what its words are.
+        beam: hypotheses kept while searching.
+        alpha: strength of the length penalty.
+
+    Raises:
+        UserError: if a setting is out of its range.
+    """
+    start = time.perf_counter()
+    try:
+        found = translator.test_set(sources, beam, alpha, progress=progress)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    seconds = round(time.perf_counter() - start, 3)
+    texts = [_one_line(text) for text in found.texts]
+    return Outcome(texts, scores(texts, references, direction.rpartition("-")[2]), found.empty, found.cut, seconds)
 
 
 def assess(
@@ -30,6 +70,7 @@ def assess(
     beam: int = 4,
     alpha: float = 0.6,
     mirror: str | None = None,
+    folders: Sequence[Path] | None = None,
 ) -> Iterator[str]:
     """Translate a test set with each run, score the translations, and compare the runs with the first.
 
@@ -43,6 +84,7 @@ def assess(
         beam: hypotheses kept while searching.
         alpha: strength of the length penalty.
         mirror: as in `sentence_pairs`.
+        folders: where each run's files are kept, if not in its own folder.
 
     Yields:
         Text for people: what was translated, the scores, and how the runs compare.
@@ -70,41 +112,35 @@ def assess(
         f"beam {beam}, alpha {alpha}"
     )
 
-    hypotheses, columns, comparisons = [], [], []
-    for number, (run, (translator, facts)) in enumerate(zip(runs, loaded, strict=True), 1):
-        start = time.perf_counter()
-        try:
-            found = translator.test_set(sources, beam, alpha, progress=True)
-        except ValueError as error:  # a setting out of its range
-            raise UserError(str(error)) from error
-        seconds = time.perf_counter() - start
-        lines = [_one_line(text) for text in found.texts]
-        _write(run / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in lines))
-        _write(run / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
-        hypotheses.append(lines)
-        columns.append(scores(lines, references, data[0].direction.rpartition("-")[2]))
+    outcomes: list[Outcome] = []
+    comparisons = []
+    for number, (run, folder, (translator, facts)) in enumerate(zip(runs, folders or runs, loaded, strict=True), 1):
+        outcome = put_to_test(translator, sources, references, data[0].direction, beam, alpha)
+        outcomes.append(outcome)
+        _write(folder / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in outcome.texts))
+        _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
         report: dict[str, Any] = {
-            "test_set": {**described, "sentences": len(sources), "empty": found.empty, "cut": found.cut},
+            "test_set": {**described, "sentences": len(sources), "empty": outcome.empty, "cut": outcome.cut},
             "settings": {"beam": beam, "alpha": alpha, "device": str(device)},
             "model": {"weights": facts["weights"], "averaged": facts.get("averaged"), "metrics": facts.get("metrics")},
             "versions": _versions(),
-            "seconds": round(seconds, 3),
-            "scores": [asdict(score) for score in columns[-1]],
+            "seconds": outcome.seconds,
+            "scores": [asdict(score) for score in outcome.scores],
         }
         if number > 1:
-            comparisons.append(compare(hypotheses[0], lines, references))
+            comparisons.append(compare(outcomes[0].texts, outcome.texts, references))
             report["compared_with"] = {"run": str(runs[0]), "results": [asdict(one) for one in comparisons[-1]]}
-        _write(run / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
+        _write(folder / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
 
         if len(runs) > 1:
             yield f"{number}: {run}"
-        if found.empty:
-            yield f"empty sentences, whose translations are empty: {found.empty}"
-        if found.cut:
+        if outcome.empty:
+            yield f"empty sentences, whose translations are empty: {outcome.empty}"
+        if outcome.cut:
             room = translator.model.config.max_length - 1
-            yield f"sentences longer than the {room} tokens that the model reads, cut there: {found.cut}"
+            yield f"sentences longer than the {room} tokens that the model reads, cut there: {outcome.cut}"
 
-    yield f"\n{score_table(columns)}"
+    yield f"\n{score_table([outcome.scores for outcome in outcomes])}"
     if comparisons:
         yield f"\n{comparison_table(comparisons)}"
 
@@ -135,6 +171,7 @@ def _versions() -> dict[str, str]:
 
 def _write(path: Path, text: str) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode())
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None

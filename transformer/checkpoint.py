@@ -45,7 +45,12 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def save_checkpoint(
-    folder: Path, name: str, model: Transformer, facts: dict[str, Any], state: dict[str, Tensor] | None = None
+    folder: Path,
+    name: str,
+    model: Transformer,
+    facts: dict[str, Any],
+    state: dict[str, Tensor] | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> None:
     """Write the weights, then ``name.json``: their file's name and checksum, the model's shape, versions and ``facts``.
 
@@ -53,6 +58,7 @@ def save_checkpoint(
 
     Args:
         state: what else is needed to go on training, in a file of its own.
+        dtype: of the weights as they are stored.
     """
     described = {
         "model": asdict(model.config),
@@ -60,7 +66,8 @@ def save_checkpoint(
         **facts,
     }
     kept = []
-    for kind, tensors in (("weights", _weights(model)), ("state", state)):
+    weights = {key: weight.to(dtype) for key, weight in _weights(model).items()}
+    for kind, tensors in (("weights", weights), ("state", state)):
         if tensors is None:
             continue
         data = safetensors.torch.save({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
@@ -76,7 +83,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any]]:
-    """The model, in eval mode on the CPU, and what was written about it.
+    """The model, in eval mode on the CPU, in float32, and what was written about it.
 
     Raises:
         DamagedError: if files are missing, damaged, or do not belong together.

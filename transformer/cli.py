@@ -1,4 +1,4 @@
-"""The command ``transformer``: prepare, data, train, average, curves, evaluate, translate, parameters, bench."""
+"""The command ``transformer``: from preparing data to translating; ``transformer --help`` lists what it can do."""
 
 import dataclasses
 import difflib
@@ -19,6 +19,9 @@ from transformer.device import Device, DeviceName, Precision, choose_device
 from transformer.errors import UserError
 from transformer.inspection import parameter_table
 from transformer.model import Transformer
+from transformer.models import FOLDER as MODELS
+from transformer.models import find_model, load_model
+from transformer.models.export import export as export_model
 from transformer.overview import overview
 from transformer.preparation import PreparedData
 from transformer.preparation import prepare as prepare_data
@@ -213,7 +216,7 @@ def curves(runs: Positional[tuple[Path, ...]], output: Path = Path("curves.svg")
 
 @app.command
 def evaluate(
-    runs: Positional[tuple[Path, ...]],
+    models: Positional[tuple[str, ...]],
     split: str = "test",
     source: Path | None = None,
     reference: Path | None = None,
@@ -225,15 +228,17 @@ def evaluate(
     """Translate a test set and print its scores, each with the signature that says how it was computed.
 
     The translations, the references and the scores are kept in the run folder: SPLIT.hypotheses.txt,
-    SPLIT.references.txt and SPLIT.scores.json. Several runs are compared with the first. For example:
+    SPLIT.references.txt and SPLIT.scores.json; a model's of the course in evaluations/MODEL. Several are compared with
+    the first. For example:
 
         transformer evaluate runs/pocket
+        transformer evaluate pocket
         transformer evaluate runs/multi30k --beam 1 --split test_2018
         transformer evaluate runs/pocket runs/wide
         transformer evaluate runs/multi30k --source captions.en --reference captions.de
 
     Args:
-        runs: Run folders, as `transformer train` leaves them.
+        models: Run folders, as `transformer train` leaves them, or models that come with the course.
         split: Another split of the corpus than its test set.
         source: A test set of your own, plain or gzipped, a sentence a line; SPLIT is then its name.
         reference: What its translations should be, line by line.
@@ -247,13 +252,15 @@ def evaluate(
     if source is not None and split != "test":
         raise UserError("a test set is either a --split of the corpus or your own --source and --reference")
     files = None if source is None or reference is None else (source, reference)
-    for text in assess(runs, choose_device(device), split, files, beam, alpha, mirror):
+    runs = [find_model(model) for model in models]
+    kept = [Path("evaluations", run.name) if run.parent == MODELS else run for run in runs]
+    for text in assess(runs, choose_device(device), split, files, beam, alpha, mirror, kept):
         print(text, flush=True)
 
 
 @app.command
 def translate(
-    run: Positional[Path],
+    model: Positional[str],
     text: Positional[tuple[str, ...]] = (),
     beam: int = 4,
     alpha: float = 0.6,
@@ -264,23 +271,50 @@ def translate(
 
     For example:
 
-        transformer translate runs/pocket "The old woman does not open the kitchen window."
-        transformer translate runs/multi30k "A dog runs across the field." --n-best 4
-        transformer translate runs/multi30k < captions.txt
+        transformer translate multi30k "A dog runs across the field."
+        transformer translate runs/pocket "The old woman does not open the kitchen window." --n-best 4
+        transformer translate multi30k-de-en < bildunterschriften.txt
 
     Args:
-        run: A run folder, as `transformer train` leaves it.
+        model: A run folder, or a model that comes with the course: multi30k, multi30k-de-en, pocket or pocket-small.
         text: Sentences; without any, lines are read from standard input.
         beam: Hypotheses kept while searching.
         alpha: Strength of the length penalty.
         n_best: Show this many hypotheses of each sentence, with their scores.
         device: Where to run.
     """
-    translator, _ = Translator.load(run, choose_device(device))
+    translator = load_model(model, device)
     lines = list(text) or sys.stdin.read().removesuffix("\n").split("\n")
     for translations in _search(translator, lines, beam, alpha, n_best):
         for t in translations:
             print(t.text if n_best == 1 else f"{t.hypothesis.score:8.3f}  {t.text}")
+
+
+@app.command
+def export(
+    run: Positional[Path],
+    folder: Positional[Path],
+    splits: tuple[str, ...] = ("test",),
+    mirror: str | None = None,
+    device: DeviceName = "auto",
+) -> None:
+    """Make a run small enough to give away: its best weights in half precision, its scores, and a card.
+
+    The folder is all that `transformer translate` and `transformer.load` need. For example:
+
+        transformer export runs/pocket my-translator
+        transformer export runs/multi30k captions --splits test test_2017 test_2018
+
+    Args:
+        run: A run folder, as `transformer train` leaves it.
+        folder: The folder to make. Its name is the model's.
+        splits: Test sets of the run's corpus to score the model on; one that cannot be fetched is left out.
+        mirror: As in prepare, if the corpus is not on this machine yet.
+        device: Where to translate the test sets.
+    """
+    for text in export_model(run, folder, splits, choose_device(device), mirror):
+        print(text, flush=True)
+    print(f"the model is in {folder}, with its card")
 
 
 @app.command

@@ -1,6 +1,6 @@
 """Named settings: a corpus, a model and a way to train it, known to work together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tyro.conf import Suppress
 
@@ -56,11 +56,13 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "multi30k": Recipe(
-        "29,000 captions of photographs, English and German, in a quarter of an hour on two cores.",
+        "29,000 captions of photographs, from English to German: the model that comes with the course.",
         DataConfig("multi30k"),
-        ModelConfig(vocab_size=4000, d_model=128, n_heads=4, d_ff=512, n_layers=3, max_length=256),
+        ModelConfig(
+            vocab_size=4000, d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.15, norm="pre", max_length=256
+        ),
         TrainingConfig(
-            steps=4000, batch_tokens=1500, warmup_steps=600, rate_factor=1.5, average_steps=400, validate_every=500
+            steps=10_000, batch_tokens=1500, warmup_steps=1000, rate_factor=1.5, average_steps=1000, validate_every=500
         ),
     ),
     "iwslt17": Recipe(
@@ -90,3 +92,9 @@ RECIPES: dict[str, Recipe] = {
         TrainingConfig(steps=300_000, batch_tokens=25_000, warmup_steps=4000, validate_every=2000),
     ),
 }
+
+RECIPES["multi30k-de-en"] = replace(
+    RECIPES["multi30k"],
+    description="The same captions, from German to English.",
+    data=replace(RECIPES["multi30k"].data, direction="de-en"),
+)

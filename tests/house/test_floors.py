@@ -17,7 +17,7 @@ FLOORS = [
     {"translation", "runs"},
     {"trainer", "assessment"},
     {"training", "recipes"},
-    {"plots", "bench"},
+    {"plots", "bench", "models"},
     {"cli"},
 ]
 """From the ground up. Modules on one floor do not know each other; those of a room, a subpackage, share its floor."""
@@ -51,7 +51,7 @@ def imports(path: Path) -> set[str]:
 def test_a_module_imports_only_from_floors_below(path: Path) -> None:
     room = room_of(path)
     if room == "__init__":
-        assert imports(path) == set()
+        assert imports(path) == {"models"}, "transformer.load is the one name at the top"
         return
     above = {module for module in imports(path) - {room} if floor_of(module) >= floor_of(room)}
     assert not above, f"{path.name} stands on floor {floor_of(room)} and imports {above}"

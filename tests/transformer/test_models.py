@@ -1,0 +1,228 @@
+"""The models that come with the course: there, undamaged, good, and honestly described; and how others are made."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import transformer
+from transformer.checkpoint import BEST, read_json, read_tensors
+from transformer.cli import main
+from transformer.config import TrainingConfig
+from transformer.corpora import sentence_pairs
+from transformer.device import choose_device
+from transformer.errors import UserError
+from transformer.evaluation import bleu
+from transformer.model import ModelConfig
+from transformer.models import FOLDER, find_model, load_model, shipped
+from transformer.models.card import CARD, SCORES, card
+from transformer.models.export import export
+from transformer.preparation import DataConfig, prepare
+from transformer.recipes import RECIPES
+from transformer.runs import METRICS, RECIPE, SESSIONS, differences
+from transformer.training import train
+from transformer.translation import Translator
+
+MEGABYTE = 10**6
+LARGEST = {
+    "multi30k": 12 * MEGABYTE,
+    "multi30k-de-en": 12 * MEGABYTE,
+    "pocket": 12 * MEGABYTE,
+    "pocket-small": 3 * MEGABYTE,
+}
+"""Bytes of the weights and the tokenizer together."""
+CAPTIONS = Path(__file__).parent / "captions.tsv"
+"""Captions of our own in the manner of Multi30k, which may not be copied: English, German."""
+
+
+def test_these_models_are_shipped() -> None:
+    assert shipped() == sorted(LARGEST)
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_a_shipped_model_is_whole_and_small(name: str) -> None:
+    folder = FOLDER / name
+    weights = read_tensors(folder, BEST, "weights")  # which verifies the checksum
+    assert {weight.dtype for weight in weights.values()} == {torch.float16}
+    (file,) = folder.glob("*.safetensors")
+    assert file.stat().st_size + (folder / "tokenizer.model").stat().st_size <= LARGEST[name]
+    assert {p.name for p in folder.iterdir()} == {
+        file.name, "tokenizer.model", f"{BEST}.json", RECIPE, METRICS, SESSIONS, SCORES, CARD,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_a_shipped_model_is_what_its_recipe_makes(name: str) -> None:
+    recipe = RECIPES[name]
+    settings = {"data": recipe.data, "model": recipe.model, "training": recipe.training}
+    was = read_json(FOLDER / name / RECIPE)
+    now = json.loads(json.dumps({part: vars(value) for part, value in settings.items()}, default=vars))
+    assert list(differences({part: was[part] for part in settings}, now)) == []
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_a_card_says_what_the_files_say(name: str) -> None:
+    assert (FOLDER / name / CARD).read_text("utf-8") == card(FOLDER / name, name)
+    scores = read_json(FOLDER / name / SCORES)
+    assert scores["weights"] == read_json(FOLDER / name / f"{BEST}.json")["weights"]["sha256"]
+    assert "/" not in scores["provenance"]["command"].replace(f"runs/models/{name}", "").replace(
+        "transformer/models", ""
+    )
+
+
+@pytest.mark.parametrize("name", ["pocket", "pocket-small"])
+def test_a_pocket_model_translates_unseen_sentences(name: str) -> None:
+    pairs = list(sentence_pairs("pocket", "test"))[:100]
+    found = [best.text for (best,) in load_model(name, "cpu").beam([source for source, _ in pairs])]
+    assert bleu(found, [target for _, target in pairs]).value >= 97
+
+
+@pytest.mark.parametrize("name", ["multi30k", "multi30k-de-en"])
+def test_a_captions_model_translates_captions(name: str) -> None:
+    pairs = [line.split("\t") for line in CAPTIONS.read_text("utf-8").splitlines()]
+    if name.endswith("de-en"):
+        pairs = [pair[::-1] for pair in pairs]
+    found = [best.text for (best,) in load_model(name, "cpu").beam([source for source, _ in pairs])]
+    assert bleu(found, [target for _, target in pairs]).value >= 30
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a few steps on the copy task."""
+    folder = tmp_path_factory.mktemp("runs") / "tiny"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("data")))
+        data = DataConfig("copy", train_pairs=60)
+        shape = ModelConfig(57, 32, 4, 64, 1, max_length=64)
+        config = TrainingConfig(steps=4, batch_tokens=200, validate_every=2, validate_sentences=2, average_steps=2)
+        settings = {
+            "data": vars(data) | {"cleaning": vars(data.cleaning)},
+            "model": vars(shape),
+            "training": vars(config),
+        }
+        train(folder, prepare(data, 57), shape, config, choose_device("cpu"), settings, report=lambda _: None)
+    return folder
+
+
+def exported(run: Path, folder: Path, *splits: str) -> list[str]:
+    return list(export(run, folder, splits or ("test",), choose_device("cpu")))
+
+
+def test_an_exported_model_translates_as_the_run_does(run: Path, tmp_path: Path) -> None:
+    exported(run, tmp_path / "mine")
+    sentences = ["a b c", "d e f g h"]
+    assert load_model(tmp_path / "mine").greedy(sentences) == load_model(run).greedy(sentences)
+    was, now = (Translator.load(folder)[0].model.state_dict() for folder in (run, tmp_path / "mine"))
+    for name, weight in was.items():
+        assert now[name].dtype == torch.float32 and now[name].equal(weight.half().float() if weight.ndim else weight)
+
+
+def test_the_scores_are_those_of_what_was_exported(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = exported(run, tmp_path / "mine")
+    scores = read_json(tmp_path / "mine" / SCORES)
+    assert [(one["split"], one["beam"], one["sentences"]) for one in scores["test_sets"]] == [
+        ("test", 1, 1000),
+        ("test", 4, 1000),
+    ]
+    main(["evaluate", str(tmp_path / "mine"), "--device", "cpu"])
+    by_evaluate = read_json(tmp_path / "mine" / "test.scores.json")
+    assert by_evaluate["scores"] == scores["test_sets"][1]["scores"]
+    assert by_evaluate["model"]["weights"]["sha256"] == scores["weights"]
+    assert f"BLEU {scores['test_sets'][1]['scores'][0]['value']:.2f}" in told[1]
+
+
+def test_a_card_tells_all(run: Path, tmp_path: Path) -> None:
+    exported(run, tmp_path / "mine")
+    text = (tmp_path / "mine" / CARD).read_text("utf-8")
+    assert text == card(tmp_path / "mine", "mine")
+    session = json.loads((run / SESSIONS).read_text())
+    scores = read_json(tmp_path / "mine" / SCORES)
+    wanted = [session[key] for key in ("date", "commit", "machine", "versions")] + [scores["weights"], "d_model 32"]
+    wanted += [f"{score['value']:.2f}" for score in scores["test_sets"][0]["scores"]]
+    wanted += [score["signature"] for score in scores["test_sets"][0]["scores"]]
+    wanted += ["training.steps", "model.d_ff", "data.train_pairs", "licence", "What it cannot do", "# mine"]
+    for fact in wanted:
+        assert fact in text, fact
+    assert "model.norm" not in text, "a default"
+
+
+def test_exporting_again_replaces_and_leaves_nothing_else(run: Path, tmp_path: Path) -> None:
+    exported(run, tmp_path / "mine")
+    before = sorted(path.name for path in (tmp_path / "mine").iterdir())
+    (tmp_path / "mine" / "test.scores.json").write_text("{}")
+    exported(run, tmp_path / "mine")
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_folder_of_something_else_is_left_alone(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(UserError, match="is not an exported model, and not empty"):
+        exported(run, tmp_path)
+    with pytest.raises(UserError, match="is not an exported model, and not empty"):
+        exported(run, run)
+    assert (tmp_path / "thesis.txt").exists() and (run / RECIPE).exists()
+
+
+def test_a_test_set_that_cannot_be_had_is_named(run: Path, tmp_path: Path) -> None:
+    told = exported(run, tmp_path / "mine", "test_2050", "test")
+    assert told[0].startswith("test_2050 is not scored: ") and len(told) == 3
+    before = read_json(tmp_path / "mine" / SCORES)
+    with pytest.raises(UserError, match="not exported without scores"):
+        exported(run, tmp_path / "mine", "test_2050")
+    assert read_json(tmp_path / "mine" / SCORES) == before and [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_damaged_file_is_noticed(run: Path, tmp_path: Path) -> None:
+    exported(run, tmp_path / "mine")
+    (weights,) = (tmp_path / "mine").glob("*.safetensors")
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(UserError, match="is damaged"):
+        load_model(tmp_path / "mine")
+
+
+def test_names_and_folders(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(run, tmp_path / "pocket")
+    assert find_model("pocket") == FOLDER / "pocket"
+    assert find_model("./pocket") == Path("pocket") == find_model(tmp_path / "pocket").relative_to(tmp_path)
+    with pytest.raises(UserError, match="there is no run folder poket; .* did you mean pocket?"):
+        find_model("poket")
+    with pytest.raises(UserError, match="the course has multi30k, multi30k-de-en, pocket, pocket-small"):
+        find_model("runs/wmt14-big")
+
+
+def test_a_shipped_model_is_evaluated_without_touching_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted((FOLDER / "pocket-small").iterdir())
+    for language, line in (("en", "The old woman sleeps."), ("de", "Die alte Frau schläft.")):
+        Path(f"own.{language}").write_text(line + "\n")
+    main(["evaluate", "pocket-small", "--source", "own.en", "--reference", "own.de", "--device", "cpu"])
+    assert sorted((FOLDER / "pocket-small").iterdir()) == before
+    assert {path.name for path in Path("evaluations/pocket-small").iterdir()} == {
+        "own.hypotheses.txt", "own.references.txt", "own.scores.json",
+    }  # fmt: skip
+
+
+def test_the_commands_take_names(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["translate", "pocket-small", "The old woman sleeps.", "--device", "cpu"])
+    assert capsys.readouterr().out == "Die alte Frau schläft.\n"
+    with pytest.raises(SystemExit):
+        main(["translate", "--help"])
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in shipped())
+
+
+def test_load_is_at_the_top_and_costs_nothing_before() -> None:
+    assert transformer.load is load_model
+    assert transformer.load("pocket-small", "cpu").greedy(["The old woman sleeps."]) == ["Die alte Frau schläft."]
+    program = "import sys, transformer; sys.exit('torch' in sys.modules or hasattr(transformer, 'lode'))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
