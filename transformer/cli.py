@@ -232,7 +232,7 @@ def evaluate(
     the first. For example:
 
         transformer evaluate runs/pocket
-        transformer evaluate pocket
+        transformer evaluate pocket-small
         transformer evaluate runs/multi30k --beam 1 --split test_2018
         transformer evaluate runs/pocket runs/wide
         transformer evaluate runs/multi30k --source captions.en --reference captions.de
@@ -276,7 +276,7 @@ def translate(
         transformer translate multi30k-de-en < bildunterschriften.txt
 
     Args:
-        model: A run folder, or a model that comes with the course: multi30k, multi30k-de-en, pocket or pocket-small.
+        model: A run folder, or a model that comes with the course: multi30k, multi30k-de-en, pocket-large or pocket-small.
         text: Sentences; without any, lines are read from standard input.
         beam: Hypotheses kept while searching.
         alpha: Strength of the length penalty.

@@ -22,7 +22,7 @@ def shipped() -> list[str]:
 def find_model(name: str | Path) -> Path:
     """The folder of a model: of one that comes with the course, or a run's own.
 
-    A name of the course's always means the course's model; a run folder of the same name is written ``./pocket``.
+    A name of the course's always means the course's model; a run folder of the same name is written ``./pocket-small``.
 
     Raises:
         UserError: if it is neither.
