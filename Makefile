@@ -17,7 +17,7 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 # What a built page shows of the course's own code: when this changes, no cached output is trusted.
 KEY = { find transformer book/_ext -type f -not -name '*.pyc' | LC_ALL=C sort | xargs cat; cat requirements*; } | cksum
 
-.PHONY: help setup book serve test lint grade notebooks lock clean
+.PHONY: help setup book serve test lint grade notebooks models lock clean
 
 help:
 	@echo "make TARGET, where TARGET is one of:"
@@ -54,6 +54,12 @@ grade: $(READY)  ## grade your exercises: make grade, or for one of them: make g
 notebooks: $(READY)  ## make again what is generated: notebooks, exercises, environment.yml
 	@$(PY) -m book.sync
 	@$(PY) -m exercises make
+
+models: $(READY)  ## train the models that come with the course again: hours on a CPU, minutes on a GPU (MIRROR=...)
+	@for name in multi30k multi30k-de-en pocket-small pocket-large; do \
+	    $(VENV)/bin/transformer train $$name --run runs/models/$$name $(if $(MIRROR),--mirror $(MIRROR)) && \
+	    $(VENV)/bin/transformer export runs/models/$$name transformer/models/$$name $(if $(MIRROR),--mirror $(MIRROR)) \
+	    || exit; done
 
 lock: $(READY)  ## resolve pyproject.toml's dependencies into requirements.lock
 	@$(PIP) uv

@@ -276,7 +276,7 @@ def translate(
         transformer translate multi30k-de-en < bildunterschriften.txt
 
     Args:
-        model: A run folder, or a model that comes with the course: multi30k, multi30k-de-en, pocket-large or pocket-small.
+        model: A run folder, or a model of the course: multi30k, multi30k-de-en, pocket-large or pocket-small.
         text: Sentences; without any, lines are read from standard input.
         beam: Hypotheses kept while searching.
         alpha: Strength of the length penalty.
@@ -294,7 +294,7 @@ def translate(
 def export(
     run: Positional[Path],
     folder: Positional[Path],
-    splits: tuple[str, ...] = ("test",),
+    splits: tuple[str, ...] = (),
     mirror: str | None = None,
     device: DeviceName = "auto",
 ) -> None:
@@ -303,16 +303,16 @@ def export(
     The folder is all that `transformer translate` and `transformer.load` need. For example:
 
         transformer export runs/pocket my-translator
-        transformer export runs/multi30k captions --splits test test_2017 test_2018
+        transformer export runs/multi30k captions --splits test test_2018
 
     Args:
         run: A run folder, as `transformer train` leaves it.
         folder: The folder to make. Its name is the model's.
-        splits: Test sets of the run's corpus to score the model on; one that cannot be fetched is left out.
+        splits: Test sets of the run's corpus to score the model on; without any, all that can be had.
         mirror: As in prepare, if the corpus is not on this machine yet.
         device: Where to translate the test sets.
     """
-    for text in export_model(run, folder, splits, choose_device(device), mirror):
+    for text in export_model(run, folder, choose_device(device), splits, mirror):
         print(text, flush=True)
     print(f"the model is in {folder}, with its card")
 

@@ -16,7 +16,8 @@ def make(folder, *words):
 def test_help_names_each_target():
     told = make(ROOT).stdout
     assert all(
-        f"  {target} " in told for target in ("book", "serve", "test", "grade", "lint", "notebooks", "lock", "clean")
+        f"  {target} " in told
+        for target in ("book", "serve", "test", "grade", "lint", "notebooks", "models", "lock", "clean")
     )
 
 

@@ -110,7 +110,7 @@ def short_test_sets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exported(run: Path, folder: Path, *splits: str) -> list[str]:
-    return list(export(run, folder, splits or ("test",), choose_device("cpu")))
+    return list(export(run, folder, choose_device("cpu"), splits))
 
 
 def test_an_exported_model_translates_as_the_run_does(run: Path, tmp_path: Path) -> None:

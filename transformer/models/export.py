@@ -12,7 +12,7 @@ import torch
 
 from transformer.assessment import put_to_test
 from transformer.checkpoint import BEST, read_json, save_checkpoint
-from transformer.corpora import Pair, sentence_pairs
+from transformer.corpora import Pair, find_corpus, sentence_pairs
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.models.card import CARD, SCORES, card
@@ -25,7 +25,9 @@ SEARCHES = ((1, 0.0), (4, 0.6))
 """Beam and alpha: greedy search, and the paper's (§6.1)."""
 
 
-def export(run: Path, folder: Path, splits: Sequence[str], device: Device, mirror: str | None = None) -> Iterator[str]:
+def export(
+    run: Path, folder: Path, device: Device, splits: Sequence[str] = (), mirror: str | None = None
+) -> Iterator[str]:
     """Write a model to give away: what `Translator.load` needs, where it comes from, and how good it is.
 
     The weights become float16; all scores are of these. What was exported into the folder before is replaced.
@@ -33,8 +35,8 @@ def export(run: Path, folder: Path, splits: Sequence[str], device: Device, mirro
     Args:
         run: a run folder.
         folder: the folder to make. Its name is the model's.
-        splits: test sets of the run's corpus to score it on; one that cannot be had is left out.
-        device: where to translate them.
+        device: where to translate the test sets.
+        splits: those of the run's corpus to score it on; without any, all. One that cannot be had is left out.
         mirror: as in `sentence_pairs`.
 
     Yields:
@@ -57,7 +59,7 @@ def export(run: Path, folder: Path, splits: Sequence[str], device: Device, mirro
             shutil.copyfile(run / name, work / name)
         translator, facts = Translator.load(work, device)
         found = []
-        for split in splits:
+        for split in splits or [split for split in find_corpus(data.corpus).splits if split.startswith("test")]:
             try:
                 pairs = list(sentence_pairs(data.corpus, split, data.direction, mirror))
             except UserError as error:
