@@ -226,6 +226,9 @@ def test_what_was_left_out(tmp_path: Path) -> None:
     alone = Report({}, seen=5, kept=5)
     *_, text, _, _, _, _ = list(overview(store(tmp_path, alone), DataConfig("copy"), 7, samples=0))
     assert text == "What was left out of train\n\nthen 1 more: no token on a side, or more than max_length=150"
+    twice = DataConfig("copy", bpe_dropout=0.1, segmentations=2)
+    few_parts = list(overview(store(tmp_path, Report({}, seen=2, kept=2)), twice, 7, samples=0))
+    assert not any("left out" in text for text in few_parts), "two pairs, stored twice each, are four"
 
 
 def corpus_rows(clean: PreparedData, config: DataConfig) -> dict[str, str]:

@@ -156,6 +156,29 @@ def test_long_pairs_are_left_out_of_the_tokens() -> None:
     assert short.valid == whole.valid and len(whole.valid) == 20
 
 
+def test_bpe_dropout_stores_each_training_pair_so_many_times_split_anew() -> None:
+    whole = prepare(DATA, SIZE)
+    dropped = prepare(config(bpe_dropout=0.3, segmentations=4), SIZE)
+    assert dropped.tokenizer.model == whole.tokenizer.model and ids(dropped, "valid") == ids(whole, "valid")
+    decode = whole.tokenizer.decode
+    stored = [(decode(s), decode(t)) for s, t in ids(dropped, "train")]
+    assert stored == [(decode(s), decode(t)) for s, t in ids(whole, "train")] * 4
+    ways: dict[tuple[str, str], set[str]] = {}
+    for pair, (s, t) in zip(stored, ids(dropped, "train"), strict=True):
+        ways.setdefault(pair, set()).add(f"{s} {t}")
+    assert sum(len(each) > 1 for each in ways.values()) > 0.9 * len(ways)
+
+
+def test_bpe_dropout_is_the_same_in_another_process(cache: Path) -> None:
+    change = config(bpe_dropout=0.1, segmentations=2)
+    here = contents(prepare(change, SIZE).folder)
+    for folder in cache.iterdir():
+        if folder.is_dir():
+            folder.rename(folder.with_name(".away"))
+    Tokenizer.train(["a b"], 8).encode_all(["a b"], 0.5, seed=3)  # draws of others do not matter
+    assert contents(prepare(change, SIZE).folder) == here
+
+
 def test_an_empty_side_has_no_tokens_but_stays_in_the_text() -> None:
     for name, line in (("train.tsv", "abc\t \n\tabc\n"), ("valid.tsv", " \t\n")):
         with Path(name).open("a") as file:
@@ -267,6 +290,8 @@ OTHER_SETTINGS: dict[str, Any] = {
     "train_pairs": 299,
     "max_length": 149,
     "byte_fallback": True,
+    "bpe_dropout": 0.1,
+    "segmentations": 2,
     "cleaning": CleaningConfig(),
 }
 OTHER_CLEANING = {
@@ -280,11 +305,16 @@ OTHER_CLEANING = {
 }
 
 
+def other(name: str, value: Any) -> DataConfig:
+    """With another value of one setting; only with dropout can there be several segmentations."""
+    return config(**{"bpe_dropout": 0.2, name: value} if name == "segmentations" else {name: value})
+
+
 def test_every_setting_has_a_store_of_its_own() -> None:
     assert {field.name for field in dataclasses.fields(DataConfig)} == set(OTHER_SETTINGS)
     assert {field.name for field in dataclasses.fields(CleaningConfig)} == set(OTHER_CLEANING)
     Path("other.json").write_text(Path("own.json").read_text().replace("train.tsv:2", "train.tsv:1"))
-    changes = [DATA, *(config(**{name: value}) for name, value in OTHER_SETTINGS.items())]
+    changes = [DATA, *(other(name, value) for name, value in OTHER_SETTINGS.items())]
     changes += [config(cleaning=dataclasses.replace(OFF, **{n: value})) for n, value in OTHER_CLEANING.items()]
     folders = [store_folder(change, SIZE) for change in changes] + [store_folder(DATA, SIZE + 1)]
     digests = [folder.name.rpartition("-")[2] for folder in folders]
@@ -561,6 +591,10 @@ def test_a_direction_or_corpus_that_is_not_there_leaves_nothing(cache: Path) -> 
         ({"direction": "ende"}, "^a direction is two languages"),
         ({"train_pairs": 0}, "^max_length and train_pairs must be at least 1; got 150 and 0$"),
         ({"max_length": 0}, "^max_length and train_pairs must be at least 1; got 0 and None$"),
+        ({"bpe_dropout": 1.0}, r"^bpe_dropout must be at least 0 and less than 1; got 1\.0$"),
+        ({"bpe_dropout": -0.1}, "^bpe_dropout must be at least 0"),
+        ({"segmentations": 0}, "^segmentations must be at least 1"),
+        ({"segmentations": 2}, "because all would be the same; got 2$"),
     ],
 )
 def test_settings_out_of_range(change: dict[str, Any], message: str) -> None:
