@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from transformer.masks import causal_mask, padding_mask
-from transformer.plots import compass, curves, heads, lookup, masks, next_words, paths, style
+from transformer.plots import compass, curves, dots, heads, lookup, masks, next_words, paths, style
 
 WORDS = ["dog", "left", "milk"]
 KEY = torch.tensor([[2.0, 0], [-1, -1], [0, 2]])
@@ -116,3 +116,11 @@ def test_a_chart_follows_the_page_and_fits_a_phone(chart: Any) -> None:
 def test_a_chart_needs_words() -> None:
     with pytest.raises(ValueError, match="description"):
         style.chart_style(alt.vconcat())
+
+
+def test_dots_show_every_repetition_and_the_mean_of_each_setting() -> None:
+    (axes,) = dots.dots({"narrow": [1.0, 3.0], "wide": [5.0]}, "BLEU").axes
+    drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines]
+    assert drawn == [([1, 3], [0, 0]), ([2], [0]), ([5], [1]), ([5], [1])]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["narrow", "wide"]
+    assert axes.yaxis_inverted() and axes.get_xlabel() == "BLEU"

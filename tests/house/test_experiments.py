@@ -1,0 +1,295 @@
+"""Experiments: run small ones for real, break them, repeat them, and look at what was written down."""
+
+import json
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from book import experiments
+from book.experiments import EXPERIMENTS, Experiment, main, nameless, portable
+from transformer import assessment
+from transformer.config import CHOICES
+from transformer.corpora import sentence_pairs
+from transformer.errors import UserError
+from transformer.recipes import RECIPES
+from transformer.schedule import learning_rate
+
+ROOT = Path(__file__).parents[2]
+TINY = shlex.split(
+    "--model.d-model 16 --model.n-heads 2 --model.d-ff 16 --model.n-layers 1 --training.batch-tokens 200 "
+    "--training.steps 40 --training.validate-every 20 --training.validate-sentences 2"
+)
+WILD = ["--training.rate-factor", "1e38", "--training.warmup-steps", "1", "--training.clip", "0"]
+
+PROVENANCE = {
+    "type": "object",
+    "required": ["date", "commit", "machine", "device", "threads", "versions"],
+    "properties": {
+        "date": {"type": "string", "pattern": r"^\d{4}-\d\d-\d\d \d\d:\d\d UTC$"},
+        "commit": {"type": "string", "minLength": 5},
+        "machine": {"type": "string", "minLength": 5},
+        "device": {"type": "string", "minLength": 3},
+        "threads": {"type": "integer", "minimum": 1},
+        "versions": {"type": "string", "pattern": "Python .*torch "},
+    },
+}
+SCORE = {
+    "type": "object",
+    "required": ["name", "value", "signature", "explanation"],
+    "properties": {"value": {"type": "number", "minimum": 0, "maximum": 100}, "signature": {"minLength": 5}},
+}
+TESTED = {
+    "type": "object",
+    "required": ["corpus", "split", "direction", "sentences", "beam", "alpha", "seconds", "provenance", "scores"],
+    "properties": {"provenance": PROVENANCE, "scores": {"type": "array", "items": SCORE, "minItems": 5}},
+}
+ROW = {
+    "type": "object",
+    "required": ["label", "seed", "differs", "failed", "sessions", "step", "target_tokens", "minutes", "curve"],
+    "properties": {
+        "sessions": {
+            "type": "array",
+            "minItems": 1,
+            "items": {**PROVENANCE, "required": [*PROVENANCE["required"], "step", "command"]},
+        },
+        "test_sets": {"type": "array", "items": TESTED, "minItems": 1},
+        "curve": {"type": "array", "items": {"required": ["step", "valid_loss", "valid_bleu", "train_loss"]}},
+    },
+    "if": {"properties": {"failed": {"type": "null"}}},
+    "then": {"required": ["parameters", "weights", "test_sets"], "properties": {"curve": {"minItems": 1}}},
+    "else": {"properties": {"failed": {"type": "string", "minLength": 5}}, "not": {"required": ["test_sets"]}},
+}
+EXPERIMENT = {
+    "type": "object",
+    "required": ["experiment", "question", "recipe", "log", "rows"],
+    "properties": {"rows": {"type": "array", "items": ROW, "minItems": 1}},
+}
+BENCH = {**PROVENANCE, "anyOf": [{"required": ["contests"]}, {"required": ["recipes"]}]}
+PUBLISHED = {
+    "required": ["systems"],
+    "properties": {
+        "systems": {
+            "minItems": 1,
+            "items": {
+                "required": [
+                    "system",
+                    "test_set",
+                    "score",
+                    "to",
+                    "measure",
+                    "author",
+                    "year",
+                    "venue",
+                    "key",
+                    "compare",
+                ]
+            },
+        }
+    },
+}
+
+
+def schema_of(path: Path) -> dict[str, object]:
+    if path.name == "published.json":
+        return PUBLISHED
+    return BENCH if path.name.startswith("bench-") else EXPERIMENT
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "book" / "results").glob("*.json")), ids=lambda path: path.stem)
+def test_each_file_that_is_kept_says_where_its_numbers_come_from(path: Path) -> None:
+    text = path.read_text("utf-8")
+    jsonschema.validate(json.loads(text), schema_of(path))
+    assert not re.search(r'["\s=,][~.]*/\w', text), "a folder of somebody's machine"
+    assert "--run" not in text and "--mirror" not in text
+
+
+@pytest.fixture(scope="module")
+def small() -> Experiment:
+    return Experiment("Small or wild?", "copy", {"small, tame": TINY, "wild": [*TINY, *WILD]}, seeds=(3,), beams=(1, 2))
+
+
+@pytest.fixture(scope="module")
+def ran(small: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a small experiment ran: its runs in ``runs``, and ``tiny.json``."""
+    folder = tmp_path_factory.mktemp("experiment")
+    with pytest.MonkeyPatch.context() as patch:
+        few_tests(patch)
+        patch.setitem(EXPERIMENTS, "tiny", small)
+        told = list(experiments.run("tiny", folder / "runs", folder))
+    assert len(told) == 2
+    assert told[0].startswith("tiny: small, tame, seed 3: BLEU ") and "with beam 2" in told[0]
+    assert told[1].startswith("tiny: wild, seed 3: the gradient was not finite in 30 steps")
+    return folder
+
+
+def few_tests(patch: pytest.MonkeyPatch) -> None:
+    pairs = [pair for pair in sentence_pairs("copy", "test") if len(pair[0]) < 12][:8]
+    patch.setattr(assessment, "sentence_pairs", lambda *_: iter(pairs))
+
+
+def rows(folder: Path, name: str = "tiny") -> list[dict[str, object]]:
+    return json.loads((folder / f"{name}.json").read_text("utf-8"))["rows"]
+
+
+def test_a_run_is_a_row_with_all_that_is_needed_to_get_it_again(ran: Path) -> None:
+    jsonschema.validate(json.loads((ran / "tiny.json").read_text("utf-8")), EXPERIMENT)
+    tame, wild = rows(ran)
+    assert (tame["label"], tame["seed"], tame["step"], tame["failed"]) == ("small, tame", 3, 40, None)
+    assert {"model.d_model: 64, now 16", "training.seed: 1, now 3", "training.steps: 600, now 40"} <= {*tame["differs"]}
+    (session,) = tame["sessions"]
+    assert session["command"] == shlex.join(["transformer", "train", "copy", *TINY, "--training.seed", "3"])
+    assert [line["step"] for line in tame["curve"]] == [20, 40]
+    assert [one["beam"] for one in tame["test_sets"]] == [1, 2]
+    assert all(one["sentences"] == 8 and one["alpha"] == 0.6 for one in tame["test_sets"])
+    kept = json.loads((ran / "runs" / "tiny" / "small-tame-3" / "test.scores.json").read_text())
+    assert tame["test_sets"][1]["scores"] == kept["scores"] and tame["weights"] == kept["model"]["weights"]["sha256"]
+    assert wild["failed"].startswith("the gradient was not finite") and "test_sets" not in wild
+
+
+def test_no_folder_of_this_machine_is_written_down(ran: Path) -> None:
+    text = (ran / "tiny.json").read_text("utf-8")
+    assert str(ran) not in text and str(Path.home()) not in text and "--run" not in text
+
+
+def test_again_it_does_only_what_is_missing(ran: Path, small: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_tests(monkeypatch)
+    monkeypatch.setitem(EXPERIMENTS, "tiny", small)
+    before, trained, scored = (ran / "tiny.json").read_bytes(), [], []
+    real_train, real_assess = experiments._train, experiments.assess
+    monkeypatch.setattr(experiments, "_train", lambda *args: trained.append(args) or real_train(*args))
+    monkeypatch.setattr(experiments, "assess", lambda *a, **k: scored.append(k["beam"]) or real_assess(*a, **k))
+    list(experiments.run("tiny", ran / "runs", ran))
+    assert len(trained) == 1, "the finished one is left to the command, which leaves it alone; the failed one is known"
+    assert scored == []
+    assert (ran / "tiny.json").read_bytes() == before
+
+    kept = json.loads(before)
+    del kept["rows"][0]["test_sets"][0], kept["rows"][1]
+    (ran / "tiny.json").write_text(json.dumps(kept))
+    monkeypatch.setattr(experiments, "_train", lambda words, *_: "wild again" if "1e38" in words else None)
+    list(experiments.run("tiny", ran / "runs", ran))
+    assert scored == [1], "the one score that was missing"
+    assert [row["label"] for row in rows(ran)] == ["small, tame", "wild"]
+    assert rows(ran)[1]["failed"] == "wild again"
+    (ran / "tiny.json").write_bytes(before)
+
+
+def test_a_variant_that_cannot_begin_ends_it(
+    small: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = Experiment("", "copy", {"bad": ["--model.n-heads", "3"]}, seeds=(1,))
+    monkeypatch.setitem(EXPERIMENTS, "bad", bad)
+    with pytest.raises(UserError, match=r"^bad, bad: d_model must be a multiple of n_heads"):
+        list(experiments.run("bad", tmp_path / "runs", tmp_path))
+    assert not (tmp_path / "bad.json").exists()
+
+
+def test_runs_that_are_there_are_recorded_under_their_names(
+    ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few_tests(monkeypatch)
+    tame, wild = (str(ran / "runs" / "tiny" / name) for name in ("small-tame-3", "wild-3"))
+    assert main(["record", "multi30k", tame, "--output", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("multi30k: small-tame-3, seed 3: BLEU ")
+    first = (tmp_path / "multi30k.json").read_bytes()
+    jsonschema.validate(json.loads(first), EXPERIMENT)
+    (row,) = rows(tmp_path, "multi30k")
+    assert "data.corpus: multi30k, now copy" in row["differs"]
+
+    monkeypatch.setattr(experiments, "assess", lambda *_, **__: pytest.fail("it is scored already"))
+    assert main(["record", "multi30k", tame, "--output", str(tmp_path)]) == 0
+    assert (tmp_path / "multi30k.json").read_bytes() == first
+    assert main(["record", "multi30k", wild, "--output", str(tmp_path)]) == 0
+    assert [row["label"] for row in rows(tmp_path, "multi30k")] == ["small-tame-3", "wild-3"]
+
+
+def test_a_run_that_was_stopped_early_is_recorded_as_that(ran: Path, tmp_path: Path) -> None:
+    stopped = tmp_path / "stopped"
+    stopped.mkdir()
+    for name in ("recipe.json", "sessions.jsonl", "metrics.jsonl"):
+        (stopped / name).write_text((ran / "runs" / "tiny" / "small-tame-3" / name).read_text())
+    metrics = (stopped / "metrics.jsonl").read_text().splitlines()
+    (stopped / "metrics.jsonl").write_text(metrics[0] + "\n")
+    list(experiments.record("multi30k", [stopped], tmp_path))
+    (row,) = rows(tmp_path, "multi30k")
+    assert row["failed"] == "stopped after 20 of 40 steps" and row["step"] == 20
+
+    (stopped / "metrics.jsonl").write_text("\n".join(metrics).replace('"valid_loss": ', '"valid_loss": NaN, "was": '))
+    list(experiments.record("multi30k", [stopped], tmp_path))
+    (row,) = rows(tmp_path, "multi30k")
+    assert row["failed"] == "the validation loss is not a finite number" and row["curve"][0]["valid_loss"] is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("transformer train pocket --run /a/b --training.seed 2", "transformer train pocket --training.seed 2"),
+        ("transformer train pocket --run=/a/b", "transformer train pocket"),
+        ("transformer train pocket --data.corpus /a/b.tsv", "transformer train pocket --data.corpus b.tsv"),
+        ("transformer train pocket --data.corpus=/a/b.en,/a/b.de", "transformer train pocket --data.corpus b.en,b.de"),
+        ("transformer train pocket --run", "transformer train pocket"),
+        (None, None),
+    ],
+)
+def test_a_command_without_the_machines_folders(typed: str | None, kept: str | None) -> None:
+    assert portable(typed) == kept
+
+
+def test_a_corpus_keeps_its_name_and_loses_its_folder() -> None:
+    assert [nameless(one) for one in ("pocket", "/a/b.tsv", "a/b.en,/c/b.de")] == ["pocket", "b.tsv", "b.en,b.de"]
+
+
+def arguments_of(variant: list[str]) -> dict[str, str]:
+    return dict(zip(variant[::2], variant[1::2], strict=True))
+
+
+def test_warm_up_or_not_the_rates_are_as_the_labels_say() -> None:
+    recipe, rates = RECIPES["pocket"], {}
+    for label, variant in EXPERIMENTS["norm-warmup"].variants.items():
+        given = arguments_of(variant)
+        warm_up = int(given.get("--training.warmup-steps", recipe.training.warmup_steps))
+        factor = float(given.get("--training.rate-factor", recipe.training.rate_factor))
+        rates[label] = [learning_rate(step, 128, warm_up, factor) for step in range(1, 1001)]
+    for norm in CHOICES["norm"]:
+        usual, same_peak, same_later = (
+            rates[f"{norm}, {label}"] for label in ("with warm-up", "without, same peak", "without, same rate later")
+        )
+        assert max(same_peak) == same_peak[0] == pytest.approx(max(usual), rel=1e-5)
+        assert same_later[500:] == pytest.approx(usual[500:]) and same_later[0] > 10 * max(usual)
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if EXPERIMENTS[name].variants])
+def test_the_variants_of_an_experiment_differ_in_their_values_only(name: str) -> None:
+    given = [arguments_of(variant) for variant in EXPERIMENTS[name].variants.values()]
+    assert all(one != other for one, other in pairwise(given))
+    assert EXPERIMENTS[name].question.endswith("?") and EXPERIMENTS[name].recipe in RECIPES
+    if name not in ("norm-warmup", "beam-width"):
+        assert all(one.keys() == other.keys() for one, other in pairwise(given))
+
+
+def test_mistakes_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (
+        (["run", "multi30k"], "error: the runs of multi30k are made by hand"),
+        (["run", "heads", "--output", str(tmp_path / "none")], "error: there is no folder"),
+        (["record", "multi30k", str(tmp_path)], "does not say how it was trained"),
+    ):
+        assert main(arguments) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert said in line
+
+
+def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in told] == list(EXPERIMENTS)
+    assert "18 runs" in next(line for line in told if line.startswith("norm-warmup"))
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "python -m book.experiments run smoothing" in capsys.readouterr().out

@@ -1,0 +1,237 @@
+"""The page of results: tables and pictures show what stands in the files, and the prose has no number of its own."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from book._ext import results
+from book._ext.results import MISSING, Spread, section
+from book.experiments import EXPERIMENTS
+from transformer.plots.style import Picture
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "book" / "results.md").read_text("utf-8")
+FACTS = {
+    "date": "2026-01-02 03:04 UTC",
+    "commit": "abcdef1234",
+    "machine": "A Fast Chip, 64 cores, Linux",
+    "device": "cpu in fp32",
+    "threads": 7,
+    "versions": "Python 3.12.0, torch 2.9.0",
+}
+SIGNATURE = "nrefs:1|case:mixed|tok:13a"
+
+
+def scored(beam: int, bleu: float, **more: Any) -> dict[str, Any]:
+    named = {"corpus": "multi30k", "split": "test", "direction": "en-de", "sentences": 77, "beam": beam, "alpha": 0.6}
+    values = {"BLEU": bleu, "BLEU lc": bleu + 1, "BLEU paper": bleu + 2, "chrF2": bleu + 3}
+    scores = [{"name": n, "value": v, "signature": SIGNATURE, "explanation": ""} for n, v in values.items()]
+    return {**named, "seconds": 5.0 * beam, "provenance": FACTS, "scores": scores, **more}
+
+
+def row(label: str, seed: int, bleu: float, beams: tuple[int, ...] = (1, 4), loss: float = 1.5) -> dict[str, Any]:
+    return {
+        "label": label,
+        "seed": seed,
+        "differs": [f"model.norm: pre, now {label}"],
+        "failed": None,
+        "sessions": [{"step": 0, **FACTS, "command": f"transformer train pocket --training.seed {seed}"}],
+        "step": 3000,
+        "target_tokens": 10,
+        "minutes": 1.5,
+        "curve": [{"step": step, "valid_loss": loss, "minutes": 1.5} for step in (1000, 3000)],
+        "parameters": 123456,
+        "weights": "0",
+        "test_sets": [scored(beam, bleu + beam) for beam in beams],
+    }
+
+
+def lost(label: str, seed: int) -> dict[str, Any]:
+    whole = row(label, seed, 0)
+    kept = {key: whole[key] for key in whole if key not in ("parameters", "weights", "test_sets")}
+    return {**kept, "failed": "the gradient was not finite", "curve": whole["curve"][:1]}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "book" / "results").mkdir(parents=True)
+    return tmp_path
+
+
+def plant(root: Path, name: str, rows: list[dict[str, Any]], log: bool = False) -> None:
+    found = {"experiment": name, "question": "?", "recipe": "pocket", "log": log, "rows": rows}
+    (root / "book" / "results" / f"{name}.json").write_text(json.dumps(found))
+
+
+def plant_model(root: Path, name: str, found: list[dict[str, Any]]) -> None:
+    folder = root / "transformer" / "models" / name
+    folder.mkdir(parents=True)
+    scores = {"weights": "0", "provenance": {**FACTS, "command": None}, "test_sets": found}
+    (folder / "scores.json").write_text(json.dumps(scores))
+    (folder / "metrics.jsonl").write_text(json.dumps({"step": 4321, "minutes": 12.3}) + "\n")
+    session = {"step": 0, **FACTS, "command": "transformer train multi30k"}
+    (folder / "sessions.jsonl").write_text(json.dumps(session) + "\n")
+
+
+def text(root: Path, name: str) -> str:
+    """The section's Markdown, its no-break spaces as simple ones."""
+    return "\n".join(part for part in section(name, root) if isinstance(part, str)).replace("\xa0", " ")
+
+
+def line(shown: str, start: str) -> list[str]:
+    """The cells of the one line of a table that begins so."""
+    cells = [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", one)[1:-1]] for one in shown.splitlines() if one[:1] == "|"
+    ]
+    return next(one for one in cells if one[0] == start)
+
+
+def test_the_prose_has_no_digits() -> None:
+    prose = re.sub(r"^```.*?^```", "", PAGE, flags=re.DOTALL | re.MULTILINE)
+    prose = re.sub(r"`[^`]*`", "", prose)
+    assert re.findall(r".*\d.*", prose) == []
+
+
+def test_every_experiment_has_its_place_on_the_page() -> None:
+    assert set(re.findall(r"^```\{results\} (.+)$", PAGE, re.MULTILINE)) == {
+        *EXPERIMENTS, "quality", "speed", "published"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published"])
+def test_what_is_not_measured_yet_is_said(root: Path, name: str) -> None:
+    assert section(name, root) == [MISSING]
+
+
+@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published"])
+def test_the_files_that_are_there_can_be_shown(name: str) -> None:
+    assert section(name)
+
+
+def test_mean_and_spread_over_seeds() -> None:
+    found = Spread.of([1.0, 2.0, 6.0])
+    assert (found.mean, found.deviation, found.n) == (3.0, pytest.approx(7**0.5), 3)
+    assert found.text() == "3.0\xa0±\xa02.6" and found.text(2) == "3.00\xa0±\xa02.65"
+    assert Spread.of([4.25]) == Spread(4.25, None, 1) and Spread.of([4.25]).text(2) == "4.25"
+    with pytest.raises(ValueError, match="no value"):
+        Spread.of([])
+
+
+def test_variants_over_their_seeds(root: Path) -> None:
+    plant(root, "heads", [row("1", 1, 20), row("1", 2, 30), row("8", 1, 40), lost("8", 2), lost("16", 1)])
+    shown = text(root, "heads")
+    assert line(shown, "1") == [
+        "1", "26.0 ± 7.1", "29.0 ± 7.1", "30.0 ± 7.1", "1.500 ± 0.000", "123,456", "2"
+    ]  # fmt: skip
+    assert line(shown, "8")[1:4] == ["41.0", "44.0", "45.0"] and line(shown, "8")[-1] == "1, 1 failed"
+    assert line(shown, "16") == ["16", *[""] * 5, "0, 1 failed"]
+    assert "- 8: the gradient was not finite" in shown and "- 16: the gradient was not finite" in shown
+    (picture,) = (part for part in section("heads", root) if isinstance(part, Picture))
+    assert "1: 29.0 ± 7.1; 8: 44.0." in picture.alt and "16" not in picture.alt
+
+
+def test_each_run_has_its_date_commit_hardware_and_command(root: Path) -> None:
+    plant(root, "heads", [row("1", 1, 20), lost("8", 2)])
+    shown = text(root, "heads")
+    for seed in (1, 2):
+        assert f"`transformer train pocket --training.seed {seed}`" in shown
+    hardware = "A Fast Chip, 64 cores, Linux; cpu in fp32; threads: 7"
+    assert shown.count(FACTS["date"]) == shown.count("`abcdef1234`") == shown.count(hardware) == 2
+    assert SIGNATURE.replace("|", r"\|") in shown and "<results/heads.json>" in shown
+
+
+def test_a_search_has_a_row_a_beam(root: Path) -> None:
+    plant(root, "beam-width", [row("pocket", seed, 20 + seed, (1, 2, 16)) for seed in (1, 3)])
+    shown = text(root, "beam-width")
+    assert line(shown, "2") == ["2", "24.0 ± 1.4", "25.0 ± 1.4", "26.0 ± 1.4", "27.0 ± 1.4", "10.0 ± 0.0", "2"]
+    assert line(shown, "16")[1] == "38.0 ± 1.4"
+
+
+def test_a_log_tells_what_each_run_changed(root: Path) -> None:
+    plant(root, "multi30k", [row("wide", 1, 30), {**row("as-it-is", 1, 20), "differs": []}, lost("hot", 2)], log=True)
+    shown = text(root, "multi30k")
+    assert line(shown, "wide") == ["wide", "31.0", "34.0", "35.0", "123,456", "3,000", "2", "norm pre → wide"]
+    assert line(shown, "as-it-is")[-1] == "nothing"
+    assert line(shown, "hot")[1:5] == [""] * 4 and line(shown, "hot")[-1].endswith("**the gradient was not finite**")
+
+
+def test_only_failures_are_shown_too(root: Path) -> None:
+    for name in ("heads", "beam-width"):
+        plant(root, name, [lost("one", 1)])
+        assert section(name, root)
+    plant(root, "multi30k", [lost("one", 1)], log=True)
+    assert "not finite" in text(root, "multi30k")
+
+
+def test_learning_curves_are_means_a_picture_a_group() -> None:
+    rows = [
+        row("post, warm", 1, 1, loss=2),
+        row("post, warm", 2, 1, loss=4),
+        row("pre, warm", 1, 1),
+        lost("pre, cold", 1),
+    ]
+    rows[3]["curve"].append({"step": 3000, "valid_loss": None, "minutes": 1})
+    post, pre = results.learning_curves(rows).pictures
+    assert "warm ends at 3.00" in post.alt and "warm ends at 1.50" in pre.alt and "cold" in pre.alt
+    (drawn,) = post.figure.axes[0].lines
+    assert list(drawn.get_xdata()) == [1000, 3000] and list(drawn.get_ydata()) == [3, 3]
+    cold = pre.figure.axes[0].lines[1].get_ydata()
+    assert cold[0] == 1.5 and math.isnan(cold[1])
+
+
+def test_shipped_models(root: Path) -> None:
+    plant_model(root, "tiny-one", [scored(4, 33.3)])
+    shown = text(root, "quality")
+    assert line(shown, "`tiny-one`") == [
+        "`tiny-one`", "en-de", "`multi30k` test", "77", "4", "33.3", "34.3", "35.3", "36.3"
+    ]  # fmt: skip
+    assert "4,321" in shown and "`transformer train multi30k`" in shown and "`abcdef1234`" in shown
+
+
+def test_published_figures_stand_beside_ours_on_the_same_test_set_only(root: Path) -> None:
+    (root / "book" / "results" / "published.json").write_text(
+        (ROOT / "book" / "results" / "published.json").read_text("utf-8")
+    )
+    assert "not measured yet" in line(text(root, "published"), "Transformer-tiny, 2.6M parameters")
+    plant_model(root, "mine", [scored(4, 33.3), scored(4, 60, direction="de-en")])
+    shown = text(root, "published")
+    tiny = line(shown, "Transformer-tiny, 2.6M parameters")
+    assert tiny[2] == "41.02" and tiny[4] == "34.3 (`mine`, BLEU lc, beam 4)"
+    paper = line(shown, "Transformer base, the paper")
+    assert paper[2:5] == ["27.3", "tokenised BLEU, compounds split", "not measured yet"]
+    assert paper[5] == "Vaswani et al., 2017, NeurIPS {cite}`vaswani2017`"
+    assert "60" not in tiny[4] and line(shown, "NVIDIA DeepLearningExamples, big, 8 A100")[2] == "27.8 to 28.1"
+
+
+def test_published_sources_are_in_the_bibliography() -> None:
+    keys = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "book" / "references.bib").read_text("utf-8"), re.MULTILINE))
+    systems = json.loads((ROOT / "book" / "results" / "published.json").read_text("utf-8"))["systems"]
+    assert {one["key"] for one in systems if one["key"]} <= keys
+
+
+def test_speed_and_memory(root: Path) -> None:
+    ours = {"name": "ours", "against": "ours", "speed": 1234.0, "peak_memory": 2**30}
+    rival = {"name": "rival", "against": "ours", "speed": 617.0, "speed_ratio": 2.0, "memory_ratio": 0.5}
+    contest = {"name": "train", "title": "a step", "unit": "tokens/s", "contenders": [ours, rival]}
+    step = {
+        "target_tokens": 100, "source_tokens": 90, "cells": 200, "loader_seconds": 0.01, "seconds": 0.5,
+        "rival_seconds": 0.75, "product_flops": 1e12,
+    }  # fmt: skip
+    recipe = {
+        "recipe": "pocket", "parameters": 654321, "steps": 6000, "full_batch_tokens": 250, "batch_tokens": 250,
+        "accumulate": 1, "compiled": False, "data": "random: words", "flop_a_cell": 1e6, "product": "a product",
+        "peak_memory": 2**20, "rounds": [step], "figures": {},
+    }  # fmt: skip
+    for name, found in (("a", {"rounds": "5, in turn", "contests": [contest]}), ("b", {"recipes": [recipe]})):
+        path = root / "book" / "results" / f"bench-{name}.json"
+        path.write_text(json.dumps({**FACTS, "command": f"transformer bench {name}", **found}))
+    shown = text(root, "speed")
+    assert line(shown, "ours") == ["ours", "1,234", "", "1,024 MiB", ""]
+    assert line(shown, "rival")[1:3] == ["617", "2.00 ×"]
+    assert line(shown, "a step")[1] == "500 ms" and line(shown, "torch.nn.Transformer")[1] == "1.50 ×"
+    assert "`pocket`, 654,321 parameters" in shown
+    assert "`transformer bench a`" in shown and "`transformer bench b`" in shown
