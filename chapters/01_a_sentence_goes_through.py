@@ -174,7 +174,7 @@ tokenizer.pieces(said)
 # ### Numbers become text
 #
 # The last station is the first one backwards: the pieces are joined. And what we have built from six lines is what the package does, which
-# decodes many sentences at once and much faster ([Beam search](#where-each-part-is-opened) will say how):
+# decodes many sentences at once and much faster ([Beam search](12_beam_search.ipynb) says how):
 
 # %%
 text = tokenizer.decode(said[1:-1])
@@ -450,6 +450,7 @@ print("five times the same question:", sorted(round(a, 3) for a in answers))
 # | [Attention](02_attention.ipynb) | how a word finds the words that matter to it |
 # | [Masking](04_masking.ipynb) | what a word must not see, and how it is kept from it |
 # | [Training your first model](11_training.ipynb) | where the numbers in the matrices come from |
+# | [Beam search](12_beam_search.ipynb) | how a good sentence is found, word by word |
 #
 # [Notation](../book/notation.md) lists names and shapes.
 
