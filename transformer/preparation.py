@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,8 @@ class DataConfig:
     byte_fallback: bool = False
     """Spell characters that the vocabulary does not have in bytes, which take 256 of its pieces."""
     bpe_dropout: float = 0.0
-    """Share of BPE's merges left out at random in training text, so that words split in many ways; 0.1 is common."""
+    """Share of BPE's merges left out at random in training text, so that words split in many ways; 0.1 is common.
+    What is drawn is stored; preparing it elsewhere draws anew."""
     segmentations: int = 1
     """With bpe_dropout: each training pair is stored so many times, split anew; an epoch is all of them."""
     cleaning: CleaningConfig = OFF
@@ -195,7 +196,6 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
     tokenizer = Tokenizer.train(sample, vocab_size, data.byte_fallback)
     (folder / "tokenizer.model").write_bytes(tokenizer.model)
     del sample
-    seeds = count(1)
     for split in counts:
         read = 0
         dropout, segmentations = (data.bpe_dropout, data.segmentations) if split == "train" else (0.0, 1)
@@ -206,9 +206,7 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
         ):
             for chunk in _chunks(read_pairs(*_text(folder, split)), CHUNK):
                 for _ in range(segmentations):
-                    source_ids, target_ids = (
-                        tokenizer.encode_all(side, dropout, next(seeds)) for side in zip(*chunk, strict=True)
-                    )
+                    source_ids, target_ids = (tokenizer.encode_all(side, dropout) for side in zip(*chunk, strict=True))
                     fit = [
                         (s, t)
                         for s, t in zip(source_ids, target_ids, strict=True)

@@ -49,12 +49,17 @@ def command(argv: list[str]) -> str | None:
 
 
 def commit() -> str:
-    """The commit of this code, with a "+" if it was changed since; or the version, if it is not in its repository."""
+    """The commit of this code, with a "+" if it was changed since; or the version, if it is not in its repository.
+
+    Trained models are no code: whether there are others does not matter.
+    """
     try:
         top = _git("rev-parse", "--show-toplevel")
         _git("ls-files", "--error-unmatch", "__init__.py")  # a package among others' files is not their code
         if Path(top) == PACKAGE.parent.resolve():
-            return _git("rev-parse", "--short=10", "HEAD") + ("+" if _git("status", "--porcelain", ".") else "")
+            return _git("rev-parse", "--short=10", "HEAD") + (
+                "+" if _git("status", "--porcelain", "--", ".", ":(exclude)models/*/*") else ""
+            )
     except (OSError, subprocess.SubprocessError):
         pass
     return f"version {version('transformer-course')}"

@@ -6,8 +6,6 @@ import random
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import sentencepiece
@@ -160,26 +158,22 @@ class Tokenizer:
         """
         return list(self.processor.encode(_tidied(text), out_type=int))
 
-    def encode_all(self, texts: Iterable[str], dropout: float = 0.0, seed: int = 0) -> list[list[int]]:
+    def encode_all(self, texts: Iterable[str], dropout: float = 0.0) -> list[list[int]]:
         """`encode` for many texts, on all cores. Give it a large corpus in parts: all ids are held at once.
 
         With BPE dropout (Provilkov et al. 2020), merges are left out at random, so that a word splits now so, now so:
-        from that, a model learns what the parts of words mean. That is done on one core.
+        from that, a model learns what the parts of words mean. SentencePiece draws anew each time, and no seed makes it
+        draw the same in another process.
 
         Args:
-            dropout: the share of possible merges that is left out at each step, less than 1.
-            seed: the same texts and seed split in the same way.
+            dropout: the share of possible merges that is left out, less than 1.
 
         Raises:
             UserError: if a text is not valid Unicode.
         """
+        random = {"enable_sampling": True, "alpha": dropout} if dropout else {}
         tidied = [_tidied(text) for text in texts]
-        if not dropout:
-            return list(self.processor.encode(tidied, out_type=int, num_threads=-1))
-        sentencepiece.set_random_generator_seed(seed)
-        with ThreadPoolExecutor(1) as new:  # a thread takes up the seed when it first draws: hence a new one
-            split = partial(self.processor.encode, out_type=int, enable_sampling=True, alpha=dropout, num_threads=1)
-            return list(new.submit(split, tidied).result())
+        return list(self.processor.encode(tidied, out_type=int, num_threads=-1, **random))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of these ids. Special tokens leave nothing, but ``UNK`` " ⁇ ", and bytes of no character U+FFFD."""

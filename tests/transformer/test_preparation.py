@@ -169,16 +169,6 @@ def test_bpe_dropout_stores_each_training_pair_so_many_times_split_anew() -> Non
     assert sum(len(each) > 1 for each in ways.values()) > 0.9 * len(ways)
 
 
-def test_bpe_dropout_is_the_same_in_another_process(cache: Path) -> None:
-    change = config(bpe_dropout=0.1, segmentations=2)
-    here = contents(prepare(change, SIZE).folder)
-    for folder in cache.iterdir():
-        if folder.is_dir():
-            folder.rename(folder.with_name(".away"))
-    Tokenizer.train(["a b"], 8).encode_all(["a b"], 0.5, seed=3)  # draws of others do not matter
-    assert contents(prepare(change, SIZE).folder) == here
-
-
 def test_an_empty_side_has_no_tokens_but_stays_in_the_text() -> None:
     for name, line in (("train.tsv", "abc\t \n\tabc\n"), ("valid.tsv", " \t\n")):
         with Path(name).open("a") as file:

@@ -62,6 +62,9 @@ def test_a_change_in_the_package_shows_and_one_outside_does_not(repository: Path
     clean = commit()
     (repository / "notes.txt").write_text("mine")
     assert commit() == clean
+    (repository / "transformer" / "models" / "new").mkdir(parents=True)
+    (repository / "transformer" / "models" / "new" / "best.json").write_text("{}")
+    assert commit() == clean
     (repository / "transformer" / "__init__.py").write_text("changed = True")
     assert commit() == clean + "+"
 
