@@ -14,6 +14,7 @@ from torch import Tensor
 
 from transformer.attention import attention
 from transformer.plots import style
+from transformer.plots.heads import label_cells
 
 GAP = 0.35
 """Between queries, keys and values, in cells."""
@@ -97,6 +98,25 @@ def flow(words: Sequence[str], query: Tensor, key: Tensor, value: Tensor, w_outp
         level = rows[2] + length / 2
         arrow((start + d_model + 0.2, level), (right - d_model - 0.2, level))
         name((start + d_model + right - d_model) / 2, level - 0.7, "$W^O$", 11)
+    return figure
+
+
+def weight_map(weights: Tensor, title: str) -> Figure:
+    """One head's weights without numbers, small enough to stand beside others; places count from 0.
+
+    Args:
+        weights: (n_query, n_key), between 0 and 1.
+        title: stands below.
+    """
+    n_query, n_key = weights.shape
+    with style.in_style():
+        figure, axes = style.new_figure(0.24 * n_key, 0.24 * n_query)
+        axes.set_position((0, 0, 1, 1))  # labels stand around it
+        axes.pcolormesh(weights.detach().numpy(), cmap=style.WEIGHTS, vmin=0, vmax=1)
+        label_cells(axes, [str(n) for n in range(n_query)], [str(n) for n in range(n_key)])
+        axes.set_xticklabels(axes.get_xticklabels(), rotation=0, ha="center")
+        axes.set_xlabel(title)
+        axes.xaxis.set_label_position("bottom")
     return figure
 
 

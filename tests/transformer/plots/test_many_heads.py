@@ -32,6 +32,15 @@ def test_numbers_are_short() -> None:
     ]
 
 
+def test_a_weight_map_draws_every_weight_and_counts_places_from_0() -> None:
+    weights = torch.rand(2, 3)
+    (axes,) = many_heads.weight_map(weights, "head 1").axes
+    (mesh,) = axes.collections
+    assert torch.equal(torch.as_tensor(mesh.get_array()), weights)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "2"]
+    assert axes.get_xlabel() == "head 1"
+
+
 def test_the_chart_has_a_page_for_each_head_and_one_for_their_mean() -> None:
     weights = torch.stack([torch.eye(3), torch.eye(3).flip(1)])
     spec = many_heads.leaf_through(weights, WORDS, WORDS, "leaf through the heads").to_dict()
