@@ -51,11 +51,11 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # >
 # > The dogs **left** the milk. Die Hunde **ließen** die Milch **stehen**.
 #
-# Two things have to be settled. *Who left, one or many?* The subject knows, and it decides the ending: *verließ*, *verließen*. *What was left, a place or a
-# thing?* The object knows, and it decides the verb: a place one *verlässt*, a thing one *lässt stehen*.
+# Two things have to be settled. *Who left, one or many?* The subject knows, and it decides the ending: *verließ*, *verließen*. *What was left, a
+# place or a thing?* The object knows, and it decides the verb: you *verlassen* a place, but you *lassen* a thing *stehen*.
 #
-# So the vector of *left* must look at two words, for two different reasons, and keep the two answers apart. Attention as we know it has one
-# query, one softmax, one blend. **Is that enough?**
+# So the vector of *left* must look at two words, for two different reasons, and keep the two answers apart. Attention as we know it has one query,
+# one softmax, one blend. **Is that enough?**
 
 # %% [markdown]
 # ## By hand
@@ -69,8 +69,8 @@ dogs_room = torch.tensor([[1.0, 0], [0, 0], [0, 1]])  # dogs, left, room
 dog_rooms = torch.tensor([[0.0, 0], [0, 0], [1, 1]])  # dog, left, rooms
 
 # %% [markdown]
-# The verb wants *many* from the subject and *place* from the object: $(1, 1)$ in the first sentence, $(0, 1)$ in the second. We are generous and let the head
-# have any weights it likes, wherever they may come from. Both words matter, so each gets half:
+# The verb wants *many* from the subject and *place* from the object: $(1, 1)$ in the first sentence, $(0, 1)$ in the second. We are generous and let
+# the head have any weights it likes, wherever they may come from. Both words matter, so each gets half:
 
 # %%
 half = torch.tensor([0.5, 0, 0.5])
@@ -78,8 +78,8 @@ print(half @ dogs_room, half @ dog_rooms)
 assert torch.equal(half @ dogs_room, half @ dog_rooms)
 
 # %% [markdown]
-# Two sentences, two different verbs in German, and to the English verb they look the same. Somebody is many and something is a place. But **who** is many has
-# been lost in the sum.
+# Two sentences, two different verbs in German, and to the English verb they look the same. Somebody is many and something is a place. But **who** is
+# many has been lost in the sum.
 #
 # Perhaps other shares do better. Give the subject $w$ and the object the rest:
 
@@ -90,9 +90,9 @@ for w in (1.0, 0.75, 0.5, 0.25, 0.0):
     assert many + place == 1
 
 # %% [markdown]
-# Each answer arrives in proportion to its weight, and the weights sum to one. **A row of weights is a budget.** What one question gets, the other lacks,
-# and no training can change that: it is how the softmax is made. In the picture, one head lives in the triangle. What the verb wants is the corner outside of
-# it.
+# Each answer arrives in proportion to its weight, and the weights sum to one. **A row of weights is a budget.** What one question gets, the other
+# lacks, and no training can change that: it is how the softmax is made. In the picture, one head lives in the triangle. What the verb wants is the
+# corner outside of it.
 
 # %% tags=["hide-input"]
 from transformer.plots import style
@@ -104,14 +104,14 @@ def budget():
         axes.fill([0, 1, 0], [0, 0, 1], color=style.PLAIN, alpha=0.3, linewidth=0)
         axes.plot([0, 1], [1, 0], color=style.PLAIN)
         axes.text(0.3, 0.22, "one head", ha="center")
-        for x, y, colour, marker, words in (
-            (0.5, 0.5, style.WRONG, "o", "half and half"),
-            (0.94, 0.94, style.OUTPUT, "D", "two heads "),
-            (1, 1, style.INK, "*", "wanted "),
+        for x, y, colour, marker, name, to_the in (
+            (0.5, 0.5, style.WRONG, "o", "  half and half", "left"),
+            (0.94, 0.94, style.OUTPUT, "D", "two heads   ", "right"),
+            (1, 1, style.INK, "*", "wanted   ", "right"),
         ):
             axes.plot(x, y, marker, color=colour, markersize=9, clip_on=False)
-            side = ("left", 0.05) if x < 0.9 else ("right", -0.05)
-            axes.text(x + side[1], y, words, ha=side[0], va="center")
+            height = y - 0.02 if marker == "D" else y + 0.02
+            axes.text(x, height, name, ha=to_the, va="center")
         axes.set(xlim=(0, 1.05), ylim=(0, 1.05), aspect="equal")
         axes.set_xlabel("how much of the subject's answer arrives")
         axes.set_ylabel("… of the object's answer")
@@ -133,8 +133,9 @@ Picture(
 # %% [markdown]
 # ### Two heads need not
 #
-# The way out is a second budget. We let *left* ask **twice**, with two queries and two softmaxes. Then every word needs a vector to make queries, keys and values from.
-# Four features will do: `asks`, which only the verb has; `side`, 1 before the verb and −1 behind it; and then `many` and `place`.
+# The way out is a second budget. We let *left* ask **twice**, with two queries and two softmaxes. Then every word needs a vector to make queries,
+# keys and values from. Four features will do: `asks`, which only the verb has; `side`, which a word knows by its position, 1 before the verb and −1
+# after it; and then `many` and `place`.
 
 # %%
 words = ["dogs", "left", "room"]
@@ -147,21 +148,22 @@ x = torch.tensor(
 )  # (length 3, d_model 4)
 
 # %% [markdown]
-# Three matrices make queries, keys and values of it, as before. Only, each is now read in two halves: **the first two columns belong to head 1, the last
-# two to head 2.** Head 1 asks *who stands before me?*, head 2 *what stands behind me?* Keys and values are the same in both, to keep the example small.
+# Three matrices make queries, keys and values of it, as before. Only, each is now read in two halves: **the first two columns belong to head 1, the
+# last two to head 2.** Head 1 asks *who stands before me?*, head 2 *what stands after me?* Keys and values are the same in both, to keep the example
+# small.
 
 # %%
 w_query, w_key, w_value = torch.zeros(3, 4, 4)
 w_query[0] = torch.tensor([1.0, 0, 0, 1])  # asks: the first key, the second
-w_key[1] = torch.tensor([1.0, -1, 1, -1])  # side: before, behind
+w_key[1] = torch.tensor([1.0, -1, 1, -1])  # side: before, after
 w_value[2] = torch.tensor([1.0, 0, 1, 0])  # many
 w_value[3] = torch.tensor([0.0, 1, 0, 1])  # place
 (x @ w_query)[1], (x @ w_key)[0]  # the queries of left, the keys of dogs
 
 # %% [markdown]
-# For head 1 the query of *left* is $(4, 0)$ and the key of *dogs* is $(1, -1)$: score $4$. *Left* itself has score 0 and *room* −4. A head has $d_k = 2$ dimensions, so
-# we divide by $\sqrt 2$ and get 2.83, 0 and −2.83. The exponentials are about 16.9, 1 and 0.06, so *dogs* gets $16.9 / 17.96 = 0.94$. Head 2 does the same with the
-# other side.
+# For head 1 the query of *left* is $(4, 0)$ and the key of *dogs* is $(1, -1)$: score $4$. *Left* itself has score 0 and *room* −4. A head has $d_k =
+# 2$ dimensions, so we divide by $\sqrt 2$ and get 2.83, 0 and −2.83. The exponentials are about 16.9, 1 and 0.06, so *dogs* gets $16.9 / 17.96 =
+# 0.94$. Head 2 does the same with the other side.
 
 # %%
 heads = []
@@ -172,16 +174,16 @@ for head, part in ((1, slice(0, 2)), (2, slice(2, 4))):
     heads.append(output)
 
 # %% [markdown]
-# Then **join**: lay the outputs side by side. The row of *left* has four numbers now. The first two say what the subject is, the last two what the object is.
-# They were never added up.
+# Then **join**: lay the outputs side by side. The row of *left* has four numbers now. The first two say what the subject is, the last two what the
+# object is. They were never added up.
 
 # %%
 joined = torch.cat(heads, dim=-1)  # (3, 4)
 joined[1]  # who: many, place; what: many, place
 
 # %% [markdown]
-# And **project**: a fourth matrix, $W^O$, makes a word vector of it again. Ours takes *many* from head 1 and *place* from head 2, which is what the verb wanted, and
-# writes each where its feature belongs.
+# And **project**: a fourth matrix, $W^O$, makes a word vector of it again. Ours takes *many* from head 1 and *place* from head 2, which is what the
+# verb wanted, and writes each where its feature belongs.
 
 # %%
 w_output = torch.zeros(4, 4)
@@ -197,8 +199,8 @@ w_output[3, 3] = 1  # place, as head 2 found it
 # %% [markdown]
 # ## The picture
 #
-# Here is all of it, number by number. Each head has its own queries, keys and values, its own weights, its own output. Nothing crosses from one to the
-# other until the very last step, where $W^O$ mixes what they found.
+# Here is all of it, number by number. Each head has its own queries, keys and values, its own weights, its own output. Nothing crosses from one to
+# the other until the very last step, where $W^O$ mixes what they found.
 
 # %% tags=["hide-input"]
 from transformer.plots.many_heads import flow
@@ -225,8 +227,8 @@ Picture(
 # %% [markdown]
 # ## The code
 #
-# **First as a loop over heads.** The four matrices have the size that one large head would need, $d_\text{model} \times d_\text{model}$; each head uses its own columns. The
-# second argument says who is asked. So far it is the sentence itself.
+# **First as a loop over heads.** The four matrices have the size that one large head would need, $d_\text{model} \times d_\text{model}$; each head
+# uses its own columns. The second argument says who is asked. So far it is the sentence itself.
 
 
 # %%
@@ -246,9 +248,21 @@ matrices = (w_query, w_key, w_value, w_output)
 assert_close(heads_by_loop(x, x, 2, *matrices), joined @ w_output)
 
 # %% [markdown]
-# **Then without the loop.** One matrix product makes the queries of all heads at once; they lie side by side in each word's row. Attention works on the last two
-# dimensions and takes any number in front. So the heads must move to the front. To see every number move, we write into each the word it belongs to and the feature it
-# is:
+# Do two heads tell the sentences apart that one head confused? In the other sentence it is the rooms that are many:
+
+# %%
+other = x.clone()
+other[:, 2] = torch.tensor([0.0, 0, 1])  # dog, left, rooms: many
+for sentence in (x, other):
+    print(heads_by_loop(sentence, sentence, 2, *matrices)[1])
+
+# %% [markdown]
+# *Many* is 0.94 for *the dogs left the room* and nearly 0 for *the dog left the rooms*: **verließen**, **verließ**.
+
+# %% [markdown]
+# **Then without the loop.** One matrix product makes the queries of all heads at once; they lie side by side in each word's row. Attention works on
+# the last two dimensions and takes any number in front. So the heads must move to the front. To see every number move, we write into each the word it
+# belongs to and the feature it is:
 
 # %%
 table = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]])
@@ -256,8 +270,8 @@ cut = table.unflatten(-1, (2, 2))  # (length 3, heads 2, d_head 2)
 cut.transpose(0, 1)  # (heads 2, length 3, d_head 2)
 
 # %% [markdown]
-# Head 1 has all three words, with features 0 and 1. Head 2 has all three words, with features 2 and 3. **Two steps**: `unflatten` cuts the last dimension in two,
-# which moves nothing, and `transpose` brings the heads to the front. To join, do the same backwards.
+# Head 1 has all three words, with features 0 and 1. Head 2 has all three words, with features 2 and 3. **Two steps**: `unflatten` cuts the last
+# dimension in two, which moves nothing, and `transpose` brings the heads to the front. To join, do the same backwards.
 
 
 # %%
@@ -293,8 +307,9 @@ for n_heads in (1, 2, 3, 4, 6, 12):
 # %% [markdown]
 # ### Joining is adding
 #
-# "Join, then multiply by $W^O$" sounds as if the heads were stacked up. Look at the product once more: a joined row is cut in $h$ pieces, each piece meets its own
-# *rows* of $W^O$, and the results are added. So a layer is a **sum of heads**, each of which reads the sentence and writes its own answer:
+# "Join, then multiply by $W^O$" sounds as if the heads were stacked up. Look at the product once more: a joined row is cut in $h$ pieces, each piece
+# meets its own *rows* of $W^O$, and the results are added. So a layer is a **sum of heads**, each of which reads the sentence and writes its own
+# answer:
 #
 # $$ [\,\mathrm{head}_1, \dots, \mathrm{head}_h\,]\, W^O = \mathrm{head}_1 W^O_1 + \dots + \mathrm{head}_h W^O_h $$
 
@@ -307,14 +322,14 @@ assert_close(sum(answers), join(outputs[None])[0] @ random[3])
 print("the sum of three answers = joined, then projected")
 
 # %% [markdown]
-# This tells you two things that the word *concatenate* hides. The heads of a layer never hear of each other. And to take a head out, leave out one term; we
-# shall do so below.
+# This tells you two things that the word *concatenate* hides. The heads of a layer never hear of each other. And to take a head out, leave out one
+# term; we shall do so below.
 
 # %% [markdown]
 # ## The package
 #
-# The same four steps, from their file. $W^Q$, $W^K$ and $W^V$ lie one behind the other in a single layer, `query_key_value`, so that self-attention needs one matrix product for
-# all three; `output` is $W^O$. (`turn` and `step` belong to positions and to decoding; both are off here.)
+# The same four steps, from their file. $W^Q$, $W^K$ and $W^V$ lie one behind the other in a single layer, `query_key_value`, so that self-attention
+# needs one matrix product for all three; `output` is $W^O$. (`turn` and `step` belong to positions and to decoding; both are off here.)
 
 # %%
 methods = ("attend", "split", "join", "project")
@@ -352,14 +367,15 @@ print("loop = reshape = package = PyTorch")
 # %% [markdown]
 # ## What it costs
 #
-# Eight heads must be eight times the work, one would think. But each is only an eighth as wide. Count the multiplications for $n$ words and $d = d_\text{model}$:
+# Eight heads must be eight times the work, one would think. But each is only an eighth as wide. Count the multiplications for $n$ words and $d =
+# d_\text{model}$:
 #
 # - the four matrices: $4 \cdot n \cdot d^2$, however their columns are dealt out;
 # - the scores: $h$ heads, $n^2$ pairs, $d / h$ products for each. The $h$ cancels: $n^2 d$;
 # - the blends: the same again, $n^2 d$.
 #
-# We don't trust a formula that we can run. PyTorch can count the operations that it really does, two for each multiplication (one is the addition), so we count the package's own module, at
-# the width of the base model:
+# We don't trust a formula that we can run. PyTorch can count the operations that it really does, two for each multiplication (one is the addition),
+# so we count the package's own module, at the width of the base model:
 
 # %%
 from torch.utils.flop_counter import FlopCounterMode
@@ -378,9 +394,10 @@ for h in (1, 2, 4, 8, 16):
     assert parameters == 4 * d**2 + 4 * d
 
 # %% [markdown]
-# Not one multiplication more. It is not *all* free, though. Each head has its own $n^2$ weights, so the exponentials of the softmax do grow with $h$; they are few beside the products as long as
-# $d_k$ is much larger than 1. And a narrow head pays in another coin. Its scores come from $x\, W^Q_i {W^K_i}^{\!\top} x^\top$, and the matrix in the middle, however large, has rank $d_k$ at most:
-# a head of 64 dimensions compares words along 64 directions and is blind to all others.
+# Not one multiplication more. It is not *all* free, though. Each head has its own $n^2$ weights, so the exponentials of the softmax do grow with $h$;
+# they are few beside the products as long as $d_k$ is much larger than 1. And a narrow head pays in another coin. Its scores come from $x\, W^Q_i
+# {W^K_i}^{\!\top} x^\top$, and the matrix in the middle, however large, has rank $d_k$ at most: a head of 64 dimensions compares words along 64
+# directions and is blind to all others.
 
 # %%
 torch.manual_seed(0)
@@ -392,20 +409,21 @@ for h in (1, 2, 4, 8, 16):
     assert rank == d_k
 
 # %% [markdown]
-# So $h$ trades **how many** questions a layer asks against **how fine** each can be. The paper tried it at equal cost (§6.2, Table 3, rows A): a single head does clearly worse than 8 or
-# 16, and 32 do worse again.
+# So $h$ trades **how many** questions a layer asks against **how fine** each can be. The paper tried it at equal cost (§6.2, Table 3, rows A): a
+# single head does clearly worse than 8 or 16, and 32 do worse again.
 
 # %% [markdown]
 # ## Self-attention and cross-attention
 #
-# `forward` takes `x` and, if you give it one, a `memory`. Read what it says about the two:
+# `forward` takes `x` and, if you give it one, a `memory`. Its last line attends, joins and projects; the lines before it decide who asks whom.
+# (`cache` belongs to decoding.)
 
 # %%
-print(MultiHeadAttention.forward.__doc__)
+Source(MultiHeadAttention.forward)
 
 # %% [markdown]
-# **`x` asks, `memory` is asked.** Queries are made from the one, keys and values from the other. Without a memory a sentence asks itself. It is the same module, with the same weights, doing the same
-# thing:
+# **`x` asks, `memory` is asked.** Queries are made from the one, keys and values from the other. Without a memory a sentence asks itself. It is the
+# same module, with the same weights, doing the same thing:
 
 # %%
 assert_close(ours(source), ours(source, memory=source))
@@ -413,8 +431,8 @@ assert ours(target, source).shape == target.shape
 print(tuple(target.shape), "asks", tuple(source.shape), "→", tuple(target.shape))
 
 # %% [markdown]
-# There are as many answers as questions; how many were asked does not show. In cross-attention every word asks for itself alone, so a change of one of the askers moves one output. A change
-# of one of the asked moves all, and in self-attention a word is both.
+# There are as many answers as questions; how many were asked does not show. In cross-attention every word asks for itself alone, so a change of one
+# of the askers moves one output. A change of one of the asked moves all, and in self-attention a word is both.
 
 
 # %%
@@ -460,8 +478,9 @@ for (name, weights), pair in zip(recorded.items(), ("44", "66", "64"), strict=Tr
 # %% [markdown]
 # ## Every size in one table
 #
-# When two sizes happen to be equal, a mix-up goes unnoticed. So here is one pass through the layer with all sizes different. The table is not typed in: each row holds a real tensor, and its shape is
-# compared with the names beside it. The last column says what the same names come to in the base model, for one source of 30 words and a target of 25.
+# When two sizes happen to be equal, a mix-up goes unnoticed. So here is one pass through the layer with all sizes different. The table is not typed
+# in: each row holds a real tensor, and its shape is compared with the names beside it. The last column says what the same names come to in the base
+# model, for one source of 30 words and a target of 25.
 
 # %%
 names = "batch query key d_model heads d_head".split()
@@ -499,8 +518,9 @@ for name, (tensor, shape) in table.items():
 # %% [markdown]
 # ## Heads at work
 #
-# Do heads divide the work when nobody tells them to? We need a task with two reasons to look, and nothing else. A row of eight digits goes in. Each place has to name **two** digits: the one at its *mirror* place,
-# counted from the other end, and the one *two places before* it, where the row is closed to a ring. These are never the same place, so no single look answers both.
+# Do heads divide the work when nobody tells them to? We need a task with two reasons to look, and nothing else. A row of eight digits goes in. Each
+# place has to name **two** digits: the one at its *mirror* place, counted from the other end, and the one *two places before* it, where the row is
+# closed to a ring. These are never the same place, so no single look answers both.
 
 
 # %%
@@ -516,7 +536,8 @@ digits, answers = draw_rows(1)
 print(digits[0].tolist(), "→", answers[0].tolist())
 
 # %% [markdown]
-# The model is as plain as can be: digit plus position, one attention, one linear layer that reads both answers off it. There is no way around the attention.
+# The model is as plain as can be: digit plus position, one attention, one linear layer that reads both answers off it. There is no way around the
+# attention.
 
 # %%
 from transformer.positions import sinusoidal_encoding
@@ -553,8 +574,8 @@ def train(n_heads, steps=400):
 
 
 # %% [markdown]
-# We train it with one, two and four heads. **All three have the same number of parameters**; what differs is only how the 32 dimensions are dealt out. Afterwards, the share of right answers to each question, on fresh
-# rows. Guessing would be right one time in ten.
+# We train it with one, two and four heads. **All three have the same number of parameters**; what differs is only how the 32 dimensions are dealt
+# out. Afterwards, the share of right answers to each question, on fresh rows. Guessing would be right one time in ten.
 
 # %%
 trained, curves_of = {}, {}
@@ -588,8 +609,8 @@ Picture(
 )
 
 # %% [markdown]
-# The dotted level is half of $\ln 10$: one question answered, the other guessed. The single head stays there, for it has one budget and spends nearly all of it on one question. Two heads rest there for a moment, until the
-# second head finds the second question. Then the loss falls to zero.
+# The dotted level is half of $\ln 10$: one question answered, the other guessed. The single head ends a little below it, for it has one budget and
+# spends most of it on one question. Two heads rest there for a moment, until the second head finds the second question. Then the loss falls to zero.
 
 # %%
 parameters = {
@@ -600,7 +621,8 @@ assert score(trained[1]).sum() < 1.4, "one head: one question and a guess"
 assert score(trained[2]).min() > 0.95 and score(trained[4]).min() > 0.95
 
 # %% [markdown]
-# And this is where they look, on average over the test rows. **Mirror** is the diagonal that rises to the right, **two before** the band below the other one (its first two rows reach around the ring).
+# And this is where they look, on average over the test rows. **Mirror** is the diagonal that rises to the right, **two before** the band below the
+# other one (its first two rows reach around the ring).
 
 
 # %%
@@ -642,8 +664,9 @@ Row(
 # %% [markdown]
 # Nobody dealt out the questions. Two heads that ask the same are worse than two that do not, and the gradient finds that out.
 #
-# **Now leaf through the four heads**, and point at a cell (or tap it) to read it. Two have a question of their own. The others have found nothing that was left to do. Then put the slider to 0, the mean of all. That is what PyTorch's module
-# hands out unless you ask for more (`average_attn_weights=False`), and it looks much like the picture of the single head that failed. **Never judge heads by their mean.**
+# **Now leaf through the four heads**, and point at a cell (or tap it) to read it. Two have a question of their own, two look a little at everything.
+# Then put the slider to 0, the mean of all. That is what PyTorch's module hands out unless you ask for more (`average_attn_weights=False`), and it
+# looks much like the picture of the single head that failed. **Never judge heads by their mean.**
 
 # %% tags=["hide-input"]
 from transformer.plots.many_heads import leaf_through
@@ -663,46 +686,69 @@ leaf_through(
 )
 
 # %% [markdown]
-# What a picture suggests, an experiment has to show. Joining is adding, so we take one head's term out of the sum, by setting its rows of $W^O$ to zero (in PyTorch's transposed matrix, columns), and score again:
+# What a picture suggests, an experiment has to show. Joining is adding, so we take heads out of the sum, by setting their rows of $W^O$ to zero (in
+# PyTorch's transposed matrix, columns), and ask for the answers again:
+
 
 # %%
-left_over = []
-for head in range(4):
-    weight = trained[4].attend.output.weight  # (32, 32)
+def score_without(model, *heads):
+    weight = model.attend.output.weight  # (32, 32)
     kept = weight.clone()
-    weight[:, head * 8 : (head + 1) * 8] = 0
-    left_over.append(score(trained[4]))
+    for head in heads:
+        weight[:, head * 8 : (head + 1) * 8] = 0
+    scores = score(model)
     weight[:] = kept
-    mirrored, two_before = left_over[-1].tolist()
-    print(
-        f"without head {head + 1}   mirror {mirrored:4.0%}   two before {two_before:4.0%}"
-    )
+    return scores  # mirror, two before
+
+
+def report(what, *heads):
+    mirrored, two_before = score_without(trained[4], *heads).tolist()
+    print(f"{what:26}  mirror {mirrored:4.0%}   two before {two_before:4.0%}")
+
+
+for head in range(4):
+    report(f"without head {head + 1}", head)
 
 # %% [markdown]
-# Without the head that looks there, a question is lost and the other stays. That is stronger evidence than any heat map.
+# Take out a head with a question of its own, and that question suffers while the other notices nothing. But it does not fall to one in ten. Take out
+# one of the others, and hardly anything happens at all. So are those good for nothing, and who still answers? Take out both of them, and then a
+# specialist as well:
 
 # %%
-for question, where in enumerate((mirror, before)):
-    specialist = int(four[:, place, where].mean(dim=1).argmax())
-    lost = [int(scores[question] < 0.9) for scores in left_over]
-    assert left_over[specialist][question] == min(s[question] for s in left_over)
-    assert left_over[specialist][1 - question] > 0.9, "the other question stays"
+specialists = [
+    int(four[:, place, where].mean(dim=1).argmax()) for where in (mirror, before)
+]
+others = [head for head in range(4) if head not in specialists]
+report("without the two others", *others)
+report("and without mirror's head", specialists[0], *others)
+report("and without before's head", specialists[1], *others)
+
+# %% [markdown]
+# Now a lost specialist means guessing. The two others were **understudies**: not needed while the specialist is there, and half able to stand in for
+# it. Whoever takes out one head at a time sees neither. A head that is not missed has not been shown to do nothing.
+
+# %%
+for question, head in enumerate(specialists):
+    scores = score_without(trained[4], head)
+    assert scores[question] < scores[1 - question], "its own question suffers"
+    scores = score_without(trained[4], head, *others)
+    assert scores[question] < 0.3 and scores[1 - question] > 0.7
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
 # Five faults. Four of them raise no error.
 #
-# **1. A reshape that cuts the sentence.** The target shape is (batch, heads, length, d_head). Why not ask for it directly? `reshape` will oblige. It keeps all numbers in reading order, so the first head gets the first
-# *half of the sentence*, and a word's own features become neighbours in it:
+# **1. A reshape that cuts the sentence.** The target shape is (batch, heads, length, d_head). Why not ask for it directly? `reshape` will oblige. It
+# keeps all numbers in reading order, so the first head gets the first *half of the sentence*, and a word's own features become neighbours in it:
 
 # %%
 table = torch.tensor([[10, 11, 12, 13], [20, 21, 22, 23], [30, 31, 32, 33]])
 table.reshape(2, 3, 2)  # (heads, length, d_head), or so it says
 
 # %% [markdown]
-# Head 1 holds word 1 as two "words", and half of word 2. Shapes fit, weights sum to one, a loss falls. But the words of different parts can no longer see each other. You will not find that by looking at shapes; you find it by asking
-# **who moves**. Change one place, and see which outputs notice:
+# Head 1 holds word 1 as two "words", and half of word 2. Shapes fit, weights sum to one, a loss falls. But the words of different parts can no longer
+# see each other. You will not find that by looking at shapes; you find it by asking **who moves**. Change one place, and see which outputs notice:
 
 
 # %%
@@ -734,10 +780,9 @@ print(f"right: {int(right.sum())} of 64 pairs, wrong: {int(wrong.sum())}")
 # %% tags=["hide-input"]
 from transformer.plots.masks import grid
 
-labels = ("output", "notices place")
 Row(
     Picture(
-        grid(right, places, places, "with transpose"),
+        grid(right, places, places, "with transpose", labels=("output", "")),
         alt="With transpose: all 64 cells are filled, every output notices all.",
     ),
     Picture(
@@ -750,9 +795,11 @@ Row(
 )
 
 # %% [markdown]
-# Four heads, so four islands of two words each. On a longer sentence the islands are longer, and a model that translates mostly by looking nearby will seem to work.
+# Four heads, so four islands of two words each. On a longer sentence the islands are longer, and a model that translates mostly by looking nearby
+# will seem to work.
 #
-# **2. Heads that do not divide the width.** Ten dimensions, four heads: `10 // 4` is 2, and two dimensions belong to nobody. The package refuses when it is built, not an hour later:
+# **2. Heads that do not divide the width.** Ten dimensions, four heads: `10 // 4` is 2, and two dimensions belong to nobody. The package refuses when
+# it is built, not an hour later:
 
 # %%
 try:
@@ -761,8 +808,9 @@ except ValueError as error:
     print(error)
 
 # %% [markdown]
-# **3. The root of the wrong $d$.** Scores have to be divided by $\sqrt{d_k}$, the width of a *head*. With $\sqrt{d_\text{model}}$ they are too small by $\sqrt h$, and every head starts out more blurred than it should be. As in the last
-# chapter, the spread of random scores gives it away; it should be 1.
+# **3. The root of the wrong $d$.** Scores have to be divided by $\sqrt{d_k}$, the width of a *head*. With $\sqrt{d_\text{model}}$ they are too small
+# by $\sqrt h$, and every head starts out more blurred than it should be. As in the last chapter, the spread of random scores gives it away; it should
+# be 1.
 
 # %%
 torch.manual_seed(0)
@@ -774,8 +822,9 @@ assert_close(by_head.std() / by_model.std(), torch.tensor(math.sqrt(8)))
 assert abs(by_head.std() - 1) < 0.05
 
 # %% [markdown]
-# **4. No $W^O$.** Joined has the right shape already, so nothing complains. But then head 1 can write only into the first features of the word, head 2 only into the next, and what follows is the residual sum, which does not mix either. Let one head
-# say something else, and count the features that change:
+# **4. No $W^O$.** Joined has the right shape already, so nothing complains. But then head 1 can write only into the first features of the word, head
+# 2 only into the next, and what follows is the residual sum, which does not mix either. Let one head say something else, and count the features that
+# change:
 
 # %%
 torch.manual_seed(0)
@@ -790,10 +839,12 @@ with torch.no_grad():
         assert changed == (12 if name == "with" else 4)
 
 # %% [markdown]
-# In our game with the digits you would not have noticed: a linear layer followed at once, and two matrices in a row are one. Count the parameters of a layer. Three matrices where there should be four are easy to see.
+# In our game with the digits you would not have noticed: a linear layer followed at once, and two matrices in a row are one. Count the parameters of
+# a layer. Three matrices where there should be four are easy to see.
 #
-# **5. A mask on the wrong axis.** A mask says who may be looked at; True means *may*. It is stretched to (batch, heads, query, key) from the right. A mask for each **sentence** therefore needs a 1 where the heads are. Forget it, and PyTorch takes your
-# sentences for heads:
+# **5. A mask on the wrong axis.** A mask says who may be looked at; True means *may*. It is stretched to (batch, heads, query, key) from the right. A
+# mask for each **sentence** therefore needs a 1 where the heads are. Forget it, and PyTorch takes your sentences for heads. We print, for each
+# sentence, the largest weight that each of two heads puts on its last word:
 
 # %%
 real = torch.tensor([[True, True, False], [True, True, True]])  # (batch 2, key 3)
@@ -803,12 +854,12 @@ for name, mask in (
     ("(2, 1, 1, 3)", real[:, None, None, :]),
 ):
     _, weights = attention(*tables, mask)
-    on_last = weights[..., 2].amax(dim=-1)  # (batch, heads)
-    print(f"mask {name}   largest weight on the last word", on_last.tolist())
+    first, second = weights[..., 2].amax(dim=-1)  # (heads,) each
+    print(f"mask {name}  sentence 1 {first}  sentence 2 {second}")
 
 # %% [markdown]
-# The last word of sentence 1 is padding, that of sentence 2 is real. The first mask hides the last word from head 1 of *both* sentences and from head 2 of neither. It raised no error, because there were as many sentences as heads. With any
-# other batch it does:
+# The last word of sentence 1 is padding, that of sentence 2 is real. The first mask hides the last word from head 1 of *both* sentences and from head
+# 2 of neither. It raised no error, because there were as many sentences as heads. With any other batch it does:
 
 # %%
 three = torch.randn(3, 3, 2, 3, 4)  # a batch of 3, still 2 heads
@@ -818,7 +869,8 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# So never test with a batch as large as the number of heads, and take masks from `padding_mask`, which makes four dimensions. The [next chapter](04_masking.ipynb) is about them.
+# So never test with a batch as large as the number of heads, and take masks from `padding_mask`, which makes four dimensions. The [next
+# chapter](04_masking.ipynb) is about them.
 
 # %% [markdown]
 # ## Questions
@@ -898,8 +950,10 @@ except RuntimeError as error:
 #
 # <details><summary>Answer</summary>
 #
-# Yes. *Many* then comes out as 0, 1/3, 2/3 or 1, and each of the four says who was many. But it takes a later layer to untangle it, it works for yes-or-no features and exact weights only, and the next layer's job has been made harder by
-# as much. The budget has not grown: the answers still arrive with 2/3 and 1/3 of their strength, mixed with what nobody asked for. In the game, the single head did a little better than *one answered, one guessed* in just this manner.
+# Yes. *Many* then comes out as 0, 1/3, 2/3 or 1, and each of the four says who was many. But it takes a later layer to untangle it, it works for
+# yes-or-no features and exact weights only, and the next layer's job has been made harder by as much. The budget has not grown: the answers still
+# arrive with 2/3 and 1/3 of their strength, mixed with what nobody asked for. In the game, the single head did a little better than *one answered,
+# one guessed* in just this manner.
 #
 # </details>
 #
@@ -907,8 +961,9 @@ except RuntimeError as error:
 #
 # <details><summary>Answer</summary>
 #
-# Head by head it can be done: $W^V_i W^O_i$ is one matrix, $d_\text{model} \times d_\text{model}$ and of rank $d_k$. Written as two, it has $2\, d_\text{model}\, d_k$ numbers in place of $d_\text{model}^2$, and the blend is done on short
-# vectors. The same holds for $W^Q_i$ and $W^K_i$. Two thin matrices are the cheap way to write one wide matrix of low rank.
+# Head by head it can be done: $W^V_i W^O_i$ is one matrix, $d_\text{model} \times d_\text{model}$ and of rank $d_k$. Written as two, it has $2\,
+# d_\text{model}\, d_k$ numbers in place of $d_\text{model}^2$, and the blend is done on short vectors. The same holds for $W^Q_i$ and $W^K_i$. Two
+# thin matrices are the cheap way to write one wide matrix of low rank.
 #
 # </details>
 #
@@ -916,15 +971,16 @@ except RuntimeError as error:
 #
 # <details><summary>Answer</summary>
 #
-# A query and a key are one number each, so all words stand on a line. If the query is positive the head looks at one end of the line, if it is negative at the other. It cannot ask for anything in the middle.
+# A query and a key are one number each, so all words stand on a line. If the query is positive the head looks at one end of the line, if it is
+# negative at the other. It cannot ask for anything in the middle.
 #
 # </details>
 
 # %% [markdown]
 # ## Exercises
 #
-# The last three blanks of the attention notebook belong to this chapter: split into heads, join them, and multi-head attention. Each has a check that says
-# what is wrong, and a hint.
+# The last three blanks of the attention notebook belong to this chapter: split into heads, join them, and multi-head attention. Each has a check that
+# says what is wrong, and a hint.
 #
 # - In Colab:
 #   [02_attention](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb).
