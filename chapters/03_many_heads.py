@@ -194,7 +194,9 @@ w_output[3, 3] = 1  # place, as head 2 found it
 # %% [markdown]
 # That is the point in the upper corner of the picture. These four steps, split, attend, join, project, are **multi-head attention** (§3.2.2):
 #
-# $$ \mathrm{MultiHead}(X) = [\,\mathrm{head}_1, \dots, \mathrm{head}_h\,]\, W^O, \qquad \mathrm{head}_i = \mathrm{Attention}(X W^Q_i,\; X W^K_i,\; X W^V_i) $$
+# $$ \mathrm{head}_i = \mathrm{Attention}(X W^Q_i,\; X W^K_i,\; X W^V_i) $$
+#
+# $$ \mathrm{MultiHead}(X) = [\,\mathrm{head}_1, \dots, \mathrm{head}_h\,]\, W^O $$
 
 # %% [markdown]
 # ## The picture
@@ -592,7 +594,7 @@ for h in (1, 2, 4):
     trained[h], losses = train(h)
     curves_of[f"{h} head{'s' * (h > 1)}"] = losses
     mirrored, two_before = score(trained[h]).tolist()
-    print(f"{h} heads   mirror {mirrored:4.0%}   two before {two_before:4.0%}")
+    print(f"heads {h}   mirror {mirrored:4.0%}   two before {two_before:4.0%}")
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -703,9 +705,10 @@ def score_without(model, *heads):
 
 def report(what, *heads):
     mirrored, two_before = score_without(trained[4], *heads).tolist()
-    print(f"{what:26}  mirror {mirrored:4.0%}   two before {two_before:4.0%}")
+    print(f"{what:16}  {mirrored:6.0%}  {two_before:10.0%}")
 
 
+print(f"{'':16}  mirror  two before")
 for head in range(4):
     report(f"without head {head + 1}", head)
 
@@ -719,9 +722,10 @@ specialists = [
     int(four[:, place, where].mean(dim=1).argmax()) for where in (mirror, before)
 ]
 others = [head for head in range(4) if head not in specialists]
-report("without the two others", *others)
-report("and without mirror's head", specialists[0], *others)
-report("and without before's head", specialists[1], *others)
+print(f"{'':16}  mirror  two before")
+report("without the two", *others)
+report("nor mirror's", specialists[0], *others)
+report("nor two before's", specialists[1], *others)
 
 # %% [markdown]
 # Now a lost specialist means guessing. The two others were **understudies**: not needed while the specialist is there, and half able to stand in for
@@ -796,7 +800,7 @@ Row(
 
 # %% [markdown]
 # Four heads, so four islands of two words each. On a longer sentence the islands are longer, and a model that translates mostly by looking nearby
-# will seem to work.
+# may seem to work.
 #
 # **2. Heads that do not divide the width.** Ten dimensions, four heads: `10 // 4` is 2, and two dimensions belong to nobody. The package refuses when
 # it is built, not an hour later:
@@ -952,8 +956,8 @@ except RuntimeError as error:
 #
 # Yes. *Many* then comes out as 0, 1/3, 2/3 or 1, and each of the four says who was many. But it takes a later layer to untangle it, it works for
 # yes-or-no features and exact weights only, and the next layer's job has been made harder by as much. The budget has not grown: the answers still
-# arrive with 2/3 and 1/3 of their strength, mixed with what nobody asked for. In the game, the single head did a little better than *one answered,
-# one guessed* in just this manner.
+# arrive with 2/3 and 1/3 of their strength, mixed with what nobody asked for.
+# The smear of the game's single head over both places, and its loss a little below the dotted level, suggest that it found something of the kind.
 #
 # </details>
 #
@@ -1003,7 +1007,7 @@ except RuntimeError as error:
 #
 # - **In the paper:** heads are §3.2.2, their three places §3.2.3, their number §6.2 and Table 3, rows A, of {cite}`vaswani2017`.
 # - **What heads of translators do:** {cite}`voita2019` find some that look at neighbours, some that follow grammar, some that pick out rare words, and many that can be removed.
-# - **How many are needed once training is over:** {cite}`michel2019` take heads out, as we did, and most are not missed; cross-attention misses them most.
+# - **How many are needed once training is over:** {cite}`michel2019` take heads out, as we did, and many are not missed; cross-attention misses them most.
 # - **The price of narrow heads:** {cite}`bhojanapalli2020` show what the rank of the score matrix keeps a head from doing.
 # - **A layer as a sum of heads**, and how heads of different layers work together: {cite}`elhage2021`.
 # - **Fewer keys than queries:** {cite}`shazeer2019` lets all heads share one set of keys and values, which makes writing a translation word by word much faster.

@@ -137,7 +137,7 @@ def leaf_through(weights: Tensor, queries: Sequence[str], keys: Sequence[str], d
     page, row, column = np.indices(pages.shape).reshape(3, -1)
     table = pd.DataFrame({"head": page, "q": row, "k": column, "weight": pages.flatten().round(4)})
     who, whom = f"{list(queries)}[datum.q]", f"{list(keys)}[datum.k]"
-    name = "(datum.head ? 'head ' + datum.head : 'the mean of all heads')"
+    name = "(datum.head ? 'head ' + datum.head : 'mean of all')"
     chosen = (
         alt.Chart(table)
         .transform_filter("datum.head == head")
