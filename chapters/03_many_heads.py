@@ -412,7 +412,7 @@ for h in (1, 2, 4, 8, 16):
 
 # %% [markdown]
 # So $h$ trades **how many** questions a layer asks against **how fine** each can be. The paper tried it at equal cost (§6.2, Table 3, rows A): a
-# single head does clearly worse than 8 or 16, and 32 do worse again.
+# single head does clearly worse than 8 or 16, and 32 lose some of it again.
 
 # %% [markdown]
 # ## Self-attention and cross-attention
@@ -645,22 +645,18 @@ assert mirror_head != before_head
 from transformer.plots.many_heads import weight_map
 
 Row(
-    *(
-        Picture(weight_map(weights, title), alt=alt)
-        for weights, title, alt in (
-            (alone[0], "the only head", "One head: a smear over both places."),
-            (
-                pair[mirror_head],
-                f"two heads: head {mirror_head + 1}",
-                "A bright rising diagonal: each place looks at its mirror place.",
-            ),
-            (
-                pair[before_head],
-                f"two heads: head {before_head + 1}",
-                "A bright band two below the falling diagonal.",
-            ),
-        )
-    )
+    Picture(
+        weight_map(alone[0], "the only head"),
+        alt="The single head's weights: in most rows a smear over two places.",
+    ),
+    Picture(
+        weight_map(pair[mirror_head], f"two heads: head {mirror_head + 1}"),
+        alt="A bright rising diagonal: each place looks at its mirror place.",
+    ),
+    Picture(
+        weight_map(pair[before_head], f"two heads: head {before_head + 1}"),
+        alt="A bright band two below the falling diagonal: two places before.",
+    ),
 )
 
 # %% [markdown]
@@ -703,6 +699,7 @@ def score_without(model, *heads):
     return scores  # mirror, two before
 
 
+# %%
 def report(what, *heads):
     mirrored, two_before = score_without(trained[4], *heads).tolist()
     print(f"{what:16}  {mirrored:6.0%}  {two_before:10.0%}")
