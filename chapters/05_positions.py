@@ -55,7 +55,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # %%
 from transformer.model import ModelConfig, Transformer
 
-words = "<pad> the dog bites man old".split()
+words = "<pad> the dog bites man".split()
 ids = torch.tensor([[words.index(w) for w in "the dog bites the man".split()]])
 swapped = [0, 4, 2, 3, 1]
 print(*[words[i] for i in ids[0, swapped]])
@@ -69,6 +69,7 @@ bag.positions = None  # nothing is added any more
 # %%
 before, after = bag.encode(ids)[0], bag.encode(ids[:, swapped])[0]  # (1, 5, 32)
 assert_close(after, before[:, swapped])
+print("without positions, every word's vector stays the same")
 
 before, after = model.encode(ids)[0], model.encode(ids[:, swapped])[0]
 moved = (after - before[:, swapped]).abs().amax(dim=-1)[0]
@@ -80,7 +81,7 @@ print("with positions, every word's vector moves by up to", moved)
 # permuted. It could not be otherwise. Everything in the encoder either treats each word alone (the matrices, the feed-forward, the norm) or adds
 # up over all of them (attention), and a sum does not care about the order of its terms.
 #
-# So the order must be written into the vectors. **What is a good name for a place?** The number itself grows, and at place 500 drowns the word.
+# A recurrent network has no such trouble, for it reads one word after the other. Attention reads all at once, so the order must be written into the vectors. **What is a good name for a place?** The number itself grows, and at place 500 drowns the word.
 # The number divided by the sentence's length stays small, but then one step means something else in every sentence. We want names that stay
 # small, that differ, that exist for any length, and in which *one step further* means the same everywhere.
 
@@ -123,8 +124,12 @@ sinusoidal_encoding(45, 4)[[0, 44]]  # two positions, two hands each
 # %% [markdown]
 # That is the whole encoding. With $d_\text{model}$ numbers there are $d_\text{model} / 2$ hands, counted by $i$ from 0 (§3.5):
 #
-# $$ p_{\text{pos},\,2i} = \sin(\omega_i\,\text{pos}) \qquad p_{\text{pos},\,2i+1} = \cos(\omega_i\,\text{pos}) \qquad
-# \omega_i = 10000^{-2i/d_\text{model}} $$
+# $$
+# \begin{aligned}
+# p_{\text{pos},\,2i} &= \sin(\omega_i\,\text{pos}) \\
+# p_{\text{pos},\,2i+1} &= \cos(\omega_i\,\text{pos}) \qquad \omega_i = 10000^{-2i/d_\text{model}}
+# \end{aligned}
+# $$
 #
 # A hand's **wavelength** $\lambda_i = 2\pi/\omega_i$ is the number of positions to a full turn. Each is longer than the one before by the same
 # factor, so the wavelengths form a geometric progression from $2\pi$ towards $10000 \cdot 2\pi$. (The formula stops one factor short of its upper end.)
@@ -170,8 +175,8 @@ pictures.heat_map(
     description=(
         "A heat map of the encoding, 48 positions by 32 dimensions. The left "
         "columns change from row to row, further right they form ever longer "
-        "waves, and the right third is plain stripes of 0 and 1. Pointing at a cell "
-        "reads its value and wavelength, and draws its column as a wave below."
+        "waves, and the right third is plain stripes of 0 and 1. Pointing at a "
+        "cell reads its value and wavelength, and draws its column as a wave below."
     ),
 )
 
@@ -424,8 +429,8 @@ assert needed < 25
 # what lies in different directions, a matrix can take apart.
 #
 # **How loud?** A sum is only as good as its balance. A position is $\sqrt{d_\text{model}/2}$ long, always. A word's vector starts with length
-# about 1; that the same matrix also scores the output words asks for it (§3.4, and the chapter on embeddings, still ahead). So the model multiplies
-# words by $\sqrt{d_\text{model}}$ before it adds:
+# about 1, because the same matrix will also score the words that come out (§3.4; the chapter on embeddings, still ahead, tells why). So the model
+# multiplies words by $\sqrt{d_\text{model}}$ before it adds:
 
 # %%
 torch.manual_seed(0)
@@ -436,9 +441,8 @@ for d_model in (32, 128, 512):
     assert_close(position, math.sqrt(d_model / 2))
     loud = word * math.sqrt(d_model)
     assert 1.3 < loud / position < 1.5  # about √2, at every width
-    print(
-        f"{d_model:3}   word {word:.2f}, × √d {loud:5.2f}   position {position:5.2f}"
-    )
+    print(f"{d_model:3}   word {word:.2f}, × √d {loud:5.2f}", end="   ")
+    print(f"position {position:5.2f}")
 
 # %% [markdown]
 # ## Two other ways
@@ -625,15 +629,15 @@ Row(
         drawn("three back"),
         alt=(
             "Share of right answers to three back over lengths 8 to 64. All are "
-            "near 1 up to 16, the longest length trained. Then rotary stays at 1 and "
-            "sinusoidal and learned fall together, below a half at length 64."
+            "near 1 up to 16, the longest length trained. Then rotary stays at 1 "
+            "while sinusoidal and learned fall, below a half at length 64."
         ),
     ),
     Picture(
         drawn("the first"),
         alt=(
-            "Share of right answers to the first. All are at 1 up to 16. Then rotary "
-            "falls to about a tenth at 64, the learned table stays near 1, and "
+            "Share of right answers to the first. All are at 1 up to 16. Then "
+            "rotary falls to about a tenth at 64, the learned table stays near 1, and "
             "sinusoidal falls late and only in part."
         ),
     ),
@@ -699,12 +703,18 @@ def step_by_step(model, source, target, late_from):
 # %% [markdown]
 # The test needs no trained model: **step by step must give what the block gives.**
 
+
 # %%
+def fresh(positions):
+    torch.manual_seed(0)
+    reader = Transformer(replace(shape, positions=positions))
+    return reader.eval().requires_grad_(False)
+
+
 error = {}
 for positions in ("sinusoidal", "rotary"):
-    torch.manual_seed(0)
-    reader = Transformer(replace(shape, positions=positions)).eval()
-    block = reader(ids, ids).detach()
+    reader = fresh(positions)
+    block = reader(ids, ids)
     for name, late_from in (("right", 99), ("all late", 0), ("late from 3 on", 3)):
         steps = step_by_step(reader, ids, ids, late_from)
         error[positions, name] = (steps - block).abs().max().item()
@@ -745,20 +755,13 @@ assert alike["with √d"] and not alike["without"]
 # %%
 moved = {}
 for positions in ("sinusoidal", "rotary"):
-    torch.manual_seed(0)
-    reader = (
-        Transformer(replace(shape, positions=positions))
-        .eval()
-        .requires_grad_(False)
-    )
+    reader = fresh(positions)
     alone = reader.encode(ids)[0]
     behind = reader.encode(F.pad(ids, (0, 3)))[0][:, :5]
     before = reader.encode(F.pad(ids, (3, 0)))[0][:, 3:]
     assert_close(behind, alone)
     moved[positions] = (before - alone).abs().max().item()
-    print(
-        f"{positions:11} padding in front: the words move by {moved[positions]:.4f}"
-    )
+    print(f"{positions:11} padding in front: words move by {moved[positions]:.4f}")
 assert moved["sinusoidal"] > 0.01 and moved["rotary"] < 1e-5
 
 # %% [markdown]
