@@ -1,7 +1,7 @@
 """Positions as clocks: every pair of dimensions is a hand, and each turns more slowly than the one before."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import altair as alt
 import numpy as np
@@ -15,7 +15,7 @@ from transformer.positions import angles
 
 HAND = "#35978F"
 """The hand that is looked at."""
-SIGNED = "brownbluegreen"
+SIGNED: Final = "brownbluegreen"
 """The colour map of an encoding's values: brown is -1, white 0, blue-green 1."""
 WIDTH = 280
 """Of a chart, in pixels: it fits a phone."""
