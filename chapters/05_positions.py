@@ -69,12 +69,13 @@ bag.positions = None  # nothing is added any more
 # %%
 before, after = bag.encode(ids)[0], bag.encode(ids[:, swapped])[0]  # (1, 5, 32)
 assert_close(after, before[:, swapped])
-print("without positions, every word's vector stays the same")
+print("without positions: the same vectors")
 
 before, after = model.encode(ids)[0], model.encode(ids[:, swapped])[0]
 moved = (after - before[:, swapped]).abs().amax(dim=-1)[0]
 assert (moved > 0.01).all()
-print("with positions, every word's vector moves by up to", moved)
+print("with positions, moved by up to")
+print(moved)
 
 # %% [markdown]
 # Without positions *dog* has **exactly the same vector, whether it bites or is bitten**. Permute the words, and the outputs are the same ones,
@@ -138,9 +139,9 @@ sinusoidal_encoding(45, 4)[[0, 44]]  # two positions, two hands each
 wavelength = 2 * math.pi / angles(2, 512)[1]  # (256,): hands of the base model
 factor = wavelength[1:] / wavelength[:-1]
 assert_close(factor, torch.full_like(factor, 10000 ** (2 / 512)))
-print(f"{len(wavelength)} hands, each slower by a factor of {factor[0]:.4f}")
-print(f"wavelengths from {wavelength[0]:.2f} to {wavelength[-1]:,.0f}", end="; ")
-print(f"10000 · 2π is {10000 * 2 * math.pi:,.0f}")
+print(f"{len(wavelength)} hands, each {factor[0]:.4f} times slower")
+print(f"wavelengths from {wavelength[0]:.2f} to {wavelength[-1]:,.0f}")
+print(f"10000 · 2π is    {10000 * 2 * math.pi:,.0f}")
 
 # %% [markdown]
 # ## The picture
@@ -230,13 +231,14 @@ assert_close(model.embed(ids, model.source_embedding), vectors + expected[:5])
 # %% [markdown]
 # ## Near and far
 #
-# How alike are two positions? The measure is the dot product, since attention has no other. Two lines, the second by the school formula for
+# How alike are two positions? The measure is the dot product, since attention has no other. Two steps, the second by the school formula for
 # $\cos(a - b)$:
 #
 # $$
 # \begin{aligned}
-# p_m \cdot p_n &= \textstyle\sum_i \big(\sin \omega_i m\,\sin \omega_i n + \cos \omega_i m\,\cos \omega_i n\big) \\
-#               &= \textstyle\sum_i \cos\big(\omega_i (m - n)\big)
+# p_m \cdot p_n &= \textstyle\sum_i \big(\sin \omega_i m\,\sin \omega_i n \\
+# &\qquad\ \ + \cos \omega_i m\,\cos \omega_i n\big) \\
+# &= \textstyle\sum_i \cos\big(\omega_i (m - n)\big)
 # \end{aligned}
 # $$
 #
@@ -256,9 +258,9 @@ print(f"distance 0: {products[0, 0]:.0f}, which is 512 / 2")
 # far faster than that point anywhere and cancel out. What counts is how many slow hands are left. The wavelengths are evenly spaced on a
 # *logarithmic* scale, so **each doubling of the distance silences equally many hands.** Summed up as an integral, the share that is left is
 #
-# $$ \frac{p_m \cdot p_n}{d_\text{model}/2} \approx 1 - \frac{\ln k + \gamma}{\ln 10000}, \qquad \gamma \approx 0.577 $$
+# $$ \frac{p_m \cdot p_n}{d_\text{model}/2} \approx 1 - \frac{\ln k + \gamma}{\ln 10000} $$
 #
-# where $\gamma$ is Euler's constant. A straight line, if $k$ is drawn in doublings:
+# where $\gamma \approx 0.577$ is Euler's constant. A straight line, if $k$ is drawn in doublings:
 
 # %%
 share = by_distance / 256
@@ -266,7 +268,7 @@ doublings = [2**n for n in range(11)]  # 1, 2, 4, … 1024
 line = [1 - (math.log(k) + 0.5772) / math.log(10000) for k in doublings]
 assert (share[doublings] - torch.tensor(line)).abs().max() < 0.05
 bumps = [k for k in range(1, 100) if share[k + 1] > share[k]]
-print("it rises a little after", bumps[:8], "…")
+print("it rises a little after", bumps[:4], "…")
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -324,7 +326,7 @@ Picture(
 # %% [markdown]
 # Turning is linear. For one pair and the angle $b = \omega_i k$, the addition formulas of sine and cosine say
 #
-# $$ \begin{pmatrix} \sin(a+b) \\ \cos(a+b) \end{pmatrix} =
+# $$ \begin{pmatrix} \sin(a{+}b) \\ \cos(a{+}b) \end{pmatrix} =
 # \begin{pmatrix} \cos b & \sin b \\ -\sin b & \cos b \end{pmatrix} \begin{pmatrix} \sin a \\ \cos a \end{pmatrix} $$
 #
 # The matrix contains $b$ but not $a$: the shift, and not the place. One such block for each pair, along the diagonal, makes the matrix $M_k$, and
@@ -365,7 +367,7 @@ for name, table in (("sinusoids", p.double()), ("random", torch.randn(200, 16)))
     best = torch.linalg.lstsq(table[:-3], table[3:]).solution
     missing = table[3:] - table[:-3] @ best
     left[name] = (missing.norm() / table[3:].norm()).item()
-    print(f"{name:10} not explained by the best matrix: {left[name]:.1%}")
+    print(f"{name:10} not explained: {left[name]:5.1%}")
 assert left["sinusoids"] < 1e-4 and left["random"] > 0.9
 
 # %% [markdown]
@@ -460,7 +462,11 @@ print(f"{sizes[1] - sizes[0]:,} more weights: {shape.max_length} rows of 32")
 # **Rotary positions** {cite}`su2021` take the clocks and leave out the adding. Inside each head, every pair of numbers of a query or a key is itself
 # taken for a hand, and **turned by its position's angle**. With $R_m$ for the turn at position $m$, the score of a query $q$ and a key $k$ becomes
 #
-# $$ (R_m q) \cdot (R_n k) = q \cdot (R_m^\top R_n\, k) = q \cdot (R_{n-m}\, k) $$
+# $$
+# \begin{aligned}
+# (R_m q) \cdot (R_n k) &= q \cdot (R_m^\top R_n\, k) \\ &= q \cdot (R_{n-m}\, k)
+# \end{aligned}
+# $$
 #
 # First back by $m$, then on by $n$: in all, on by $n - m$. Again only the distance is left, this time in the score itself. **Move both
 # sliders by the same amount, and the dot product stays.** The rings show where the two stood before they were turned.
@@ -517,14 +523,13 @@ assert_close(cos_sin.unflatten(-1, (8, 2)).flip(-1).flatten(-2), p)
 # %% [markdown]
 # Side by side, as they are in this package (`positions=` in `ModelConfig`):
 #
-# | | `"sinusoidal"` | `"learned"` | `"rotary"` |
+# | | what it does | weights | one distance, one score? |
 # |---|---|---|---|
-# | what it does | adds a fixed vector | adds a trained vector | turns queries and keys |
-# | where | once, to the embeddings | once, to the embeddings | in every self-attention |
-# | weights | none | `max_length` × `d_model` | none |
-# | a value carries its place | yes | yes | no |
-# | score at one distance | depends on the place too | depends on the place too | the same everywhere |
+# | sinusoidal | adds a fixed vector | none | no |
+# | learned | adds a trained vector | a row a place | no |
+# | rotary | turns query and key | none | yes |
 #
+# The first two act once, on the embeddings, and what they add travels on in the values as well. Rotary acts anew in every self-attention, and its values carry no place.
 # Cross-attention is not turned here. The third English and the third German word have nothing to do with each other, and their "distance" no meaning.
 
 # %% [markdown]
@@ -601,14 +606,14 @@ def share_right(reader, question, length):
 
 
 # %%
-lengths, right = (8, 12, 16, 20, 24, 32, 48, 64), {}
+lengths, right = (12, 16, 20, 24, 32, 48, 64), {}
 for question in ("three back", "the first"):
-    print(f"{question:22}", *[f"{n:4}" for n in lengths])
+    print(f"{question:10}", *[f"{n:4}" for n in lengths])
     for positions in ("sinusoidal", "learned", "rotary"):
         reader = train(question, positions)
         scores = [share_right(reader, question, n) for n in lengths]
         right[question, positions] = dict(zip(lengths, scores, strict=True))
-        print(f"    {positions:18}", *[f"{s:4.0%}" for s in scores])
+        print(f"{positions:10}", *[f"{s:4.0%}" for s in scores])
 
 # %% tags=["hide-input"]
 
@@ -628,7 +633,7 @@ Row(
     Picture(
         drawn("three back"),
         alt=(
-            "Share of right answers to three back over lengths 8 to 64. All are "
+            "Share of right answers to three back over lengths 12 to 64. All are "
             "near 1 up to 16, the longest length trained. Then rotary stays at 1 "
             "while sinusoidal and learned fall, below a half at length 64."
         ),
@@ -718,7 +723,7 @@ for positions in ("sinusoidal", "rotary"):
     for name, late_from in (("right", 99), ("all late", 0), ("late from 3 on", 3)):
         steps = step_by_step(reader, ids, ids, late_from)
         error[positions, name] = (steps - block).abs().max().item()
-        print(f"{positions:11} {name:15} off by {error[positions, name]:.4f}")
+        print(f"{positions:11}{name:15} off by {error[positions, name]:.3f}")
 
 # %%
 assert error["sinusoidal", "right"] < 1e-5 and error["rotary", "right"] < 1e-5
@@ -738,9 +743,8 @@ p = sinusoidal_encoding(10, 512)
 alike = {}
 for name, scale in (("with √d", math.sqrt(512)), ("without", 1.0)):
     dog_3, dog_9, man_3 = scale * dog + p[3], scale * dog + p[9], scale * man + p[3]
-    same_word, same_place = (
-        F.cosine_similarity(dog_3, x, dim=0) for x in (dog_9, man_3)
-    )
+    same_word = F.cosine_similarity(dog_3, dog_9, dim=0)
+    same_place = F.cosine_similarity(dog_3, man_3, dim=0)
     alike[name] = same_word > same_place
     print(f"{name:8} same word {same_word:.3f}   same place {same_place:.3f}")
 assert alike["with √d"] and not alike["without"]
@@ -761,7 +765,7 @@ for positions in ("sinusoidal", "rotary"):
     before = reader.encode(F.pad(ids, (3, 0)))[0][:, 3:]
     assert_close(behind, alone)
     moved[positions] = (before - alone).abs().max().item()
-    print(f"{positions:11} padding in front: words move by {moved[positions]:.4f}")
+    print(f"{positions:11} words move by {moved[positions]:.3f}")
 assert moved["sinusoidal"] > 0.01 and moved["rotary"] < 1e-5
 
 # %% [markdown]
@@ -770,9 +774,8 @@ assert moved["sinusoidal"] > 0.01 and moved["rotary"] < 1e-5
 
 # %%
 padding = torch.zeros(3, 32)  # an embedding that is kept at zero
-print(
-    "found as padding:", ((padding + sinusoidal_encoding(3, 32)) == 0).all(dim=-1)
-)
+seen = padding + sinusoidal_encoding(3, 32)
+print("all zeros:", (seen == 0).all(dim=-1))
 
 # %% [markdown]
 # **Bug 4: two layouts.** Which two numbers make a pair? The paper and this package take neighbours, $(2i, 2i+1)$. Many programs take $i$ of the first half and $i$ of the second. Both are
@@ -800,7 +803,7 @@ other = rotate_halves(q, turn) @ rotate_halves(k, turn).T
 for name, scores in (("right", turned), ("mixed", mixed), ("other layout", other)):
     uneven = (scores[1:, 1:] - scores[:-1, :-1]).abs().max()
     wrong = (scores - turned).abs().max()
-    print(f"{name:13} uneven by {uneven:.2f}   wrong by {wrong:.2f}")
+    print(f"{name:13} uneven {uneven:.2f}   wrong {wrong:.2f}")
     assert (uneven < 1e-4) == (name != "mixed") and (wrong < 1e-4) == (
         name == "right"
     )
