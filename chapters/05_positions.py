@@ -642,8 +642,8 @@ Row(
         drawn("the first"),
         alt=(
             "Share of right answers to the first. All are at 1 up to 16. Then "
-            "rotary falls to about a tenth at 64, the learned table stays near 1, and "
-            "sinusoidal falls late and only in part."
+            "rotary falls to about a tenth at 64, the learned table stays near 1, "
+            "and sinusoidal falls late and only in part."
         ),
     ),
 )
@@ -658,12 +658,13 @@ assert back["rotary"] > 0.9 > 0.6 > max(back["sinusoidal"], back["learned"])
 assert first["learned"] > 0.7 > 0.4 > first["rotary"]
 
 # %% [markdown]
-# **Who reads longer sentences depends on the question.** Asked for a distance, rotary does not notice that the sentence is longer: three back is the
-# angle that it has always been. The added ones must recognise places that they have never seen, and cannot.
+# **Who reads longer sentences depends on the question.** Asked for a distance, rotary goes on as if nothing had happened: three back is the angle that it
+# has always been. The added ones would have to recognise places that they have never seen.
 #
-# Asked for a place, it is the other way round. The first place has the same vector in every sentence, so the learned table still finds it; its
-# untrained rows are small and disturb nobody. The sinusoids of unseen places are as loud as all others, and begin to disturb. And rotary has no places: the first word
-# is known to it only as *the farthest*, and from place 16 on that is a distance it has never met.
+# Asked for a place, it is the other way round. The curves fit what the three are, though they do not prove the reasons. The first place has the same vector in
+# every sentence, so the learned table still finds it; its untrained rows are small and drown nothing. The sinusoids of unseen places are as loud
+# as all others, and may disturb. And rotary has no places: the first word is known to it only as *the farthest*, and from place 16 on that is a
+# distance it has never met.
 #
 # One rule covers all six curves: **a model can follow what it has been shown, an angle, a row, a distance. Being defined is not being
 # learned.** Nor is rotary's perfect line a law. Distances never seen do not answer *three back*, but they do take part in its softmax, and
