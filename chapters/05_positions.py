@@ -128,7 +128,8 @@ sinusoidal_encoding(45, 4)[[0, 44]]  # two positions, two hands each
 # $$
 # \begin{aligned}
 # p_{\text{pos},\,2i} &= \sin(\omega_i\,\text{pos}) \\
-# p_{\text{pos},\,2i+1} &= \cos(\omega_i\,\text{pos}) \qquad \omega_i = 10000^{-2i/d_\text{model}}
+# p_{\text{pos},\,2i+1} &= \cos(\omega_i\,\text{pos}) \\
+# \omega_i &= 10000^{-2i/d_\text{model}}
 # \end{aligned}
 # $$
 #
