@@ -312,7 +312,7 @@ Row(
 # ## A shift is a rotation
 #
 # The paper gives one reason for sinusoids (§3.5): a model should find it easy to attend by *relative* position, such as "three places back", wherever it
-# stands. Here is what makes it easy. Going three positions on turns a hand by three steps, **whatever it showed before**:
+# stands. Here is what makes it easy. Going two positions on turns a hand by two steps, **whatever it showed before**:
 
 # %% tags=["hide-input"]
 Picture(
