@@ -116,12 +116,12 @@ assert unknown["German"][-1] > 5 * unknown["English"][-1]
 # Sentences from outside the corpus fare worse, of course. Three written by hand:
 
 # %%
-by_hand = (
+sentences = (
     "Das Handschuhfach klemmt.",
     "Die Straßenbahnhaltestelle liegt hinter dem Krankenhaus.",
     "Ohne Krankenversicherungskarte keine Behandlung.",
 )
-for sentence in by_hand:
+for sentence in sentences:
     words = split_words(sentence)
     print(*(word if word in read else f"[{word}]" for word in words))
 
@@ -174,7 +174,7 @@ frequency = {"▁tea": 5, "▁teapot": 2, "▁pot": 3, "▁seat": 2}
 spelled = {word: list(word) for word in frequency}
 
 
-def count_pairs(spelled):
+def count_pairs(spelled, frequency):
     counts = Counter()
     for word, symbols in spelled.items():
         for pair in pairwise(symbols):
@@ -182,7 +182,7 @@ def count_pairs(spelled):
     return counts
 
 
-counts = count_pairs(spelled)
+counts = count_pairs(spelled, frequency)
 print(*(f"{a}+{b} {n}" for (a, b), n in counts.most_common()), sep="   ")
 
 # %% [markdown]
@@ -215,7 +215,7 @@ def join(symbols, pair):
 # %%
 learned = []
 for step in range(6):
-    counts = count_pairs(spelled)
+    counts = count_pairs(spelled, frequency)
     leading = order(counts)[:4]
     learned.append((leading[0], counts[leading[0]]))
     spelled = {word: join(spelled[word], leading[0]) for word in spelled}
@@ -340,26 +340,29 @@ pictures.explorer(
 # %% [markdown]
 # ## The code
 #
-# Our loop counted every pair of every word again before each merge. For four words that is fine. The package learns the same in a
-# fraction of the time, because it remembers which words hold which pair and recounts only those:
+# Our loop counts every pair of every word again before each merge. The package remembers which words hold which pair, and recounts
+# only the words that a merge changes:
 
 # %%
 Source(learn)
 
 # %% [markdown]
-# The same merges? Our loop of three functions against the package's, on real sentences:
+# The same merges? Our loop against the package's, on two hundred sentences. We also count how many words a merge changes, to see what the
+# remembering saves:
 
 # %%
 frequency = count_words(train[:200], 1)
-spelled, learned = {word: list(word) for word in frequency}, []
+spelled, learned, changed = {word: list(word) for word in frequency}, [], 0
 for _ in range(200):
-    counts = count_pairs(spelled)
+    counts = count_pairs(spelled, frequency)
     best = order(counts)[0]
     learned.append((best, counts[best]))
-    spelled = {word: join(symbols, best) for word, symbols in spelled.items()}
+    merged = {word: join(symbols, best) for word, symbols in spelled.items()}
+    changed += sum(merged[word] != spelled[word] for word in merged)
+    spelled = merged
 theirs = learn(frequency.elements(), 200)
 assert [(merge.pair, merge.count) for merge in theirs] == learned
-print("200 merges, 200 counts: equal")
+print(f"equal; a merge changed {changed / 200:.0f} of {len(frequency)} words")
 
 # %% [markdown]
 # Splitting is shorter. Instead of replaying thousands of merges, most of which find nothing, it looks at the word's own neighbours and
@@ -402,7 +405,8 @@ print(f"{len(merges)} merges, {len({*lines, *text})} sentences: equal")
 # Not one merge and not one piece differs. For that, every convention has to agree, and these are the ones that differ between programs:
 #
 # - **Where a word is marked.** Here in front, ▁. In the BPE paper at the end.
-# - **What no merge may cross.** Not a space; not the border between letters and the rest, so a full stop never sticks to its word.
+# - **What no merge may cross.** Not a space; not the border between letters and the rest, so a full stop does not stick to its word. (To a number
+#   it does, as you see below.)
 # - **Ties.** Length, then code points.
 # - **The longest piece.** 16 characters.
 # - **What the text was before.** The tokenizer normalises it first (NFKC, single spaces). See below what that does.
@@ -481,10 +485,15 @@ Picture(
 # %% [markdown]
 # Green lines are seams that were cut, red ends are seams that were missed.
 #
-# Far better than luck, and still not grammar. *Kellerfenster* is perfect. *Frühlingskleid* is *spring* + *sk* + *sorrow*; *Schultisch*, a school desk,
+# Far better than luck, and still no grammar. *Kellerfenster* is perfect. *Frühlingskleid* is *spring* + *sk* + *sorrow*; *Schultisch*, a school desk,
 # turns into *Schult* + *isch*. BPE knows nothing but counts. Where a frequent string lies across the seam, it wins. And this corpus
-# is kind to us: its words are few, so the parts are frequent. *Handschuhfach*, whose parts the corpus does not know, is half spelled.
-#
+# is kind to us: its words are few, so the parts are frequent. *Handschuhfach*, whose parts the corpus hardly knows, is half spelled.
+
+# %%
+assert cut["▁Frühlingskleid"] == ["▁Frühling", "sk", "leid"]
+assert cut["▁Schultisch"] == ["▁Schult", "isch"]
+
+# %% [markdown]
 # **The wedge.** A part of a compound is written small and has no mark, the word itself is written large and has one. They are two strings,
 # so they have two rows, and each must learn on its own what a door is:
 
@@ -589,25 +598,28 @@ assert three - one == 2 * table
 #
 # The size of the vocabulary is the one number you have to choose. **Small:** long sequences. **Large:** a large table, whose last rows are
 # for strings that hardly occur. Here is all of it, from vocabularies between 125 and 8,000 pieces. Pieces per word are measured on the test
-# sentences, parameters at the base model's width, and a *rare* piece is one that fewer than ten places of the training text use.
+# sentences, parameters at the base model's width. A *rare* piece is used at fewer than ten places of the training text, an *unused* one at
+# none.
 
 # %%
 vocabularies = [125, 250, 500, 1000, 2000, 4000, 8000]
-per_word, rare = {language: [] for language in languages}, []
+per_word, rare, idle = {language: [] for language in languages}, [], []
 for size in vocabularies:
     t = Tokenizer.train(lines, size)
     for side, language in enumerate(languages):
         n = sum(len(ids) for ids in t.encode_all(pair[side] for pair in test))
         per_word[language].append(n / count_words(test, side).total())
     uses = Counter(id for ids in t.encode_all(lines) for id in ids)
+    idle.append(size - SPECIAL - len(uses))
     rare.append(100 * sum(uses[id] < 10 for id in range(SPECIAL, size)) / size)
 
 # %%
-print("pieces   a word: en    de   rare   parameters")
+print("pieces   en   de    rare  unused  parameters")
 for i, size in enumerate(vocabularies):
     en, de = (per_word[language][i] for language in languages)
     millions = size * base.d_model / 1e6
-    print(f"{size:6} {en:13.2f} {de:5.2f} {rare[i]:5.0f}% {millions:11.2f} million")
+    row = f"{size:6} {en:4.2f} {de:4.2f} {rare[i]:6.0f}% {idle[i]:7}"
+    print(row, f"{millions:6.2f} million")
 assert all(a > b for a, b in pairwise(per_word["German"]))
 assert all(a < b for a, b in pairwise(rare[2:]))
 
@@ -644,18 +656,19 @@ Row(
 )
 
 # %% [markdown]
-# The first doublings buy the most, each later one less. The table doubles every time. And the right-hand curve is the one that tutorials leave
-# out. **A row that is used ten times is hardly trained.** Some are not used at all: scaffolding like `▁t` and `ot` above. So the text sets a
-# limit, and the more you have the larger the vocabulary may be; {cite}`gowda2020` measured this for translation and chose the size by it.
+# The first doublings shorten the text the most, the last hardly at all. The table doubles every time. And the right-hand curve is the one that tutorials leave
+# out. **A row that is used ten times is hardly trained**, and the unused ones are scaffolding, like `▁t` and `ot` above: they take part in the
+# softmax and are never the answer. So the text sets the limit, and the more of it you have, the larger the vocabulary may be. {cite}`gowda2020` measured this
+# for translation.
 #
-# **And 37,000?** The paper has 4.5 million sentence pairs and a vocabulary of about 37,000 (§5.1). It does not say why. The files that its authors'
-# public code reads have `bpe.32000` in their names, and that is a number of *merges*. To them come the characters of a web-sized text, each
-# twice, because that kind of BPE marks the ends of words. That the odd number is a round one plus the alphabet is a guess, but a good one:
-# our own 4,000 was made that way too.
+# **And 37,000?** The paper has 4.5 million sentence pairs and a vocabulary of about 37,000 (§5.1). It does not say why. Here is a guess. Public
+# copies of that corpus are called `bpe.32000`, after a round number of *merges*. To the merges come the characters of a web-sized text, many of them
+# twice, because that kind of BPE marks the end of a word. So an odd vocabulary may well be a round number of merges plus an alphabet. Ours was
+# counted the other way round:
 
 # %%
 assert SPECIAL + len(characters) + len(merges) == SIZE
-print(f"{len(merges)} merges make a vocabulary of {SIZE}")
+print(f"{SIZE} pieces are {len(merges)} merges and {len(characters)} characters")
 
 # %% [markdown]
 # ## One word, many splittings
@@ -741,7 +754,7 @@ paper, once, package = means.values()
 for rate, *three in zip(rates, paper, once, package, strict=True):
     print(f"dropout {rate}   " + "   ".join(f"{mean:5.2f}" for mean in three))
 assert paper[0] == once[0] == package[0] == len(usual)
-assert all(abs(a - b) < 0.35 for a, b in zip(once, package, strict=True))
+assert all(abs(a - b) < 0.25 for a, b in zip(once, package, strict=True))
 assert all(a + 0.3 < b for a, b in zip(paper[1:4], package[1:4], strict=True))
 
 # %% tags=["hide-input"]
@@ -761,7 +774,7 @@ Picture(
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# None of these raises an error. All of them cost points, or a day.
+# Five mistakes. None raises an error; each costs points, or a day.
 #
 # **The text that comes back is not the text that went in.** The tokenizer normalises: ligatures, fractions, dots and odd spaces become something
 # plainer. Good for the model. But a *reference* translation must not be sent through it before scoring, or you score against another text.
@@ -806,7 +819,7 @@ assert "\ufffd" in with_bytes.decode(coffee[:-1])
 
 # %% [markdown]
 # **Taking the longest piece that fits.** Somebody needs a tokenizer in another language, has only the list of pieces, and writes: cut off the longest
-# piece, repeat. It looks right on every word that you try. It is not BPE.
+# piece, repeat. It looks right on the words that you try. It is not BPE.
 
 
 # %%
@@ -831,7 +844,7 @@ for right, wrong in list(other.values())[:4]:
 # Its cuts are not worse. They are *others* than those the model was trained on, and that is enough.
 #
 # **The test text in the vocabulary.** Learning pieces needs no translations, so it feels harmless to learn them from everything at hand. But
-# then the test's new words have become pieces, and the test sentences are shorter than any new sentence will ever be:
+# then the test's own new words become pieces. We let one vocabulary learn from 500 test pairs, and another from 500 other pairs in their place:
 
 # %%
 honest = Tokenizer.train([*lines[:4000], *lines[4000:5000]], 2500)
@@ -843,10 +856,12 @@ for name, t in (("honest", honest), ("leaked", leaked)):
     )
     lengths.append(on_test)
     print(f"{name}: test {on_test} pieces, other new text {on_new}")
-assert lengths[1] < lengths[0]
+assert lengths[1] < 0.98 * lengths[0]
 
 # %% [markdown]
-# From that follows a last warning. **A loss per token cannot be compared between vocabularies.** Who cuts text into fewer, longer tokens has a
+# The test got shorter, and other new text did not: what was gained is gained on the test only.
+#
+# And a last warning. **A loss per token cannot be compared between vocabularies.** Who cuts text into fewer, longer tokens has a
 # higher loss per token for the very same model of the text. Compare BLEU on plain text, or the loss per character.
 
 # %% [markdown]

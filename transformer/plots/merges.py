@@ -133,7 +133,6 @@ def explorer(words: Sequence[str], merges: Sequence[Merge], description: str) ->
         fillOpacity=alt.condition("datum.born == datum.now && datum.now > 0", alt.value(0.45), alt.value(0.02)),
         stroke=alt.value("currentColor"),
         strokeWidth=alt.condition(over, alt.value(2.5), alt.value(0.8)),
-        tooltip="says:N",
     )
     texts = alive.mark_text(fontSize=12).encode(alt.X("middle:Q", axis=None), lines, text="piece:N")
     width = 300
