@@ -717,6 +717,7 @@ def drop_each_step(word, dropout):
 rank_of = {merge.symbol: merge.rank for merge in merges}
 
 
+# %%
 def drop_once(word, dropout):
     symbols, forgotten = list(zip(word, range(len(word)), strict=True)), set()
     while possible := [
