@@ -167,8 +167,8 @@ class Tokenizer:
         from that, a model learns what the parts of words mean. That is done on one core.
 
         Args:
-            dropout: how likely two neighbours are not merged, less than 1. SentencePiece decides this once; the paper does
-                so anew at each step, where the same number splits less.
+            dropout: how likely two neighbours are not merged, less than 1. SentencePiece decides this once, the paper
+                anew at each step: with the same number, the paper's rule splits less.
             seed: the same texts and seed split in the same way.
 
         Raises:
