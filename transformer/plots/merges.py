@@ -94,10 +94,10 @@ def seams(words: Mapping[str, Sequence[str]], parts: Sequence[Sequence[str]]) ->
                 _box(axes, start, end, row, "".join(pieces)[start:end], style.PLAIN)
             for seam in _ends(those)[1:-1]:
                 if seam in cuts:
-                    axes.plot([seam, seam], [row - 0.5, row + 0.5], color=style.VALUE, linewidth=3)
+                    axes.plot([seam, seam], [row - 0.44, row + 0.44], color=style.VALUE, linewidth=3)
                 else:  # above and below, not through the letters
-                    for y in (row - 0.5, row + 0.27):
-                        axes.plot([seam, seam], [y, y + 0.23], color=style.WRONG, linewidth=3)
+                    for y in (row - 0.44, row + 0.24):
+                        axes.plot([seam, seam], [y, y + 0.2], color=style.WRONG, linewidth=3)
     return figure
 
 
@@ -189,4 +189,4 @@ def _box(axes: Axes, start: int, end: int, y: float, text: str, colour: str) -> 
     box = FancyBboxPatch((start + 0.08, y - 0.36), end - start - 0.16, 0.72, "round,pad=0,rounding_size=0.12")
     box.set(facecolor=colour + "22", edgecolor=colour, linewidth=2 if colour == style.OUTPUT else 1)
     axes.add_patch(box)
-    axes.text((start + end) / 2, y, text, ha="center", va="center_baseline", fontsize=10)
+    axes.text((start + end) / 2, y, text, ha="center", va="center", fontsize=10)
