@@ -556,8 +556,10 @@ print(*tokenizer.pieces(often[:60]))
 
 # %%
 shared = set(tokenizer.pieces(both))
-assert {"▁Berlin", "▁warm", "▁Museum"} <= shared, "the same meaning"
-assert {"▁hat", "▁war", "▁will", "▁am"} <= shared, "another meaning"
+same_meaning = {"▁Berlin", "▁warm", "▁modern", "▁Museum"}
+assert same_meaning <= shared
+another_meaning = {"▁hat", "▁war", "▁will", "▁am"}
+assert another_meaning <= shared
 
 # %% [markdown]
 # So why share? Two reasons.
