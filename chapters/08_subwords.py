@@ -607,7 +607,7 @@ assert three - one == 2 * table
 #
 # The size of the vocabulary is the one number you have to choose. **Small:** long sequences. **Large:** a large table, whose last rows are
 # for strings that hardly occur. Here is all of it, from vocabularies between 125 and 8,000 pieces. Pieces per word are measured on the test
-# sentences, parameters at the base model's width. A *rare* piece is used at fewer than ten places of the training text, an *unused* one at
+# sentences; the table's parameters, in millions, are those at the base model's width. A *rare* piece is used at fewer than ten places of the training text, an *unused* one at
 # none.
 
 # %%
@@ -623,12 +623,12 @@ for size in vocabularies:
     rare.append(100 * sum(uses[id] < 10 for id in range(SPECIAL, size)) / size)
 
 # %%
-print("pieces   en   de    rare  unused  parameters")
+print("pieces   en   de  rare unused million")
 for i, size in enumerate(vocabularies):
     en, de = (per_word[language][i] for language in languages)
     millions = size * base.d_model / 1e6
-    row = f"{size:6} {en:4.2f} {de:4.2f} {rare[i]:6.0f}% {idle[i]:7}"
-    print(row, f"{millions:6.2f} million")
+    row = f"{size:6} {en:4.2f} {de:4.2f} {rare[i]:4.0f}% {idle[i]:6}"
+    print(row, f"{millions:7.2f}")
 assert all(a > b for a, b in pairwise(per_word["German"]))
 assert all(a < b for a, b in pairwise(rare[2:]))
 
