@@ -937,12 +937,12 @@ assert lengths[1] < 0.98 * lengths[0]
 # No. Encoding takes any text. That is why you have to look for `<unk>` yourself.
 #
 # </details>
-# <details><summary>C. The pieces of *naive*</summary>
+# <details><summary>C. The pieces of <i>naive</i></summary>
 #
 # No. Normalisation keeps accents: ï is a letter of its own to it.
 #
 # </details>
-# <details><summary>D. The pieces of *na* and *ve*, with <code>&lt;unk&gt;</code> between them</summary>
+# <details><summary>D. The pieces of <i>na</i> and <i>ve</i>, with <code>&lt;unk&gt;</code> between them</summary>
 #
 # **Right.** Only the run of unknown characters is lost.
 #
