@@ -764,7 +764,7 @@ again, once, package = means.values()
 for rate, *three in zip(rates, again, once, package, strict=True):
     print(f"dropout {rate}   " + "   ".join(f"{mean:5.2f}" for mean in three))
 assert again[0] == once[0] == package[0] == len(usual)
-assert all(abs(a - b) < 0.25 for a, b in zip(once, package, strict=True))
+assert all(abs(a - b) < 0.35 for a, b in zip(once, package, strict=True))
 assert all(a + 0.3 < b for a, b in zip(again[1:4], package[1:4], strict=True))
 
 # %% tags=["hide-input"]
