@@ -166,7 +166,8 @@ class Tokenizer:
         draw the same in another process.
 
         Args:
-            dropout: the share of possible merges that is left out, less than 1.
+            dropout: how likely two neighbours are not merged, less than 1. SentencePiece decides this once, the paper
+                anew at each step: with the same number, the paper's rule splits less.
 
         Raises:
             UserError: if a text is not valid Unicode.

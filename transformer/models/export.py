@@ -45,6 +45,7 @@ def export(
     Raises:
         UserError: if the run cannot be used, the folder holds something else, or none of the test sets can be had.
     """
+    made = provenance(device)
     translator, facts = Translator.load(run, device)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir()) and not (folder / CARD).exists()):
         raise UserError(f"{folder} is not an exported model, and not empty: name another folder")
@@ -71,7 +72,7 @@ def export(
                 found.append({"corpus": data.corpus, "split": split, "direction": data.direction, **scored})
         if not found:
             raise UserError("a model is not exported without scores")
-        told = {"weights": facts["weights"]["sha256"], "provenance": provenance(device), "test_sets": found}
+        told = {"weights": facts["weights"]["sha256"], "provenance": made, "test_sets": found}
         (work / SCORES).write_text(json.dumps(told, indent=2) + "\n", "utf-8")
         (work / CARD).write_text(card(work, folder.name), "utf-8")
         shutil.rmtree(folder, ignore_errors=True)
