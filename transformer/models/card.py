@@ -59,7 +59,7 @@ def card(folder: Path, name: str) -> str:
         "## How good it is",
         _scores(scores),
         "## How it was made",
-        f"`{sessions[0]['command'] or 'transformer train'}`, then `{scores['provenance']['command']}`.",
+        " ".join(f"`{made['command']}`." for made in (sessions[0], scores["provenance"]) if made["command"]),
         _made(sessions, last),
         _settings(recipe),
         "## Files",
@@ -81,6 +81,7 @@ def _data(data: dict[str, Any]) -> str:
         f"`{corpus.name}`: {told.get('description', 'no description')}.",
         f"*Licence of the data:* {told.get('licence', 'not stated')}.",
         f"*Source:* {told.get('citation', 'not stated')}.",
+        "The weights are under the course's own licence, MIT, as far as the data's allows.",
     ]
     return "\n\n".join(lines)
 
