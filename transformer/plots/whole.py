@@ -25,7 +25,7 @@ def whole(config: ModelConfig) -> Figure:
         axes.axis("off")
 
         def box(x: float, y: float, text: str, colour: str) -> None:
-            shape = FancyBboxPatch((x - 1.75, y - 0.26), 3.5, 0.52, boxstyle="round,pad=0.08", fc="none", ec=colour)
+            shape = FancyBboxPatch((x - 1.8, y - 0.26), 3.6, 0.52, boxstyle="round,pad=0.08", fc="none", ec=colour)
             shape.set_linewidth(2)
             axes.add_patch(shape)
             axes.text(x, y, text, ha="center", va="center", fontsize=9)
@@ -58,7 +58,7 @@ def whole(config: ModelConfig) -> Figure:
                 up(x, first + i * STEP, "add, norm", dropped=True, open_end=i == len(sublayers) - 1)
             last = first + (len(sublayers) - 1) * STEP
             frame = FancyBboxPatch(
-                (x - 2.0, first - 0.5), 4.0, last - first + 1.4, boxstyle="round,pad=0.08", fc="none", ec=style.PLAIN
+                (x - 2.05, first - 0.5), 4.1, last - first + 1.4, boxstyle="round,pad=0.08", fc="none", ec=style.PLAIN
             )
             frame.set_linestyle("--")
             axes.add_patch(frame)
