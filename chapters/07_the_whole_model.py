@@ -404,6 +404,8 @@ def begin(deviation):
 
 begun = {"0.2": begin(0.2), "0.02": begin(0.02)}
 begun |= {"Xavier": begin(None), "0.002": begin(0.002)}
+
+# %%
 layer = begun["Xavier"].encoder[0]
 theirs = nn.MultiheadAttention(256, 4).in_proj_weight
 for weight, n_out in (
@@ -606,6 +608,7 @@ def vocabulary(millions, d=512, f=2048, n=6, d_k=None):
     return [((millions + half) * 1e6 - layers) / d for half in (-0.5, 0.5)]
 
 
+# %%
 ranges = {
     "base: 65": vocabulary(65),
     "d_k 16: 58": vocabulary(58, d_k=16),
@@ -670,6 +673,7 @@ tied(source, target).square().mean().backward()
 optimizer.step()
 
 
+# %%
 def n_bytes(tensors):
     return sum(t.numel() * t.element_size() for t in tensors)
 
