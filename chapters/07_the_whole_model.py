@@ -214,8 +214,9 @@ torch.manual_seed(0)
 table = Transformer(ModelConfig(1000, d, n_layers=1)).source_embedding.weight.data
 positions = sinusoidal_encoding(100, d)
 plain, scaled = table.square().mean(), (table * math.sqrt(d)).square().mean()
-print(f"mean square: positions {positions.square().mean():.3f}", end="   ")
-print(f"words {plain:.4f}   words × √d_model {scaled:.2f}")
+print(f"mean square of positions  {positions.square().mean():.4f}")
+print(f"of words                  {plain:.4f}")
+print(f"of words × √d_model       {scaled:.4f}")
 assert_close(positions.square().mean(dim=1), torch.full((100,), 0.5))
 assert abs(plain * d - 1) < 0.02 and abs(scaled - 1) < 0.02
 
@@ -291,8 +292,9 @@ with torch.no_grad():
     small, large = untrained_loss(E), untrained_loss(E * math.sqrt(256))
 
 # %%
-print(f"ln V + 1/2 = {math.log(1000) + 0.5:.2f}")
-print(f"variance 1 / d_model: {small:.2f}   variance 1: {large:.1f}")
+print(f"variance 1 / d_model  {small:6.2f}")
+print(f"ln V + 1/2            {math.log(1000) + 0.5:6.2f}")
+print(f"variance 1            {large:6.2f}")
 assert abs(small - math.log(1000) - 0.5) < 0.3 and large > 5 * small
 
 # %% [markdown]
@@ -350,7 +352,7 @@ jobs = [free.source_embedding, free.target_embedding, free.unembedding]
 assert_close(tied.unembedding.weight.grad, sum(job.weight.grad for job in jobs))
 for name, job in zip(("source", "target", "output"), jobs, strict=True):
     rows = int(job.weight.grad.any(dim=1).sum())
-    print(f"{name}: {rows:4} of 1000 rows have a gradient")
+    print(f"{name}: {rows:4} of 1000 rows learn")
 
 # %% [markdown]
 # An input row learns only when its word is read. An output row learns at every step, if only that its word was *not* meant. So, tied, the vector of a
@@ -476,16 +478,16 @@ Row(
         alt=(
             "Gradient norms by layer. Xavier is level near 2 in both stacks. 0.02 "
             "is level but lower in the encoder. With 0.002 the encoder has far "
-            "less than the decoder. With 0.2 the decoder's gradient falls from its last to "
+            "less than the decoder. With 0.2 the gradient falls from the decoder's last to "
             "its first layer by five powers of ten."
         ),
     ),
 )
 
 # %%
-print("                first loss   repeats the word that it read")
+print("start    first loss   says what it read")
 for name in begun:
-    print(f"{name:10} {losses[name]:14.2f} {parrots[name]:20.0%}")
+    print(f"{name:8} {losses[name]:10.2f} {parrots[name]:14.0%}")
 
 # %% [markdown]
 # Line by line:
@@ -516,7 +518,8 @@ sums = look(begin(0.2))[-1]
 decoder_2_to_6 = sums[7:]
 through = [1 + mean_square([parts[1]]) for parts in decoder_2_to_6]
 predicted, measured = math.sqrt(math.prod(through)), huge[11] / huge[6]
-print(f"predicted: a factor of {predicted:,.0f}   measured: {measured:,.0f}")
+print(f"predicted  {predicted:9,.0f} times")
+print(f"measured   {measured:9,.0f} times")
 assert 0.3 < predicted / measured < 3
 
 # %% [markdown]
@@ -561,7 +564,7 @@ for name in ("base", "big"):
 print(parameter_table(on_meta(base)))
 
 # %% [markdown]
-# More than half of what the layers hold is not attention at all:
+# Of what the layers hold, more than half is not attention at all:
 
 # %%
 counts = by_formula()
@@ -569,7 +572,7 @@ layers = {part: count for part, count in counts.items() if part != "embeddings"}
 total = sum(layers.values())
 for kind in ("attention", "feed-forward", "norm"):
     share = sum(count for part, count in layers.items() if kind in part) / total
-    print(f"{kind:12} {share:.1%} of the layers' parameters")
+    print(f"{kind:12} {share:5.1%}")
 assert counts["encoder feed-forward"] * 2 > total / 2
 
 # %% [markdown]
@@ -689,7 +692,7 @@ print("parameters 4, gradients 4, Adam 8 bytes: exactly")
 
 # %% [markdown]
 # Then there are the **activations**: what the forward pass must keep because the backward pass will ask for it. PyTorch lets us listen whenever something is kept. And since the meta device makes no
-# difference between a small tensor and a huge one, we can ask it about a model and a batch that would not fit into this machine.
+# difference between a small tensor and a huge one, we can ask it about the big model and a whole batch without having the memory.
 
 
 # %%
@@ -714,7 +717,7 @@ def kept_for_backward(config, sentences, length, device):
 real = kept_for_backward(shape, 8, 16, "cpu")
 asked = kept_for_backward(shape, 8, 16, "meta")
 assert abs(asked / real - 1) < 0.3
-print(f"a small model: {real:,} bytes on the CPU, {asked:,} on meta")
+print(f"a small model: CPU {real:,}, meta {asked:,}")
 
 # %% [markdown]
 # They need not be equal: each device has its own form of fused attention, which keeps other things. So in what follows the activations are an **estimate**, and the rest is exact. Batch and GPUs are the paper's: about
@@ -742,9 +745,7 @@ print(tabulate(table, headers=["GB", *columns], floatfmt=".2f"))
 # %%
 kept = columns["base"][4]
 scores = 4 * 125 * 25 * 37_000
-print(
-    f"the scores of the vocabulary alone: {scores / 1e9:.2f} GB of {kept / 1e9:.2f}"
-)
+print(f"the scores: {scores / 1e9:.2f} GB of {kept / 1e9:.2f}")
 assert 0.2 < scores / kept < 0.3
 
 # %% [markdown]
@@ -794,7 +795,7 @@ wrong.source_embedding.weight = nn.Parameter(pretrained)  # a new object
 right.source_embedding.weight.data.copy_(pretrained)  # new numbers
 for name, model in (("a new object", wrong), ("new numbers", right)):
     same = model.unembedding.weight is model.source_embedding.weight
-    print(f"{name:13} tied: {same!s:6} parameters more: {size(model) - before}")
+    print(f"{name:13} tied: {same!s:6} {size(model) - before:3} parameters more")
 
 # %% [markdown]
 # **Three matrices loaded into one.** A tied model's `state_dict` lists all three names. So a checkpoint of an *untied* model fits it: every key matches. They are copied one after another into the same place, and the last one
@@ -806,7 +807,7 @@ print(model.load_state_dict(untied.state_dict()))
 got = model.source_embedding.weight
 assert torch.equal(got, untied.unembedding.weight)
 assert not torch.equal(got, untied.source_embedding.weight)
-print("the source embedding is now the output matrix of the checkpoint")
+print("the source embedding is now the output matrix")
 
 # %% [markdown]
 # One line after any such work guards against both, and against loading with `assign=True` and moving off the meta device, which may cut ties too:
@@ -820,7 +821,8 @@ print("the source embedding is now the output matrix of the checkpoint")
 # %%
 model = on_meta(base)
 twice = sum(t.numel() for t in model.state_dict().values())
-print(f"parameters() {size(model):,}   state_dict() {twice:,}")
+print(f"parameters()  {size(model):11,}")
+print(f"state_dict()  {twice:11,}")
 assert twice == size(on_meta(replace(base, tie="none")))
 
 # %% [markdown]
@@ -847,7 +849,7 @@ for read in (model.source_embedding, model.encode):
 # %% [markdown]
 # It looks on the CPU only. On a GPU, looking would mean to wait for it in every step, so there a wrong id ends in an assertion of the device, far from its cause. Run one batch on the CPU and read the message there.
 #
-# **Left in training mode.** A new model is in training mode, and so is one after an epoch. Dropout then goes on while it translates. Every run gives something else, and all of it a little worse:
+# **Left in training mode.** A new model is in training mode, and so is one after an epoch. Dropout then goes on while it translates. Every run gives something else:
 
 # %%
 source, target = torch.tensor([[5, 9, 7]]), torch.tensor([[1, 4]])
@@ -855,7 +857,7 @@ with torch.no_grad():
     for mode in (True, False):
         model.train(mode)
         change = (model(source, target) - model(source, target)).abs().max()
-        print(f"training={mode!s:6} two runs differ by up to {change:.2f}")
+        print(f"training={mode!s:6} runs differ by {change:.2f}")
 assert change == 0
 
 # %% [markdown]
@@ -949,7 +951,7 @@ assert change == 0
 #
 # </details>
 
-# %%
+# %% tags=["hide-input"]
 assert sum(by_formula(10, 20, 1, 100).values()) == 3280
 
 # %% [markdown]

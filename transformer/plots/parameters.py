@@ -8,7 +8,7 @@ import pandas as pd
 
 from transformer.plots import style
 
-WIDTH = 200
+WIDTH = 165
 
 
 def size_explorer(formulas: Mapping[str, str], models: Mapping[str, Mapping[str, int]], description: str) -> Any:
@@ -42,7 +42,7 @@ def size_explorer(formulas: Mapping[str, str], models: Mapping[str, Mapping[str,
     parts = alt.Chart(pd.DataFrame({"part": list(formulas)})).transform_calculate(millions=f"({count}) / 1e6")
 
     y = alt.Y("part:N", sort=list(formulas), title=None, axis=alt.Axis(labelLimit=170))
-    x = alt.X("millions:Q", title="million parameters", axis=alt.Axis(tickCount=5))
+    x = alt.X("millions:Q", title="million parameters", axis=alt.Axis(tickCount=4))
     side = alt.Color(
         "side:N",
         scale=alt.Scale(domain=["encoder", "decoder", "both"], range=[style.KEY, style.QUERY, style.OUTPUT]),

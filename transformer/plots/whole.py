@@ -31,8 +31,11 @@ def whole(config: ModelConfig) -> Figure:
             axes.text(x, y, text, ha="center", va="center", fontsize=9)
 
         def arrow(start: tuple[float, float], end: tuple[float, float], colour: str = style.INK) -> None:
-            look = {"arrowstyle": "-|>", "mutation_scale": 10, "shrinkA": 0, "shrinkB": 0, "linewidth": 1.4}
-            axes.add_patch(FancyArrowPatch(start, end, color=colour, **look))
+            axes.add_patch(
+                FancyArrowPatch(
+                    start, end, color=colour, linewidth=1.4, arrowstyle="-|>", mutation_scale=10, shrinkA=0, shrinkB=0
+                )
+            )
 
         def up(x: float, y: float, beside: str = "", dropped: bool = False, open_end: bool = False) -> None:
             """The way from the box at y to the one above it; an open end is drawn on from there."""
