@@ -298,7 +298,7 @@ print(f"variance 1            {large:6.2f}")
 assert abs(small - math.log(1000) - 0.5) < 0.3 and large > 5 * small
 
 # %% [markdown]
-# The first loss is that of a model that knows nothing, $\ln V$, plus a half. (The scores are nearly normal with variance 1, and the mean of $e^z$ is then $e^{1/2}$.) The second is that
+# The first loss is that of a model that knows nothing, $\ln V$, plus a half. (The scores are nearly normal with variance 1, and the mean of $e^z$ is then $e^{1/2}$.) The other is that
 # of a model that is certain and wrong. So this is a reason: **one matrix, two wishes.** The input wants variance 1, the output wants
 # $1/d_\text{model}$, and the factor $\sqrt{d_\text{model}}$ lies between. It only sets the start, but it lets one matrix serve at both ends.
 
@@ -626,8 +626,8 @@ ranges |= {
 }
 
 # %%
-low = max(start for start, _ in ranges.values())
-high = min(end for _, end in ranges.values())
+low = max(left for left, _ in ranges.values())
+high = min(right for _, right in ranges.values())
 big = vocabulary(213, 1024, 4096)
 print(f"ten rows agree on {low:,.0f} to {high:,.0f} words")
 print(f"the big model asks for {big[0]:,.0f} to {big[1]:,.0f}")
@@ -638,9 +638,13 @@ from transformer.plots import style
 
 with style.in_style():
     figure, axes = style.new_figure(3.8, 3.4)
-    for row, (name, (start, end)) in enumerate({**ranges, "big: 213": big}.items()):
+    for row, (name, (left, right)) in enumerate(
+        {**ranges, "big: 213": big}.items()
+    ):
         colour = style.WRONG if name.startswith("big") else style.QUERY
-        axes.plot([start / 1000, end / 1000], [row, row], color=colour, linewidth=5)
+        axes.plot(
+            [left / 1000, right / 1000], [row, row], color=colour, linewidth=5
+        )
     axes.axvspan(low / 1000, high / 1000, color=style.VALUE, alpha=0.5, linewidth=0)
     axes.axvline(37, color=style.INK, linestyle=":")
     axes.text(37.1, 0, "§5.1", va="center")
@@ -755,7 +759,7 @@ assert 0.2 < scores / kept < 0.3
 # ## Two switches
 #
 # **Dropout** (§5.4) sets values to zero at random while training, and stretches the others so that the mean stays. The dots in the picture say where: after the sum of embedding and position on both sides, and on what a sublayer
-# computes, before it is added. So the residual stream itself is never cut. We listen again, and count:
+# computes, before it is added. From there on the residual stream itself is never cut. We listen again, and count:
 
 # %%
 small = Transformer(replace(shape, n_layers=1, dropout=0.1)).train()
@@ -852,11 +856,11 @@ for read in (model.source_embedding, model.encode):
 # **Left in training mode.** A new model is in training mode, and so is one after an epoch. Dropout then goes on while it translates. Every run gives something else:
 
 # %%
-source, target = torch.tensor([[5, 9, 7]]), torch.tensor([[1, 4]])
+ids = torch.tensor([[5, 9, 7]]), torch.tensor([[1, 4]])
 with torch.no_grad():
     for mode in (True, False):
         model.train(mode)
-        change = (model(source, target) - model(source, target)).abs().max()
+        change = (model(*ids) - model(*ids)).abs().max()
         print(f"training={mode!s:6} runs differ by {change:.2f}")
 assert change == 0
 
