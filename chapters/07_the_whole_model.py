@@ -478,8 +478,8 @@ Row(
         alt=(
             "Gradient norms by layer. Xavier is level near 2 in both stacks. 0.02 "
             "is level but lower in the encoder. With 0.002 the encoder has far "
-            "less than the decoder. With 0.2 the gradient falls from the decoder's last to "
-            "its first layer by five powers of ten."
+            "less than the decoder. With 0.2 it falls by five powers of ten from the "
+            "decoder's last layer to its first."
         ),
     ),
 )
