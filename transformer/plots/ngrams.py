@@ -109,7 +109,7 @@ def builder(slots: Sequence[Sequence[str]], start: Sequence[int], reference: str
     chosen = "datum.v == '' + " + " + ".join(names)
     longest = int(max(word["y"] for word in words) + 0.5)
 
-    across = alt.Scale(domain=[-4.6, 11.6], nice=False, zero=False)
+    across = alt.Scale(domain=[-3.3, 11.6], nice=False, zero=False)
     down = alt.Scale(domain=[-1, longest], reverse=True, nice=False, zero=False)
     x, y = alt.X("x:Q", scale=across, axis=None), alt.Y("y:Q", scale=down, axis=None)
     shown = alt.Chart(pd.DataFrame(cells)).transform_filter(chosen)
@@ -126,13 +126,13 @@ def builder(slots: Sequence[Sequence[str]], start: Sequence[int], reference: str
             sign=f"{SIGNS}[datum.verdict]", xm="(datum.x + datum.x2) / 2", ym="(datum.y + datum.y2) / 2"
         )
         .mark_text(fontSize=11)
-        .encode(alt.X("xm:Q", scale=across), alt.Y("ym:Q", scale=down), text="sign:N")
+        .encode(alt.X("xm:Q", scale=across, axis=None), alt.Y("ym:Q", scale=down, axis=None), text="sign:N")
     )
     text = alt.Chart(pd.DataFrame(words)).transform_filter(chosen).transform_calculate(x="-0.3")
     hypotheses = text.mark_text(align="right", fontSize=13).encode(x, y, text="word:N")
-    heads = pd.DataFrame({"x": [LANES[n] + n / 2 for n in ORDERS], "y": -0.5, "n": [f"n = {n}" for n in ORDERS]})
+    heads = pd.DataFrame({"x": [LANES[n] + n / 2 for n in ORDERS], "y": -0.5, "n": [f"n={n}" for n in ORDERS]})
     titles = alt.Chart(heads).mark_text(fontSize=12, fontStyle="italic").encode(x, y, text="n:N")
-    above = (bars + signs + hypotheses + titles).properties(width=290, height=22 * (longest + 1))
+    above = (bars + signs + hypotheses + titles).properties(width=265, height=22 * (longest + 1))
 
     numbers = alt.Chart(pd.DataFrame(parts)).transform_filter(chosen)
     row = alt.Y("part:N", sort=[part["part"] for part in parts[: len(ORDERS) + 2]], title=None)
