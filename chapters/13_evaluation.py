@@ -701,7 +701,7 @@ Row(
 )
 
 # %% [markdown]
-# On the left, nobody could tell the three apart. On the right, one look will do. `mended` stumbles over the same sentences as `first`, so what a hard draw does to one it does to the other, and in
+# In the first picture nobody could tell the three apart. In the second one look will do. `mended` stumbles over the same sentences as `first`, so what a hard draw does to one it does to the other, and in
 # the difference it cancels. That is what pairing buys. `again` makes its mistakes elsewhere, and there is nothing to cancel. Real systems lie in between: they share what is difficult.
 
 # %%
@@ -766,8 +766,13 @@ assert few.min() < 0 < many.min() and few.max() > 2 * many.max()
 # %% [markdown]
 # ## What BLEU does not see
 #
-# Back to the girl and her television. Each line below has a reference, a **harmless** translation, in which nothing is lost, and a **harmful** one: a lost *nicht* (not), a wrong
-# name, and a sentence in which dog and man change places, fluent as can be. All three scores, for all three pairs:
+# Back to where we began. Each line below has a reference, a **harmless** translation, in which nothing is lost, and a **harmful** one:
+#
+# - *I am not coming back because Anna lives there*, and the harmful one has lost its *nicht*, the *not*;
+# - *The doctor opened the window for Anna yesterday*, and she has become Peter;
+# - *On Monday the dog bit the old man*, and man and dog have changed places. It is fluent, and it is nonsense.
+#
+# All three scores, for all three pairs, the harmless one first:
 
 # %%
 cases = [
@@ -1068,7 +1073,7 @@ Picture(
 #
 # - **Two references.** Write BLEU for several references: an n-gram may be used as often as the reference that has it most often allows, and $r$ is the length of the reference that is
 #   closest. Check yourself against `BLEU().corpus_score(hypotheses, [references_1, references_2])`.
-# - **The smallest gain.** How small may you make the difference of rates between `first` and `better` before p rises above 0.05? Then use a quarter of the sentences.
+# - **The smallest gain.** How close may the rates of two droppers with different seeds be before p rises above 0.05? And with the same seed? Then use a quarter of the sentences.
 # - **Cheat.** Take a dropper with a rate of 0.3 and add a full stop to each of its lines, then a second, then a third. When is its BLEU highest, and why there? What does chrF say?
 # - **Your own models.** Score two trained models and compare them, as one command:
 #

@@ -136,7 +136,7 @@ def builder(slots: Sequence[Sequence[str]], start: Sequence[int], reference: str
 
     numbers = alt.Chart(pd.DataFrame(parts)).transform_filter(chosen)
     row = alt.Y("part:N", sort=[part["part"] for part in parts[: len(ORDERS) + 2]], title=None)
-    value = alt.X("value:Q", scale=alt.Scale(domain=[0, 1]), title=None, axis=alt.Axis(tickCount=5))
+    value = alt.X("value:Q", scale=alt.Scale(domain=[0, 1]), title=None, axis=alt.Axis(values=[0, 0.5, 1]))
     colour = alt.condition("datum.part == 'BLEU / 100'", alt.value(style.OUTPUT), alt.value(style.ALLOWED))
     below = numbers.mark_bar().encode(value, row, color=colour)
     beside = numbers.mark_text(align="left", dx=4, fontSize=12).encode(value, row, text="label:N")
