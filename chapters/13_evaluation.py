@@ -901,13 +901,14 @@ except ValueError as error:
 # **Fault 4: the mean of sentence BLEUs.** One system makes mistakes in short sentences only, the other, fewer, in long ones. Who is better?
 
 # %%
-from sacrebleu.metrics.bleu import BLEU
-
 length = [len(line.split()) for line in references]
 in_short, in_long = dropper(0.12, seed=1), dropper(0.06, seed=2)
 rows = list(zip(references, length, in_short, in_long, strict=True))
 in_short = [h if long <= 7 else line for line, long, h, _ in rows]
 in_long = [h if long >= 9 else line for line, long, _, h in rows]
+
+# %%
+from sacrebleu.metrics.bleu import BLEU
 
 single = BLEU(effective_order=True)  # sacreBLEU's way for single sentences
 averages, wholes = [], []
