@@ -750,12 +750,11 @@ def gains_of_parts(size):
     return np.array(found)
 
 
+# %%
 for size in (50, 200, 500):
     g = gains_of_parts(size)
     lost = f"{np.sum(g < 0)} of {len(g)} lost"
     print(f"parts of {size:3}: gain from {g.min():4.1f} to {g.max():3.1f}, {lost}")
-
-# %%
 few, many = gains_of_parts(50), gains_of_parts(500)
 assert few.min() < 0 < many.min() and few.max() > 2 * many.max()
 

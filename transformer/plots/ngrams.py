@@ -81,7 +81,9 @@ def builder(slots: Sequence[Sequence[str]], start: Sequence[int], reference: str
         reference: words with spaces between them.
         description: the alt text.
     """
-    words, cells, parts = [], [], []
+    words: list[dict[str, Any]] = []
+    cells: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
     for choice in product(*(range(len(slot)) for slot in slots)):
         variant = "".join(map(str, choice))
         text = " ".join(slot[i] for slot, i in zip(slots, choice, strict=True) if slot[i])
