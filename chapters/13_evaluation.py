@@ -377,7 +377,7 @@ for name, value in fields.items():
     print(f"{name:8}{value:7}{meaning[name]}")
 
 # %% [markdown]
-# Two scores may be compared if their signatures are equal. If there is no signature, they may not. It also pays to know what it does **not** say: beam size, length
+# Two scores of one test set may be compared if their signatures are equal. If there is no signature, they may not. It also pays to know what it does **not** say: beam size, length
 # penalty, averaged checkpoints. The paper names them (§6.1), and so should you.
 #
 # How much is in it? We let our sentences look a bit more like a newspaper's, with quotation marks, hyphens and a *Dr.*, and take a system that drops words and forgets
