@@ -701,7 +701,7 @@ Row(
 )
 
 # %% [markdown]
-# In the first picture nobody could tell the three apart. In the second one look will do. `mended` stumbles over the same sentences as `first`, so what a hard draw does to one it does to the other, and in
+# In the first picture nobody could tell `again` from `mended`, or be sure about either. In the second one look will do. `mended` stumbles over the same sentences as `first`, so what a hard draw does to one it does to the other, and in
 # the difference it cancels. That is what pairing buys. `again` makes its mistakes elsewhere, and there is nothing to cancel. Real systems lie in between: they share what is difficult.
 
 # %%
