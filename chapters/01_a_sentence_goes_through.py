@@ -451,9 +451,11 @@ print("five times the same question:", sorted(round(a, 3) for a in answers))
 # | [Many heads](03_many_heads.ipynb) | how it looks for several things at once |
 # | [Masking](04_masking.ipynb) | what a word must not see, and how it is kept from it |
 # | [Positions](05_positions.ipynb) | how the order of the words gets in |
+# | [The whole model](07_the_whole_model.ipynb) | what stands at its two ends, and how large it is |
 # | [Subwords](08_subwords.ipynb) | where the pieces come from |
 # | [Training your first model](11_training.ipynb) | where the numbers in the matrices come from |
 # | [Beam search](12_beam_search.ipynb) | how a good sentence is found, word by word |
+# | [Evaluation](13_evaluation.ipynb) | how good it is, and by which measure |
 #
 # [Notation](../book/notation.md) lists names and shapes.
 

@@ -432,7 +432,7 @@ assert needed < 25
 # what lies in different directions, a matrix can take apart.
 #
 # **How loud?** A sum is only as good as its balance. A position is $\sqrt{d_\text{model}/2}$ long, always. A word's vector starts with length
-# about 1, because the same matrix will also score the words that come out (§3.4; the chapter on embeddings, still ahead, tells why). So the model
+# about 1, because the same matrix will also score the words that come out (§3.4; [The whole model](07_the_whole_model.ipynb) tells why). So the model
 # multiplies words by $\sqrt{d_\text{model}}$ before it adds:
 
 # %%

@@ -20,8 +20,8 @@
 # - tell a good start from a bad one before the first training step, by the gradient of each layer;
 # - count every parameter of any model with a pencil, and say how many bytes it takes to train it.
 #
-# **About 45 minutes.** It builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and the chapters on several heads, on positions and
-# on the layers.
+# **About 45 minutes.** It builds on [Attention](02_attention.ipynb), [Many heads](03_many_heads.ipynb), [Masking](04_masking.ipynb) and
+# [Positions](05_positions.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab this installs the course and leaves Colab's own torch and numpy as they
@@ -523,7 +523,7 @@ print(f"measured   {measured:9,.0f} times")
 assert 0.3 < predicted / measured < 3
 
 # %% [markdown]
-# One line of arithmetic for five powers of ten. With pre-norm the residual is not divided on its way back, one reason why it forgives more (the chapter on layers has the comparison).
+# One line of arithmetic for five powers of ten. With pre-norm the residual is not divided on its way back, one reason why it forgives more.
 
 # %% [markdown]
 # ## Every parameter
@@ -778,7 +778,7 @@ for name, share in zeros:
 assert len(zeros) == 2 + 2 + 3 and all(0.08 < share < 0.12 for _, share in zeros)
 
 # %% [markdown]
-# **The norm** stands after the addition in the paper (`norm="post"`) and before the sublayer in its code (`norm="pre"`), as the chapter on layers explains. For the whole model the switch changes one thing more: with pre-norm nobody
+# **The norm** stands after the addition in the paper (`norm="post"`) and before the sublayer in its code (`norm="pre"`). For the whole model the switch changes one thing more: with pre-norm nobody
 # has normalised the last sum, so each stack gets one norm at its end, $2 \cdot 2d$ parameters.
 
 # %%
