@@ -172,9 +172,11 @@ class Tokenizer:
         Raises:
             UserError: if a text is not valid Unicode.
         """
-        random = {"enable_sampling": True, "alpha": dropout} if dropout else {}
         tidied = [_tidied(text) for text in texts]
-        return list(self.processor.encode(tidied, out_type=int, num_threads=-1, **random))
+        split = self.processor.encode(
+            tidied, out_type=int, num_threads=-1, enable_sampling=dropout > 0, alpha=dropout or None
+        )
+        return list(split)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of these ids. Special tokens leave nothing, but ``UNK`` " ⁇ ", and bytes of no character U+FFFD."""
