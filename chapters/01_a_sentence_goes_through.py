@@ -58,15 +58,16 @@ torch.set_printoptions(precision=2, sci_mode=False)
 translator = transformer.load("multi30k", device="cpu")
 captions = [
     "A dog runs across the field.",
-    "A woman with a red umbrella is waiting for the bus.",
+    "A chef with a red hat is preparing food in the kitchen.",
 ]
 for caption, (best,) in zip(captions, translator.beam(captions), strict=True):
     print(caption, "→", best.text)
+assert best.text.endswith(" Essen zu."), "the verb's second half is at the end"
 
 # %% [markdown]
-# Look at the second pair. Its verb is at another place than in English, *is waiting* has become one word, and the endings of the article and of
-# *red* depend on the umbrella's gender and on what the sentence does with it. So a translation is not made word for word. It needs the
-# whole sentence, and each of its words needs something else of it.
+# Look at the second pair. *Is preparing* has become *bereitet … zu*, with the whole kitchen between its halves. *Food* and *kitchen* have changed places. And
+# the endings of *einem roten* depend on the hat's gender and on the word *with*. So a translation is not made word for word. It needs the whole sentence, and
+# each of its words needs something else of it.
 #
 # But a network is a fixed stack of matrices. **How does a sentence of any length go through it, and come out at another length and
 # in another order?**
@@ -306,11 +307,11 @@ for caption in (captions[0], long):
 # %% tags=["hide-input"]
 from transformer.plots.paths import paths
 
-words = "the dogs that we saw yesterday were tired".split()
+words = "the dogs that we saw there were tired".split()
 Picture(
     paths(words, start=1, end=6),
     alt=(
-        "The sentence 'the dogs that we saw yesterday were tired' twice. Above, "
+        "The sentence 'the dogs that we saw there were tired' twice. Above, "
         "word by word: five arrows lead from dogs, one word at a time, to were. "
         "Below, attention: a single arrow leads from dogs straight to were."
     ),
@@ -414,8 +415,8 @@ Row(
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **It answers everything.** The model has read captions. Ask it something else, and it will not say that it does not know. It writes a fluent German
-# caption about something nearby.
+# **It answers everything.** The model has read captions. Ask it something else, and it will not say that it does not know. It writes
+# German all the same.
 
 # %%
 for text in (

@@ -88,8 +88,10 @@ greedy_first = max(first, key=first.get)
 greedy_second = max(second[greedy_first], key=second[greedy_first].get)
 best = max(every, key=every.get)
 assert (greedy_first, greedy_second) != best
-print("greedy:", greedy_first, greedy_second, every[greedy_first, greedy_second])
-print("best:  ", *best, every[best])
+print(
+    f"greedy: {greedy_first} {greedy_second} {every[greedy_first, greedy_second]:.2f}"
+)
+print(f"best:   {' '.join(best)} {every[best]:.2f}")
 
 # %% [markdown]
 # To look at all sentences is no way out. With a vocabulary of 4,000 pieces and ten steps there are this many:
@@ -390,6 +392,7 @@ def without_cache(source, tokens):
     return model.logits(torch.stack(states))
 
 
+# %%
 tokens = [BOS, *packaged.tokens]
 assert_close(with_cache(source, tokens), without_cache(source, tokens))
 
