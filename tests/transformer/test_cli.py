@@ -54,7 +54,7 @@ def test_a_run_folder_holds_model_tokenizer_recipe_and_metrics(run: Path) -> Non
     names = sorted(re.sub(r"-[0-9a-f]{12}\.", ".", path.name) for path in run.iterdir())
     last = "step-0000060"
     assert names == [
-        *[".lock", "best-weights.safetensors", "best.json", "metrics.jsonl", "recipe.json"],
+        *[".lock", "best-weights.safetensors", "best.json", "metrics.jsonl", "recipe.json", "sessions.jsonl"],
         *[f"{last}-state.safetensors", f"{last}-weights.safetensors", f"{last}.json", "tokenizer.model"],
     ]
 

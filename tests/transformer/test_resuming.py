@@ -130,7 +130,7 @@ def test_asked_to_stop_it_saves_and_leaves(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run, usual = tmp_path / "run", Trainer.step
+    run, usual, handler = tmp_path / "run", Trainer.step, signal.getsignal(signal.SIGINT)
 
     def step(self: Trainer) -> None:
         usual(self)
@@ -143,7 +143,7 @@ def test_asked_to_stop_it_saves_and_leaves(
             go(run, data)
     assert step_checkpoints(run)[-1] == "step-0000007"
     assert capsys.readouterr().err == "stopped and saved after step 7: the same command goes on\n"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler
     go(run, data)
     assert result(run) == undisturbed
 
