@@ -102,8 +102,8 @@ RECIPES |= {
     ),
     "pocket-small": replace(
         _pocket,
-        description="The same as pocket, and three times as long: nearly no mistakes.",
-        training=replace(_pocket.training, steps=18_000, average_steps=3000),
+        description="The same as pocket, and six times as long: nearly no mistakes.",
+        training=replace(_pocket.training, steps=36_000, average_steps=6000),
     ),
     "pocket-large": replace(
         _pocket,
