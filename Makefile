@@ -55,7 +55,7 @@ notebooks: $(READY)  ## make again what is generated: notebooks, exercises, envi
 	@$(PY) -m book.sync
 	@$(PY) -m exercises make
 
-models: $(READY)  ## train the models that come with the course again: hours on a CPU, minutes on a GPU (MIRROR=...)
+models: $(READY)  ## train the models that come with the course again, from scratch: hours on a CPU (MIRROR=...)
 	@for name in multi30k multi30k-de-en pocket-small; do \
 	    $(VENV)/bin/transformer train $$name --run runs/models/$$name $(if $(MIRROR),--mirror $(MIRROR)) && \
 	    $(VENV)/bin/transformer export runs/models/$$name transformer/models/$$name $(if $(MIRROR),--mirror $(MIRROR)) \

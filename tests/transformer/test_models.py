@@ -171,6 +171,14 @@ def test_a_folder_of_something_else_is_left_alone(run: Path, tmp_path: Path) -> 
     assert (tmp_path / "thesis.txt").exists() and (run / RECIPE).exists()
 
 
+def test_a_run_that_does_not_say_how_it_was_trained_is_not_exported(run: Path, tmp_path: Path) -> None:
+    old = shutil.copytree(run, tmp_path / "old")
+    (old / SESSIONS).unlink()
+    with pytest.raises(UserError, match=r"does not say how it was trained: it has no sessions\.jsonl"):
+        exported(old, tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
+
+
 def test_a_test_set_that_cannot_be_had_is_named(run: Path, tmp_path: Path) -> None:
     told = exported(run, tmp_path / "mine", "test_2050", "test")
     assert told[0].startswith("test_2050 is not scored: ") and len(told) == 3

@@ -18,7 +18,7 @@ from transformer.errors import UserError
 from transformer.models.card import CARD, SCORES, card
 from transformer.preparation import DataConfig
 from transformer.provenance import provenance
-from transformer.runs import METRICS, RECIPE, SESSIONS
+from transformer.runs import METRICS, RECIPE, SESSIONS, read_sessions
 from transformer.translation import Translator
 
 SEARCHES = ((1, 0.0), (4, 0.6))
@@ -49,6 +49,8 @@ def export(
     translator, facts = Translator.load(run, device)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir()) and not (folder / CARD).exists()):
         raise UserError(f"{folder} is not an exported model, and not empty: name another folder")
+    if not read_sessions(run):
+        raise UserError(f"{run} does not say how it was trained: it has no {SESSIONS}, which a card needs")
     data = DataConfig.from_dict(read_json(run / RECIPE).get("data", {}))
     work = folder.with_name(f".{folder.name}.unfinished")
     try:
