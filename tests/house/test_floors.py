@@ -8,7 +8,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "transformer"
 
 FLOORS = [
-    {"errors", "masks", "positions", "bpe", "loss", "schedule", "pocket_grammar", "provenance"},
+    {"errors", "masks", "positions", "bpe", "loss", "schedule", "pocket_grammar", "provenance", "gpus"},
     {"attention", "tokenizer", "device", "pocket", "evaluation", "cleaning", "reading", "fetching"},
     {"config", "corpora", "batching", "processes"},
     {"layers"},
