@@ -520,7 +520,19 @@ assert round(2 * 512 * 4 * 64 * 4 * 100 * 6 / 1e6) == 629
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but four experiments.
+# Six blanks: greedy search, the length penalty, one step of the beam, who ends and who lives on, the ranking, and then the whole search. Each has a check
+# that says what is wrong, and a hint.
+#
+# - In Colab:
+#   [12_beam_search](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/12_beam_search.ipynb).
+#   On GitHub: [12_beam_search.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/12_beam_search.ipynb).
+# - On your machine, open `exercises/12_beam_search.ipynb`, fill the blanks, then:
+#
+# ```bash
+# python -m exercises grade beam_search
+# ```
+#
+# And four experiments:
 #
 # - Change the toy's probabilities so that even a beam of 2 misses the best sentence. How much worse can it get?
 # - Give the tree five beams, and find a candidate that was dropped although its words are better than the winner's.

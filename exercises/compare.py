@@ -1,23 +1,38 @@
 """Whether results are the same, and in plain words how they are not."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from numbers import Integral, Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from exercises.show import close, side_by_side
+from exercises.show import close, in_rows, side_by_side, text
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two results are equal: tensors in shape, dtype and, rounding aside, numbers."""
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
+    """Whether two results are equal, rounding aside: tensors in shape and dtype too, and lists and dicts in each entry.
+
+    A whole number may stand for a float, a tuple for a list, and any mapping for a dict.
+    """
+    if (family := _family(a)) != _family(b):
+        return False
+    if family is Tensor:
         return a.shape == b.shape and a.dtype == b.dtype and bool(close(a, b).all())
-    return type(a) is type(b) and bool(a == b)
+    if family is Real:
+        exact = isinstance(a, Integral) and isinstance(b, Integral)
+        return bool(a == b) if exact else math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-9) or a != a and b != b
+    if family is list:
+        return len(a) == len(b) and all(map(same, a, b))
+    if family is Mapping:
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    return bool(a == b)
 
 
 def same_numbers(a: Any, b: Any) -> bool:
-    """Whether two tensors hold the same numbers in the same order, whatever their axes and dtypes."""
+    """Whether two tensors hold the same numbers in the same order, whatever their axes and dtypes; a number is one."""
+    a, b = (torch.tensor(x, dtype=torch.float64) if _family(x) is Real else x for x in (a, b))
     if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.numel() != b.numel():
         return False
     return bool(close(a.flatten(), b.flatten()).all())
@@ -41,9 +56,24 @@ def kind(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
+def _family(value: Any) -> type:
+    """What two values must both be to be compared."""
+    if isinstance(value, Tensor):
+        return Tensor
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return Real
+    if isinstance(value, (list, tuple)):
+        return list
+    return Mapping if isinstance(value, Mapping) else type(value)
+
+
 def _difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
-    if not isinstance(yours, Tensor):
-        yield f"{name} is {kind(yours)}, and should be {kind(expected)}"
+    if _family(yours) != _family(expected):
+        yield f"{name} is {kind(yours)}, and should be {kind(expected)}" + (
+            ": the value is right, only its type is not" if same_numbers(yours, expected) else ""
+        )
+    elif not isinstance(yours, Tensor):
+        yield from _plain_difference(name, yours, expected)
     elif yours.shape != expected.shape:
         yield f"{name} has the shape {tuple(yours.shape)}, and should have {tuple(expected.shape)}" + (
             ": the values are right, only the axes are not" if same_numbers(yours, expected) else ""
@@ -59,3 +89,25 @@ def _difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
     else:
         yield f"{name} has wrong {'entries' if expected.dtype == torch.bool else 'numbers'}, marked with *"
         yield from side_by_side(yours, expected)
+
+
+def _plain_difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
+    """Of two values of one family, which is not that of tensors."""
+    if _family(yours) not in (list, Mapping):
+        mine, right = text(yours), text(expected)
+        if mine == right:  # the difference is in a later digit
+            mine, right = repr(yours), repr(expected)
+        yield f"{name} is {mine}, and should be {right}"
+        return
+    a, b = (value if isinstance(value, Mapping) else dict(enumerate(value)) for value in (yours, expected))
+    differs = [key for key in {**b, **a} if key not in a or key not in b or not same(a[key], b[key])]
+    first = differs[0]
+    if isinstance(a.get(first), Tensor) and isinstance(b.get(first), Tensor):
+        yield from _difference(f"entry {first!r} of {name}", a[first], b[first])
+        return
+    if len(a) != len(b):
+        count = f"{len(a)} {'entry' if len(a) == 1 else 'entries'}"
+        yield f"{name} has {count}, and should have {len(b)}; differences are marked with *"
+    else:
+        yield f"{name} has wrong entries, marked with *"
+    yield from in_rows(yours, expected, differs)

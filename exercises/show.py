@@ -1,6 +1,6 @@
-"""Small tensors as text that a learner can read."""
+"""Small tensors and other values as text that a learner can read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +23,46 @@ def close(a: Tensor, b: Tensor) -> Tensor:
 
 def shapes(inputs: Mapping[str, Any]) -> list[str]:
     """Each input on its own line, tensors by their shape."""
-    return [f"  {name}: {tuple(v.shape)}" if isinstance(v, Tensor) else f"  {name} = {v}" for name, v in inputs.items()]
+    return [
+        f"  {name}: {tuple(v.shape)}" if isinstance(v, Tensor) else f"  {name} = {text(v)}"
+        for name, v in inputs.items()
+    ]
+
+
+def text(value: Any) -> str:
+    """A value that is no table, in a line: floats with six digits."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Tensor):
+        return f"tensor({_compact(value)})"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{text(key)}: {text(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(text, value)) + "]"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(text, value)) + ("," if len(value) == 1 else "") + ")"
+    return repr(value)
+
+
+def in_rows(yours: Any, expected: Any, differs: Sequence[Any]) -> list[str]:
+    """Two lists or two dicts, one entry a row; a * stands behind each entry of yours that differs.
+
+    Of two dicts only what differs is shown, and of long ones only the rows from the first difference on.
+    """
+    if isinstance(yours, Mapping):
+        keys, mine, right = list(differs), yours, expected
+    else:
+        mine, right = (dict(enumerate(value)) for value in (yours, expected))
+        keys = list({**right, **mine})
+        keys = keys[differs[0] if differs[0] >= MOST_ROWS else 0 :]
+    rows = [("  yours", "expected")]
+    for key in keys[:MOST_ROWS]:
+        label = f"{text(key)}: " if isinstance(yours, Mapping) else ""
+        cells = [label + text(side[key]) if key in side else "–" for side in (mine, right)]
+        rows.append((f"  {cells[0]}{'*' if key in differs else ' '}", cells[1]))
+    width = max(len(left) for left, _ in rows) + 4
+    more = [f"  … and {len(keys) - MOST_ROWS} more"] if len(keys) > MOST_ROWS else []
+    return ["", *(left.ljust(width) + other for left, other in rows), *more]
 
 
 def side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
@@ -53,7 +92,7 @@ def side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
 
 def _compact(value: Any) -> str:
     if not isinstance(value, Tensor):
-        return repr(value)
+        return text(value)
     if value.numel() > 24:
         dtype = str(value.dtype).removeprefix("torch.")
         return f"{dtype} numbers of shape {tuple(value.shape)}"
@@ -79,13 +118,13 @@ def _decimals(yours: Tensor, expected: Tensor, differs: Tensor) -> int:
 
 
 def _table(numbers: Tensor, decimals: int, marked: Tensor) -> list[str]:
-    def text(value: Any) -> str:
+    def cell(value: Any) -> str:
         if isinstance(value, bool):
             return "True" if value else "·"
         return f"{value + 0.0:.{decimals}f}"
 
     cells = [
-        [text(value) + ("*" if mark else " ") for value, mark in zip(row, marks, strict=True)]
+        [cell(value) + ("*" if mark else " ") for value, mark in zip(row, marks, strict=True)]
         for row, marks in zip(numbers.tolist(), marked.tolist(), strict=True)
     ]
     width = max((len(cell) for row in cells for cell in row), default=0)

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -9,12 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
-from exercises.checks import attention, masking
+from exercises.checks import attention, beam_search, masking
+from exercises.compare import same
 from exercises.limits import LimitReached
+from transformer import decoding
 from transformer.attention import MultiHeadAttention
 from transformer.attention import attention as package_attention
+from transformer.config import ModelConfig
+from transformer.model import Transformer
+from transformer.tokenizer import BOS, EOS
 
-TOPICS = {"attention": attention.topic, "masking": masking.topic}
+TOPICS = {"attention": attention.topic, "masking": masking.topic, "beam_search": beam_search.topic}
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
 
@@ -32,7 +38,21 @@ def test_every_named_mistake_is_rejected_and_named(exercise: Exercise, mistake: 
 
 
 def test_hints_do_not_give_the_answer_away() -> None:
-    code = ("transpose(", "softmax(", "sqrt(", "keepdim=", "tril(", "masked_fill(", "finfo(", "[:, ", "unflatten(")
+    code = (
+        "transpose(",
+        "softmax(",
+        "sqrt(",
+        "keepdim=",
+        "tril(",
+        "masked_fill(",
+        "finfo(",
+        "[:, ",
+        "unflatten(",
+        "topk(",
+        "** alpha",
+        "[1:",
+        "reverse",
+    )
     assert [m.title for _, m in MISTAKES for word in code if word in m.hint] == []
 
 
@@ -52,6 +72,24 @@ def test_references_are_the_package() -> None:
     weights = package_attention(query, key, key, mask)[1]
     torch.testing.assert_close(masking.masked_softmax.reference(scores, mask), weights)
     torch.testing.assert_close(attention.softmax.reference(scores), package_attention(query, key, key)[1])
+
+
+def test_searches_find_what_the_packages_do() -> None:
+    torch.manual_seed(0)
+    config = ModelConfig(vocab_size=14, d_model=16, n_heads=2, n_layers=1, d_ff=32, max_length=6)
+    model = Transformer(config).eval().requires_grad_(False)
+    model.unembedding.weight *= 2  # an opinion
+    for source in torch.randint(4, 14, (8, 1, 5)):
+
+        def next_log_probs(tokens: list[int], source: Tensor = source) -> Tensor:
+            log_probs = model(source, torch.tensor([tokens]))[0, -1].log_softmax(dim=-1)
+            at_limit = len(tokens) == 6
+            return torch.where(torch.arange(14) == EOS if at_limit else torch.arange(14) > BOS, log_probs, -torch.inf)
+
+        ((found,),) = decoding.beam_search(model, source, beam=3, alpha=0.6)
+        assert beam_search.beam_search.reference(next_log_probs, BOS, EOS, 3, 0.6, 6) == found.tokens
+        (greedy,) = decoding.greedy_search(model, source)
+        assert beam_search.greedy_search.reference(next_log_probs, BOS, EOS, 5) == greedy
 
 
 def einsum_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -108,6 +146,50 @@ def shift_by_narrow(target: Tensor) -> tuple[Tensor, Tensor]:
     return target.narrow(1, 0, n), target.narrow(1, 1, n)
 
 
+def greedy_by_recursion(model: Any, bos: int, eos: int, limit: int, so_far: tuple[int, ...] = ()) -> list[int]:
+    token = model([bos, *so_far]).max(dim=0).indices.item()
+    if len(so_far) == limit or token == eos:
+        return list(so_far)
+    return greedy_by_recursion(model, bos, eos, limit, (*so_far, token))
+
+
+def penalty_by_exponential(length: int, alpha: float) -> float:
+    return math.exp(alpha * (math.log(length + 5) - math.log(6)))
+
+
+def extensions_by_loops(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, ...]:
+    pairs = [(p, t) for p in range(len(scores)) for t in range(log_probs.size(1))]
+    ranked = sorted(pairs, key=lambda pair: -(scores[pair[0]] + log_probs[pair]))[:count]
+    values = torch.stack([scores[p] + log_probs[p, t] for p, t in ranked])
+    return values, torch.tensor([p for p, _ in ranked]), torch.tensor([t for _, t in ranked])
+
+
+def sorted_out_one_by_one(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
+    finished: list[int] = []
+    living: list[int] = []
+    for place, token in enumerate(tokens):
+        if token == eos and place < beam:
+            finished.append(place)
+        elif token != eos and len(living) < beam:
+            living.append(place)
+    return finished, living
+
+
+def ranked_by_tuples(hypotheses: list[tuple[float, list[int]]], alpha: float, n: int) -> list[list[int]]:
+    scored = [(-value / penalty_by_exponential(len(t) - 1, alpha), i) for i, (value, t) in enumerate(hypotheses)]
+    return [hypotheses[i][1][1:-1] for _, i in sorted(scored)[:n]]
+
+
+def beam_without_dead_ends(model: Any, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
+    living, finished = [(0.0, [bos])], []
+    for _ in range(steps):
+        every = [(s + v, [*t, i]) for s, t in living for i, v in enumerate(model(t).tolist()) if v > -math.inf]
+        best = sorted(every, reverse=True)[: 2 * beam]
+        finished += [h for h in best[:beam] if h[1][-1] == eos]
+        living = [h for h in best if h[1][-1] != eos][:beam]
+    return max(finished, key=lambda h: h[0] / penalty_by_exponential(len(h[1]) - 1, alpha))[1][1:-1]
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -121,6 +203,12 @@ OTHERS = [
     ("target_mask", target_by_product),
     ("masked_softmax", masked_by_nan_to_num),
     ("shift_target", shift_by_narrow),
+    ("greedy_search", greedy_by_recursion),
+    ("length_penalty", penalty_by_exponential),
+    ("best_extensions", extensions_by_loops),
+    ("finished_and_living", sorted_out_one_by_one),
+    ("n_best", ranked_by_tuples),
+    ("beam_search", beam_without_dead_ends),
 ]
 
 
@@ -274,6 +362,63 @@ def test_given_is_the_learners_own_once_it_is_right() -> None:
 def test_unknown_exercise() -> None:
     with pytest.raises(ValueError, match="there is no exercise 'attention'; there are attention_scores, softmax"):
         attention.check("attention", scores)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(0.1 + 0.2, 0.3), (2, 2.0), (math.nan, math.nan), ([1, (2, 3)], [1, [2, 3.0]]), ({"a": [1]}, Counter(a=[1]))],
+)  # fmt: skip
+def test_plain_results_are_the_same_rounding_and_kind_of_container_aside(a: Any, b: Any) -> None:
+    assert same(a, b) and same(b, a)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(1e9, 1e9 + 1e5), (10**9, 10**9 + 1), (True, 1), ([1], [1, 2]), ({1: 1}, {2: 1}), ("a", ["a"])],
+)
+def test_other_plain_results_differ(a: Any, b: Any) -> None:
+    assert not same(a, b) and not same(b, a)
+
+
+def test_plain_results_are_shown_beside_what_is_expected() -> None:
+    def said(expected: Any, yours: Any, *inputs: Any) -> str:
+        topic = Topic()
+        exercise = topic.exercise({"x": 1})(lambda x: expected)
+        return str(exercise.judge(lambda x: yours)).removesuffix("\n\nfor\n  x = 1")
+
+    assert said(0.3, 0.25) == "the result is 0.25, and should be 0.3"
+    assert said(0.3, 0.3 + 4e-6).startswith("the result is 0.300004")
+    assert said(1.0, torch.tensor(1.0)).endswith(
+        "a Tensor, and should be a float: the value is right, only its type is not"
+    )
+    assert said([4, [5]], [4, [7], 0.5]) == (
+        """the result has 3 entries, and should have 2; differences are marked with *
+
+  yours    expected
+  4        4
+  [7]*     [5]
+  0.5*     –"""
+    )
+    assert said(list(range(30)), [*range(12), *range(13, 31)]).splitlines()[3].split() == [
+        "12*".replace("12", "13"),
+        "12",
+    ]
+    assert said({"a": 1, "b": 2}, {"a": 1, "c": 2}) == (
+        """the result has wrong entries, marked with *
+
+  yours      expected
+  –*         'b': 2
+  'c': 2*    –"""
+    )
+    nested = said({"w": torch.zeros(2), "b": torch.ones(1)}, {"w": torch.tensor([0.0, 1.0]), "b": torch.ones(1)})
+    assert nested.startswith("entry 'w' of the result has wrong numbers, marked with *")
+
+
+def test_lists_are_copied_for_each_call() -> None:
+    topic = Topic()
+    exercise = topic.exercise({"x": [1, 2]})(lambda x: sum(x))
+    assert exercise.judge(lambda x: x.pop() + x.pop()) is None
+    assert exercise.judge(lambda x: sum(x)) is None
 
 
 def test_half_precision_outcomes_compare_with_its_tolerance() -> None:

@@ -12,7 +12,7 @@ import pytest
 from exercises import __main__ as command
 from exercises.grade import MARK, Grade, find, grade_all, submission
 from exercises.make import OPEN
-from exercises.notebooks import ROOT, answer_key, check_key, read, write
+from exercises.notebooks import ROOT, answer_key, check_key, read, sources, write
 from transformer.errors import UserError
 
 OPEN_MESSAGE = "not done yet: write your code in place of this line"
@@ -147,7 +147,7 @@ def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
     assert [run.returncode for run in runs] == [0, 1]
     assert "  6 of 6" in passed
     assert "  5 of 5" in passed
-    assert passed.endswith("\ntogether 11 of 11\n")
+    assert passed.endswith("\ntogether 17 of 17\n")
     assert failed.count(OPEN_MESSAGE) == 5
     assert failed.endswith("  0 of 5\n")
 
@@ -155,7 +155,10 @@ def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["atention"], "there is no exercise 'atention'; there are attention (02), masking (04), and all"),
+        (
+            ["atention"],
+            "there is no exercise 'atention'; there are attention (02), masking (04), beam_search (12), and all",
+        ),
         (["nowhere.ipynb"], "there is no notebook nowhere.ipynb"),
         ([str(ROOT / "README.md")], "README.md is not a notebook"),
         (["attention", "--seconds", "0"], "--seconds must be at least 1; got 0"),
@@ -202,7 +205,8 @@ def test_tags_and_ids_are_not_needed(tmp_path: Path) -> None:
 def test_names_are_topics_numbers_and_paths() -> None:
     attention, masking = (ROOT / "exercises" / f"{stem}.ipynb" for stem in ("02_attention", "04_masking"))
     assert find(["attention", "02", "2", "02_attention"]) == [attention]
-    assert find(["all"]) == [attention, masking]
+    assert find(["all"])[:2] == [attention, masking]
+    assert len(find(["all"])) == len(sources())
     assert find(["4", "some/where.ipynb"]) == [masking, Path("some/where.ipynb")]
 
 
