@@ -1069,7 +1069,19 @@ Picture(
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but four experiments.
+# Six blanks: n-grams and their clipped matches, the brevity penalty, BLEU of a test set, chrF, and the bootstrap. Each has a check that says what is wrong,
+# and a hint.
+#
+# - In Colab:
+#   [13_evaluation](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/13_evaluation.ipynb).
+#   On GitHub: [13_evaluation.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/13_evaluation.ipynb).
+# - On your machine, open `exercises/13_evaluation.ipynb`, fill the blanks, then:
+#
+# ```bash
+# python -m exercises grade evaluation
+# ```
+#
+# And four experiments:
 #
 # - **Two references.** Write BLEU for several references: an n-gram may be used as often as the reference that has it most often allows, and $r$ is the length of the reference that is
 #   closest. Check yourself against `BLEU().corpus_score(hypotheses, [references_1, references_2])`.

@@ -7,20 +7,27 @@ from typing import Any
 
 import pytest
 import torch
+from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor, nn
 
 from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
-from exercises.checks import attention, beam_search, masking
+from exercises.checks import attention, beam_search, evaluation, masking
 from exercises.compare import same
 from exercises.limits import LimitReached
 from transformer import decoding
+from transformer import evaluation as package_evaluation
 from transformer.attention import MultiHeadAttention
 from transformer.attention import attention as package_attention
 from transformer.config import ModelConfig
 from transformer.model import Transformer
 from transformer.tokenizer import BOS, EOS
 
-TOPICS = {"attention": attention.topic, "masking": masking.topic, "beam_search": beam_search.topic}
+TOPICS = {
+    "attention": attention.topic,
+    "masking": masking.topic,
+    "beam_search": beam_search.topic,
+    "evaluation": evaluation.topic,
+}
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
 
@@ -90,6 +97,17 @@ def test_searches_find_what_the_packages_do() -> None:
         assert beam_search.beam_search.reference(next_log_probs, BOS, EOS, 3, 0.6, 6) == found.tokens
         (greedy,) = decoding.greedy_search(model, source)
         assert beam_search.greedy_search.reference(next_log_probs, BOS, EOS, 5) == greedy
+
+
+def test_scores_are_sacrebleus() -> None:
+    without_smoothing = BLEU(tokenize="none", smooth_method="none", force=True)
+    for inputs in evaluation.corpus_bleu.inputs:
+        hypotheses, references = ([" ".join(words) for words in side] for side in inputs.values())
+        expected = without_smoothing.corpus_score(hypotheses, [references])
+        assert math.isclose(evaluation.corpus_bleu.reference(**inputs), expected.score)
+    for inputs in evaluation.chrf.inputs:
+        expected = package_evaluation.chrf([inputs["hypothesis"]], [inputs["reference"]]).value
+        assert math.isclose(evaluation.chrf.reference(**inputs), expected)
 
 
 def einsum_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -190,6 +208,51 @@ def beam_without_dead_ends(model: Any, bos: int, eos: int, beam: int, alpha: flo
     return max(finished, key=lambda h: h[0] / penalty_by_exponential(len(h[1]) - 1, alpha))[1][1:-1]
 
 
+def ngrams_by_zip(words: list[str], n: int) -> dict[tuple[str, ...], int]:
+    found: dict[tuple[str, ...], int] = {}
+    for ngram in zip(*(words[i:] for i in range(n)), strict=False):
+        found[ngram] = found.get(ngram, 0) + 1
+    return found
+
+
+def matches_by_crossing_out(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
+    mine, there = ([tuple(side[i : i + n]) for i in range(len(side) - n + 1)] for side in (hypothesis, reference))
+    matches = 0
+    for ngram in mine:
+        if ngram in there:
+            there.remove(ngram)
+            matches += 1
+    return matches, len(mine)
+
+
+def brevity_by_minimum(c: int, r: int) -> float:
+    return min(1, float(torch.tensor(1 - r / c).exp())) if c else 0
+
+
+def bleu_by_logarithms(hypotheses: list[list[str]], references: list[list[str]]) -> float:
+    logs = []
+    for n in range(1, 5):
+        counts = torch.tensor([matches_by_crossing_out(*pair, n) for pair in zip(hypotheses, references, strict=True)])
+        matches, total = counts.sum(0).tolist()
+        if not matches:
+            return 0
+        logs.append(math.log(matches) - math.log(total))
+    c, r = (len([word for words in side for word in words]) for side in (hypotheses, references))
+    return math.exp(min(0, 1 - r / c) + sum(logs) / 4 + math.log(100))
+
+
+def chrf_by_sacrebleu(hypothesis: str, reference: str) -> float:
+    return package_evaluation.chrf([hypothesis], [reference]).value
+
+
+def wins_by_numpy(first: Tensor, second: Tensor, draws: Tensor) -> float:
+    wins = 0
+    for draw in draws.numpy():
+        (a, b), (c, d) = first.numpy()[draw].sum(0), second.numpy()[draw].sum(0)
+        wins += c * b > a * d
+    return wins / len(draws)
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -209,6 +272,12 @@ OTHERS = [
     ("finished_and_living", sorted_out_one_by_one),
     ("n_best", ranked_by_tuples),
     ("beam_search", beam_without_dead_ends),
+    ("ngram_counts", ngrams_by_zip),
+    ("clipped_matches", matches_by_crossing_out),
+    ("brevity_penalty", brevity_by_minimum),
+    ("corpus_bleu", bleu_by_logarithms),
+    ("chrf", chrf_by_sacrebleu),
+    ("share_of_wins", wins_by_numpy),
 ]
 
 

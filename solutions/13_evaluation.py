@@ -1,0 +1,363 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercises: evaluation
+#
+# Six blanks: BLEU from its first count to the score of a test set, then chrF, and whether a gain is luck. The paper reports BLEU
+# (§6.1, Table 2) and does not say how it is computed; after this you know it. Sentences are lists of words here: how text is cut
+# into words is another story, and the chapter tells it.
+#
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
+#   wrong.
+# - The blanks do not depend on each other: leave one open and go on.
+# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
+# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+
+# %% tags=["setup", "hide-cell"]
+# In Colab this installs the course and leaves Colab's own torch and numpy as they
+# are. Anywhere else it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import pathlib
+    import subprocess
+    from importlib.metadata import version
+
+    course = "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
+    keep = pathlib.Path("keep.txt")
+    keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
+    subprocess.run([*pip, course], check=True)
+
+# %%
+import math
+from collections import Counter
+
+import torch
+from torch import Tensor
+
+from exercises.checks.evaluation import check, given
+
+torch.set_printoptions(precision=2, sci_mode=False)
+
+# %% [markdown]
+# ## 1 · Counting n-grams
+#
+# ★☆☆ · 5 minutes
+#
+# An n-gram is a run of `n` neighbouring words. *the dog left* has three 1-grams, two 2-grams and one 3-gram. They overlap: all but
+# the outermost words are in several.
+#
+# Count how often each one occurs. The result is a dict, or a `Counter`, whose keys are **tuples** of words.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# an n-gram begins at each word that has n - 1 more behind it: at how many places is that?
+# take the words from there on, n of them, as a tuple
+# count equal ones
+# ```
+# </details>
+# <details><summary>Help: <code>unhashable type: 'list'</code></summary>
+#
+# A key of a dict must not change any more, and a list could. Make a tuple of the slice.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: ngram_counts
+def ngram_counts(words: list[str], n: int) -> dict[tuple[str, ...], int]:
+    """How often each n-gram occurs in a sentence.
+
+    n: 1 or more
+    returns: n-gram, a tuple of n words → count; empty if the sentence is too short
+    """
+    ### BEGIN SOLUTION
+    return Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("ngram_counts", ngram_counts)
+
+# %% [markdown]
+# ## 2 · Clipped matches
+#
+# ★★☆ · 10 minutes
+#
+# How many n-grams of a translation, called the hypothesis, are right? One is right if the reference has it, but each n-gram of the
+# reference can be used **only once**. Otherwise *the the the* would be a perfect translation of almost anything.
+#
+# Return two numbers: the matches, and how many n-grams the hypothesis has. `given.ngram_counts` is your own function once the
+# check above says ✓, and the course's until then.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# count the n-grams of both sides
+# for each n-gram of the hypothesis: its two counts; the smaller one is what is matched
+# add those up; total: add up the counts of the hypothesis
+# ```
+# </details>
+# <details><summary>Help: <code>unsupported operand type(s) for &: 'dict' and 'dict'</code></summary>
+#
+# `&` takes the smaller counts of two `Counter`s. Your `ngram_counts` returns plain dicts: wrap them, `Counter(…)`.
+# </details>
+# <details><summary>Help: <code>it returns one thing, and should return 2: matches, total</code></summary>
+#
+# No division yet: the two numbers are returned apart, as `return matches, total`, so that they can be added up over many
+# sentences.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: clipped_matches
+def clipped_matches(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
+    """The numerator and the denominator of an n-gram precision.
+
+    returns: matches, of the hypothesis's n-grams; and total, how many it has, 0 if it is too short
+    """
+    ### BEGIN SOLUTION
+    mine = Counter(given.ngram_counts(hypothesis, n))
+    there = Counter(given.ngram_counts(reference, n))
+    return sum((mine & there).values()), sum(mine.values())
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("clipped_matches", clipped_matches)
+
+# %% [markdown]
+# ## 3 · Brevity penalty
+#
+# ★☆☆ · 5 minutes
+#
+# Precision does not ask whether anything is missing. So whoever has fewer words than the reference pays. With $c$ words in the
+# hypothesis (the *candidate*) and $r$ in the reference:
+#
+# $$\mathrm{BP} = e^{\,1 - r/c} \quad \text{if } c < r, \quad \text{else } 1$$
+#
+# A hypothesis without any word gets 0.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# the formula is for c < r; first deal with the two cases it does not cover
+# ```
+# </details>
+# <details><summary>Help: <code>division by zero</code></summary>
+#
+# $c$ may be 0. Think of $c$ as very small instead: the fraction is huge, the exponent far below zero, and e to its power almost
+# nothing.
+# </details>
+# <details><summary>Help: <code>name 'e' is not defined</code></summary>
+#
+# $e$ to a power is `math.exp` of it.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: brevity_penalty
+def brevity_penalty(c: int, r: int) -> float:
+    """What too few words cost, from 0 to 1.
+
+    c: words of the hypothesis, 0 or more
+    r: words of the reference, 1 or more
+    """
+    ### BEGIN SOLUTION
+    if c == 0:
+        return 0.0
+    return math.exp(1 - r / c) if c < r else 1.0
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("brevity_penalty", brevity_penalty)
+
+# %% [markdown]
+# ## 4 · BLEU of a test set
+#
+# ★★★ · 20 minutes · §6.1
+#
+# Four precisions $p_1 \ldots p_4$, one for each length of n-gram, and the brevity penalty:
+#
+# $$\mathrm{BLEU} = 100 \cdot \mathrm{BP} \cdot (p_1\, p_2\, p_3\, p_4)^{1/4}$$
+#
+# A test set has many sentences and **one** BLEU. It is not the mean of the sentences' BLEUs: each $p_n$ is one fraction for the
+# whole set, and so is $r/c$. If one of the precisions is zero, or there is no n-gram at all to divide by, BLEU is 0.
+#
+# `given.clipped_matches` and `given.brevity_penalty` are there.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# for each n from 1 to 4:
+#     add up the matches, and the totals, over all pairs of sentences
+#     p_n: the one sum divided by the other
+# multiply the four, take the fourth root
+# c: all words of all hypotheses; r: all words of all references
+# ```
+# </details>
+# <details><summary>Help: <code>math domain error</code></summary>
+#
+# There is no logarithm of 0. A precision of 0 makes BLEU 0: return that before you take logarithms, or do without them.
+# </details>
+# <details><summary>Help: <code>division by zero</code></summary>
+#
+# Sentences of one word have no 2-grams. Where there is nothing to divide by, BLEU is 0.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: corpus_bleu
+def corpus_bleu(hypotheses: list[list[str]], references: list[list[str]]) -> float:
+    """BLEU of a test set, one reference each, without smoothing: from 0 to 100.
+
+    hypotheses: the words of each translation
+    references: the words of what each should be, in the same order
+    """
+    ### BEGIN SOLUTION
+    product = 1.0
+    for n in (1, 2, 3, 4):
+        counts = [given.clipped_matches(h, r, n) for h, r in zip(hypotheses, references, strict=True)]
+        matches, total = (sum(column) for column in zip(*counts, strict=True))
+        if matches == 0:
+            return 0.0
+        product *= matches / total
+    brevity = given.brevity_penalty(sum(map(len, hypotheses)), sum(map(len, references)))
+    return 100 * brevity * product ** (1 / 4)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("corpus_bleu", corpus_bleu)
+
+# %% [markdown]
+# ## 5 · chrF
+#
+# ★★☆ · 15 minutes
+#
+# To BLEU a word with a wrong ending is a wrong word. chrF counts n-grams of **characters**, for $n$ from 1 to 6, without the
+# spaces, and asks two questions: what share of the hypothesis's n-grams is right (precision), and what share of the reference's
+# is there (recall)? Both are averaged over $n$, the ordinary way, to $P$ and $R$. Then, with $\beta = 2$:
+#
+# $$\mathrm{chrF} = 100 \cdot \frac{(1 + \beta^2)\, P R}{\beta^2 P + R}$$
+#
+# An $n$ for which one of the two has no n-grams is left out of the means. If nothing matches, chrF is 0.
+#
+# A string is a sequence too: `given.ngram_counts` and `given.clipped_matches` take a list of characters as well as one of words.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# drop the spaces of both; a list of characters is list(text)
+# for each n from 1 to 6 that is no longer than either:
+#     precision: clipped matches / n-grams of the hypothesis
+#     recall:    the same matches / n-grams of the reference
+# P, R: the two means, over those n
+# the formula, unless both are 0
+# ```
+# </details>
+# <details><summary>Help: <code>float division by zero</code></summary>
+#
+# If nothing matches, $P$ and $R$ are 0, and so is what you divide by.
+# </details>
+# <details><summary>Help: <code>division by zero</code></summary>
+#
+# A text of two characters has no 3-grams. Leave out each $n$ that is longer than one of the two texts.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: chrf
+def chrf(hypothesis: str, reference: str) -> float:
+    """chrF2 of one sentence, from 0 to 100.
+
+    hypothesis, reference: text, each with at least one character that is no space
+    """
+    ### BEGIN SOLUTION
+    mine, there = list(hypothesis.replace(" ", "")), list(reference.replace(" ", ""))
+    precisions, recalls = [], []
+    for n in range(1, min(6, len(mine), len(there)) + 1):
+        matches, total = given.clipped_matches(mine, there, n)
+        precisions.append(matches / total)
+        recalls.append(matches / (len(there) - n + 1))
+    P, R = sum(precisions) / len(precisions), sum(recalls) / len(recalls)
+    return 100 * 5 * P * R / (4 * P + R) if P else 0.0
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("chrf", chrf)
+
+# %% [markdown]
+# ## 6 · Better, or lucky?
+#
+# ★★☆ · 15 minutes
+#
+# Had the test set consisted of other sentences, the scores would be others. The **paired bootstrap** acts as if: it draws
+# sentences from the test set, with repetition, scores both systems on the same draw, and repeats that many times. How often does
+# the second system win?
+#
+# To keep it short the score is the precision $p_1$ alone. Of each sentence you get two numbers, the matches and the total, as in
+# blank 2. A draw is scored like a test set, from its sums. A tie is no win.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# a table indexed by the draws: first[draws]              (draws, drawn sentences, 2)
+# add up within each draw                                 (draws, 2)
+# matches / total: the score of each draw                 (draws,)
+# the same for the second; where is it larger? in which share of the draws?
+# ```
+# </details>
+# <details><summary>Help: <code>the result is a Tensor, and should be a float</code></summary>
+#
+# A tensor that holds a single number becomes a plain one by `float(…)` or `.item()`.
+# </details>
+# <details><summary>Help: <code>mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype</code></summary>
+#
+# Of True and False there is no mean in PyTorch. Make numbers of them first, `.float()`.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: share_of_wins
+def share_of_wins(first: Tensor, second: Tensor, draws: Tensor) -> float:
+    """In which share of the draws the second system has the better precision.
+
+    first, second: (sentences, 2), int64: matches and total of each sentence, for two systems
+    draws: (draws, drawn sentences), int64: which sentences each draw holds, counted from 0
+    returns: from 0 to 1
+    """
+    ### BEGIN SOLUTION
+    one, other = (counts[draws].sum(dim=1) for counts in (first, second))  # (draws, 2)
+    wins = other[:, 0] / other[:, 1] > one[:, 0] / one[:, 1]  # (draws,)
+    return float(wins.float().mean())
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("share_of_wins", share_of_wins)
+
+# %% [markdown]
+# ## Done?
+#
+# Save the notebook, and let it be graded in a terminal:
+#
+# ```text
+# python -m exercises grade evaluation
+# ```
+#
+# Then open `transformer/evaluation.py`. It asks sacreBLEU, so that anybody gets the same numbers from the same text; now you know
+# what it asks for.
