@@ -548,8 +548,19 @@ print("  ".join(f"{name} {end:.2f}" for name, end in ends.items()))
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but three experiments, each one line. Every setting of a recipe can be changed on the command line;
-# `transformer train pocket --help` lists them.
+# Six blanks: the learning rate, the loss of a batch, a large batch in small parts, clipping, a step of Adam, and the average of checkpoints. Each has a
+# check that says what is wrong, and a hint.
+#
+# - In Colab:
+#   [11_training](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/11_training.ipynb).
+#   On GitHub: [11_training.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/11_training.ipynb).
+# - On your machine, open `exercises/11_training.ipynb`, fill the blanks, then:
+#
+# ```bash
+# python -m exercises grade training
+# ```
+#
+# And three experiments, each one line. Every setting of a recipe can be changed on the command line; `transformer train pocket --help` lists them.
 #
 # ```bash
 # transformer train pocket                                              # the whole recipe

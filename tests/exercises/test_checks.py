@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor, nn
 
 from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
-from exercises.checks import attention, beam_search, evaluation, masking
+from exercises.checks import attention, beam_search, evaluation, masking, training
 from exercises.compare import same
 from exercises.limits import LimitReached
 from transformer import decoding
@@ -27,6 +27,7 @@ TOPICS = {
     "masking": masking.topic,
     "beam_search": beam_search.topic,
     "evaluation": evaluation.topic,
+    "training": training.topic,
 }
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
@@ -108,6 +109,22 @@ def test_scores_are_sacrebleus() -> None:
     for inputs in evaluation.chrf.inputs:
         expected = package_evaluation.chrf([inputs["hypothesis"]], [inputs["reference"]]).value
         assert math.isclose(evaluation.chrf.reference(**inputs), expected)
+
+
+def test_training_is_pytorchs() -> None:
+    inputs = training.batch_loss.inputs[1]
+    logits, expected = inputs["logits"], inputs["expected"]
+    by_torch = nn.functional.cross_entropy(logits.flatten(0, 1), expected.flatten(), ignore_index=inputs["pad_id"])
+    torch.testing.assert_close(training.batch_loss.reference(**inputs), by_torch)
+
+    weight = nn.Parameter(torch.randn(3, 2, generator=torch.Generator().manual_seed(0)))
+    optimizer = torch.optim.Adam([weight], lr=0.1, betas=(0.9, 0.98), eps=1e-9)
+    mine, m, v = weight.detach().clone(), torch.zeros(3, 2), torch.zeros(3, 2)
+    for step in range(1, 6):
+        weight.grad = torch.full((3, 2), 1.0 / step).tril() - 0.5
+        mine, m, v = training.adam_step.reference(mine, weight.grad, m, v, step, 0.1)
+        optimizer.step()
+        torch.testing.assert_close(mine, weight.detach())
 
 
 def einsum_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -253,6 +270,62 @@ def wins_by_numpy(first: Tensor, second: Tensor, draws: Tensor) -> float:
     return wins / len(draws)
 
 
+def rate_in_two_pieces(step: int, d_model: int, warmup_steps: int) -> float:
+    highest = 1 / math.sqrt(d_model * warmup_steps)
+    return highest * (step / warmup_steps if step < warmup_steps else math.sqrt(warmup_steps / step))
+
+
+def loss_by_loops(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    losses = []
+    for row, tokens in zip(logits, expected.tolist(), strict=True):
+        losses += [z.logsumexp(0) - z[token] for z, token in zip(row, tokens, strict=True) if token != pad_id]
+    return torch.stack(losses).mean()
+
+
+def loss_by_cross_entropy(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    return nn.functional.cross_entropy(logits.mT, expected, ignore_index=pad_id)
+
+
+def gradient_at_once(weight: Tensor, parts: list[tuple[Tensor, Tensor]], pad_id: int) -> Tensor:
+    states, expected = (torch.cat(column) for column in zip(*parts, strict=True))
+    weight = weight.requires_grad_()
+    loss = nn.functional.cross_entropy(states @ weight.T, expected, ignore_index=pad_id)
+    return torch.autograd.grad(loss, weight)[0]
+
+
+def gradient_divided_at_the_end(weight: Tensor, parts: list[tuple[Tensor, Tensor]], pad_id: int) -> Tensor:
+    weight, n = nn.Parameter(weight), 0
+    for states, expected in parts:
+        real = expected != pad_id
+        (-(states @ weight.T).log_softmax(-1)[real, expected[real]]).sum().backward()
+        n += int(real.sum())
+    assert weight.grad is not None
+    return weight.grad / n
+
+
+def clip_by_torch(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
+    parameters = [nn.Parameter(torch.zeros_like(gradient)) for gradient in gradients]
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient
+    nn.utils.clip_grad_norm_(parameters, max_norm)
+    return [parameter.grad for parameter in parameters]  # type: ignore[misc]
+
+
+def adam_in_place(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Any:
+    m.lerp_(gradient, 0.1)
+    v.mul_(0.98).addcmul_(gradient, gradient, value=0.02)
+    size = rate * math.sqrt(1 - 0.98**step) / (1 - 0.9**step)
+    return weight.addcdiv_(m, v.sqrt() + 1e-9 * math.sqrt(1 - 0.98**step), value=-size), m, v
+
+
+def average_in_place(checkpoints: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    total = checkpoints[0]
+    for number, checkpoint in enumerate(checkpoints[1:], start=2):
+        for name, weight in checkpoint.items():
+            total[name] += (weight - total[name]) / number
+    return total
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -278,6 +351,14 @@ OTHERS = [
     ("corpus_bleu", bleu_by_logarithms),
     ("chrf", chrf_by_sacrebleu),
     ("share_of_wins", wins_by_numpy),
+    ("learning_rate", rate_in_two_pieces),
+    ("batch_loss", loss_by_loops),
+    ("batch_loss", loss_by_cross_entropy),
+    ("accumulated_gradient", gradient_at_once),
+    ("accumulated_gradient", gradient_divided_at_the_end),
+    ("clip_by_norm", clip_by_torch),
+    ("adam_step", adam_in_place),
+    ("average_checkpoints", average_in_place),
 ]
 
 

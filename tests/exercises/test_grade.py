@@ -147,7 +147,7 @@ def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
     assert [run.returncode for run in runs] == [0, 1]
     assert "  6 of 6" in passed
     assert "  5 of 5" in passed
-    assert passed.endswith("\ntogether 23 of 23\n")
+    assert passed.endswith("\ntogether 29 of 29\n")
     assert failed.count(OPEN_MESSAGE) == 5
     assert failed.endswith("  0 of 5\n")
 

@@ -1,0 +1,356 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercises: training
+#
+# Six blanks: the parts of a training step, and what is made of its checkpoints (§5.3 and §6.1 of the paper). Each is a few lines,
+# and each has a classic mistake that no error message will ever tell you about: the loss still falls, only not as far.
+#
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
+#   wrong.
+# - The blanks do not depend on each other: leave one open and go on.
+# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
+# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+
+# %% tags=["setup", "hide-cell"]
+# In Colab this installs the course and leaves Colab's own torch and numpy as they
+# are. Anywhere else it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import pathlib
+    import subprocess
+    from importlib.metadata import version
+
+    course = "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
+    keep = pathlib.Path("keep.txt")
+    keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
+    subprocess.run([*pip, course], check=True)
+
+# %%
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from exercises.checks.training import check
+
+torch.set_printoptions(precision=2, sci_mode=False)
+
+# %% [markdown]
+# ## 1 · The learning rate
+#
+# ★☆☆ · 5 minutes · §5.3
+#
+# It climbs in a straight line while Adam collects its first statistics, and then falls with the inverse square root of the step:
+#
+# $$\text{rate} = d_\text{model}^{-1/2} \cdot \min(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2})$$
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# a root below a fraction line is the power -0.5
+# the two expressions are equal where step is warmup_steps; before, the second one is the smaller
+# ```
+# </details>
+# <details><summary>Help: <code>unsupported operand type(s) for ^: 'int' and 'float'</code></summary>
+#
+# In Python `^` is something else, for bits. A power is written `**`.
+# </details>
+# <details><summary>Help: <code>0.0 cannot be raised to a negative power</code></summary>
+#
+# Steps count from 1 here, so nothing has to be taken off before the root.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: learning_rate
+def learning_rate(step: int, d_model: int, warmup_steps: int) -> float:
+    """The learning rate of a step.
+
+    step: the step about to be taken, counted from 1
+    """
+    ### BEGIN SOLUTION
+    return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("learning_rate", learning_rate)
+
+# %% [markdown]
+# ## 2 · The loss of a batch
+#
+# ★★☆ · 10 minutes
+#
+# At each place the model gives a logit for every token of the vocabulary, and one token was expected. The loss of a place is
+# $-\ln p$ of that token. The loss of a batch is the mean over all places, of all sentences together, at which a **real** token
+# was expected: nobody shall learn to say padding.
+#
+# Here smoothing is left out (§5.4). The check tries large logits too.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# logits → log-probabilities over the vocabulary       (batch, length, vocab_size)
+# of each place that of the expected token             (batch, length)
+# keep the places where expected is not pad_id; minus; mean
+# or: PyTorch's cross_entropy does all three, if you tell it which id to ignore
+# ```
+# </details>
+# <details><summary>Help: <code>Expected target size [1, 3], got [1, 4]</code></summary>
+#
+# `cross_entropy` wants the vocabulary in the second axis. Here it is the last: either let them change places, or make one row of
+# each place, (batch · length, vocab_size).
+# </details>
+# <details><summary>Help: <code>Index tensor must have the same number of dimensions as input tensor</code></summary>
+#
+# `gather` picks along one axis, and the index needs that axis as well, with length one. It is still there in what comes out.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: batch_loss
+def batch_loss(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    """The mean of -ln p over the real tokens of a batch.
+
+    logits: (batch, length, vocab_size)
+    expected: (batch, length), int64; pad_id where a sentence has ended
+    returns: a tensor with a single number, of shape ()
+    """
+    ### BEGIN SOLUTION
+    log_probs = logits.log_softmax(dim=-1)
+    losses = -log_probs.gather(-1, expected[:, :, None])[:, :, 0]  # (batch, length)
+    return losses[expected != pad_id].mean()
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("batch_loss", batch_loss)
+
+# %% [markdown]
+# ## 3 · A large batch in small parts
+#
+# ★★★ · 20 minutes
+#
+# A batch that does not fit into memory is worked off in parts. PyTorch helps: each `backward()` **adds** to the gradients that
+# are there. The result should be the gradient that the whole batch would have given, exactly. The parts have unequally many real
+# tokens, and there is the trap.
+#
+# The model here is one matrix: the logits of a part are `states @ weight.T`. You may use `F.cross_entropy`.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# let weight ask for its gradient: weight.requires_grad_()
+# n: the real tokens of all parts together
+# for each part:
+#     the sum of its losses over the real tokens (reduction="sum", and an id to ignore)
+#     divided by n; backward
+# weight.grad
+# ```
+# </details>
+# <details><summary>Help: <code>element 0 of tensors does not require grad and does not have a grad_fn</code></summary>
+#
+# PyTorch keeps no record of what becomes of a plain tensor. `weight.requires_grad_()` asks for it, before the first use.
+# </details>
+# <details><summary>Help: <code>Trying to backward through the graph a second time</code></summary>
+#
+# You add up the losses of the parts and go backward after each, so the first part's way back is gone twice. Go backward from each
+# part's own loss: it is the gradients that add up.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: accumulated_gradient
+def accumulated_gradient(weight: Tensor, parts: list[tuple[Tensor, Tensor]], pad_id: int) -> Tensor:
+    """The gradient of the mean loss over the real tokens of all parts.
+
+    weight: (vocab_size, d_model), without a gradient so far
+    parts: of each its states, (tokens, d_model), and the expected tokens, (tokens,), int64
+    returns: (vocab_size, d_model)
+    """
+    ### BEGIN SOLUTION
+    weight.requires_grad_()
+    n_tokens = sum((expected != pad_id).sum() for _, expected in parts)
+    for states, expected in parts:
+        loss = F.cross_entropy(states @ weight.T, expected, ignore_index=pad_id, reduction="sum")
+        (loss / n_tokens).backward()
+    return weight.grad
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("accumulated_gradient", accumulated_gradient)
+
+# %% [markdown]
+# ## 4 · Clipping
+#
+# ★★☆ · 10 minutes
+#
+# One unlucky batch can have a gradient so long that a single step ruins the model. So a gradient that is longer than `max_norm` is
+# shortened to that length. Its **direction stays**. All tensors of the model together are one long vector, with one norm: the root
+# of the sum of all squares.
+#
+# The paper says nothing of clipping; nearly everybody does it.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# add up the squares of all numbers of all tensors; take the root
+# no more than max_norm? then all stays as it is
+# else multiply every tensor by the same factor, which makes the norm max_norm
+# ```
+# </details>
+# <details><summary>Help: <code>stack expects each tensor to be equal size</code></summary>
+#
+# The gradients have different shapes. What they have in common is a number each: the sum of their squares.
+# </details>
+# <details><summary>Help: <code>division by zero</code></summary>
+#
+# All gradients may be 0, and their norm then is 0, too. There is nothing to be shortened.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: clip_by_norm
+def clip_by_norm(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
+    """Gradients that together are no longer than max_norm.
+
+    gradients: tensors of any shapes
+    returns: tensors of the same shapes, in the same order
+    """
+    ### BEGIN SOLUTION
+    norm = sum(float(gradient.square().sum()) for gradient in gradients) ** 0.5
+    if norm <= max_norm:
+        return gradients
+    return [gradient * (max_norm / norm) for gradient in gradients]
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("clip_by_norm", clip_by_norm)
+
+# %% [markdown]
+# ## 5 · A step of Adam
+#
+# ★★★ · 20 minutes · §5.3
+#
+# Adam keeps two slow averages of each weight's gradient $g$: of itself, $m$, and of its square, $v$.
+#
+# $$m \leftarrow \beta_1 m + (1 - \beta_1)\, g \qquad v \leftarrow \beta_2 v + (1 - \beta_2)\, g^2$$
+#
+# Both begin at zero and so are too small at first. The **bias correction** makes up for exactly that, at step $t$, counted from 1:
+#
+# $$\hat m = \frac{m}{1 - \beta_1^t} \qquad \hat v = \frac{v}{1 - \beta_2^t} \qquad
+# \text{weight} \leftarrow \text{weight} - \text{rate} \cdot \frac{\hat m}{\sqrt{\hat v} + \epsilon}$$
+#
+# The paper's settings are not those of the libraries: $\beta_1 = 0.9$, $\beta_2 = 0.98$, $\epsilon = 10^{-9}$. Return the new
+# weight, and $m$ and $v$ **without** the correction, for the next step.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# new m, new v                     (all tensors have the shape of weight)
+# correct them, under names of their own
+# new weight: a step downhill
+# ```
+# </details>
+# <details><summary>Help: <code>it returns one thing, and should return 3: weight, m, v</code></summary>
+#
+# A function returns three results as `return weight, m, v`.
+# </details>
+# <details><summary>Help: <code>unsupported operand type(s) for ^: 'float' and 'int'</code></summary>
+#
+# In Python `^` is something else, for bits. A power is written `**`.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: adam_step
+def adam_step(
+    weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One step of Adam, with the paper's settings.
+
+    weight, gradient, m, v: all of one shape
+    step: counted from 1
+    rate: the learning rate of this step
+    returns: the new weight, m and v
+    """
+    ### BEGIN SOLUTION
+    m = 0.9 * m + 0.1 * gradient
+    v = 0.98 * v + 0.02 * gradient**2
+    m_hat = m / (1 - 0.9**step)
+    v_hat = v / (1 - 0.98**step)
+    return weight - rate * m_hat / (v_hat.sqrt() + 1e-9), m, v
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("adam_step", adam_step)
+
+# %% [markdown]
+# ## 6 · The average of checkpoints
+#
+# ★☆☆ · 10 minutes · §6.1
+#
+# The paper does not translate with the last weights of a training but with the average of several checkpoints, the last five of a
+# base model. They lie around a good place, and their middle is nearer to it than most of them are.
+#
+# A checkpoint is a dict from the name of a weight to its tensor. All have the same names and shapes.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# for each name: the tensors of all checkpoints, stacked     (checkpoints, …)
+# the mean over that first axis
+# ```
+# </details>
+# <details><summary>Help: <code>unsupported operand type(s) for +: 'int' and 'dict'</code></summary>
+#
+# Dicts cannot be added. Go through the names, and add up the tensors of each.
+# </details>
+# <details><summary>Help: <code>mean() received an invalid combination of arguments - got (list, dim=int)</code></summary>
+#
+# `torch.mean` is for one tensor, and you have a list of them. `torch.stack` makes one of a list.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: average_checkpoints
+def average_checkpoints(checkpoints: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of each weight.
+
+    checkpoints: name → tensor, one dict each; at least one
+    returns: the same names and shapes
+    """
+    ### BEGIN SOLUTION
+    names = checkpoints[0].keys()
+    return {name: torch.stack([weights[name] for weights in checkpoints]).mean(dim=0) for name in names}
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("average_checkpoints", average_checkpoints)
+
+# %% [markdown]
+# ## Done?
+#
+# Save the notebook, and let it be graded in a terminal:
+#
+# ```text
+# python -m exercises grade training
+# ```
+#
+# Then read `Trainer.step` in `transformer/trainer.py`: you know every line of it now.
