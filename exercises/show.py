@@ -10,6 +10,10 @@ MOST_ROWS, MOST_COLUMNS = 8, 8
 """Of a larger table the top left corner is shown, moved so that a difference is in it."""
 
 
+WIDEST_ROW = 60
+"""Characters of an entry of a list or a dict that is shown beside another."""
+
+
 def show(inputs: Mapping[str, Any]) -> list[str]:
     """Each input on its own line; a large tensor is described by its shape."""
     return [f"  {name} = {_compact(value)}" for name, value in inputs.items()]
@@ -58,7 +62,7 @@ def in_rows(yours: Any, expected: Any, differs: Sequence[Any]) -> list[str]:
     rows = [("  yours", "expected")]
     for key in keys[:MOST_ROWS]:
         label = f"{text(key)}: " if isinstance(yours, Mapping) else ""
-        cells = [label + text(side[key]) if key in side else "–" for side in (mine, right)]
+        cells = [_cut(label + text(side[key])) if key in side else "–" for side in (mine, right)]
         rows.append((f"  {cells[0]}{'*' if key in differs else ' '}", cells[1]))
     width = max(len(left) for left, _ in rows) + 4
     more = [f"  … and {len(keys) - MOST_ROWS} more"] if len(keys) > MOST_ROWS else []
@@ -88,6 +92,10 @@ def side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
     return ["", "  " + heads[0].ljust(width) + heads[1]] + [
         "  " + a.ljust(width) + b for a, b in zip(mine, right, strict=True)
     ]
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= WIDEST_ROW else line[: WIDEST_ROW - 1] + "…"
 
 
 def _compact(value: Any) -> str:

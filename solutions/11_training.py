@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Exercises: training
 #
-# Six blanks: the parts of a training step, and what is made of its checkpoints (§5.3 and §6.1 of the paper). Each is a few lines,
-# and each has a classic mistake that no error message will ever tell you about: the loss still falls, only not as far.
+# Six blanks: the parts of a training step, and what is made of its checkpoints (§5.3 and §6.1 of the paper). Each is a few lines.
+# Mistakes in them are quiet: no error message, and the loss still falls, only not as far.
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
 #   wrong.
@@ -353,4 +353,5 @@ check("average_checkpoints", average_checkpoints)
 # python -m exercises grade training
 # ```
 #
-# Then read `Trainer.step` in `transformer/trainer.py`: you know every line of it now.
+# Then read `Trainer.step` in `transformer/trainer.py`. Adam and the clipping are PyTorch's there; that they do what you have just
+# written, the course's tests check.

@@ -13,9 +13,9 @@
 # %% [markdown]
 # # Exercises: evaluation
 #
-# Six blanks: BLEU from its first count to the score of a test set, then chrF, and whether a gain is luck. The paper reports BLEU
-# (§6.1, Table 2) and does not say how it is computed; after this you know it. Sentences are lists of words here: how text is cut
-# into words is another story, and the chapter tells it.
+# Six blanks: BLEU from its first count to the score of a test set, then chrF, and whether a gain is luck. The paper gives its
+# results in BLEU (§6.1, Table 2) and takes it for known. Sentences are lists of words here: how text is cut into words is another
+# story, and the chapter tells it.
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
 #   wrong.

@@ -612,6 +612,14 @@ def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
 
 
 @n_best.mistake(
+    "the best last",
+    "The right ones in the wrong order: the best should come first.",
+)
+def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
+    return n_best.reference(hypotheses, alpha, n)[::-1]
+
+
+@n_best.mistake(
     "multiplied by the penalty",
     "You multiply, which makes the long ones still more negative: the penalty is there to lift them.",
 )

@@ -537,14 +537,14 @@ def _shares(h: Sequence[str], r: Sequence[str], clip: bool = True) -> list[tuple
 
 
 def _chrf(hypothesis: str, reference: str, factor: float = 4.0, drop: str = " ", clip: bool = True) -> float:
-    shares = _shares(*(s.replace(drop, "") if drop else s for s in (hypothesis, reference)), clip=clip)
+    shares = _shares(hypothesis.replace(drop, ""), reference.replace(drop, ""), clip)
     precision, recall = (sum(column) / len(shares) for column in zip(*shares, strict=True))
     return 100 * _f(precision, recall, factor)
 
 
 @chrf.mistake("spaces counted", "You count pieces with spaces in them. chrF drops all spaces first.")
 def _(hypothesis: str, reference: str) -> float:
-    return _chrf(hypothesis, reference, drop="")
+    return _chrf(hypothesis, reference, drop="\n")
 
 
 @chrf.mistake(

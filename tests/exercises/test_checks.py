@@ -560,6 +560,7 @@ def test_plain_results_are_shown_beside_what_is_expected() -> None:
   –*         'b': 2
   'c': 2*    –"""
     )
+    assert all(len(line) < 140 for line in said([[1]], [[*range(1000)]]).splitlines())
     nested = said({"w": torch.zeros(2), "b": torch.ones(1)}, {"w": torch.tensor([0.0, 1.0]), "b": torch.ones(1)})
     assert nested.startswith("entry 'w' of the result has wrong numbers, marked with *")
 
