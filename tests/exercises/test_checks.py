@@ -46,21 +46,8 @@ def test_every_named_mistake_is_rejected_and_named(exercise: Exercise, mistake: 
 
 
 def test_hints_do_not_give_the_answer_away() -> None:
-    code = (
-        "transpose(",
-        "softmax(",
-        "sqrt(",
-        "keepdim=",
-        "tril(",
-        "masked_fill(",
-        "finfo(",
-        "[:, ",
-        "unflatten(",
-        "topk(",
-        "** alpha",
-        "[1:",
-        "reverse",
-    )
+    code = "transpose( softmax( sqrt( keepdim= tril( masked_fill( finfo( [:, unflatten( topk( reverse=".split()
+    code += "[1: argmax .exp( tuple( **- flatten( .mean( square( gather( reduction= ignore_index=".split()
     assert [m.title for _, m in MISTAKES for word in code if word in m.hint] == []
 
 
