@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
-from exercises.checks import attention, masking
+from exercises.checks import attention, masking, positions
 from exercises.limits import LimitReached
 from transformer.attention import MultiHeadAttention
 from transformer.attention import attention as package_attention
 
-TOPICS = {"attention": attention.topic, "masking": masking.topic}
+TOPICS = {"attention": attention.topic, "masking": masking.topic, "positions": positions.topic}
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
 
@@ -108,6 +108,33 @@ def shift_by_narrow(target: Tensor) -> tuple[Tensor, Tensor]:
     return target.narrow(1, 0, n), target.narrow(1, 1, n)
 
 
+def frequencies_by_exponential(d_model: int) -> Tensor:
+    return torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+
+
+def encoding_by_assignment(length: int, d_model: int) -> Tensor:
+    table = torch.zeros(length, d_model)
+    angle = torch.arange(length).unsqueeze(1) * frequencies_by_exponential(d_model)
+    table[:, 0::2], table[:, 1::2] = angle.sin(), angle.cos()
+    return table
+
+
+def shift_by_matrix(encoding: Tensor, k: int) -> Tensor:
+    steps = k * frequencies_by_exponential(encoding.size(1))
+    turns = [torch.stack([torch.stack([b.cos(), b.sin()]), torch.stack([-b.sin(), b.cos()])]) for b in steps]
+    return encoding @ torch.block_diag(*turns).T
+
+
+def rotate_by_complex_numbers(x: Tensor) -> Tensor:
+    angle = torch.arange(x.size(-2))[:, None] * frequencies_by_exponential(x.size(-1))
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+
+def embed_by_layer(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
+    return nn.functional.embedding(ids, table) * table.shape[-1] ** 0.5 + encoding[None, : ids.shape[-1]]
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -121,6 +148,11 @@ OTHERS = [
     ("target_mask", target_by_product),
     ("masked_softmax", masked_by_nan_to_num),
     ("shift_target", shift_by_narrow),
+    ("frequencies", frequencies_by_exponential),
+    ("sinusoidal_encoding", encoding_by_assignment),
+    ("shift", shift_by_matrix),
+    ("rotate", rotate_by_complex_numbers),
+    ("embed", embed_by_layer),
 ]
 
 
