@@ -9,12 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
-from exercises.checks import attention, masking, positions
+from exercises.checks import attention, label_smoothing, masking, positions
 from exercises.limits import LimitReached
 from transformer.attention import MultiHeadAttention
 from transformer.attention import attention as package_attention
 
-TOPICS = {"attention": attention.topic, "masking": masking.topic, "positions": positions.topic}
+TOPICS = {
+    "attention": attention.topic,
+    "masking": masking.topic,
+    "positions": positions.topic,
+    "label_smoothing": label_smoothing.topic,
+}
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
 
@@ -135,6 +140,30 @@ def embed_by_layer(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return nn.functional.embedding(ids, table) * table.shape[-1] ** 0.5 + encoding[None, : ids.shape[-1]]
 
 
+def cross_entropy_by_torch(logits: Tensor, target: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits, target, reduction="none")
+
+
+def smoothed_target_by_scatter(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
+    q = torch.zeros(len(target), vocab_size).scatter_(1, target[:, None], 1.0)
+    return q.lerp(torch.full_like(q, 1 / vocab_size), smoothing)
+
+
+def smoothed_loss_in_two_parts(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    log_p = logits - logits.logsumexp(-1, keepdim=True)
+    return -(1 - smoothing) * log_p[range(len(target)), target] - smoothing * log_p.mean(-1)
+
+
+def gradient_less_the_highest(logits: Tensor, q: Tensor) -> Tensor:
+    e = (logits - logits.amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True) - q
+
+
+def batch_loss_by_selection(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
+    chosen = losses[target.ne(pad_id)]
+    return chosen.sum() / max(1, len(chosen))
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -153,6 +182,11 @@ OTHERS = [
     ("shift", shift_by_matrix),
     ("rotate", rotate_by_complex_numbers),
     ("embed", embed_by_layer),
+    ("cross_entropy", cross_entropy_by_torch),
+    ("smoothed_target", smoothed_target_by_scatter),
+    ("smoothed_loss", smoothed_loss_in_two_parts),
+    ("gradient", gradient_less_the_highest),
+    ("batch_loss", batch_loss_by_selection),
 ]
 
 
