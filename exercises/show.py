@@ -1,5 +1,6 @@
 """Small tensors as text that a learner can read."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,10 @@ def close(a: Tensor, b: Tensor) -> Tensor:
 
 def shapes(inputs: Mapping[str, Any]) -> list[str]:
     """Each input on its own line, tensors by their shape."""
-    return [f"  {name}: {tuple(v.shape)}" if isinstance(v, Tensor) else f"  {name} = {v}" for name, v in inputs.items()]
+    return [
+        f"  {name}: {tuple(value.shape)}" if isinstance(value, Tensor) else f"  {name} = {_compact(value)}"
+        for name, value in inputs.items()
+    ]
 
 
 def side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
@@ -52,6 +56,8 @@ def side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
 
 
 def _compact(value: Any) -> str:
+    if callable(value):
+        return f"a function: {inspect.getdoc(value) or value.__name__}"
     if not isinstance(value, Tensor):
         return repr(value)
     if value.numel() > 24:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
-from exercises.checks import attention, label_smoothing, masking, positions
+from exercises.checks import attention, label_smoothing, layers, masking, positions
 from exercises.limits import LimitReached
 from transformer.attention import MultiHeadAttention
 from transformer.attention import attention as package_attention
@@ -19,6 +19,7 @@ TOPICS = {
     "masking": masking.topic,
     "positions": positions.topic,
     "label_smoothing": label_smoothing.topic,
+    "layers": layers.topic,
 }
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
@@ -164,6 +165,19 @@ def batch_loss_by_selection(losses: Tensor, target: Tensor, pad_id: int) -> Tens
     return chosen.sum() / max(1, len(chosen))
 
 
+def feed_forward_by_linear(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return nn.functional.linear(torch.clamp(nn.functional.linear(x, w_1.mT, b_1), min=0), w_2.mT, b_2)
+
+
+def layer_norm_by_var_mean(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    variance, mean = torch.var_mean(x, -1, unbiased=False, keepdim=True)
+    return torch.addcmul(bias, (x - mean) * torch.rsqrt(variance + eps), gain)
+
+
+def dropout_by_masked_fill(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
+    return x.masked_fill(draw < rate, 0.0).div(1 - rate) if training else x.clone()
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -187,6 +201,9 @@ OTHERS = [
     ("smoothed_loss", smoothed_loss_in_two_parts),
     ("gradient", gradient_less_the_highest),
     ("batch_loss", batch_loss_by_selection),
+    ("feed_forward", feed_forward_by_linear),
+    ("layer_norm", layer_norm_by_var_mean),
+    ("dropout", dropout_by_masked_fill),
 ]
 
 
@@ -340,6 +357,12 @@ def test_given_is_the_learners_own_once_it_is_right() -> None:
 def test_unknown_exercise() -> None:
     with pytest.raises(ValueError, match="there is no exercise 'attention'; there are attention_scores, softmax"):
         attention.check("attention", scores)
+
+
+def test_a_function_among_the_inputs_is_told_by_what_it_does() -> None:
+    text = layers.post_norm.judge(lambda x, sublayer, norm: norm(x - sublayer(x)))
+    assert text is not None
+    assert "  sublayer = a function: each vector turned round, and doubled\n" in text
 
 
 def test_half_precision_outcomes_compare_with_its_tolerance() -> None:
