@@ -53,9 +53,13 @@ class Submission:
 class Grade:
     """What became of a notebook."""
 
-    title: str
+    path: Path
+    exercise: str
+    """The name of its solution, as in ``02_attention``; empty if it could not be graded."""
     messages: dict[str, str | None]
     """Exercise → None if it is right, else what to tell the learner."""
+    failure: str = ""
+    """Why it could not be graded."""
 
     @property
     def points(self) -> int:
@@ -63,7 +67,7 @@ class Grade:
         return sum(message is None for message in self.messages.values())
 
     def __str__(self) -> str:
-        lines = [self.title]
+        lines = [f"{self.exercise.replace('_', ' ')} · {self.path}"]
         for key, message in self.messages.items():
             first, *rest = (message or "").splitlines() or [""]
             lines.append(f"  ✗ {key}: {first}" if message else f"  ✓ {key}")
@@ -77,21 +81,30 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
     """Grade notebooks side by side.
 
     Args:
-        names: topics, their numbers, paths of notebooks, or ``all``.
+        names: topics, their numbers, paths of notebooks or of folders of them, or ``all``.
         seconds: how long one cell may run.
         root: the checkout of the course.
 
+    Returns:
+        A grade for each notebook; one that cannot be graded says why, and does not keep the others from it.
+
     Raises:
-        UserError: if something cannot be graded; then nothing is.
+        UserError: if a name means no notebook.
     """
     if seconds < 1:
         raise UserError(f"--seconds must be at least 1; got {seconds}")
-    submissions = [submission(path, root) for path in find(names, root)]
     run = uuid.uuid4().hex
+
+    def one(path: Path, mark: str) -> Grade:
+        try:
+            return grade(submission(path, root), seconds, mark)
+        except UserError as error:
+            return Grade(path, "", {}, str(error))
+
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         try:
-            marks = (f"{run}-{i}" for i in range(len(submissions)))
-            return list(pool.map(lambda s, mark: grade(s, seconds, mark), submissions, marks))
+            paths = find(names, root)
+            return list(pool.map(one, paths, (f"{run}-{i}" for i in range(len(paths)))))
         finally:
             _end(run)
 
@@ -109,6 +122,11 @@ def find(names: Sequence[str], root: Path = ROOT) -> list[Path]:
             found += topics.values()
         elif matches := [p for stem, p in topics.items() if name in (stem, stem[3:], stem[:2], stem[:2].lstrip("0"))]:
             found += matches
+        elif Path(name).is_dir():
+            inside = [path for path in sorted(Path(name).rglob("*.ipynb")) if ".ipynb_checkpoints" not in path.parts]
+            if not inside:
+                raise UserError(f"there is no notebook in the folder {name}")
+            found += inside
         elif name.endswith(".ipynb") or os.sep in name or Path(name).exists():
             found.append(Path(name).expanduser())
         else:
@@ -147,8 +165,7 @@ def grade(submission: Submission, seconds: int, mark: str) -> Grade:
     finally:
         _end(mark)
         shutil.rmtree(folder, ignore_errors=True)
-    title = f"{submission.solution.stem.replace('_', ' ')} · {submission.path}"
-    return Grade(title, {key: _message(key, records, seconds) for key in keys})
+    return Grade(submission.path, submission.solution.stem, {key: _message(key, records, seconds) for key in keys})
 
 
 def assembled(submission: Submission) -> Notebook:

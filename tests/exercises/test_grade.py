@@ -71,9 +71,7 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Grade]:
     ]
     text = books[1].read_text("utf-8").replace("    def check(", "def check(").replace("    del multi", "del multi")
     books[1].write_text(text, "utf-8")
-    return {
-        Path(grade.title.split(" · ")[1]).stem: grade for grade in grade_all([str(book) for book in books], seconds=5)
-    }
+    return {grade.path.stem: grade for grade in grade_all([str(book) for book in books], seconds=5)}
 
 
 def test_each_exercise_is_judged_alone(grades: dict[str, Grade]) -> None:
