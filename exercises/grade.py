@@ -1,7 +1,7 @@
 """Grade filled notebooks by nbval.
 
-The notebook that runs is the executed solution, with only its answer cells replaced by the learner's: what she did to
-any other cell does not count. It runs in a folder and a process of its own, within limits of time, output and memory,
+The notebook that runs is the course's own, with only its answer cells replaced by the learner's: what she did to any
+other cell does not count. It runs in a folder and a process of its own, within limits of time, output and memory,
 and nothing of it is left running.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from exercises.notebooks import ROOT, Notebook, answer_key, check_key, read, sources, topic_of, write
+from exercises.notebooks import ROOT, Notebook, answer_key, check_key, read, skeletons, topic_of, write
 from transformer.errors import UserError
 
 MARK = "EXERCISES_GRADING"
@@ -41,10 +41,11 @@ limits.start({seconds})
 
 @dataclass(frozen=True)
 class Submission:
-    """A notebook to grade, and the solution it belongs to."""
+    """A notebook to grade."""
 
     path: Path
-    solution: Path
+    skeleton: Path
+    """The course's notebook of the same exercises."""
     answers: dict[str, str]
     """Exercise → the source of its answer cell."""
 
@@ -115,7 +116,7 @@ def find(names: Sequence[str], root: Path = ROOT) -> list[Path]:
     Raises:
         UserError: if a name means none.
     """
-    topics = {path.stem: root / "exercises" / f"{path.stem}.ipynb" for path in sources(root)}
+    topics = {path.stem: root / "exercises" / path.name for path in skeletons(root)}
     found: list[Path] = []
     for name in names:
         if name == "all":
@@ -143,8 +144,8 @@ def submission(path: Path, root: Path = ROOT) -> Submission:
     """
     cells = [(key, cell["source"]) for cell in read(path)["cells"] if (key := answer_key(cell))]
     answers = dict(cells)
-    solutions = {source.with_suffix(".ipynb"): _keys(read(source.with_suffix(".ipynb"))) for source in sources(root)}
-    solution, wanted = max(solutions.items(), key=lambda item: len(answers.keys() & set(item[1])))
+    known = {path: _keys(read(path)) for path in skeletons(root)}
+    skeleton, wanted = max(known.items(), key=lambda item: len(answers.keys() & set(item[1])))
     if not answers.keys() & set(wanted):
         raise UserError(f"{path} is none of the exercises: it has no cell that begins with `# answer: …`")
     if missing := [key for key in wanted if key not in answers]:
@@ -153,7 +154,7 @@ def submission(path: Path, root: Path = ROOT) -> Submission:
         )
     if twice := [key for key in wanted if [k for k, _ in cells].count(key) > 1]:
         raise UserError(f"{path}: more than one cell begins with `# answer: {twice[0]}`; keep the one that counts")
-    return Submission(path, solution, answers)
+    return Submission(path, skeleton, answers)
 
 
 def grade(submission: Submission, seconds: int, mark: str) -> Grade:
@@ -165,17 +166,19 @@ def grade(submission: Submission, seconds: int, mark: str) -> Grade:
     finally:
         _end(mark)
         shutil.rmtree(folder, ignore_errors=True)
-    return Grade(submission.path, submission.solution.stem, {key: _message(key, records, seconds) for key in keys})
+    return Grade(submission.path, submission.skeleton.stem, {key: _message(key, records, seconds) for key in keys})
 
 
 def assembled(submission: Submission) -> Notebook:
-    """The executed solution with the learner's answers. Each check is imported anew: an answer may redefine it."""
-    notebook = read(submission.solution)
+    """The course's notebook with the learner's answers. Each check is imported anew: an answer may redefine it."""
+    notebook = read(submission.skeleton)
     for cell in notebook["cells"]:
         if key := answer_key(cell):
             cell["source"] = submission.answers[key]
-        elif check_key(cell):
-            cell["source"] = f"from exercises.checks.{topic_of(submission.solution)} import check; {cell['source']}"
+        elif key := check_key(cell):
+            cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": f"✓ {key}\n"}]
+            cell["execution_count"] = 1  # nbval wants to see that it ran
+            cell["source"] = f"from exercises.checks.{topic_of(submission.skeleton)} import check; {cell['source']}"
     return notebook
 
 
@@ -189,7 +192,7 @@ def _run(submission: Submission, folder: Path, seconds: int, mark: str, at_most:
     (folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
     startup = folder / "ipython" / "profile_default" / "startup"
     startup.mkdir(parents=True)
-    (startup / "limits.py").write_text(STARTUP.format(topic=topic_of(submission.solution), seconds=seconds), "utf-8")
+    (startup / "limits.py").write_text(STARTUP.format(topic=topic_of(submission.skeleton), seconds=seconds), "utf-8")
     environment = {
         **os.environ,
         MARK: mark,
@@ -220,7 +223,7 @@ def _run(submission: Submission, folder: Path, seconds: int, mark: str, at_most:
     if not records:
         raise UserError(f"the notebook could not be run:\n{(folder / 'log').read_text('utf-8')[-2000:]}")
     for record in records:
-        if not record["key"] and record["end"] != "passed":
+        if not record["key"] and record["end"] not in ("passed", "skipped"):
             raise UserError(f"the notebook's own cells do not run here: {record['error']}: {record['message']}")
     return records
 

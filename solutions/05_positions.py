@@ -254,10 +254,11 @@ check("embed", embed)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and let it be graded in a terminal:
-#
-# ```text
-# python -m exercises grade positions
-# ```
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade positions`.
 #
 # Then open `transformer/positions.py`: it is what you have just written.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()

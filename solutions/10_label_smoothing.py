@@ -253,10 +253,11 @@ check("batch_loss", batch_loss)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and let it be graded in a terminal:
-#
-# ```text
-# python -m exercises grade label_smoothing
-# ```
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade label_smoothing`.
 #
 # Then open `transformer/loss.py`: its first function is what you have just written, its second one never has all the scores at once.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()
