@@ -224,12 +224,15 @@ print(
 from transformer.plots.smoothing import explorer
 
 explorer(
-    "Two sliders set the smoothing and the size of the vocabulary. Bars show the "
-    "target's share for the right word, for each other and for all others. Below, "
-    "the smoothed loss over the probability of the right word, with its lowest "
-    "point marked, and dashed the hard loss, which falls all the way to 1. Three "
-    "lines read out the vocabulary, the best gap between the logits and the floor "
-    "of the loss. At first, with 0.1 and 8 words, the lowest point is at 0.91."
+    description=(
+        "Two sliders set the smoothing and the size of the vocabulary. Bars show "
+        "the target's share for the right word, for each other and for all "
+        "others. Below, the smoothed loss over the probability of the right word, "
+        "with its lowest point marked, and dashed the hard loss, which falls all "
+        "the way to 1. Three lines read out the vocabulary, the best gap between "
+        "the logits and the floor of the loss. At first, with 0.1 and 8 words, "
+        "the lowest point is at 0.91."
+    )
 )
 
 # %% [markdown]
@@ -284,10 +287,9 @@ Picture(
 
 # %%
 hard = gaps["ε = 0"]
-print(
-    f"from step 1024 to 4096: {hard[4095] - hard[1023]:.3f}, ln 4 = {math.log(4):.3f}"
-)
-assert abs(hard[4095] - hard[1023] - math.log(4)) < 0.01
+more = hard[4095] - hard[1023]
+print(f"from step 1024 to 4096: {more:.3f}, ln 4 = {math.log(4):.3f}")
+assert abs(more - math.log(4)) < 0.01
 assert abs(hard[4095] - math.log(5 * 4096)) < 0.01
 
 # %% [markdown]
@@ -320,16 +322,17 @@ for size in (5, 1000, 37_000):
 # %%
 from transformer.loss import label_smoothed_cross_entropy
 
+wanted = torch.tensor([right])
 
+
+# %%
 def optimised(V, eps, spread):
     z = torch.zeros(1, V, dtype=torch.float64, requires_grad=True)
     found = torch.optim.LBFGS([z], max_iter=200, line_search_fn="strong_wolfe")
 
     def loss():
         found.zero_grad()
-        value = label_smoothed_cross_entropy(
-            z, torch.tensor([right]), eps, spread, pad_id=0
-        )
+        value = label_smoothed_cross_entropy(z, wanted, eps, spread, pad_id=0)
         value.backward()
         return value
 
@@ -396,7 +399,6 @@ assert abs(floor_of(5, 0.1) - floor) < 1e-9
 # **What the model believes, minus what it should.** For our five words, hard and smoothed, and what autograd says about the package's loss:
 
 # %%
-wanted = torch.tensor([right])
 for e in (0.0, 0.1):
     z = p.double().log()[None].requires_grad_()  # softmax gives p back
     label_smoothed_cross_entropy(z, wanted, smoothing=e).backward()
@@ -494,9 +496,8 @@ print(f"a token: {loss / (filled != 0).sum():.3f}")
 
 # %%
 n_bytes = 4096 * 37_000 * 4
-print(
-    f"{n_bytes / 1e6:.0f} MB, and the paper's 25,000 tokens: {n_bytes * 25 / 4.096e6:.0f} MB"
-)
+print(f"{n_bytes / 1e6:.0f} MB for 4,096 tokens")
+print(f"{n_bytes * 25_000 / 4096 / 1e6:.0f} MB for the 25,000 of the paper's batch")
 
 # %% [markdown]
 # And that is once. Autograd keeps the softmax for the way back, and makes a gradient of the same size. But nobody wants the logits: what is wanted is one number, and the gradients of the decoder's states $x$ and of the matrix $W$ that makes the logits. The gradient in the logits
@@ -619,6 +620,7 @@ from transformer.trainer import loss_of
 small = replace(shipped.model.config, d_model=64, d_ff=128)
 
 
+# %%
 def learn(smoothing, steps=250):
     torch.manual_seed(0)
     model = Transformer(small)
@@ -661,35 +663,33 @@ reports = {name: report(logits) for name, logits in answers.items()}
 print("          sure  right  error  loss (without smoothing)")
 for name, (confidence, hits, loss, bins) in reports.items():
     error = calibration_error(*bins)
-    print(
-        f"{name:9} {confidence.mean():.2f}  {hits.mean():5.2f}  {error:5.2f}  {loss:.2f}"
-    )
+    print(f"{name:9} {confidence.mean():.2f}  {hits.mean():5.2f}", end="  ")
+    print(f"{error:5.2f}  {loss:.2f}")
 
 # %% tags=["hide-input"]
 from transformer.plots.smoothing import reliability
 
+
+def diagram(name, title):
+    return reliability(*map(torch.Tensor.tolist, reports[name][3]), title)
+
+
 Row(
-    *(
-        Picture(
-            reliability(*map(torch.Tensor.tolist, reports[name][3]), title),
-            alt=alt,
-        )
-        for name, title, alt in (
-            (
-                "hard",
-                "hard target",
-                "Reliability of the hard model: in nearly all bins the share of "
-                "right answers lies far below the confidence, most of all where "
-                "it is surest; the histogram has its highest bar at 0.9 to 1.",
-            ),
-            (
-                "smoothed",
-                "smoothed, ε = 0.1",
-                "Reliability of the smoothed model: the points lie near the "
-                "diagonal, and there are fewer very confident answers.",
-            ),
-        )
-    )
+    Picture(
+        diagram("hard", "hard target"),
+        alt=(
+            "Reliability of the hard model: in every bin the share of right "
+            "answers lies below the confidence, mostly far below; the highest bar "
+            "of the histogram is at 0.9 to 1."
+        ),
+    ),
+    Picture(
+        diagram("smoothed", "smoothed, ε = 0.1"),
+        alt=(
+            "Reliability of the smoothed model: the points lie near the diagonal, "
+            "most of them a little below, and there are few answers above 0.9."
+        ),
+    ),
 )
 
 # %% [markdown]
@@ -726,7 +726,7 @@ assert hits.mean() > confidence.mean() + 0.02
 
 # %% tags=["hide-input"]
 Picture(
-    reliability(*map(torch.Tensor.tolist, reports["shipped"][3]), "pocket-small"),
+    diagram("shipped", "pocket-small"),
     alt=(
         "Reliability of pocket-small: nearly all its answers are in the bin from "
         "0.9 to 1, with a confidence of 0.95, and practically all of them are "
@@ -800,6 +800,7 @@ def cooled(logits):
     return T, *errors
 
 
+# %%
 cures = {name: cooled(logits) for name, logits in answers.items()}
 for name, (T, before, after) in cures.items():
     print(f"{name:9} T = {T:.2f}   error {before:.3f} → {after:.3f}")
@@ -859,7 +860,7 @@ with style.in_style():
     axes.axhline(share, color=style.PLAIN, linewidth=1)
     axes.axvline(n_star, color=style.INK, linewidth=1, linestyle=":")
     axes.text(n_star - 4, -4, f"n* = {n_star:.0f}", ha="right")
-    axes.set_ylim(-22, 0.5)
+    axes.set_ylim(-25, 0.5)
     axes.set_xlim(0, 250)
     axes.set_xlabel("tokens of the reference")
     axes.set_title("Log-probability", loc="left")
@@ -889,10 +890,9 @@ slope, nothing = math.log(0.9 + 0.1 / 37_000), math.log(0.1 / 37_000)
 n = next(
     n for n in range(1, 10**5) if penalised(n * slope, n) < penalised(nothing, 1)
 )
-print(
-    f"with the penalty nothing wins at {n:,} tokens instead of {nothing_wins_at(37_000, 0.1):.0f}"
-)
-assert n > 50 * nothing_wins_at(37_000, 0.1)
+without = nothing_wins_at(37_000, 0.1)
+print(f"with the penalty nothing wins at {n:,} tokens, not at {without:.0f}")
+assert n > 50 * without
 
 # %% [markdown]
 # This is arithmetic about an ideal student. Real models have other reasons for stopping early as well, and how much of it is smoothing's doing in yours, only two trainings would tell. The chapter on [beam search](12_beam_search.ipynb) looks at what the penalty does to real translations.
@@ -986,7 +986,7 @@ assert_close(4 * each.mean(), by_tokens)
 # </details>
 # <details><summary>B. 0.82</summary>
 #
-# **Right.** 1 − 0.2 + 0.2/10.
+# **Right.** 1 − 0.2 + 0.2/10: it gives away a fifth and gets a tenth of that back.
 #
 # </details>
 # <details><summary>C. 0.98</summary>
@@ -1060,7 +1060,7 @@ assert_close(4 * each.mean(), by_tokens)
 # </details>
 # <details><summary>C. Divide the logits by a temperature above 1</summary>
 #
-# No. That makes it more modest still.
+# No. That makes it more modest still: above 1 all probabilities move towards each other.
 #
 # </details>
 # <details><summary>D. More dropout</summary>
