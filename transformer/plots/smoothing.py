@@ -30,8 +30,8 @@ def explorer(description: str) -> Any:
         description: the alt text.
     """
     smoothing = alt.binding_range(min=0, max=0.4, step=0.01, name="smoothing ε ")
-    words = alt.binding_range(min=1, max=16, step=1, name="vocabulary: 2 to the power of ")
-    sliders = alt.param("epsilon", value=0.1, bind=smoothing), alt.param("power", value=3, bind=words)
+    words = alt.binding_range(min=1, max=16, step=1, name="vocabulary 2^ ")
+    sliders = alt.param("epsilon", value=0.1, bind=smoothing), alt.param("power", value=10, bind=words)
     derived = [alt.param(name, expr=formula) for name, formula in FORMULAS.items()]
 
     lines = {
@@ -63,7 +63,7 @@ def explorer(description: str) -> Any:
     loss = LOSS.replace("(p)", "(datum.p)").replace("1 - p", "1 - datum.p")
     over_p = alt.Chart(steps).transform_calculate(smoothed=loss, hard="-log(datum.p)")
     x = alt.X("p:Q", scale=alt.Scale(domain=[0, 1]), title="probability of the right word", axis=alt.Axis(tickCount=5))
-    scale = alt.Scale(domain=[0, 8])
+    scale = alt.Scale(domain=[0, 6])
     plain = over_p.mark_line(color=style.PLAIN, strokeDash=[5, 4], clip=True).encode(
         x, alt.Y("hard:Q", scale=scale, title=None)
     )

@@ -45,7 +45,7 @@ def test_the_explorer_follows_the_page_and_fits_a_phone() -> None:
     assert spec["description"] == "two sliders"
     assert spec["usermeta"]["embedOptions"]["renderer"] == "svg" and spec["config"]["background"] == "transparent"
     assert [param["name"] for param in spec["params"]] == ["epsilon", "power", *smoothing.FORMULAS]
-    assert [param["value"] for param in spec["params"] if "bind" in param] == [0.1, 3]
+    assert [param["value"] for param in spec["params"] if "bind" in param] == [0.1, 10]
     assert all(part["width"] <= 300 for part in spec["vconcat"])
 
 
