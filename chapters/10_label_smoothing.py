@@ -82,8 +82,8 @@ right, V = 1, len(words)
 #
 # $$
 # \begin{aligned}
-# -\tfrac{1}{10} \ln\left(0.6^7 \cdot 0.2^2 \cdot 0.1\right) &= 0.7 \cdot 0.511 \\
-# &\quad + 0.2 \cdot 1.609 + 0.1 \cdot 2.303 \\
+# &-\tfrac{1}{10} \ln\left(0.6^7 \cdot 0.2^2 \cdot 0.1\right) \\
+# &= 0.7 \cdot 0.511 + 0.2 \cdot 1.609 + 0.1 \cdot 2.303 \\
 # &= 0.910
 # \end{aligned}
 # $$
@@ -321,11 +321,8 @@ assert abs(hard[4095] - math.log(5 * 4096)) < 0.01
 # %%
 def best_gap(V, eps, convention="V"):
     odds = (1 - eps) / eps
-    return math.log(
-        {"V": 1 + V * odds, "V − 1": (V - 1) * odds, "V − 2": (V - 2) * odds}[
-            convention
-        ]
-    )
+    sharing = {"V": V, "V − 1": V - 1, "V − 2": V - 2}[convention]
+    return math.log(sharing * odds + (convention == "V"))
 
 
 for e in (0.05, 0.1, 0.2):
@@ -371,9 +368,11 @@ for size, e in ((5, 0.1), (5, 0.3), (1000, 0.1)):
 # A loss without smoothing could at least *approach* zero. A smoothed one cannot. Add and take away the same sum, and it falls into two parts:
 #
 # $$
+# \begin{aligned}
 # \underbrace{-\sum_j q_j \ln p_j}_{\text{cross-entropy}} =
-# \underbrace{-\sum_j q_j \ln q_j}_{\text{entropy}} +
-# \underbrace{\sum_j q_j \ln \tfrac{q_j}{p_j}}_{\text{KL}}
+# &\ \underbrace{-\sum_j q_j \ln q_j}_{\text{entropy}} \\
+# &+ \underbrace{\sum_j q_j \ln \tfrac{q_j}{p_j}}_{\text{KL}}
+# \end{aligned}
 # $$
 #
 # The second part, the **Kullback-Leibler divergence** or KL, is the distance that the model still has to go, and it can be zero. The first part is the target's own doubt. No weight of the model is in it. It is the **floor**, and for our five words it is
