@@ -809,7 +809,8 @@ noisy = sorted(doubt(captions.model, batch) for _ in range(20))
 captions.model.eval()
 told = RECIPES["multi30k"].training.smoothing
 print(f"with dropout keeps {noisy[10]:.3f}, taught {told}")
-assert abs(noisy[10] - told) < 0.02 < noisy[10] - found["multi30k"]
+assert abs(noisy[10] - told) < 0.03
+assert noisy[10] - found["multi30k"] > 0.02
 assert shipped.model.config.dropout == 0 < captions.model.config.dropout
 
 # %% [markdown]
