@@ -1,0 +1,143 @@
+"""Batches seen from above: which cells of the rectangle are tokens, and which are padding."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+
+from transformer.batching import Batch, Indices
+from transformer.plots import style
+from transformer.tokenizer import PAD
+
+SHOWN = 60
+"""So many sentences are drawn one by one."""
+
+
+def sides(batch: Batch, title: str) -> Figure:
+    """Both sides of a batch as grids: a filled cell is a token, an empty one padding. A row is a sentence pair."""
+    with style.in_style():
+        figure = Figure(figsize=(2.6, 2.7), layout="constrained")
+        panels = figure.subplots(1, 2, sharey=True)
+        parts = ((batch.source, style.KEY, "source"), (batch.expected, style.QUERY, "target"))
+        for axes, (ids, colour, name) in zip(panels, parts, strict=True):
+            real = (ids != PAD).numpy()
+            axes.pcolormesh(np.ma.array(real, mask=~real), cmap=ListedColormap([colour]), edgecolors="none")
+            axes.set_xlim(0, real.shape[1])
+            axes.set_ylim(len(real), 0)
+            axes.set_xlabel(f"{name}:\n{1 - real.mean():.0%} padding")
+            axes.set_xticks([])
+            axes.set_yticks([])
+            for spine in axes.spines.values():
+                spine.set_visible(True)
+        panels[0].set_ylabel(f"{len(batch.source)} pairs")
+        figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def pooled(lengths: Indices, pool: int) -> Indices:
+    """Indices of all sentences: each ``pool`` of neighbours sorted by length, (sentences,)."""
+    return np.lexsort((lengths, np.arange(len(lengths)) // pool))
+
+
+def cut(order: Indices, lengths: Indices, budget: int) -> list[Indices]:
+    """Batches of sentences that follow each other, each with at most ``budget`` tokens; one too long stands alone."""
+    batches, start, tokens = [], 0, 0
+    for place, sentence in enumerate(order):
+        if place > start and tokens + lengths[sentence] > budget:
+            batches.append(order[start:place])
+            start, tokens = place, 0
+        tokens += lengths[sentence]
+    return [*batches, order[start:]]
+
+
+def explorer(
+    lengths: Indices, budgets: Sequence[int], pools: Sequence[int], description: str, start: tuple[int, int] = (0, 0)
+) -> Any:
+    """An Altair chart: sliders for the token budget and for how many sentences are sorted together.
+
+    Args:
+        lengths: tokens of each sentence, in the order in which they come.
+        budgets: tokens of a batch.
+        pools: neighbours that are sorted before batches are cut; 1: none.
+        description: the alt text.
+        start: which budget and which pool are shown first, from 0.
+    """
+    rows: list[dict[str, Any]] = []
+    dots: list[dict[str, Any]] = []
+    heads: list[dict[str, Any]] = []
+    for b, budget in enumerate(budgets):
+        for p, pool in enumerate(pools):
+            setting = {"b": b, "p": p}
+            batches = cut(pooled(lengths, pool), lengths, budget)
+            np.random.default_rng(0).shuffle(batches)  # type: ignore[arg-type]
+            widest = [int(lengths[batch].max()) for batch in batches]
+            sizes = [len(batch) for batch in batches]
+            waste = 1 - lengths.sum() / np.dot(widest, sizes)
+            first = "as they come" if pool == 1 else f"sorted in pools of {pool:,}"
+            heads.append(
+                {**setting, "line": 0, "text": f"{first}, at most {budget:,} tokens a batch:"}
+            )  # fmt: skip
+            heads.append(
+                {**setting, "line": 1,
+                 "text": f"{waste:.0%} padding; {len(batches)} batches of {min(sizes)} to {max(sizes)} sentences"}
+            )  # fmt: skip
+            dots += [{**setting, "w": w, "n": n} for w, n in sorted(set(zip(widest, sizes, strict=True)))]
+            y = 0
+            for batch, width in zip(batches, widest, strict=True):
+                if y >= SHOWN:
+                    break
+                rows += [{**setting, "y": y + i, "n": int(lengths[s]), "w": width} for i, s in enumerate(batch)]
+                y += len(batch) + 2
+    rows = [row for row in rows if row["y"] < SHOWN]
+    params = [
+        alt.param(name, value=value, bind=alt.binding_range(min=0, max=len(of) - 1, step=1, name=f"{label} "))
+        for name, value, of, label in (
+            ("budget", start[0], budgets, "token budget"),
+            ("pool", start[1], pools, "sorted together"),
+        )
+    ]
+    chosen = "datum.b == budget && datum.p == pool"
+    width = 300
+    head = (
+        alt.Chart(pd.DataFrame(heads))
+        .transform_filter(chosen)
+        .mark_text(align="left", fontSize=13, x=0)
+        .encode(alt.Y("line:O", axis=None), text="text:N")
+        .properties(width=width, height=40)
+    )
+    longest = int(lengths.max())
+    across = alt.Scale(domain=[0, longest], nice=False)
+    down = alt.Scale(domain=[0, SHOWN], reverse=True, nice=False)
+    shown = alt.Chart(pd.DataFrame(rows)).transform_filter(chosen).transform_calculate(y2="datum.y + 0.85", zero="0")
+    y, y2 = alt.Y("y:Q", scale=down, axis=None), alt.Y2("y2:Q")
+    tokens = shown.mark_rect(color=style.QUERY).encode(
+        alt.X("zero:Q", scale=across, title="tokens of a sentence (blue) and padding (grey)"), y, x2="n:Q", y2=y2
+    )
+    padding = (
+        shown.transform_filter("datum.w > datum.n")
+        .mark_rect(color=style.PLAIN, opacity=0.3)
+        .encode(alt.X("n:Q", scale=across), y, x2="w:Q", y2=y2)
+    )
+    most = max(dot["n"] for dot in dots)
+    sizes_of = (
+        alt.Chart(pd.DataFrame(dots))
+        .transform_filter(chosen)
+        .mark_circle(color=style.QUERY, opacity=0.7, size=45)
+        .encode(
+            alt.X("w:Q", scale=across, title="longest sentence of a batch"),
+            alt.Y("n:Q", scale=alt.Scale(type="log", domain=[1, most]), title="its sentences",
+                  axis=alt.Axis(values=[1, 10, 100], format="d")),
+            tooltip=[alt.Tooltip("n:Q", title="sentences"), alt.Tooltip("w:Q", title="the longest")],
+        )
+    )  # fmt: skip
+    chart = alt.vconcat(
+        head,
+        (padding + tokens).properties(width=width, height=230),
+        sizes_of.properties(width=width - 35, height=120),
+        description=description,
+    )
+    return style.chart_style(chart.add_params(*params))
