@@ -76,9 +76,9 @@ for name, file in wmt14["files"].items():
 # %% [markdown]
 # Three archives hold the training text, and they are very different company.
 #
-# - **Europarl v7:** what was said in the European Parliament, by its translators {cite}`koehn2005`. Clean, formal, and everybody is Mr President.
+# - **Europarl v7:** what was said in the European Parliament, as its translators wrote it down {cite}`koehn2005`. Clean, formal, and everybody is Mr President.
 # - **Common Crawl:** pages of the web that exist in both languages, found and aligned by a machine {cite}`smith2013`. Varied, and dirty.
-# - **News Commentary v9:** essays from newspapers. Small, and nearest to the test set, which is news.
+# - **News Commentary v9:** commentaries written for newspapers. Small, and nearest to the test set, which is news.
 #
 # How many sentences each of them has stands in no manifest. These are the line counts of the three pairs of files:
 
@@ -89,10 +89,11 @@ for part, n in zip(parts, lines, strict=True):
     member = part["en"].split(":")[1].split("/")[-1]
     print(f"{member:30} {n:9,}  {n / sum(lines):4.0%}")
 assert round(sum(lines) / 1e6, 1) == 4.5  # §5.1: about 4.5 million
-assert wmt14["description"].startswith("4.5 million")
+assert lines[1] > sum(lines) / 2
 
 # %% [markdown]
-# More than half of it is the web. Whoever says "WMT14" and means four and a half million clean sentences has not looked.
+# More than half of it is the web. Whoever says "WMT14" and means four and a half million clean sentences has not looked. And beware of the name: some programs call a mixture "WMT14" that has a later year's News
+# Commentary in it. Their scores are those of another corpus.
 #
 # ### A download that you can trust
 #
@@ -108,7 +109,7 @@ print()
 print(*wmt14["homes"], sep="\n")
 
 # %% [markdown]
-# One letter, and every digit is another. The package writes a download to a file of its own, and gives it its name only when the checksum is right. Let us try
+# One letter, and nothing is left of the number. (Above, one file has an *md5*, because its publisher gave that: enough against accidents, not against forgers.) The package writes a download to a file of its own, and gives it its name only when the checksum is right. Let us try
 # this without a network: a folder stands in for the server, and at first it has the wrong file.
 
 # %%
@@ -163,7 +164,7 @@ dirty = {
 }
 
 # %% [markdown]
-# Do you see what is wrong with each? An empty side: an aligner found no partner. `\x80`: the byte that Windows used for €, read as another alphabet. Too short and too
+# Do you see what is wrong with each? An empty side: an aligner found no partner. `\x80`: the byte that Windows used for €, read as if it were Latin-1. Too short and too
 # long teach little, and the long ones fill the memory. A ratio over 2: a sentence lost its neighbour. Two equal sides: a web page that was never translated. And boilerplate that
 # comes again and again.
 #
@@ -171,7 +172,7 @@ dirty = {
 
 # %%
 from transformer.cleaning import Cleaner
-from transformer.recipes import WMT14_CLEANING
+from transformer.recipes import RECIPES, WMT14_CLEANING
 
 cleaner = Cleaner(WMT14_CLEANING)
 kept = list(cleaner.clean([clean, *dirty.values()]))
@@ -234,8 +235,8 @@ Picture(
         "The gold alignment of a sentence with an although clause, German in rows "
         "and English in columns. Most links lie on the diagonal. English tasted "
         "is linked to two German words, probiert and hat, at the end of their "
-        "clause, and the verb protected to a split one further on; a comma that "
-        "only German has is linked to nothing."
+        "clause; protected is linked to a hat right behind the comma and to "
+        "beschützt, the last word."
     ),
 )
 
@@ -302,6 +303,7 @@ assert torch.equal(batch.decoder_input, by_hand)
 assert torch.equal(batch.expected, torch.tensor([says, [*short, EOS, *fill]]))
 assert torch.equal(batch.source[0], torch.tensor([*source, EOS]))
 print(batch.expected, f"{batch.n_tokens} real tokens", sep="\n")
+Source(collate)
 
 # %% [markdown]
 # ### A sentence's probability is a product
@@ -325,9 +327,11 @@ log_p = model(duck.source, duck.decoder_input)[0].log_softmax(dim=-1)
 answers = log_p.gather(1, duck.expected[0][:, None])[:, 0]  # (target,)
 for piece, p in zip(tokenizer.pieces(duck.expected[0]), answers.exp(), strict=True):
     print(f"{piece:8} {p:.3f}")
+smoothing = RECIPES["pocket-small"].training.smoothing
+print(f"it was taught to say about {1 - smoothing:.2f}")
 
 # %% [markdown]
-# None is above 0.97, though the model makes hardly a mistake. It was trained with a little **label smoothing** (§5.4), which asks for a little less than certainty.
+# It makes hardly a mistake, and yet it is never certain: it was trained with a little **label smoothing** (§5.4), which asks for less than that.
 #
 # Each number is a probability *given the source and the words so far*. Multiplied, they are the probability of the whole sentence; that is the chain rule of probability, no
 # approximation:
@@ -389,9 +393,9 @@ for name, given in (("true words", batch.decoder_input), ("one wrong", tampered)
     print(f"{name:10}  loss behind it {behind:.3f} a token")
 
 # %% [markdown]
-# Be fair to the model: part of that is right. After a wrong article the true next word *is* less likely, and behind an invented subject another verb belongs. But part of it is confusion, and
-# one mistake leads to the next. One can train on the model's own words now and then {cite}`bengio2015`. The paper does not, and hardly any translator since: it is
-# slow, for then the positions cannot be computed at once, and the gain is small for sentences, whose source keeps calling the decoder back.
+# Be fair to the model: part of that is right. After a wrong article the true next word *is* less likely, and behind an invented subject another verb belongs. But part of it is confusion, and in use one mistake leads
+# to the next. One can train on the model's own words now and then {cite}`bengio2015`. The paper does not. It would have to write before it can learn, one word after another; and a translator has, unlike a
+# story-teller, a source to hold on to when it has lost its way.
 
 # %% [markdown]
 # ## The picture
@@ -437,8 +441,13 @@ from transformer.plots.batches import sides as grids
 
 
 def typical(batches):
-    """The batch whose number of pairs is the median."""
-    return sorted(batches, key=len)[len(batches) // 2]
+    """Of those with about sixty pairs, the batch nearest to the mean padding."""
+
+    def off(rows):
+        return sum(abs(waste(n[rows], [come[: len(rows)]]) - waste(n, batches))
+                   for n in (n_source, n_target))  # fmt: skip
+
+    return min((rows for rows in batches if 50 <= len(rows) <= 70), key=off)
 
 
 pictures = []
@@ -459,7 +468,7 @@ for name, batches in three.items():
 Row(*pictures)
 
 # %% [markdown]
-# As they come, the longest sentence decides for all. Sorted by target length, the right half is perfect and the left half still ragged, for a source may be longer or shorter than its
+# As they come, the longest sentence decides for all. Sorted by target length, the right half is all but full and the left half still ragged, for a source may be longer or shorter than its
 # translation. The package sorts by **both**: among targets of nearly equal length it walks the sources up, and among the next ones down again, like a snake.
 
 # %%
@@ -543,7 +552,7 @@ def batches_by_loop(budget):
 
 
 # %% [markdown]
-# The package does the same with one sort and a binary search a batch, so that four million pairs take seconds. Equal, batch by batch:
+# The package does the same with one sort, and one binary search for each batch. Equal, batch by batch:
 
 # %%
 ours = batches_by_loop(600)
@@ -604,9 +613,9 @@ Picture(
         "Share of <eos> among its tokens, percent",
     ),
     alt=(
-        "The share of eos over an epoch. In sorted order it falls steadily from "
-        "about a fifth to a twentieth; shuffled it jumps between the same two "
-        "levels from batch to batch."
+        "The share of eos over an epoch. In sorted order it falls, in a few "
+        "waves, from 15 to 20 percent down to five; shuffled it jumps between the "
+        "same two levels from batch to batch."
     ),
 )
 
@@ -648,12 +657,13 @@ for name, found in (("random", random_rows), ("by length", three["the package"])
     chosen = [collate(sources, targets, rows) for rows in found[:12]]
     steps = [gradient(fresh, [batch]) for batch in chosen]
     off[name] = sum(float((g - whole).norm() / whole.norm()) for g in steps) / 12
-    print(f"a batch {name:9}: its gradient is off by {off[name]:.0%}")
-assert off["by length"] > 1.2 * off["random"]
+    twelve = float((sum(steps) / 12 - whole).norm() / whole.norm())
+    print(f"{name:9}  one batch is off by {off[name]:.0%}, twelve by {twelve:.0%}")
+assert off["by length"] > 1.2 * off["random"] and twelve < off["by length"] / 2
 
 # %% [markdown]
-# Equally many tokens, and a noisier gradient. This is what sorting costs, and few who sort know it. It is worth it, since nearly half of the work was padding. And it is one more reason to make a step from
-# several batches: unlike ones cancel each other's slant.
+# Equally many tokens, and a noisier gradient. This is what sorting costs, and it is seldom said. It is worth it, since nearly half of the work was padding. And it is one more reason to make a step from
+# several batches: their slants cancel out.
 #
 # ### Every epoch anew, for every GPU its share, and on from anywhere
 #
@@ -699,7 +709,7 @@ for _ in range(50):
 print("four times one is one times four, for 50 steps")
 
 # %% [markdown]
-# That is how 25,000 tokens fit on a small GPU: eight batches of 3,125. Chapter 11 has the step that adds them up.
+# That is how 25,000 tokens fit on a small GPU: eight batches of 3,125. [Training your first model](11_training.ipynb) shows the step that adds them up.
 #
 # And where the reading stands is two numbers, `epoch` and `step`. A run that was killed in the middle of an epoch goes on with exactly the batches that it would have read. We stop three batches before
 # an epoch's end, so that the seam is crossed too:
@@ -803,17 +813,27 @@ Picture(
         {"not shifted": unshifted, "honest": right},
         "step",
         "Training loss a token",
-        level=("guessing, ln 4000", math.log(len(tokenizer))),
     ),
     alt=(
-        "Two losses over sixty steps, both from the level of guessing. The one "
-        "whose target is not shifted falls to nearly zero within some twenty "
-        "steps; the honest one is far above it."
+        "Two losses over sixty steps. The honest one begins near nine and falls to "
+        "about five. The one whose target is not shifted begins below four and "
+        "falls to nearly zero."
     ),
 )
 
 # %% [markdown]
-# A loss of nearly nothing within seconds. Now ask both the real question, `<bos>` in front and all, on test sentences; and let them translate:
+# Look at the left end, **before anything was learned**. A model that guesses has a loss of $\ln V$. The honest one is near it; the other is far below. With residuals around every layer, and one matrix for looking words up and for
+# saying them (§3.4), an untrained Transformer says what it reads. For the honest one that is a small handicap. For the other it is half of the answer, as a gift.
+
+# %%
+guessing = math.log(len(tokenizer))
+print(
+    f"guessing {guessing:.2f}   honest {right[0]:.2f}   not shifted {unshifted[0]:.2f}"
+)
+assert abs(right[0] - guessing) < 1.5 and unshifted[0] < guessing / 1.5
+
+# %% [markdown]
+# So the mistake shows at step 0, if you look. After some seconds its loss is nearly nothing. Now ask both the real question, `<bos>` in front and all, on test sentences; and let them translate:
 
 # %%
 sentence = "The duck opens the door."
@@ -825,9 +845,7 @@ for name, pupil in (("honest", honest), ("not shifted", copier)):
     (said,) = greedy_search(pupil, ids)
     ends[name] = asked
     print(f"{name:12} loss {asked:5.2f}   {' '.join(tokenizer.pieces(said[:5]))} …")
-guessing = math.log(len(tokenizer))
 assert ends["honest"] < guessing < ends["not shifted"]
-print(f"guessing     loss {guessing:5.2f}")
 
 # %% [markdown]
 # After so few steps the honest one only knows which words are frequent. The other has learned to **copy its input**, and nothing besides: whatever it happens to say first, it reads next and says again, for ever.
@@ -858,7 +876,7 @@ for _ in range(20):
 print(tokenizer.decode(said[1:]))
 
 # %% [markdown]
-# On the source side it is quieter: the translation is still there, but the encoder has lost a place that it was used to.
+# The sentence is finished, and it has no way to say so. On the source side the mistake is quieter: the encoder has lost a place that it was used to, and the loss is a little worse.
 
 # %%
 batch = batch_of(*some)
@@ -866,11 +884,13 @@ without = torch.where(batch.source == EOS, PAD, batch.source)
 for name, given in (("with eos", batch.source), ("without", without)):
     loss = loss_of(model, replace(batch, source=given), 0.0) / batch.n_tokens
     print(f"source {name:9} loss {loss:.3f} a token")
+    ends[name] = loss.item()
+assert ends["with eos"] < ends["without"]
 
 # %% [markdown]
 # ### Padding on the wrong side
 #
-# Put it in front, and mask it as always. The mask hides it, so what can happen? The *positions*: the first word now stands at place 6, where no first word ever stood.
+# Put it in front, and mask it as always. The mask hides it, so what can happen? The *positions*: the first word no longer stands at place 0, where every first word of the training stood.
 
 # %%
 front = batch.source.clone()
@@ -952,10 +972,9 @@ own = work / "captions.tsv"
 own.write_text("".join(f"{s}\t{t}\n" for s, t in captions), "utf-8")
 split = {n: list(sentence_pairs(str(own), n)) for n in ("train", "valid", "test")}
 rest = {s for s, _ in split["train"] + split["valid"]}
-print(
-    f"the package: {sum(s in rest for s, _ in split['test'])} of {len(split['test'])}"
-)
-assert sum(map(len, split.values())) == len(captions)
+seen = sum(s in rest for s, _ in split["test"])
+print(f"the package: {seen} of {len(split['test'])}")
+assert seen == 0 and sum(map(len, split.values())) == len(captions)
 
 # %% [markdown]
 # The package asks a *hash of the source* where a pair goes: equal sources, equal split, on every machine, whatever the order of the file.
@@ -973,8 +992,19 @@ print("duplicates found:", 2 - len(list(Cleaner(WMT14_CLEANING).clean(pairs))))
 assert tokenizer.encode(composed) == tokenizer.encode(apart)
 
 # %% [markdown]
-# The tokenizer brings both to one form, so the model is safe. But the filter for duplicates compares what is written, and so does a check for test sentences in training. BLEU does too: a reference
-# in the other form makes every such word wrong. Normalise *before* you compare.
+# The tokenizer brings both to one form, so the model is safe. But the filter for duplicates compares what is written, and so does a check for test sentences in training. And so does BLEU: a perfect translation, against a
+# reference in the other form.
+
+# %%
+from transformer.evaluation import bleu
+
+line = "Das Mädchen hat gestern ein schönes Buch gelesen."
+nfc, nfd = (unicodedata.normalize(f, line) for f in ("NFC", "NFD"))
+print(f"BLEU {bleu([nfc], [nfc]).value:.0f}, or {bleu([nfc], [nfd]).value:.0f}")
+assert bleu([nfc], [nfd]).value < 60
+
+# %% [markdown]
+# Normalise *before* you compare.
 
 # %% [markdown]
 # ## Questions

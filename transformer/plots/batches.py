@@ -73,26 +73,23 @@ def explorer(
         for p, pool in enumerate(pools):
             setting = {"b": b, "p": p}
             batches = cut(pooled(lengths, pool), lengths, budget)
-            np.random.default_rng(0).shuffle(batches)  # type: ignore[arg-type]
+            np.random.default_rng(0).shuffle(batches)
             widest = [int(lengths[batch].max()) for batch in batches]
             sizes = [len(batch) for batch in batches]
             waste = 1 - lengths.sum() / np.dot(widest, sizes)
             first = "as they come" if pool == 1 else f"sorted in pools of {pool:,}"
-            heads.append(
-                {**setting, "line": 0, "text": f"{first}, at most {budget:,} tokens a batch:"}
-            )  # fmt: skip
-            heads.append(
-                {**setting, "line": 1,
-                 "text": f"{waste:.0%} padding; {len(batches)} batches of {min(sizes)} to {max(sizes)} sentences"}
-            )  # fmt: skip
+            text = f"{first}, at most {budget:,} tokens a batch:"
+            count = f"{len(batches)} batches of {min(sizes)} to {max(sizes)} sentences"
+            heads.append({**setting, "line": 0, "text": text})
+            heads.append({**setting, "line": 1, "text": f"{waste:.0%} padding; {count}"})
             dots += [{**setting, "w": w, "n": n} for w, n in sorted(set(zip(widest, sizes, strict=True)))]
-            y = 0
+            row = 0
             for batch, width in zip(batches, widest, strict=True):
-                if y >= SHOWN:
+                if row >= SHOWN:
                     break
-                rows += [{**setting, "y": y + i, "n": int(lengths[s]), "w": width} for i, s in enumerate(batch)]
-                y += len(batch) + 2
-    rows = [row for row in rows if row["y"] < SHOWN]
+                rows += [{**setting, "y": row + i, "n": int(lengths[s]), "w": width} for i, s in enumerate(batch)]
+                row += len(batch) + 2
+    rows = [cells for cells in rows if cells["y"] < SHOWN]
     params = [
         alt.param(name, value=value, bind=alt.binding_range(min=0, max=len(of) - 1, step=1, name=f"{label} "))
         for name, value, of, label in (
