@@ -55,33 +55,34 @@ def cut(order: Indices, lengths: Indices, budget: int) -> list[Indices]:
 
 
 def explorer(
-    lengths: Indices, budgets: Sequence[int], pools: Sequence[int], description: str, start: tuple[int, int] = (0, 0)
+    lengths: Indices, budgets: Sequence[int], pools: Sequence[int], description: str, start: tuple[int, int]
 ) -> Any:
-    """An Altair chart: sliders for the token budget and for how many sentences are sorted together.
+    """An Altair chart: a slider for the token budget, a menu for how many sentences are sorted together.
 
     Args:
         lengths: tokens of each sentence, in the order in which they come.
-        budgets: tokens of a batch.
+        budgets: tokens of a batch; all steps between them are equal.
         pools: neighbours that are sorted before batches are cut; 1: none.
         description: the alt text.
-        start: which budget and which pool are shown first, from 0.
+        start: the budget and the pool that are shown first.
     """
     rows: list[dict[str, Any]] = []
     dots: list[dict[str, Any]] = []
     heads: list[dict[str, Any]] = []
-    for b, budget in enumerate(budgets):
-        for p, pool in enumerate(pools):
-            setting = {"b": b, "p": p}
+    for budget in budgets:
+        for pool in pools:
+            setting = {"b": budget, "p": pool}
             batches = cut(pooled(lengths, pool), lengths, budget)
             np.random.default_rng(0).shuffle(batches)
             widest = [int(lengths[batch].max()) for batch in batches]
             sizes = [len(batch) for batch in batches]
             waste = 1 - lengths.sum() / np.dot(widest, sizes)
-            first = "as they come" if pool == 1 else f"sorted in pools of {pool:,}"
-            text = f"{first}, at most {budget:,} tokens a batch:"
-            count = f"{len(batches)} batches of {min(sizes)} to {max(sizes)} sentences"
-            heads.append({**setting, "line": 0, "text": text})
-            heads.append({**setting, "line": 1, "text": f"{waste:.0%} padding; {count}"})
+            texts = (
+                "as they come" if pool == 1 else f"each {pool:,} sorted by length",
+                f"{waste:.0%} padding",
+                f"{len(batches)} batches of {min(sizes)} to {max(sizes)} sentences",
+            )
+            heads += [{**setting, "line": line, "text": text} for line, text in enumerate(texts)]
             dots += [{**setting, "w": w, "n": n} for w, n in sorted(set(zip(widest, sizes, strict=True)))]
             row = 0
             for batch, width in zip(batches, widest, strict=True):
@@ -90,13 +91,9 @@ def explorer(
                 rows += [{**setting, "y": row + i, "n": int(lengths[s]), "w": width} for i, s in enumerate(batch)]
                 row += len(batch) + 2
     rows = [cells for cells in rows if cells["y"] < SHOWN]
-    params = [
-        alt.param(name, value=value, bind=alt.binding_range(min=0, max=len(of) - 1, step=1, name=f"{label} "))
-        for name, value, of, label in (
-            ("budget", start[0], budgets, "token budget"),
-            ("pool", start[1], pools, "sorted together"),
-        )
-    ]
+    slider = alt.binding_range(min=min(budgets), max=max(budgets), step=budgets[1] - budgets[0], name="token budget ")
+    menu = alt.binding_select(options=list(pools), name="sorted together ")
+    params = alt.param("budget", value=start[0], bind=slider), alt.param("pool", value=start[1], bind=menu)
     chosen = "datum.b == budget && datum.p == pool"
     width = 300
     head = (
@@ -104,7 +101,7 @@ def explorer(
         .transform_filter(chosen)
         .mark_text(align="left", fontSize=13, x=0)
         .encode(alt.Y("line:O", axis=None), text="text:N")
-        .properties(width=width, height=40)
+        .properties(width=width, height=56)
     )
     longest = int(lengths.max())
     across = alt.Scale(domain=[0, longest], nice=False)
@@ -112,7 +109,10 @@ def explorer(
     shown = alt.Chart(pd.DataFrame(rows)).transform_filter(chosen).transform_calculate(y2="datum.y + 0.85", zero="0")
     y, y2 = alt.Y("y:Q", scale=down, axis=None), alt.Y2("y2:Q")
     tokens = shown.mark_rect(color=style.QUERY).encode(
-        alt.X("zero:Q", scale=across, title="tokens of a sentence (blue) and padding (grey)"), y, x2="n:Q", y2=y2
+        alt.X("zero:Q", scale=across, title="tokens of a sentence (blue), padding (grey)", axis=alt.Axis(tickCount=6)),
+        y,
+        x2="n:Q",
+        y2=y2,
     )
     padding = (
         shown.transform_filter("datum.w > datum.n")
@@ -125,9 +125,9 @@ def explorer(
         .transform_filter(chosen)
         .mark_circle(color=style.QUERY, opacity=0.7, size=45)
         .encode(
-            alt.X("w:Q", scale=across, title="longest sentence of a batch"),
+            alt.X("w:Q", scale=across, title="longest sentence of a batch", axis=alt.Axis(tickCount=6)),
             alt.Y("n:Q", scale=alt.Scale(type="log", domain=[1, most]), title="its sentences",
-                  axis=alt.Axis(values=[1, 10, 100], format="d")),
+                  axis=alt.Axis(values=[1, 10, 100], format="d", labelOverlap=False)),
             tooltip=[alt.Tooltip("n:Q", title="sentences"), alt.Tooltip("w:Q", title="the longest")],
         )
     )  # fmt: skip

@@ -12,7 +12,7 @@ LENGTHS = np.array([5, 1, 4, 2, 3, 9, 1, 2])
 
 
 def spec() -> dict:
-    return batches.explorer(LENGTHS, (6, 12), (1, 4, 8), "move the sliders", start=(1, 2)).to_dict()
+    return batches.explorer(LENGTHS, (6, 12), (1, 4, 8), "move the sliders", start=(12, 8)).to_dict()
 
 
 def rows_with(column: str) -> list[dict]:
@@ -47,15 +47,15 @@ def test_batches_keep_the_budget_and_lose_nobody(budget: int) -> None:
 
 def test_the_text_tells_what_the_batches_are() -> None:
     texts = {(row["b"], row["p"], row["line"]): row["text"] for row in rows_with("text")}
-    assert len(texts) == 2 * 3 * 2
-    assert texts[0, 0, 0] == "as they come, at most 6 tokens a batch:"
-    assert texts[1, 2, 0] == "sorted in pools of 8, at most 12 tokens a batch:"
+    assert len(texts) == 2 * 3 * 3
+    assert texts[6, 1, 0] == "as they come" and texts[12, 8, 0] == "each 8 sorted by length"
     # 1 1 2 2 3 | 4 5 | 9: 15 + 10 + 9 cells for 27 tokens
-    assert texts[1, 2, 1] == "21% padding; 3 batches of 1 to 5 sentences"
+    assert texts[12, 8, 1] == "21% padding"
+    assert texts[12, 8, 2] == "3 batches of 1 to 5 sentences"
 
 
 def test_every_sentence_is_a_row_beside_its_padding() -> None:
-    rows = [row for row in rows_with("y") if (row["b"], row["p"]) == (1, 2)]
+    rows = [row for row in rows_with("y") if (row["b"], row["p"]) == (12, 8)]
     assert sorted((row["n"], row["w"]) for row in rows) == [
         (1, 3), (1, 3), (2, 3), (2, 3), (3, 3), (4, 5), (5, 5), (9, 9),
     ]  # fmt: skip
@@ -63,7 +63,7 @@ def test_every_sentence_is_a_row_beside_its_padding() -> None:
 
 def test_every_batch_is_a_dot() -> None:
     (dots,) = (rows for rows in spec()["datasets"].values() if "w" in rows[0] and "y" not in rows[0])
-    assert [(dot["w"], dot["n"]) for dot in dots if (dot["b"], dot["p"]) == (1, 2)] == [(3, 5), (5, 2), (9, 1)]
+    assert [(dot["w"], dot["n"]) for dot in dots if (dot["b"], dot["p"]) == (12, 8)] == [(3, 5), (5, 2), (9, 1)]
 
 
 def test_it_follows_the_page_and_fits_a_phone() -> None:
@@ -71,4 +71,4 @@ def test_it_follows_the_page_and_fits_a_phone() -> None:
     assert shown["description"] == "move the sliders"
     assert shown["usermeta"]["embedOptions"]["renderer"] == "svg" and shown["config"]["background"] == "transparent"
     assert all(part["width"] <= 300 for part in shown["vconcat"])
-    assert [param["value"] for param in shown["params"] if "bind" in param] == [1, 2]
+    assert [param["value"] for param in shown["params"] if "bind" in param] == [12, 8]
