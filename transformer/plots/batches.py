@@ -13,14 +13,14 @@ from transformer.batching import Batch, Indices
 from transformer.plots import style
 from transformer.tokenizer import PAD
 
-SHOWN = 60
-"""So many sentences are drawn one by one."""
+BATCHES, ROWS = 6, 9
+"""So many batches are drawn in the chart, and at most so many sentences of each."""
 
 
 def sides(batch: Batch, title: str) -> Figure:
     """Both sides of a batch as grids: a filled cell is a token, an empty one padding. A row is a sentence pair."""
     with style.in_style():
-        figure = Figure(figsize=(2.6, 2.7), layout="constrained")
+        figure = Figure(figsize=(2.2, 2.6), layout="constrained")
         panels = figure.subplots(1, 2, sharey=True)
         parts = ((batch.source, style.KEY, "source"), (batch.expected, style.QUERY, "target"))
         for axes, (ids, colour, name) in zip(panels, parts, strict=True):
@@ -84,13 +84,10 @@ def explorer(
             )
             heads += [{**setting, "line": line, "text": text} for line, text in enumerate(texts)]
             dots += [{**setting, "w": w, "n": n} for w, n in sorted(set(zip(widest, sizes, strict=True)))]
-            row = 0
-            for batch, width in zip(batches, widest, strict=True):
-                if row >= SHOWN:
-                    break
-                rows += [{**setting, "y": row + i, "n": int(lengths[s]), "w": width} for i, s in enumerate(batch)]
-                row += len(batch) + 2
-    rows = [cells for cells in rows if cells["y"] < SHOWN]
+            for block, (batch, width) in enumerate(zip(batches[:BATCHES], widest, strict=False)):
+                drawn = batch[np.linspace(0, len(batch) - 1, min(len(batch), ROWS)).astype(int)]
+                y = block * (ROWS + 1.5)
+                rows += [{**setting, "y": y + i, "n": int(lengths[s]), "w": width} for i, s in enumerate(drawn)]
     slider = alt.binding_range(min=min(budgets), max=max(budgets), step=budgets[1] - budgets[0], name="token budget ")
     menu = alt.binding_select(options=list(pools), name="sorted together ")
     params = alt.param("budget", value=start[0], bind=slider), alt.param("pool", value=start[1], bind=menu)
@@ -105,25 +102,25 @@ def explorer(
     )
     longest = int(lengths.max())
     across = alt.Scale(domain=[0, longest], nice=False)
-    down = alt.Scale(domain=[0, SHOWN], reverse=True, nice=False)
+    down = alt.Scale(domain=[0, BATCHES * (ROWS + 1.5)], reverse=True, nice=False)
     shown = alt.Chart(pd.DataFrame(rows)).transform_filter(chosen).transform_calculate(y2="datum.y + 0.85", zero="0")
-    y, y2 = alt.Y("y:Q", scale=down, axis=None), alt.Y2("y2:Q")
+    top, y2 = alt.Y("y:Q", scale=down, axis=None), alt.Y2("y2:Q")
     tokens = shown.mark_rect(color=style.QUERY).encode(
         alt.X("zero:Q", scale=across, title="tokens of a sentence (blue), padding (grey)", axis=alt.Axis(tickCount=6)),
-        y,
+        top,
         x2="n:Q",
         y2=y2,
     )
     padding = (
         shown.transform_filter("datum.w > datum.n")
         .mark_rect(color=style.PLAIN, opacity=0.3)
-        .encode(alt.X("n:Q", scale=across), y, x2="w:Q", y2=y2)
+        .encode(alt.X("n:Q", scale=across), top, x2="w:Q", y2=y2)
     )
     most = max(dot["n"] for dot in dots)
     sizes_of = (
         alt.Chart(pd.DataFrame(dots))
         .transform_filter(chosen)
-        .mark_circle(color=style.QUERY, opacity=0.7, size=45)
+        .mark_circle(color=style.QUERY, opacity=0.9, size=45)
         .encode(
             alt.X("w:Q", scale=across, title="longest sentence of a batch", axis=alt.Axis(tickCount=6)),
             alt.Y("n:Q", scale=alt.Scale(type="log", domain=[1, most]), title="its sentences",

@@ -61,6 +61,20 @@ def test_every_sentence_is_a_row_beside_its_padding() -> None:
     ]  # fmt: skip
 
 
+def test_of_large_batches_some_sentences_are_drawn() -> None:
+    shown = batches.explorer(np.arange(1, 101), (6000, 7000), (1,), "of 100", start=(6000, 1)).to_dict()
+    (rows,) = (rows for rows in shown["datasets"].values() if "y" in rows[0])
+    lengths = [row["n"] for row in rows if row["b"] == 6000]
+    assert len(lengths) == batches.ROWS and (lengths[0], lengths[-1]) == (1, 100)
+
+
+def test_tokens_and_padding_stand_in_the_same_rows() -> None:
+    (view,) = (part for part in spec()["vconcat"] if "layer" in part and len(part["layer"]) == 2)
+    padding, tokens = (layer["encoding"] for layer in view["layer"])
+    assert padding["y"] == tokens["y"] and padding["y2"] == tokens["y2"]
+    assert (tokens["x2"]["field"], padding["x"]["field"], padding["x2"]["field"]) == ("n", "n", "w")
+
+
 def test_every_batch_is_a_dot() -> None:
     (dots,) = (rows for rows in spec()["datasets"].values() if "w" in rows[0] and "y" not in rows[0])
     assert [(dot["w"], dot["n"]) for dot in dots if (dot["b"], dot["p"]) == (12, 8)] == [(3, 5), (5, 2), (9, 1)]
