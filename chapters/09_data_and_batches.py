@@ -397,11 +397,18 @@ assert behind["one wrong"][0] > 5 * behind["true words"][0]
 assert behind["one wrong"][1] > 1.3 * behind["true words"][1]
 
 # %% [markdown]
-# Right behind the wrong word it is lost. Further on it finds its way again, but not quite.
-#
-# Be fair to the model: part of that is right. After a wrong article the true next word *is* less likely, and behind an invented subject another verb belongs. But part of it is confusion, and in use one mistake leads
-# to the next. One can train on the model's own words now and then {cite}`bengio2015`. The paper does not. It would have to write before it can learn, one word after another; and a translator has, unlike a
-# story-teller, a source to hold on to when it has lost its way.
+# Right behind the wrong word the true one comes as a surprise. Further on the model finds its way again, but not quite. Be fair to it: part of that is right. What does it say instead?
+
+# %%
+instead = log_p.argmax(dim=-1)[:, 4]
+lost = (instead == batch.expected[:, 3]).float().mean()
+true = (instead == batch.expected[:, 4]).float().mean()
+print(f"the word that was replaced {lost:.0%}, the true next one {true:.0%}")
+assert lost > 0.15 and true > 0.15
+
+# %% [markdown]
+# Often it says the word that was taken away, as you would. But the mistake stays in the text, and in use one leads to the next. One can train on the model's own words now and then {cite}`bengio2015`. The paper does
+# not. The model would have to write before it can learn, one word after another; and a translator has, unlike a story-teller, a source to hold on to when it has lost its way.
 
 # %% [markdown]
 # ## The picture
