@@ -886,7 +886,20 @@ assert ends["honest"] < guessing < ends["not shifted"]
 
 # %% [markdown]
 # After so few steps the honest one only knows which words are frequent. The other has learned to **copy its input**, and nothing besides: whatever it happens to say first, it reads next and says again, for ever.
-# It never looked at the source, and it is worse than guessing, because it is so sure.
+# It is worse than guessing, because it is so sure. And the source? Give it another sentence's:
+
+# %%
+copied = replace(exam, decoder_input=exam.expected)
+other = replace(copied, source=copied.source.roll(1, dims=0))
+with torch.no_grad():
+    own, foreign = (
+        loss_of(copier, b, 0.0).item() / exam.n_tokens for b in (copied, other)
+    )
+print(f"with its own source {own:.3f}, with another's {foreign:.3f}")
+assert abs(own - foreign) < 0.05
+
+# %% [markdown]
+# It does not matter. This model has never looked at what it should translate.
 #
 # The causality test of [Masking](04_masking.ipynb) does *not* find this: the mask is right, the data are wrong. What finds it is a line about the data. Keep it in your tests:
 
@@ -902,7 +915,7 @@ print("spoiled batch found:", not (bad.decoder_input[:, 0] == BOS).all())
 # %% [markdown]
 # ### Forgetting `<eos>`
 #
-# A model whose targets had none never learns to stop. We take the trained one and forbid it to say `<eos>`, which amounts to the same, and let it write on:
+# A model whose targets had none never learns to stop. We take the trained one and forbid it to say `<eos>`, which amounts to much the same, and let it write on:
 
 # %%
 said = [BOS]
