@@ -28,7 +28,7 @@ def sides(batch: Batch, title: str) -> Figure:
             axes.pcolormesh(np.ma.array(real, mask=~real), cmap=ListedColormap([colour]), edgecolors="none")
             axes.set_xlim(0, real.shape[1])
             axes.set_ylim(len(real), 0)
-            axes.set_xlabel(f"{name}:\n{1 - real.mean():.0%} padding")
+            axes.set_xlabel(f"{name}:\n{1 - real.mean():.0%} padding", fontsize=9.5)
             axes.set_xticks([])
             axes.set_yticks([])
             for spine in axes.spines.values():
