@@ -43,6 +43,7 @@ if "google.colab" in sys.modules:
 # %%
 import math
 import random
+import re
 from itertools import accumulate
 
 import pandas as pd
@@ -88,8 +89,8 @@ head = torch.tensor(
 # **Does it rest?** A row has to sum to one, even if there is nothing to find. Many heads then look at a token that carries little, often the end of the sentence:
 # a resting place. The last column: $(0.1 + 0.1 + 0.2 + 0.8) / 4 = 0.30$.
 #
-# **Is it sharp?** The entropy of a row, as a share of its maximum: 0 if one key has everything, 1 if all have the same. For *the*:
-# $-(0.7 \ln 0.7 + 3 \cdot 0.1 \ln 0.1) / \ln 4 \approx 0.94 / 1.39 = 0.68$.
+# **Is it sharp?** The entropy of a row, as a share of its maximum: 0 if one key has everything, 1 if all have the same. For *the* the entropy is
+# $-0.7 \ln 0.7 - 3 \cdot 0.1 \ln 0.1 \approx 0.94$, the maximum is $\ln 4 \approx 1.39$, and the share 0.68.
 
 # %%
 print(f"one back {(0.6 + 0.6 + 0.1) / 3:.2f}   rest {head[:, -1].mean():.2f}")
@@ -364,11 +365,11 @@ def best(table, kind, what):
 
 
 # %%
-print(f"{'':24}best head {'':14} best random head")
+print(f"{'':24}best  random  which")
 for (kind, what), _ in trained.groupby(["kind", "what"], sort=False):
     top, chance = best(trained, kind, what), best(random_heads, kind, what)
-    who = f"({top['layer']}, head {top['head']})"
-    print(f"{kind:8} {what:14} {top['share']:.2f} {who:20} {chance['share']:.2f}")
+    who = f"{top['layer']}, head {top['head']}"
+    print(f"{kind:8} {what:14} {top['share']:.2f}  {chance['share']:.2f}    {who}")
 
 # %% [markdown]
 # One line is unlike the others. A single head of the encoder gives nearly all that a determiner has to give to its noun. There is a use for it: *the* is *der*, *die* or *das*, and the noun decides.
@@ -481,15 +482,16 @@ def ranges(table):
     return table.groupby(["kind", "what"])["share"].agg(["min", "max"])
 
 
-for table, chance in ((trained, random_heads), (of_photos, of_blank)):
+both = {"pocket-small": (trained, random_heads), "multi30k": (of_photos, of_blank)}
+print("a row of dots is so many times as wide as chance's:")
+for name, (table, chance) in both.items():
     ours, theirs = ranges(table), ranges(chance)
     wider = (ours["max"] - ours["min"]) / (theirs["max"] - theirs["min"])
+    print(f"{name:13} at least {wider.min():.1f}, mostly {wider.median():.0f}")
     assert wider.min() > 1.5 and wider.median() > 5
     one_on = ours["min"]["encoder", "one on"], theirs["min"]["encoder", "one on"]
     assert one_on[0] < 0.7 * one_on[1]
     assert 0.45 < best(table, "encoder", "one back")["share"] < 0.75
-print(f"a row is at least {wider.min():.1f} times as wide as chance's, ", end="")
-print(f"mostly {wider.median():.0f} times")
 
 # %% [markdown]
 # What stands out, and what does not:
@@ -651,7 +653,7 @@ Row(
 )
 
 # %% [markdown]
-# On the right the same weights, one row further. It looks like an aligner with a bad day; it is a good one, read wrongly.
+# First the one, then the same weights one row further. It looks like an aligner with a bad day; it is a good one, read wrongly. (Where a row does not add up to one, the rest is on `<eos>`.)
 #
 # It need not be this row. In deeper models trained on real text, some layers align better where the word is *read*, once it is known what was said {cite}`chen2020`. So measure both, and say which you took.
 
@@ -928,36 +930,42 @@ assert right[-1].min() > 0.85 and rise[-1].min() > 0.8 * whole_loss
 # this head, and without any other head of the same layer?
 
 # %%
-GERMAN = "der die das den dem ein kein mein dein sein ihr unser dies jed viel einig"
+FORMS = (
+    r"d(er|ie|as|en|em)|(k?ein|mein|sein|ihr|unser|dies|jed|viel|einig)(e[nmrs]?)?"
+)
+
+
+def determiners(found):
+    return sum(bool(re.fullmatch(FORMS, piece, re.IGNORECASE)) for piece in found)
 
 
 def wrong_pieces(name, h):
-    """(what is right, what was said), and how often a determiner would be right"""
+    """What would be right, and what was said"""
     with without_heads(model, {name: [h]}):
         said = score()[2]
     at = (said != answer).nonzero(as_tuple=True)
-    found = list(
-        zip(pieces(answer[at].tolist()), pieces(said[at].tolist()), strict=True)
-    )
-    return found, sum(
-        was.lower().startswith(tuple(GERMAN.split())) for was, _ in found
-    )
+    return pieces(answer[at].tolist()), pieces(said[at].tolist())
 
 
 # %%
-shares = {}
+everything, shares = pieces(answer[real].tolist()), {}
+usual = determiners(everything) / len(everything)
+print(f"of all pieces {usual:.0%} are determiners")
 for name, h in [head for head in heads if head[0] == noun_head[0]]:
-    found, determiners = wrong_pieces(name, h)
-    shares[name, h] = determiners / len(found)
-    print(f"head {h + 1}: {determiners:2} of {len(found):2} wrong are determiners")
+    right_ones, said = wrong_pieces(name, h)
+    found = determiners(right_ones)
+    shares[name, h] = found / len(right_ones)
+    print(f"without head {h + 1}: {found:2} of {len(right_ones):2} wrong pieces")
     if (name, h) == noun_head:
-        print("        ", ", ".join(f"{b} for {a}" for a, b in found[:4]))
-assert max(shares, key=shares.get) == noun_head and shares[noun_head] > 0.6
+        pairs_of = list(zip(said, right_ones, strict=True))[:4]
+        print("  ", ", ".join(f"{b} for {a}" for b, a in pairs_of))
+assert max(shares, key=shares.get) == noun_head
+assert shares[noun_head] > 0.7 > 3 * usual
 
 # %% [markdown]
-# Nearly all of what this head's absence spoils is determiners, in the wrong gender or case.
+# Most of what this head's absence spoils is determiners, and look at how: the right word with the wrong ending, as the wrong gender or case would have it.
 #
-# The layer has a second head that looks at the noun. In the first chart of heads you can see it, not far behind. By its picture and by its mean it would pass for a colleague:
+# The layer has a second head that looks at the noun. Among the dots of its row you can see it, not far behind. By its picture and by its mean it would pass for a colleague:
 
 # %%
 in_layer = sorted(
@@ -971,8 +979,8 @@ assert share(weights[second[0]], its_noun)[second[1]] > 0.5
 assert shares[second] < 0.2 and alone[second][1] > alone[noun_head][1] + 0.2
 
 # %% [markdown]
-# Without it, hardly a determiner goes wrong. It looks at the noun, and whatever it does with it, the determiners do not depend on it as long as its neighbour is there. **Two heads that look alike need not matter alike**, and no heat map could have told them
-# apart.
+# Without it, hardly a determiner goes wrong. It looks at the noun, and whatever it does with it, the determiners do not depend on it as long as its neighbour is there. **Two heads that look at the same thing need not matter
+# for the same thing**, and no heat map says which does.
 #
 # Look, measure, take away, look at the damage: four steps, and each could have gone against the story. That is what it takes to say what *one* head does.
 #
@@ -1046,8 +1054,8 @@ lost_alone = sum(whole_right - alone[head][1] for head in ranked[:few_off])
 assert whole_right - kept_right[0] > lost_alone, "more than the sum of the parts"
 
 # %% [markdown]
-# The ranking is worth something: the curves lie far apart. But even its first few heads together cost more than the sum of their parts, and this small model has no large stock of idle heads. {cite}`michel2019` and
-# {cite}`voita2019` found that much larger translators have: there most heads could go. Voita and others let training choose which, so that the rest could adapt. Ours could not.
+# The ranking is worth something: the curves lie far apart. But even its first few heads together cost more than the sum of their parts, and this small model has no large stock of idle heads. Larger translators have. {cite}`michel2019` switch off a good part of their
+# model's heads and notice little. {cite}`voita2019` let training choose which to remove, so that the rest can adapt, and most heads of the encoder go. Ours could not adapt.
 
 # %% [markdown]
 # ## What attention does not explain
@@ -1137,7 +1145,7 @@ assert_close(added, output, atol=1e-3, rtol=1e-3)
 print("the sum of all weight × part, and the bias = the layer's output")
 
 # %% [markdown]
-# Now the resting places. A head gives some weight to `<eos>` (or `<bos>`); does it *get* something there? We compare the length of that part with the mean length of the others, and take the heads with a
+# Now the resting places. A head gives some weight to `<eos>` (or `<bos>`); does it *get* something there? We compare the length of that part with the mean length of the others, which shall be 1, and take the heads with a
 # tenth of their weight or more at rest.
 
 
@@ -1156,13 +1164,14 @@ for name in weights:
 resting = sorted(row for row in table if row[1] >= 0.1)
 
 # %%
-print(f"{'':16} weight at rest   length of its part, others = 1")
+print(f"{'':18} weight  length")
 for ratio, weight, name, h in [*resting[:4], *resting[-4:]]:
-    print(f"{short(name)}, head {h + 1:<6} {weight:10.2f} {ratio:20.1f}")
+    print(f"{short(name) + f', head {h + 1}':18} {weight:.2f}  {ratio:7.1f}")
 assert resting[0][0] < 0.5 and resting[-1][0] > 1.1
+assert resting[0][2:] == top[1:], "our best aligner rests"
 
 # %% [markdown]
-# The same kind of weight, and two meanings. At the top of the list `<eos>` hands over little: there a head really rests. At the bottom it hands over as much as any word, or more: that head *fetches* something from there. The
+# The same kind of weight, and two meanings. At the top of the list `<eos>` hands over little: there a head really rests, and the first of them is our best aligner, when it has nothing to translate. At the bottom it hands over as much as any word, or more: that head *fetches* something from there. The
 # heat map is equally bright in both.
 #
 # ### Place 3 is not word 3
@@ -1223,25 +1232,22 @@ for name in both:
     print(f"{name:13}", "   ".join(by_layer))
 
 # %% tags=["hide-input"]
-sentence = next(i for i, row in enumerate(photo_ids[::4]) if len(row) <= 9)
-(table,) = of_whom(photos.model, [photo_ids[::4][sentence]])
-spoken = [
-    piece.lstrip("▁")
-    for piece in photos.tokenizer.pieces(photo_ids[::4][sentence][:-1])
-]
+row = next(row for row in pocket_rows if len(row) == 9)
+(table,) = of_whom(model, [row])
+spoken = pieces(row[:-1])
 Row(
     Picture(
         heat_map(table[0], spoken, spoken, title="after the first layer"),
         alt=(
-            "Rows are places of a caption, columns its words: from whom a place "
+            "Rows are places of a sentence, columns its words: from whom a place "
             "is moved. After the first layer most lies on the diagonal."
         ),
     ),
     Picture(
         heat_map(table[-1], spoken, spoken, title="after the last layer"),
         alt=(
-            "The same after the last layer: the diagonal has faded, and each row "
-            "is spread over several words."
+            "The same after the last layer: the diagonal is still the brightest "
+            "cell of most rows, but weaker, and each row has its share of others."
         ),
     ),
 )
