@@ -1171,7 +1171,7 @@ assert resting[0][0] < 0.5 and resting[-1][0] > 1.1
 assert resting[0][2:] == top[1:], "our best aligner rests"
 
 # %% [markdown]
-# The same kind of weight, and two meanings. At the top of the list `<eos>` hands over little: there a head really rests, and the first of them is our best aligner, when it has nothing to translate. At the bottom it hands over as much as any word, or more: that head *fetches* something from there. The
+# The same kind of weight, and two meanings. At the top of the list that token hands over little: there a head really rests, and the first of them is our best aligner, when it has nothing to translate. At the bottom it hands over as much as any word, or more: that head *fetches* something from there. The
 # heat map is equally bright in both.
 #
 # ### Place 3 is not word 3
