@@ -923,10 +923,10 @@ assert right.flatten().sort().values[1] > right.min() + 0.1, "by far"
 assert right[-1].min() > 0.85 and rise[-1].min() > 0.8 * whole_loss
 
 # %% [markdown]
-# The two scores do not agree. Without any one head of the last layer's cross-attention the loss about doubles, and yet nearly all sentences stay right: the model has become less sure, not wrong. A score of what is *said* and a score of how *sure* it is rank heads
+# The two scores do not agree. Without any one head of the last layer's cross-attention the loss about doubles, and yet most sentences stay right: the model has become less sure, not wrong. A score of what is *said* and a score of how *sure* it is rank heads
 # differently, so say which you used.
 #
-# Of all heads, the one that costs most sentences is the one that links determiners to their nouns. If the story is true, its loss should show **in the determiners**. What does the model say in place of what it should, without
+# Of all heads, the one that costs most sentences is the one that links determiners to their nouns. If the story is true, the damage should show **in the determiners**. What does the model say in place of what it should, without
 # this head, and without any other head of the same layer?
 
 # %%
