@@ -45,11 +45,12 @@ def sampler(logits: Tensor, beginnings: Sequence[str], vocabulary: Sequence[str]
         .transform_calculate(mass="top_k == 0 || datum.rank < top_k ? exp(datum.below / temperature) : 0")
         .transform_joinaggregate(total="sum(mass)")
         .transform_window(so_far="sum(mass)", sort=[alt.SortField("rank")], frame=[None, 0])
-        # The last nine digits of a share are rounding: with top p 1 none of them may cut a word off.
-        .transform_calculate(alive="datum.mass > 0 && (datum.so_far - datum.mass) / datum.total < top_p - 1e-9")
+        .transform_calculate(before="(datum.so_far - datum.mass) / datum.total")
+        .transform_calculate(alive="datum.mass > 0 && (top_p == 1 || datum.before < top_p)")
         .transform_calculate(mass="datum.alive ? datum.mass : 0", one="datum.alive ? 1 : 0")
         .transform_joinaggregate(total="sum(mass)", words="sum(one)")
         .transform_calculate(probability="datum.mass / datum.total")
+        .transform_calculate(sign="datum.alive ? format(datum.probability, '.2f') : '×'")
         .transform_filter(f"datum.rank < {SHOWN}")
     )
     bars = drawn.encode(
@@ -57,10 +58,11 @@ def sampler(logits: Tensor, beginnings: Sequence[str], vocabulary: Sequence[str]
         alt.Y("word:N", sort=alt.EncodingSortField("rank"), title=None),
         tooltip=[alt.Tooltip("word:N"), alt.Tooltip("probability:Q", format=".3f")],
     )
-    live = bars.transform_filter("datum.alive")
-    numbers = live.mark_text(align="left", dx=4, fontSize=12).encode(text=alt.Text("probability:Q", format=".2f"))
-    crosses = bars.transform_filter("!datum.alive").mark_text(text="×", align="left", dx=4, color=style.PLAIN)
-    chart = (bars.mark_bar(color=style.OUTPUT) + numbers + crosses).properties(width=WIDTH, height=22 * SHOWN)
+    # One layer for numbers and crosses: two, with other rows each, could not be sorted alike.
+    signs = bars.mark_text(align="left", dx=4, fontSize=12).encode(
+        text="sign:N", color=alt.condition("datum.alive", alt.value("currentColor"), alt.value(style.PLAIN))
+    )
+    chart = (bars.mark_bar(color=style.OUTPUT) + signs).properties(width=WIDTH, height=22 * SHOWN)
     reading = (
         drawn.transform_filter("datum.rank == 0")
         .transform_calculate(

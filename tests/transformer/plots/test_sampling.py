@@ -38,4 +38,10 @@ def test_it_cuts_to_k_first_and_then_to_p_and_shows_the_best() -> None:
     steps = [str(step) for step in bars["transform"]]
     (k,) = (i for i, step in enumerate(steps) if "top_k" in step)
     (p,) = (i for i, step in enumerate(steps) if "top_p" in step)
-    assert k < p and "so_far" in steps[p] and f"datum.rank < {SHOWN}" in steps[-1]
+    assert k < p and "datum.before < top_p" in steps[p] and f"datum.rank < {SHOWN}" in steps[-1]
+
+
+def test_bars_and_numbers_have_the_same_rows_or_the_browser_would_not_sort_them() -> None:
+    bars, numbers = SPEC["vconcat"][1]["layer"]
+    assert bars["transform"] == numbers["transform"]
+    assert all(layer["encoding"]["y"]["sort"] == {"field": "rank"} for layer in (bars, numbers))
