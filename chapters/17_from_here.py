@@ -458,7 +458,30 @@ assert gpt_share <= majority < bert_share
 print(f"GPT {gpt_share:.0%}   BERT {bert_share:.0%}")
 
 # %% [markdown]
-# It has one favourite, the one that begins most of the sentences that it read, and says it to all. Same language, same layers, same width. What separates them is the upper triangle. No training would have helped GPT here: the word that decides has not been written yet.
+# It has one favourite, the one that begins most of the sentences that it read, and says it to all. Same language, same layers, same width. What separates them is the upper triangle. No training would help GPT here: the word that decides has not been written yet.
+#
+# So has it not learned the rule? **Ask it differently.** Put each of the three articles in front, and take the sentence that it finds most probable as a whole. Now the noun has its say: behind the wrong article it comes as a surprise.
+
+
+# %%
+def log_probability(ids):
+    shares = gpt(nobody(len(ids)), ids[:, :-1]).log_softmax(-1)
+    said = shares.gather(2, ids[:, 1:, None])[..., 0]  # (sentences, words)
+    return said.masked_fill(ids[:, 1:] == PAD, 0).sum(1)
+
+
+tried = []
+for article in articles:
+    guess = asked.clone()
+    guess[:, 1] = article
+    tried.append(log_probability(guess))
+answers = torch.stack(tried, 1).argmax(-1)
+tried_share = right[range(len(asked)), answers].float().mean().item()
+print(f"GPT, all three tried: {tried_share:.0%}")
+assert tried_share > majority + 0.2
+
+# %% [markdown]
+# It knows, but only afterwards. What BERT says in one look costs GPT a reading of the sentence for each word that might fit: here three, in general the whole vocabulary.
 #
 # But a GPT can do what BERT cannot. **It writes.** And as our GPT *is* a `Transformer`, all of the package's decoding works on it: the sampler, beam search, and the cache.
 
@@ -491,8 +514,7 @@ print(f"{new} of 40 sentences at temperature 0.5 are in no text that it read")
 
 # %% [markdown]
 # Three dials, in the order in which the package turns them. **Temperature** divides the scores: below 1 the favourite gains, above 1 all become alike. **Top-k** keeps the $k$ best words, however good they are. **Top-p**
-# keeps the best words until they have the share $p$ together, so it keeps few where the model is certain and many where it is not {cite}`holtzman2020`. **Turn them** and see who is still in. Take *Der König* and then *Die Frau hat*: with the same top-p a
-# different number of words is left.
+# keeps the best words until they have the share $p$ together, so it keeps few where the model is certain and many where it is not {cite}`holtzman2020`. **Turn them** and see who is still in. With the same top-p, how many words are left depends on the beginning; the cell counts it for three.
 
 # %%
 from transformer.plots.sampling import sampler
@@ -504,6 +526,11 @@ scores = torch.stack(
         for text in beginnings
     ]
 )
+for text, row in zip(beginnings, scores, strict=True):
+    best = row.softmax(-1).sort(descending=True).values
+    print(
+        f"{text:13} top p 0.8 keeps {(best.cumsum(0) - best < 0.8).sum():3} words"
+    )
 
 # %% tags=["hide-input"]
 sampler(
@@ -590,7 +617,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 # Two checks, and the second is worth a thought: **a mask is a bias** that happens to be 0 or $-\infty$. Order and permission come in by the same door.
 #
 # Which numbers are added is learned, but not one for each distance: texts are long, and nobody needs to tell 90 places from 91. Distances share **buckets** (§2.1 of {cite}`raffel2020`; how they are spaced, its code tells): 32 of them, half for keys that stand
-# behind the query, half for the others. The nearest distances have a bucket each. Further off the buckets grow with the logarithm, up to 128. (By that rule the last bucket begins at 91 already, and never ends.)
+# behind the query, half for the others. The nearest distances have a bucket each. Further off the buckets grow with the logarithm, up to 128. (By that rule the last bucket begins at 91 already, and never ends. This is the encoder's; in the decoder, which sees nothing ahead, all 32 look back, and cross-attention has none.)
 
 
 # %%
@@ -790,26 +817,34 @@ print(f"{share:.0%} of 400 unseen pictures named rightly; guessing: 25%")
 assert share > 0.75
 
 # %% [markdown]
-# Where does the class token look? We record its weights in the last layer, the mean over the heads, and lay them over the picture.
+# Where does the class token look? We record its weights in the last layer, the mean over the heads, on all the unseen pictures. A patch counts as *lit* if it is bright on the whole.
 
 # %%
 from transformer.inspection import record_attention
 
-one_each = images[[kinds.tolist().index(kind) for kind in range(4)]]
 with record_attention(vit) as weights:
-    vit(one_each)
-looks = weights["layers.1.self_attention"].mean(1)[:, 0, 1:]  # (4, patches)
-looks = looks.view(4, 4, 4)  # (picture, down, across)
+    vit(images)
+looks = weights["layers.1.self_attention"].mean(1)[:, 0, 1:]  # (400, patches)
+lit = cut.mean(-1) > 0.3
+on_lit = (looks[lit].sum() / looks.sum()).item()
+print(
+    f"{lit.float().mean():.0%} of the patches are lit; they get {on_lit:.0%} of it"
+)
+assert on_lit > lit.float().mean() + 0.1
+
+one_each = [kinds.tolist().index(kind) for kind in range(4)]
+maps = looks[one_each].view(4, 4, 4)  # (picture, down, across)
 
 # %% tags=["hide-input"]
 with style.in_style():
     figure = Figure(figsize=(5, 2.7))
     panels = figure.subplots(2, 4, gridspec_kw={"wspace": 0.1, "hspace": 0.1})
-    for column, (image, look) in enumerate(zip(one_each[:, 0], looks, strict=True)):
+    pairs = zip(images[one_each, 0], maps, strict=True)
+    for column, (image, look) in enumerate(pairs):
         panels[0, column].imshow(image.numpy(), cmap="gray")
         panels[0, column].set_title(["disc", "box", "triangle", "cross"][column])
         panels[1, column].imshow(
-            look.numpy(), cmap=style.WEIGHTS, vmin=0, vmax=looks.max()
+            look.numpy(), cmap=style.WEIGHTS, vmin=0, vmax=maps.max()
         )
     for axes in panels.flat:
         axes.axis("off")
@@ -971,7 +1006,7 @@ for n_groups in (4, 2, 1):
     print(f"{n_groups} groups: {count:,} parameters")
 
 # %% [markdown]
-# **No biases.** They are so few that nobody misses them. How few, in BERT's body:
+# **No biases.** Leaving them out saves next to nothing; it is one thing less to carry. How little it is, in BERT's body:
 
 # %%
 biases = sum(p.numel() for name, p in layer.named_parameters() if "bias" in name)

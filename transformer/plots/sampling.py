@@ -47,9 +47,10 @@ def sampler(logits: Tensor, beginnings: Sequence[str], vocabulary: Sequence[str]
         .transform_window(so_far="sum(mass)", sort=[alt.SortField("rank")], frame=[None, 0])
         .transform_calculate(before="(datum.so_far - datum.mass) / datum.total")
         .transform_calculate(alive="datum.mass > 0 && (top_p == 1 || datum.before < top_p)")
-        .transform_calculate(mass="datum.alive ? datum.mass : 0", one="datum.alive ? 1 : 0")
-        .transform_joinaggregate(total="sum(mass)", words="sum(one)")
-        .transform_calculate(probability="datum.mass / datum.total")
+        # New names, never "mass" again: a slider recalculates only what comes behind it, from what it finds.
+        .transform_calculate(left="datum.alive ? datum.mass : 0", one="datum.alive ? 1 : 0")
+        .transform_joinaggregate(all_left="sum(left)", words="sum(one)")
+        .transform_calculate(probability="datum.left / datum.all_left")
         .transform_calculate(sign="datum.alive ? format(datum.probability, '.2f') : '×'")
         .transform_filter(f"datum.rank < {SHOWN}")
     )

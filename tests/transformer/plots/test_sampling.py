@@ -45,3 +45,13 @@ def test_bars_and_numbers_have_the_same_rows_or_the_browser_would_not_sort_them(
     bars, numbers = SPEC["vconcat"][1]["layer"]
     assert bars["transform"] == numbers["transform"]
     assert all(layer["encoding"]["y"]["sort"] == {"field": "rank"} for layer in (bars, numbers))
+
+
+def test_no_number_is_calculated_from_itself_or_sliders_could_not_be_turned_back() -> None:
+    made = [
+        one["as"]
+        for step in SPEC["vconcat"][1]["layer"][0]["transform"]
+        for one in (step, *step.get("joinaggregate", ()), *step.get("window", ()))
+        if "as" in one
+    ]
+    assert len(made) == len(set(made)) >= 9
