@@ -1,10 +1,11 @@
-"""Every built page, opened in Chromium with no network: wide, on a phone, and dark."""
+"""Every built page in Chromium, with no network: wide, on a phone and dark; as it is drawn, and as axe-core sees it."""
 
 import os
 import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,19 @@ BROWSERS = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 )
+
+
+LOOKS = {
+    "wide": {"viewport": {"width": 1300, "height": 900}, "color_scheme": "light"},
+    "narrow": {"viewport": {"width": 390, "height": 900}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1300, "height": 900}, "color_scheme": "dark"},
+}
+AXE = {
+    "wide": {},
+    "narrow": {"rules": {"color-contrast": {"enabled": False}}},  # slow, and a narrow page has the wide one's colours
+    "dark": {"runOnly": ["color-contrast"]},  # and the dark one its structure
+}
+BARRIERS = ("serious", "critical")
 
 
 @pytest.fixture(scope="module")
@@ -49,39 +63,80 @@ def browser():
         browser.close()
 
 
-@pytest.mark.parametrize("look", ["wide", "narrow", "dark"])
-def test_a_page_opens_clean_draws_and_fits(browser, address, page, look):
-    context = browser.new_context(
-        viewport={"width": 390 if look == "narrow" else 1300, "height": 900},
-        color_scheme="dark" if look == "dark" else "light",
-    )
+@contextmanager
+def opened(browser, url, look="wide"):
+    """A tab that shows a page, its charts drawn and its formulas set; and what went wrong meanwhile."""
+    context = browser.new_context(**LOOKS[look])
     tab, wrong = context.new_page(), []
+    origin = re.match(r"\w+://[^/]*/", url).group()
 
     def note(text):
         if not any(known in text for known in KNOWN):
             wrong.append(text)
 
-    tab.on("request", lambda r: note(f"left: {r.url}") if not r.url.startswith((address, "data:", "blob:")) else None)
+    tab.on("request", lambda r: note(f"left: {r.url}") if not r.url.startswith((origin, "data:", "blob:")) else None)
     tab.on("response", lambda r: note(f"{r.status}: {r.url}") if r.status >= 400 else None)
     tab.on("requestfailed", lambda r: note(f"failed: {r.url}"))
     tab.on("pageerror", lambda error: note(f"error: {error}"))
     tab.on("console", lambda message: note(f"console: {message.text}") if message.type == "error" else None)
-    tab.goto(address + page, wait_until="networkidle")
-    tab.evaluate("scrollTo(0, document.body.scrollHeight)")
-
+    tab.goto(url, wait_until="networkidle")
     for chart in tab.query_selector_all("[id^=altair-viz]"):
         tab.wait_for_function("box => box.querySelector('svg, canvas')", arg=chart)
-    behind = "[...document.querySelectorAll('[id^=altair-viz] svg')].map(s => getComputedStyle(s).backgroundColor)"
-    assert set(tab.evaluate(behind)) <= {"rgba(0, 0, 0, 0)"}, "a chart hides the page's own background"
-
-    all_set = "document.querySelectorAll('.math').length <= document.querySelectorAll('mjx-container').length"
-    tab.wait_for_function(all_set)
-    assert tab.query_selector("mjx-merror") is None, "a formula has an error"
-
-    tab.wait_for_function("[...document.images].every(image => image.complete)")
-    assert tab.evaluate("[...document.images].filter(image => !image.naturalWidth).map(image => image.src)") == []
-    assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1, (
-        "it scrolls sideways"
+    tab.wait_for_function(
+        "document.querySelectorAll('.math').length <= document.querySelectorAll('mjx-container').length"
     )
-    assert wrong == []
+    yield tab, wrong
     context.close()
+
+
+def barriers(tab, look):
+    """What axe-core finds serious or critical on a page: the rule, where, and what it asks for."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found = axe.run(tab, options={"resultTypes": ["violations"], **AXE[look]}).response["violations"]
+    return [
+        f"{one['id']}: {' '.join(map(str, node['target']))}: {one['help']}"
+        for one in found
+        if one["impact"] in BARRIERS
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_page_opens_clean_draws_and_fits(browser, address, page, look):
+    with opened(browser, address + page, look) as (tab, wrong):
+        tab.evaluate("scrollTo(0, document.body.scrollHeight)")
+        behind = "[...document.querySelectorAll('[id^=altair-viz] svg')].map(s => getComputedStyle(s).backgroundColor)"
+        assert set(tab.evaluate(behind)) <= {"rgba(0, 0, 0, 0)"}, "a chart hides the page's own background"
+        assert tab.query_selector("mjx-merror") is None, "a formula has an error"
+        tab.wait_for_function("[...document.images].every(image => image.complete)")
+        assert tab.evaluate("[...document.images].filter(image => !image.naturalWidth).map(image => image.src)") == []
+        assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1, (
+            "it scrolls sideways"
+        )
+        assert wrong == []
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_page_has_no_barriers(browser, address, page, look):
+    with opened(browser, address + page, look) as (tab, _):
+        tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true })")
+        found = barriers(tab, look)
+        assert not found, "\n".join([f"{page}, {look}:", *found])
+
+
+@pytest.mark.parametrize(
+    ("look", "rule", "body"),
+    [
+        ("wide", "image-alt", "<img src='data:,'>"),
+        ("narrow", "button-name", "<button></button>"),
+        ("dark", "color-contrast", "<p style='color: #777; background: #666'>Hardly to be read.</p>"),
+    ],
+)
+def test_a_barrier_is_found_in_each_look(browser, look, rule, body):
+    context = browser.new_context(**LOOKS[look])
+    tab = context.new_page()
+    tab.set_content(f"<html lang='en'><title>A page</title><main><h1>A page</h1>{body}</main></html>")
+    (found,) = barriers(tab, look)
+    context.close()
+    tag = re.match(r"<(\w+)", body).group(1)
+    assert re.fullmatch(rf"{rule}: {tag}: \S.+", found)
