@@ -140,3 +140,60 @@ def test_a_barrier_is_found_in_each_look(browser, look, rule, body):
     context.close()
     tag = re.match(r"<(\w+)", body).group(1)
     assert re.fullmatch(rf"{rule}: {tag}: \S.+", found)
+
+
+def tab_to(tab, selector):
+    """Press the Tab key until what ``selector`` names has the focus; every stop on the way must show that it has it."""
+    for _ in range(300):
+        tab.keyboard.press("Tab")
+        here = tab.evaluate_handle("document.activeElement")
+        shown = here.evaluate(
+            "e => { const s = getComputedStyle(e);"
+            " return s.opacity !== '0' && (s.outlineStyle !== 'none' || s.boxShadow !== 'none') }"
+        )
+        assert shown, f"focus cannot be seen on {here.evaluate('e => e.outerHTML.slice(0, 200)')}"
+        if here.evaluate("(e, selector) => e.matches(selector)", selector):
+            return here
+    raise AssertionError(f"Tab never reaches {selector}")
+
+
+def test_the_keyboard_reaches_the_search_a_chart_and_an_answer(browser, address, html):
+    with opened(browser, f"{address}chapters/02_attention.html") as (tab, _):
+        tab.add_style_tag(content="* { transition: none !important }")
+        tab_to(tab, ".search-button__button")
+
+        drawn = "document.querySelector('.vega-embed:has(.vega-bind) svg').outerHTML"
+        slider, before = tab_to(tab, ".vega-bind input"), tab.evaluate(drawn)
+        slider.press("ArrowRight")
+        tab.wait_for_function(f"before => {drawn} !== before", arg=before)
+
+        answer = tab_to(tab, "details:not(.hide) > summary")
+        assert not answer.evaluate("e => e.parentElement.open")
+        answer.press("Enter")
+        assert answer.evaluate("e => e.parentElement.open")
+
+
+def test_the_search_finds_a_term(browser, address, html):
+    with opened(browser, f"{address}book/intro.html") as (tab, _):
+        for term, found in {"softmax": True, "zyzzyva": False}.items():
+            tab.keyboard.press("Control+k")
+            tab.keyboard.type(term)
+            tab.keyboard.press("Enter")
+            tab.wait_for_url(f"**/search.html?q={term}*")
+            tab.wait_for_function(
+                "document.querySelector('#search-results .search-summary')?.innerText.includes('match')"
+            )
+            hits = tab.evaluate("[...document.querySelectorAll('#search-results li a')].map(a => a.innerText)")
+            assert ("Attention" in hits) is found, (term, hits)
+            assert barriers(tab, "wide") == []
+
+
+def test_code_is_copied_by_a_button(browser, address, html):
+    with opened(browser, f"{address}chapters/02_attention.html") as (tab, _):
+        tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        cells = tab.query_selector_all("div.cell_input div.highlight:visible")
+        assert cells and all(cell.query_selector("button.copybtn") for cell in cells)
+        cells[0].hover()
+        cells[0].query_selector("button.copybtn").click()
+        copied = tab.evaluate("navigator.clipboard.readText()")
+        assert copied.strip() == cells[0].query_selector("pre").inner_text().strip()
