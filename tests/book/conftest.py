@@ -1,8 +1,11 @@
-"""The built book, or a skipped test that says how to build it."""
+"""The built book and a browser, or a skipped test that says what there should be."""
 
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
+
+from book.browser import launch, program, served
 
 ROOT = Path(__file__).parents[2]
 HTML = ROOT / "_build" / "html"
@@ -27,3 +30,25 @@ def html() -> Path:
     if not (HTML / ".built").exists():
         pytest.skip("the book is not built: make book")
     return HTML
+
+
+@pytest.fixture(scope="module")
+def address(html):
+    """Where the built book can be opened."""
+    with served() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Whether there is a browser, or a skipped test that says so."""
+    if program() is None:
+        pytest.skip("no Chromium or Chrome on this machine")
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()

@@ -1,33 +1,14 @@
 """Every built page in Chromium, with no network: wide, on a phone and dark; as it is drawn, and as axe-core sees it."""
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-background-networking",
-    "--disable-component-update",
-]
+from book.browser import visit
+from book.pdf import WIDTH
+
 KNOWN = ("THEBE_JS_URL", "invalid theme mode")  # the theme's own lines, on every page
-BROWSERS = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-)
-
-
 LOOKS = {
     "wide": {"viewport": {"width": 1300, "height": 900}, "color_scheme": "light"},
     "narrow": {"viewport": {"width": 390, "height": 900}, "color_scheme": "light"},
@@ -39,28 +20,6 @@ AXE = {
     "dark": {"runOnly": ["color-contrast"]},  # and the dark one its structure
 }
 BARRIERS = ("serious", "critical")
-
-
-@pytest.fixture(scope="module")
-def address(html):
-    """Where ``make serve`` shows the book."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "book.serve", "0"], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as server:
-        yield re.search(r"http://localhost:\d+/", server.stdout.readline()).group()
-        server.terminate()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = next((path for path in map(shutil.which, BROWSERS) if path), None)
-    if program is None:
-        pytest.skip("no Chromium or Chrome on this machine")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=program, args=FLAGS, env={**os.environ, "TZ": "UTC"})
-        yield browser
-        browser.close()
 
 
 @contextmanager
@@ -79,12 +38,7 @@ def opened(browser, url, look="wide"):
     tab.on("requestfailed", lambda r: note(f"failed: {r.url}"))
     tab.on("pageerror", lambda error: note(f"error: {error}"))
     tab.on("console", lambda message: note(f"console: {message.text}") if message.type == "error" else None)
-    tab.goto(url, wait_until="networkidle")
-    for chart in tab.query_selector_all("[id^=altair-viz]"):
-        tab.wait_for_function("box => box.querySelector('svg, canvas')", arg=chart)
-    tab.wait_for_function(
-        "document.querySelectorAll('.math').length <= document.querySelectorAll('mjx-container').length"
-    )
+    visit(tab, url)
     yield tab, wrong
     context.close()
 
@@ -108,12 +62,23 @@ def test_a_page_opens_clean_draws_and_fits(browser, address, page, look):
         behind = "[...document.querySelectorAll('[id^=altair-viz] svg')].map(s => getComputedStyle(s).backgroundColor)"
         assert set(tab.evaluate(behind)) <= {"rgba(0, 0, 0, 0)"}, "a chart hides the page's own background"
         assert tab.query_selector("mjx-merror") is None, "a formula has an error"
-        tab.wait_for_function("[...document.images].every(image => image.complete)")
         assert tab.evaluate("[...document.images].filter(image => !image.naturalWidth).map(image => image.src)") == []
         assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1, (
             "it scrolls sideways"
         )
         assert wrong == []
+
+
+def test_nothing_is_cut_off_on_paper(browser, address, page):
+    tab = browser.new_page(viewport={"width": WIDTH, "height": 1000})
+    tab.emulate_media(media="print")
+    visit(tab, address + page)
+    cut = tab.evaluate(
+        "[...document.querySelectorAll('article :is(table, pre, img, svg)')]"
+        f".filter(part => part.getBoundingClientRect().right > {WIDTH}).map(part => part.outerHTML.slice(0, 200))"
+    )
+    tab.close()
+    assert cut == []
 
 
 @pytest.mark.parametrize("look", LOOKS)
