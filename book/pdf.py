@@ -1,4 +1,4 @@
-"""The built book as one PDF: ``python -m book.pdf``, or ``make pdf``, which builds the book first.
+"""The built book as one PDF: ``python -m book.pdf``, or ``make pdf``.
 
 Each page is printed by the browser, in the order of the table of contents and with the print rules of ``course.css``;
 a page with the contents comes before them, and headings are bookmarks.
@@ -30,7 +30,10 @@ LINKS = """([page, home]) => {
     for (const target of document.querySelectorAll('article [id]:not(svg *)')) target.id = `${page}-${target.id}`;
 }"""
 """In a PDF of many pages each has places of its own; a link from one page to another leads to the published one."""
-HEADINGS = "heads => heads.map(head => [head.closest('section').id, head.firstChild.textContent])"
+HEADINGS = """heads => heads.map(head => {
+    head.querySelector('.headerlink').remove();
+    return [head.closest('section').id, head.textContent];
+})"""
 FRONT = """<!DOCTYPE html><html lang="en"><title>{title}</title><style>
 @page {{ margin: 2cm; }}
 body {{ font: 12pt sans-serif; }} h1 {{ margin: 5cm 0 0.5cm; }} h2 {{ margin-top: 2cm; }}

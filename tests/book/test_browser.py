@@ -1,63 +1,11 @@
-"""Every built page in Chromium, with no network: wide, on a phone and dark; as it is drawn, and as axe-core sees it."""
-
-import re
-from contextlib import contextmanager
-
-import pytest
+"""Every built page in Chromium, with no network: wide, on a phone, dark, on paper, and by the keyboard."""
 
 from book.browser import visit
 from book.pdf import WIDTH
 
-KNOWN = ("THEBE_JS_URL", "invalid theme mode")  # the theme's own lines, on every page
-LOOKS = {
-    "wide": {"viewport": {"width": 1300, "height": 900}, "color_scheme": "light"},
-    "narrow": {"viewport": {"width": 390, "height": 900}, "color_scheme": "light"},
-    "dark": {"viewport": {"width": 1300, "height": 900}, "color_scheme": "dark"},
-}
-AXE = {
-    "wide": {},
-    "narrow": {"rules": {"color-contrast": {"enabled": False}}},  # slow, and a narrow page has the wide one's colours
-    "dark": {"runOnly": ["color-contrast"]},  # and the dark one its structure
-}
-BARRIERS = ("serious", "critical")
 
-
-@contextmanager
-def opened(browser, url, look="wide"):
-    """A tab that shows a page, its charts drawn and its formulas set; and what went wrong meanwhile."""
-    context = browser.new_context(**LOOKS[look])
-    tab, wrong = context.new_page(), []
-    origin = re.match(r"\w+://[^/]*/", url).group()
-
-    def note(text):
-        if not any(known in text for known in KNOWN):
-            wrong.append(text)
-
-    tab.on("request", lambda r: note(f"left: {r.url}") if not r.url.startswith((origin, "data:", "blob:")) else None)
-    tab.on("response", lambda r: note(f"{r.status}: {r.url}") if r.status >= 400 else None)
-    tab.on("requestfailed", lambda r: note(f"failed: {r.url}"))
-    tab.on("pageerror", lambda error: note(f"error: {error}"))
-    tab.on("console", lambda message: note(f"console: {message.text}") if message.type == "error" else None)
-    visit(tab, url)
-    yield tab, wrong
-    context.close()
-
-
-def barriers(tab, look):
-    """What axe-core finds serious or critical on a page: the rule, where, and what it asks for."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found = axe.run(tab, options={"resultTypes": ["violations"], **AXE[look]}).response["violations"]
-    return [
-        f"{one['id']}: {' '.join(map(str, node['target']))}: {one['help']}"
-        for one in found
-        if one["impact"] in BARRIERS
-        for node in one["nodes"]
-    ]
-
-
-@pytest.mark.parametrize("look", LOOKS)
-def test_a_page_opens_clean_draws_and_fits(browser, address, page, look):
-    with opened(browser, address + page, look) as (tab, wrong):
+def test_a_page_opens_clean_draws_and_fits(opened, address, page, look):
+    with opened(address + page, look) as (tab, wrong):
         tab.evaluate("scrollTo(0, document.body.scrollHeight)")
         behind = "[...document.querySelectorAll('[id^=altair-viz] svg')].map(s => getComputedStyle(s).backgroundColor)"
         assert set(tab.evaluate(behind)) <= {"rgba(0, 0, 0, 0)"}, "a chart hides the page's own background"
@@ -81,32 +29,6 @@ def test_nothing_is_cut_off_on_paper(browser, address, page):
     assert cut == []
 
 
-@pytest.mark.parametrize("look", LOOKS)
-def test_a_page_has_no_barriers(browser, address, page, look):
-    with opened(browser, address + page, look) as (tab, _):
-        tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true })")
-        found = barriers(tab, look)
-        assert not found, "\n".join([f"{page}, {look}:", *found])
-
-
-@pytest.mark.parametrize(
-    ("look", "rule", "body"),
-    [
-        ("wide", "image-alt", "<img src='data:,'>"),
-        ("narrow", "button-name", "<button></button>"),
-        ("dark", "color-contrast", "<p style='color: #777; background: #666'>Hardly to be read.</p>"),
-    ],
-)
-def test_a_barrier_is_found_in_each_look(browser, look, rule, body):
-    context = browser.new_context(**LOOKS[look])
-    tab = context.new_page()
-    tab.set_content(f"<html lang='en'><title>A page</title><main><h1>A page</h1>{body}</main></html>")
-    (found,) = barriers(tab, look)
-    context.close()
-    tag = re.match(r"<(\w+)", body).group(1)
-    assert re.fullmatch(rf"{rule}: {tag}: \S.+", found)
-
-
 def tab_to(tab, selector):
     """Press the Tab key until what ``selector`` names has the focus; every stop on the way must show that it has it."""
     for _ in range(300):
@@ -122,8 +44,8 @@ def tab_to(tab, selector):
     raise AssertionError(f"Tab never reaches {selector}")
 
 
-def test_the_keyboard_reaches_the_search_a_chart_and_an_answer(browser, address, html):
-    with opened(browser, f"{address}chapters/02_attention.html") as (tab, _):
+def test_the_keyboard_reaches_the_search_a_chart_and_an_answer(opened, address):
+    with opened(f"{address}chapters/02_attention.html") as (tab, _):
         tab.add_style_tag(content="* { transition: none !important }")
         tab_to(tab, ".search-button__button")
 
@@ -138,23 +60,8 @@ def test_the_keyboard_reaches_the_search_a_chart_and_an_answer(browser, address,
         assert answer.evaluate("e => e.parentElement.open")
 
 
-def test_the_search_finds_a_term(browser, address, html):
-    with opened(browser, f"{address}book/intro.html") as (tab, _):
-        for term, found in {"softmax": True, "zyzzyva": False}.items():
-            tab.keyboard.press("Control+k")
-            tab.keyboard.type(term)
-            tab.keyboard.press("Enter")
-            tab.wait_for_url(f"**/search.html?q={term}*")
-            tab.wait_for_function(
-                "document.querySelector('#search-results .search-summary')?.innerText.includes('match')"
-            )
-            hits = tab.evaluate("[...document.querySelectorAll('#search-results li a')].map(a => a.innerText)")
-            assert ("Attention" in hits) is found, (term, hits)
-            assert barriers(tab, "wide") == []
-
-
-def test_code_is_copied_by_a_button(browser, address, html):
-    with opened(browser, f"{address}chapters/02_attention.html") as (tab, _):
+def test_code_is_copied_by_a_button(opened, address):
+    with opened(f"{address}chapters/02_attention.html") as (tab, _):
         tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
         cells = tab.query_selector_all("div.cell_input div.highlight:visible")
         assert cells and all(cell.query_selector("button.copybtn") for cell in cells)
