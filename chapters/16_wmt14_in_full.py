@@ -20,8 +20,8 @@
 # - lose a session in the middle of a run, and prove that you lost nothing but minutes;
 # - read the score that comes out, and know where to look first when it is too low.
 #
-# **About 45 minutes.** It is the last chapter and builds on all of them, most of all on [The whole model](07_the_whole_model.ipynb),
-# [Training your first model](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
+# **About 45 minutes.** It is the last chapter and builds on all of them, most of all on [The whole model](07_the_whole_model.ipynb), [Training your first
+# model](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab this installs the course and leaves Colab's own torch and numpy as they
@@ -59,23 +59,25 @@ from transformer.plots.style import Picture, Source
 # %% [markdown]
 # ## The question
 #
-# The paper's authors had eight GPUs for twelve hours, and then a base model that scores 27.3 on newstest2014 (§5.2, §6.1). You have, say, one GPU, which belongs to somebody else, who
-# takes it back without asking.
+# The paper's authors had eight GPUs for twelve hours, and then a base model that scores 27.3 on newstest2014 (§5.2, §6.1). You have, say, one GPU, which
+# belongs to somebody else, who takes it back without asking.
 #
-# All the parts are on the table by now. What is left are the questions of whoever pays: **how long will it take and what will it cost, what happens when the machine is taken away, and how do I
-# know at the end that I have arrived?**
+# All the parts are on the table by now. What is left are the questions of whoever pays: **how long will it take and what will it cost, what happens when the
+# machine is taken away, and how do I know at the end that I have arrived?**
 #
-# One thing in advance, so that nobody is misled. This page cannot train that model while you read, and does not act as if. It does three other things. It **computes** what the training costs.
-# It **walks the whole way with the real commands**, on a corpus so small that a minute is enough. And it **breaks** that small run in every way in which a long one breaks. Only the steps
-# marked *full size* need a network and a GPU. No figure here was measured on a GPU; what was measured, and on what, stands on the page of [results](../book/results.md).
+# One thing in advance, so that nobody is misled. This page cannot train that model while you read, and does not act as if. It does three other things. It
+# **computes** what the training costs. It **walks the whole way with the real commands**, on a corpus so small that a minute is enough. And it **breaks** that
+# small run in the ways in which long ones break. Only the steps marked *full size* need a network and a GPU. No figure here was measured on a GPU; what was
+# measured, and on what, stands on the page of [results](../book/results.md).
 
 # %% [markdown]
 # ## By hand
 #
-# How much arithmetic is a translation model? Much less mystery than one thinks: nearly all of it is matrix products, and those can be counted.
+# How much arithmetic does it take to train a translator? Nearly all of it is matrix products, and those can be counted.
 #
-# **One weight, one token.** A vector goes through a matrix. Each weight is multiplied once and added once: 2 floating-point operations (FLOP). Going back, each weight takes part in two more products:
-# one hands the gradient on to the vector below, one makes the gradient of the weight itself. That is 4 more: **6 FLOP for each weight and each token that passes it.**
+# **One weight, one token.** A vector goes through a matrix. Each weight is multiplied once and added once: 2 floating-point operations (FLOP). Going back, each
+# weight takes part in two more products: one hands the gradient on to the vector below, one makes the gradient of the weight itself. That is 4 more: **6 FLOP
+# for each weight and each token that passes it.**
 
 # %%
 layer = torch.nn.Linear(3, 2, bias=False)
@@ -88,8 +90,10 @@ assert counter.get_total_flops() == 6 * layer.weight.numel()
 # %% [markdown]
 # **Which weights does a token pass?** With $d$ for `d_model`, $f$ for `d_ff`, $N$ layers and $V$ pieces:
 #
-# - A **source** token passes each encoder layer: an attention, $4d^2$, and a feed-forward, $2df$. And it is made into a key and a value for each decoder layer's cross-attention: $2d^2$.
-# - A **target** token passes each decoder layer: an attention, $4d^2$; the query and the output of the second one, $2d^2$; a feed-forward, $2df$. At the end it is compared with all pieces: $Vd$.
+# - A **source** token passes each encoder layer: an attention, $4d^2$, and a feed-forward, $2df$. And it is made into a key and a value for each decoder
+#   layer's cross-attention: $2d^2$.
+# - A **target** token passes each decoder layer: an attention, $4d^2$; the query and the output of the second one, $2d^2$; a feed-forward, $2df$. At the end it
+#   is compared with all pieces: $Vd$.
 #
 # Looking a word up costs nothing, and biases and norms are too few to matter. It so happens that a layer costs both sides the same, $6d^2 + 2df$.
 
@@ -112,8 +116,9 @@ print(
 )
 
 # %% [markdown]
-# Add the two up and you get, but for biases and norms, the number of parameters of the whole model. There is nothing else in it. So the rule of thumb: **6 × parameters for each target token**, if the source is about as
-# long as the target. (Of language models you may know "6 × parameters × tokens". There every token passes everything. Here each passes its half only, and so the tokens of one side are counted, not of both.)
+# Add the two up and you get, but for biases and norms, the number of parameters of the whole model. There is nothing else in it. So the rule of thumb: **6 ×
+# parameters for each target token**, if the source is about as long as the target. (Of language models you may know "6 × parameters × tokens". There every
+# token passes everything. Here each passes its half only, and so the tokens of one side are counted, not of both.)
 
 # %%
 from transformer.model import Transformer
@@ -127,8 +132,9 @@ print(f"{parameters['base']:,} parameters")
 assert math.isclose(source + target, parameters["base"], rel_tol=0.002)
 
 # %% [markdown]
-# **And attention itself?** Its weights are not learned, so they are missing above. A query is compared with $n$ keys, and $n$ values are blended: $2nd$ multiplications, and as many additions. That is as if it passed $2nd$ weights, once a layer in
-# the encoder, and twice in the decoder. For a whole sentence pair of $n$ source and $m$ target tokens:
+# **And attention itself?** Its weights are not learned, so they are missing above. A query is compared with $n$ keys, and $n$ values are blended: $2nd$
+# multiplications, and as many additions. That is as if it passed $2nd$ weights, once a layer in the encoder, and twice in the decoder. For a whole sentence
+# pair of $n$ source and $m$ target tokens:
 
 
 # %%
@@ -200,15 +206,15 @@ for name, flop in total.items():
     print(f"{name:5} {flop:.2e} FLOP")
 
 # %% [markdown]
-# **From work to time.** A GPU's data sheet tells how many FLOP it makes in a second at its very best, its *peak*. No training reaches that: there is memory to be read, there are small products, and
-# Adam. It reaches some *share* of it.
+# **From work to time.** A GPU's data sheet tells how many FLOP it makes in a second at its very best, its *peak*. No training reaches that: there is memory to
+# be read, there are small products, and Adam. It reaches some *share* of it.
 #
 # $$ \text{time} = \frac{\text{work}}{\text{peak} \times \text{share} \times \text{GPUs}} $$
 #
 # and the price is the time, times the GPUs, times what one costs an hour.
 #
-# **Is the method any good?** Try it on the one case that is published. Eight P100 took twelve hours for the base model and three and a half days for the big one (§5.2). The paper takes 9.5 TFLOP/s for what
-# a P100 sustains in single precision (§6.1, a footnote). Solve for the share of that:
+# **Is the method any good?** Try it on the one case that is published. Eight P100 took twelve hours for the base model and three and a half days for the big
+# one (§5.2). The paper takes 9.5 TFLOP/s for what a P100 sustains in single precision (§6.1, a footnote). Solve for the share of that:
 
 # %%
 P100, reported = 9.5e12, {"base": 12.0, "big": 3.5 * 24}  # FLOP/s; hours
@@ -224,8 +230,9 @@ for name, took in reported.items():
 # %% [markdown]
 # Plausible shares, and the larger one belongs to the model with the larger matrices, as it should.
 #
-# The numbers on the right are, to two digits, the *training cost* in the paper's Table 2; the cell asserts it. The paper says how it got them (§6.1): hours × GPUs × what a GPU sustains. So Table 2 does not tell what the model **needs**, but
-# what its GPUs **could have done** meanwhile. For the base model that is more than three times as much. Before you hold your own count against somebody's table, ask which of the two it has.
+# The numbers on the right are, to two digits, the *training cost* in the paper's Table 2; the cell asserts it. The paper says how it got them (§6.1): hours ×
+# GPUs × what a GPU sustains. So Table 2 does not tell what the model **needs**, but what its GPUs **could have done** meanwhile. For the base model that is
+# more than three times as much. Before you hold your own count against somebody's table, ask which of the two it has.
 
 # %%
 assert table_2["base"] > 3 * total["base"]
@@ -233,9 +240,9 @@ assert table_2["base"] > 3 * total["base"]
 # %% [markdown]
 # ## The picture
 #
-# The peaks are from the makers' data sheets, for dense products of 16-bit matrices (bfloat16 where the GPU has it, float16 on T4 and V100). They are promises, not measurements. **Set the share, the number of GPUs, and
-# what you pay for an hour.** Which share is realistic? Start with 30 %, about what the authors had, and try how bad it may get. Then measure yours: `transformer bench wmt14-base` makes twenty real steps and
-# tells.
+# The peaks are from the makers' data sheets, for dense products of 16-bit matrices (bfloat16 where the GPU has it, float16 on T4 and V100). They are promises,
+# not measurements. **Set the share, the number of GPUs, and what you pay for an hour.** Which share is realistic? Start with 30 %, about what the authors had,
+# and try how bad it may get. Then measure yours: `transformer bench wmt14-base` makes twenty real steps and tells.
 
 # %%
 peaks = {  # TFLOP/s, data sheets, without sparsity
@@ -259,11 +266,13 @@ budget(
 )
 
 # %% [markdown]
-# Three things to try. Take more GPUs: the time falls, and **the price stays**. Two GPUs for one hour cost what one costs for two, as long as the share does not fall. (It does fall somewhat, since they wait for each other's gradients.) Then
-# halve the share: time and price double. It is worth an hour to find out why a share is low, before you look for a cheaper offer.
+# Three things to try. Take more GPUs: the time falls, and **the price stays**. Two GPUs for one hour cost what one costs for two, as long as the share does not
+# fall. (It does fall somewhat, since they wait for each other's gradients.) Then halve the share: time and price double. It is worth an hour to find out why a
+# share is low, before you look for a cheaper offer.
 #
-# And read down the column at one and the same share: the H100 is fifteen times as fast as the T4. In truth it will be less, as the same model reaches a **smaller share on a faster GPU**. Its matrices stay as narrow as they are, the products are over
-# sooner, and what lies between them takes as long as ever. A peak is only of use to whoever can keep it busy.
+# And read down the column at one and the same share: the H100 is fifteen times as fast as the T4. In truth it will be less, as the same model reaches a
+# **smaller share on a faster GPU**. Its matrices stay as narrow as they are, the products are over sooner, and what lies between them takes as long as ever. A
+# peak is only of use to whoever can keep it busy.
 #
 # The same as two lines, for your own numbers:
 
@@ -285,7 +294,8 @@ assert math.isclose(one * price, 8 * eight * price)
 #
 # ### The recipes
 #
-# Before you spend a day of GPU on "the paper's base model", look whether it is the paper's. The package's recipes, and then all that Table 3 and §5 say of them:
+# Before you spend a day of GPU on "the paper's base model", look whether it is the paper's. The package's recipes, and then all that Table 3 and §5 say of
+# them:
 
 # %%
 from tabulate import tabulate
@@ -316,8 +326,9 @@ for name, (*sizes, millions) in table_3.items():
     assert abs(parameters[name] / 1e6 / millions - 1) < 0.05
 
 # %% [markdown]
-# All equal but the number of parameters, which Table 3 has a little larger for the base model and a little smaller for the big one. "About 37,000" pieces (§5.1) leave some room, but no other number would explain both. What else
-# differs from the paper, and why, is listed under [deviations](../book/deviations.md).
+# All equal but the number of parameters, which Table 3 has a little larger for the base model and a little smaller for the big one. "About 37,000" pieces
+# (§5.1) leave some room, but no other number would explain both. What else differs from the paper, and why, is listed under
+# [deviations](../book/deviations.md).
 #
 # ### The way
 #
@@ -395,8 +406,8 @@ Picture(
 # torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
 # ```
 #
-# Now we walk it. The recipe `wmt14-mini` is the same way with a small model on the smallest part of WMT14. That too is a download, so we put a **corpus of our own** in its place: short sentences of the pocket corpus, written to files
-# as you would write yours, and a manifest that says which file is what.
+# Now we walk it. The recipe `wmt14-mini` is the same way with a small model on the smallest part of WMT14. That too is a download, so we put a **corpus of our
+# own** in its place: short sentences of the pocket corpus, written to files as you would write yours, and a manifest that says which file is what.
 
 # %%
 from transformer import pocket
@@ -412,11 +423,15 @@ for split, count in {"train": 10_000, "valid": 600, "test": 600}.items():
     parts[split] = [{"en": f"{split}.en", "de": f"{split}.de"}]
 manifest = {"languages": ["en", "de"], "splits": parts}
 Path("short.json").write_text(json.dumps(manifest))
-print(Path("short.json").read_text())
+for split, files in parts.items():
+    print(
+        f"{split:6}{len(Path(f'{split}.en').read_text().split()):6} words  {files}"
+    )
 
 # %% [markdown]
-# Every setting of a recipe can be changed on the command line. We change what makes it fit into a minute, and keep that in a variable of the shell, since every command that concerns this data has to say the same. `shell` does what your shell does
-# with such a line. It calls the very function behind the command, prints what comes out, and leaves out the moving bars.
+# Every setting of a recipe can be changed on the command line. We change what makes it fit into a minute, and keep that in a variable of the shell, since every
+# command that concerns this data has to say the same. `shell` does what your shell does with such a line. It calls the very function behind the command, prints
+# what comes out, and leaves out the moving bars.
 
 # %%
 import io
@@ -456,8 +471,10 @@ def shell(line, expected=0):
 said = shell("transformer prepare wmt14-mini $SMALL")
 
 # %% [markdown]
-# What is left out is counted, with an example: WMT14's crawled part has pairs that are empty, or many times longer on one side, and whoever cleans without looking finds out from the score. The pieces are learned from what remains, and the
-# text is stored as their numbers. That is done **once**: every later command finds it there, as long as nothing has changed that shapes it. In `ids` all pieces of a side stand in a row, 2 bytes each, and `ends` says where each sentence ends.
+# What is left out is counted, with an example: WMT14's crawled part has pairs that are empty, or many times longer on one side, and whoever cleans without
+# looking finds out from the score. The pieces are learned from what remains, and the text is stored as their numbers. That is done **once**: every later
+# command finds it there, as long as nothing has changed that shapes it. In `ids` all pieces of a side stand in a row, 2 bytes each, and `ends` says where each
+# sentence ends.
 
 
 # %%
@@ -483,7 +500,8 @@ known = sum(file.get("size", 0) for file in wmt14["files"].values())
 print(f"in all {known / 1e9:.1f} GB, and the two that hold dev and test sets")
 
 # %% [markdown]
-# With the data there, we can settle a debt: is the pencil's formula right? The package counts the FLOP of a recipe as they run, for `bench`. Two batches of our data, its count and ours:
+# With the data there, we can settle a debt: is the pencil's formula right? The package counts the FLOP of a recipe as they run, for `bench`. Two batches of our
+# data, its count and ours:
 
 # %%
 import copy
@@ -518,7 +536,8 @@ assert math.isclose(counted, pencil)
 #
 # ### Train
 #
-# We name the CPU, since on it the same command gives the same numbers to the last bit, which we shall need. Leave `--device` out, and the fastest device there is will be taken.
+# We name the CPU, since on it the same command gives the same numbers to the last bit, which we shall need. Leave `--device` out, and the fastest device there
+# is will be taken.
 
 # %%
 said = shell("transformer train wmt14-mini --run runs/whole --device cpu $SMALL")
@@ -531,8 +550,8 @@ for path in sorted(whole.iterdir()):
         print(f"{path.stat().st_size / 1e3:8.1f} kB  {path.name}")
 
 # %% [markdown]
-# That is a **run folder**, and all there is to a run: its settings, its vocabulary, what was measured (`metrics`), when and on what machine it ran (`sessions`), the best checkpoint by validation loss, and the last ones. **Point at a
-# step:**
+# That is a **run folder**, and all there is to a run: its settings, its vocabulary, what was measured (`metrics`), when and on what machine it ran
+# (`sessions`), the best checkpoint by validation loss, and the last ones. **Point at a step:**
 
 # %% tags=["hide-input"]
 from transformer.plots.training import run_curves
@@ -548,7 +567,8 @@ run_curves(
 )
 
 # %% [markdown]
-# A checkpoint has two halves. The weights are what translates: 4 bytes each. The *state* is what only the training needs: Adam's two moments, 8 bytes a weight, the random numbers' state, and the place in the data. Only the two newest keep theirs.
+# A checkpoint has two halves. The weights are what translates: 4 bytes each. The *state* is what only the training needs: Adam's two moments, 8 bytes a weight,
+# the random numbers' state, and the place in the data. Only the two newest keep theirs.
 
 
 # %%
@@ -569,8 +589,9 @@ for name in total:
 #
 # ### When the session ends
 #
-# Colab ends a session when it likes, and a cheap GPU is cheap because it may be taken away. If the program is told (Ctrl-C, or the SIGTERM that some clouds send first), it saves and leaves by itself. If it is not, there is nothing that it could do. That is
-# the case to try. The same command, in a process of its own; when its checkpoint of step 150 is there, we let it run on for a moment, and then **kill it** in the middle of whatever it does.
+# Colab ends a session when it likes, and a cheap GPU is cheap because it may be taken away. If the program is told (Ctrl-C, or the SIGTERM that some clouds
+# send first), it saves and leaves by itself. If it is not, there is nothing that it could do. That is the case to try. The same command, in a process of its
+# own; when its checkpoint of step 150 is there, we let it run on for a moment, and then **kill it** in the middle of whatever it does.
 
 # %%
 import signal
@@ -608,7 +629,8 @@ assert last < step_checkpoints(whole)[-1]
 said = shell("transformer train wmt14-mini --run runs/killed --device cpu $SMALL")
 
 # %% [markdown]
-# Now the proof. One run went through, the other died. Compare all that they left: every checkpoint's weights, Adam's moments and the random state, by their checksums, and every number of the metrics but the minutes.
+# Now the proof. One run went through, the other died. Compare all that they left: every checkpoint's weights, Adam's moments and the random state, by their
+# checksums, and every number of the metrics but the minutes.
 
 
 # %%
@@ -631,7 +653,8 @@ print(
 )
 
 # %% [markdown]
-# **Bit for bit.** Not "about as good": the same files. (The promise is for the CPU. On a GPU some sums are made in whatever order they come, and two runs that were never disturbed differ as well.)
+# **Bit for bit.** Not "about as good": the same files. (The promise is for the CPU. On a GPU some sums are made in whatever order they come, and two runs that
+# were never disturbed differ as well.)
 #
 # What did the kill cost? The steps since the last checkpoint: half an interval, on average. How many minutes an interval is, the formula tells:
 
@@ -653,9 +676,11 @@ for gpu in ("T4", "A100"):
 # !transformer train wmt14-base --run /content/drive/MyDrive/runs/wmt14-base
 # ```
 #
-# In the next session you say just the same again. (How fast a Drive is read, we have not measured. `transformer bench` has a line for what the *loader* takes of a step; if that is much, copy the prepared folder to the local disk first.)
+# In the next session you say just the same again. (How fast a Drive is read, we have not measured. `transformer bench` has a line for what the *loader* takes
+# of a step; if that is much, copy the prepared folder to the local disk first.)
 #
-# But do a sum beforehand. The run keeps five checkpoints and deletes the others. What is deleted on a Drive goes to its **bin**, and counts until you empty that:
+# But do a sum beforehand. The run keeps five checkpoints and deletes the others. What is deleted on a Drive goes to its **bin**, and counts until you empty
+# that:
 
 # %%
 saved = steps // every * 12 * parameters["base"]  # weights and state
@@ -669,13 +694,15 @@ assert saved > 20 * room(parameters["base"])
 # %% [markdown]
 # ### Average
 #
-# The paper does not translate with the last checkpoint. It takes the **mean of the weights** of the last five, written ten minutes apart (§6.1). At about 0.4 seconds a step (§5.2) that is one every 1,500 steps.
+# The paper does not translate with the last checkpoint. It takes the **mean of the weights** of the last five, written ten minutes apart (§6.1). At about 0.4
+# seconds a step (§5.2) that is one every 1,500 steps.
 
 # %%
 said = shell("transformer average runs/whole")
 
 # %% [markdown]
-# Averaging *weights* should give pause. The mean of two networks is in general rubbish. Here it works, as they are one network at five moments, all in one valley of the loss. Does it help? The validation loss of each, and of the mean:
+# Averaging *weights* should give pause. The mean of two networks is in general rubbish. Here it works, as they are one network at five moments, all in one
+# valley of the loss. Does it help? The validation loss of each, and of the mean:
 
 # %%
 from transformer.trainer import validate
@@ -690,7 +717,8 @@ for name in [*step_checkpoints(whole), "averaged"]:
 assert losses["averaged"] < min(losses[name] for name in step_checkpoints(whole))
 
 # %% [markdown]
-# The mean beats all five that it is made of. Why? Walk on a straight line from one of the last checkpoints to another, and on beyond it, and measure the loss on the way:
+# The mean beats all five that it is made of. Why? Walk on a straight line from one of the last checkpoints to another, and on beyond it, and measure the loss
+# on the way:
 
 # %%
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -735,8 +763,9 @@ Picture(
 )
 
 # %% [markdown]
-# The two stand on **opposite slopes**. Each step follows the gradient of one batch, and with a rate that never becomes zero (§5.3) the weights go on swinging across the valley and never rest on its floor. The mean does. It does what
-# a lower rate at the end would do, afterwards and for free. The lower the rate has become, the less there is to take out: do not expect the gain of a short run from a long one.
+# The two stand on **opposite slopes**. Each step follows the gradient of one batch, and with a rate that never becomes zero (§5.3) the weights go on swinging
+# across the valley and never rest on its floor. The mean does. It does what a lower rate at the end would do, afterwards and for free. The lower the rate has
+# become, the less there is to take out: do not expect the gain of a short run from a long one.
 #
 # ### Evaluate
 #
@@ -746,7 +775,8 @@ Picture(
 said = shell("transformer evaluate runs/whole --device cpu")
 
 # %% [markdown]
-# **Full size**, the same line translates newstest2014, which the package calls the test set of `wmt14`; the first line of the output should then say 3003 sentences. Everything that the scores depend on is kept beside them:
+# **Full size**, the same line translates newstest2014, which the package calls the test set of `wmt14`; the first line of the output should then say 3003
+# sentences. Everything that the scores depend on is kept beside them:
 
 # %%
 kept = read_json(whole / "test.scores.json")
@@ -781,7 +811,8 @@ said = shell(
 )
 
 # %% [markdown]
-# A small model after 300 small steps: it is German, and hardly a translation. The way is the paper's. The quality takes steps that are fifty times as large, and 100,000 of them.
+# A small model after 300 small steps: it is German, and hardly a translation. The way is the paper's. The quality takes steps that are fifty times as large,
+# and 100,000 of them.
 #
 # ### What to read
 #
@@ -793,13 +824,15 @@ from transformer.checkpoint import average_checkpoints
 Source(average_checkpoints)
 
 # %% [markdown]
-# `recipes.py` holds the settings, `training.py` the run and `trainer.py` the step, `checkpoint.py` what is on disk, `assessment.py` the evaluation, `cli.py` the commands.
+# `recipes.py` holds the settings, `training.py` the run and `trainer.py` the step, `checkpoint.py` what is on disk, `assessment.py` the evaluation, `cli.py`
+# the commands.
 
 # %% [markdown]
 # ## How to read your score
 #
-# Sooner or later there is a number, and the paper's next to it. **27.3** is the base model on newstest2014 from English to German, after averaging, with beam 4 and α = 0.6; counted on tokenised text, cased, with words split at hyphens (§6.1,
-# and [Evaluation](13_evaluation.ipynb) for the last two, which the paper does not say). Your line to compare it with is **BLEU paper**. The line that you report is **BLEU**, by sacreBLEU, with its signature.
+# Sooner or later there is a number, and the paper's next to it. **27.3** is the base model on newstest2014 from English to German, after averaging, with beam 4
+# and α = 0.6; counted on tokenised text, cased, with words split at hyphens (§6.1, and [Evaluation](13_evaluation.ipynb) for the last two, which the paper does
+# not say). Your line to compare it with is **BLEU paper**. The line that you report is **BLEU**, by sacreBLEU, with its signature.
 #
 # How far are the two apart? Where others published both for one model ([results](../book/results.md) has the sources):
 
@@ -816,7 +849,8 @@ print(
 )
 
 # %% [markdown]
-# If you see something in that range, you have arrived. Do not expect the digit: another seed gives another model, and [Evaluation](13_evaluation.ipynb) shows how far chance alone reaches.
+# If you see something in that range, you have arrived. Do not expect the digit: another seed gives another model, and [Evaluation](13_evaluation.ipynb) shows
+# how far chance alone reaches.
 #
 # And with **five points less**? Then something is wrong, and it is hardly ever the architecture. In the order of what it costs to look:
 #
@@ -859,15 +893,16 @@ assert found["sentences empty, cut"] == [0, 0]
 assert found["length of output / reference"] < 0.95
 
 # %% [markdown]
-# Tokens, checkpoints and beam are as they should be. The length is not: the fifth row. Our model stops too early, which is what a model does that has not learned enough yet; its loss says so, too. In a run of full size that line should say very
-# nearly 1.
+# Tokens, checkpoints and beam are as they should be. The length is not: the fifth row. Our model stops too early, which is what a model does that has not
+# learned enough yet; its loss says so, too. In a run of full size that line should say very nearly 1.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
 # A long run meets all of these sooner or later. Each is caught here in the act, on the small run.
 #
-# **Fault 1: a download that broke off.** We lay the first half of an archive where a mirror would have it. Nothing is unpacked, nothing is half there; the message has the checksum, so that you can get the file by hand.
+# **Fault 1: a download that broke off.** We lay the first half of an archive where a mirror would have it. Nothing is unpacked, nothing is half there; the
+# message has the checksum, so that you can get the file by hand.
 
 # %%
 import warnings
@@ -879,8 +914,8 @@ said = shell("transformer prepare wmt14-mini --mirror mirror", expected=2)
 assert any("not the right bytes" in line for line in said)
 
 # %% [markdown]
-# **Fault 2: the disk is full.** We cannot fill yours, so we let the write of one checkpoint fail as a full disk makes it fail. The run says from where it will go on. Files are written beside the old ones and renamed, so at no moment is there only half a
-# checkpoint.
+# **Fault 2: the disk is full.** We cannot fill yours, so we let the write of one checkpoint fail as a full disk makes it fail. The run says from where it will
+# go on. Files are written beside the old ones and renamed, so at no moment is there only half a checkpoint.
 
 # %%
 from unittest.mock import patch
@@ -902,16 +937,17 @@ with patch.object(checkpoint, "write_atomically", full_disk):
 assert step_checkpoints(Path("runs/full"))[-1] == "step-0000020"
 
 # %% [markdown]
-# **Fault 3: another number of GPUs, another batch.** The new machine has two GPUs instead of one, so somebody doubles the batch. The run refuses, as it would no longer be that run:
+# **Fault 3: another number of GPUs, another batch.** The new machine has two GPUs instead of one, so somebody doubles the batch. The run refuses, as it would
+# no longer be that run:
 
 # %%
 said = shell(f"{resume} --training.batch-tokens 1000", expected=2)
 assert any("training.batch_tokens: 500, now 1000" in line for line in said)
 
 # %% [markdown]
-# And rightly. Warm-up, decay and 100,000 steps are all counted in *steps* (§5.3), so a step must stay the same size. In this package `batch_tokens` is what **all** processes take together in a step. Start it on two GPUs, and each gets half;
-# start it on one where 25,000 do not fit into memory, and the step is made of several batches that are added up (on a GPU it finds that out by itself; elsewhere say `--training.accumulate 2`). The sentences of a step do not
-# change:
+# And rightly. Warm-up, decay and 100,000 steps are all counted in *steps* (§5.3), so a step must stay the same size. In this package `batch_tokens` is what
+# **all** processes take together in a step. Start it on two GPUs, and each gets half; start it on one where 25,000 do not fit into memory, and the step is made
+# of several batches that are added up (on a GPU it finds that out by itself; elsewhere say `--training.accumulate 2`). The sentences of a step do not change:
 
 # %%
 from transformer.batching import Batches
@@ -928,8 +964,8 @@ print(
 )
 
 # %% [markdown]
-# **Fault 4: another vocabulary.** Somebody adds three words to forty lines of the training text, and the rest is the same. But pieces are learned from the text, their numbers move, and a model knows its words by number only. Prepared anew, the data no longer fits
-# the run, and the run says so:
+# **Fault 4: another vocabulary.** Somebody adds three words to forty lines of the training text, and the rest is the same. But pieces are learned from the
+# text, their numbers move, and a model knows its words by number only. Prepared anew, the data no longer fits the run, and the run says so:
 
 # %%
 text = Path("train.de").read_text()
@@ -939,7 +975,8 @@ Path("train.de").write_text(text)
 assert any("begun with another vocabulary" in line for line in said)
 
 # %% [markdown]
-# Without that check nothing would raise an error. The shapes fit; only the loss is bad. How bad? Let our model read the same sentences in pieces that were learned from the first half of the text:
+# Without that check nothing would raise an error. The shapes fit; only the loss is bad. How bad? Let our model read the same sentences in pieces that were
+# learned from the first half of the text:
 
 # %%
 from transformer.batching import Sequences, collate
@@ -971,7 +1008,8 @@ assert found["another"] > math.log(1000) > found["its own"]
 # %% [markdown]
 # **Worse than knowing nothing.** Whoever is sure, and wrong, pays more than whoever shrugs.
 #
-# **Fault 5: two scores, two signatures.** "We got a bit more than the paper" is told quickly. Here are two scores of **the same** translations, and the test to apply before any comparison:
+# **Fault 5: two scores, two signatures.** "We got a bit more than the paper" is told quickly. Here are two scores of **the same** translations, and the test to
+# apply before any comparison:
 
 # %%
 lines = {score["name"]: score for score in kept["scores"]}
@@ -988,15 +1026,17 @@ assert not may_be_compared(lines["BLEU"], lines["BLEU lc"])
 assert not may_be_compared(lines["BLEU"], lines["BLEU paper"])
 
 # %% [markdown]
-# And this although here *BLEU* and *BLEU paper* are the same number, since no word of our corpus has a hyphen. That two rulers agree once does not make them one. On news text they do not.
+# And this although here *BLEU* and *BLEU paper* are the same number, since no word of our corpus has a hyphen. That two rulers agree once does not make them
+# one. On news text they do not.
 
 # %%
 assert not any("-" in line for line in lines_of("test.de"))
 assert math.isclose(lines["BLEU"]["value"], lines["BLEU paper"]["value"])
 
 # %% [markdown]
-# **Fault 6: infinity on an old GPU.** T4 and V100 have no bfloat16, so `auto` takes float16 there. Its largest number is 65,504, and what is smaller than about $3 \cdot 10^{-8}$ becomes zero. Gradients are small, so the loss is multiplied by a large factor
-# first and the gradient divided by it afterwards. If the factor is too large, something overflows. Then the step is skipped and the factor halved:
+# **Fault 6: infinity on an old GPU.** T4 and V100 have no bfloat16, so `auto` takes float16 there. Its largest number is 65,504, and what is smaller than about
+# $3 \cdot 10^{-8}$ becomes zero. Gradients are small, so the loss is multiplied by a large factor first and the gradient divided by it afterwards. If the
+# factor is too large, something overflows. Then the step is skipped and the factor halved:
 
 # %%
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0**18)
@@ -1018,8 +1058,8 @@ assert half.isfinite().tolist() == [True, False, True] and half[2] == 0
 assert weight.item() < 1, "in the end it did make steps"
 
 # %% [markdown]
-# So a few skipped steps at the start are no fault but the search for that factor. `train` gives up only after thirty in a row, and advises a lower rate. On a GPU that has bfloat16, whose range is that of
-# float32, there is nothing to search for.
+# So a few skipped steps at the start are no fault but the search for that factor. `train` gives up only after thirty in a row, and advises a lower rate. On a
+# GPU that has bfloat16, whose range is that of float32, there is nothing to search for.
 
 # %%
 from transformer.trainer import PATIENCE_WITH_INFINITY
@@ -1069,16 +1109,19 @@ assert torch.finfo(torch.bfloat16).max > 1e38 > torch.finfo(torch.float16).max
 # </details>
 # <details><summary>C. At best a quarter of the time, at the same price</summary>
 #
-# **Right.** At best: each has smaller batches now and they wait for each other's gradients, so the share of the peak falls somewhat, and the price rises by as much.
+# **Right.** At best: each has smaller batches now and they wait for each other's gradients, so the share of the peak falls somewhat, and the price rises by as
+# much.
 #
 # </details>
 # <details><summary>D. A quarter of the time, and a better model, as it sees four times the data</summary>
 #
-# No. `batch_tokens` is what all of them take together. Where a program gives each GPU the full batch, you get another training, with a schedule that no longer fits.
+# No. `batch_tokens` is what all of them take together. Where a program gives each GPU the full batch, you get another training, with a schedule that no longer
+# fits.
 #
 # </details>
 #
-# **3. A session dies at step 51,700, with checkpoints every 1,000 steps. You resume. How does the model at step 100,000 differ from one that was never disturbed?**
+# **3. A session dies at step 51,700, with checkpoints every 1,000 steps. You resume. How does the model at step 100,000 differ from one that was never
+# disturbed?**
 #
 # <details><summary>A. It lacks 700 steps</summary>
 #
@@ -1128,8 +1171,9 @@ assert torch.finfo(torch.bfloat16).max > 1e38 > torch.finfo(torch.float16).max
 #
 # <details><summary>Answer</summary>
 #
-# Five moments of one run lie in one valley, and the line between them stays low, as you saw. Five runs lie in five valleys. Their hidden features mean different things at the same place, and could be
-# permuted without any change in what the model does. The mean of two such permutations does something else altogether. What can be averaged over runs is their *predictions*.
+# Five moments of one run lie in one valley, and the line between them stays low, as you saw. Five runs lie in five valleys. Their hidden features mean
+# different things at the same place, and could be permuted without any change in what the model does. The mean of two such permutations does something else
+# altogether. What can be averaged over runs is their *predictions*.
 #
 # </details>
 
@@ -1138,17 +1182,23 @@ assert torch.finfo(torch.bfloat16).max > 1e38 > torch.finfo(torch.float16).max
 #
 # No blanks here, but five experiments. The first three take minutes.
 #
-# - **Damage it.** Cut some bytes off the newest `step-*-state-*.safetensors` of a broken run and resume. What does it say, and is the result still bit for bit the same?
-# - **How many to average, and how far apart?** Give our run `--training.keep 10` and compare `transformer average` with `--last 2`, 5 and 10 by their validation loss. Then take `--training.checkpoint-every 30`. Is the mean of five still better than the last? Think of where it lies while the loss is
-#   still falling.
-# - **Your own corpus.** Take a thousand pairs of yours, two files with a sentence a line, and go the way with `--data.corpus yours.en,yours.de` and a smaller vocabulary (it says how large one may be). What does `prepare` leave out?
-# - **The small way, for real.** `wmt14-mini` downloads News Commentary and the official test sets. It is the same path, with the same test set as the paper's. Foretell its hours first.
-# - **The way.** `wmt14-base`, all of it. Write down beforehand what this page's formula foretells for your GPU with the share that `transformer bench` measured, and compare.
+# - **Damage it.** Cut some bytes off the newest `step-*-state-*.safetensors` of a broken run and resume. What does it say, and is the result still bit for bit
+#   the same?
+# - **How many to average, and how far apart?** Give our run `--training.keep 10` and compare `transformer average` with `--last 2`, 5 and 10 by their
+#   validation loss. Then take `--training.checkpoint-every 30`. Is the mean of five still better than the last? Think of where it lies while the loss is still
+#   falling.
+# - **Your own corpus.** Take a thousand pairs of yours, two files with a sentence a line, and go the way with `--data.corpus yours.en,yours.de` and a smaller
+#   vocabulary (it says how large one may be). What does `prepare` leave out?
+# - **The small way, for real.** `wmt14-mini` downloads News Commentary and the official test sets. It is the same path, with the same test set as the paper's.
+#   Foretell its hours first.
+# - **The way.** `wmt14-base`, all of it. Write down beforehand what this page's formula foretells for your GPU with the share that `transformer bench`
+#   measured, and compare.
 
 # %% [markdown]
 # ## Going further
 #
-# - **What the paper did:** data and batches in §5.1, hardware and hours in §5.2, averaging, beam and the cost in FLOP in §6.1 and Table 2, sizes in Table 3 of {cite}`vaswani2017`.
+# - **What the paper did:** data and batches in §5.1, hardware and hours in §5.2, averaging, beam and the cost in FLOP in §6.1 and Table 2, sizes in Table 3 of
+#   {cite}`vaswani2017`.
 # - **The two rulers**, and why papers disagree by whole points about one model: {cite}`post2018`.
 # - **Faster with the same model:** 16 bits and much larger batches, with the schedule that goes with them, in {cite}`ott2018`.
 # - **A test set only sees so much:** {cite}`koehn2004`, before you claim to have beaten anybody.
