@@ -540,8 +540,12 @@ assert math.isclose(counted, pencil)
 #
 # ### Train
 #
-# We name the CPU, since on it the same command gives the same numbers to the last bit, which we shall need. Leave `--device` out, and the fastest device there
-# is will be taken.
+# We name the CPU and give it one thread. Then the same command makes the same sums in the same order, and gives the same numbers to the last bit, which we
+# shall need. Leave `--device` out, and the fastest device there is will be taken.
+
+# %%
+torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"  # the same in a process that we start
 
 # %%
 said = shell("transformer train wmt14-mini --run runs/whole --device cpu $SMALL")
@@ -658,8 +662,8 @@ print(
 )
 
 # %% [markdown]
-# **Bit for bit.** Not "about as good": the same files. (The promise is for the CPU. On a GPU some sums are made in whatever order they come, and two runs that
-# were never disturbed differ as well.)
+# **Bit for bit.** Not "about as good": the same files. (The promise is for the CPU. On a GPU some sums are made in whatever order they come, and there even two
+# runs that nobody disturbed may differ.)
 #
 # What did the kill cost? The steps since the last checkpoint: half an interval, on average. How many minutes an interval is, the formula tells:
 
@@ -1138,7 +1142,7 @@ assert torch.finfo(torch.bfloat16).max > 1e38 > torch.finfo(torch.float16).max
 # No. The process that saw them is dead, and its weights with it. The one that went on starts from the weights of step 51,000, at that place in the data.
 #
 # </details>
-# <details><summary>C. On the CPU not at all; on a GPU no more than two undisturbed runs differ</summary>
+# <details><summary>C. On the CPU not at all; on a GPU as two undisturbed runs may differ</summary>
 #
 # **Right.** Weights, moments, random state and place in the data are all in the checkpoint. You saw it above, bit for bit.
 #
