@@ -21,7 +21,7 @@
 # - tell the floor of a loss from the fault of a model, and so compare losses only where they can be compared;
 # - measure whether a model's confidence can be trusted, and read its smoothing off its answers.
 #
-# **About 50 minutes.** It builds on the softmax of [Attention](02_attention.ipynb), and on batches as the chapter on data makes them: rows of tokens,
+# **About 50 minutes.** It builds on the softmax of [Attention](02_attention.ipynb), and on batches as [Data and batches](09_data_and_batches.ipynb) makes them: rows of tokens,
 # filled up with padding.
 
 # %% tags=["setup", "hide-cell"]
@@ -1126,7 +1126,18 @@ assert_close(4 * each.mean(), by_tokens)
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but five experiments.
+# Five blanks: the loss of a token, the smoothed target, the loss against it, its gradient, and the loss of a batch with padding. Each has a check that says what is wrong, and a hint.
+#
+# - In Colab:
+#   [10_label_smoothing](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/10_label_smoothing.ipynb).
+#   On GitHub: [10_label_smoothing.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/10_label_smoothing.ipynb).
+# - On your machine, open `exercises/10_label_smoothing.ipynb`, fill the blanks, then:
+#
+# ```bash
+# python -m exercises grade label_smoothing
+# ```
+#
+# And five experiments.
 #
 # - **A wiser smoothing.** Give ε not to all words alike, but by how frequent they are in the training set (the "unigram" target). Work out the best gap for a frequent and for a rare wrong word, and check it with `LBFGS`.
 # - **How much is enough?** Train the two small models with 500, 1,000 and 2,000 sentences, and plot both calibration errors. When does smoothing begin to hurt?

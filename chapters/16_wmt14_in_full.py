@@ -245,9 +245,10 @@ assert table_2["base"] > 3 * total["base"]
 # and try how bad it may get. Then measure yours: `transformer bench wmt14-base` makes twenty real steps and tells.
 
 # %%
-peaks = {  # TFLOP/s, data sheets, without sparsity
-    "T4": 65, "L4": 121, "V100": 125, "RTX 4090": 165, "A100": 312, "H100 SXM": 989,
-}  # fmt: skip
+from transformer.gpus import GPUS
+
+peaks = {name: gpu.teraflops for name, gpu in GPUS.items()}
+peaks  # TFLOP/s
 
 # %% tags=["hide-input"]
 from transformer.plots.budget import budget
@@ -282,9 +283,9 @@ def hours(flop, tflops, share, gpus=1):
     return flop / (tflops * 1e12 * share * gpus) / 3600
 
 
-one, eight = hours(total["base"], 312, 0.3), hours(total["base"], 312, 0.3, 8)
+one, eight = (hours(total["base"], peaks["A100"], 0.3, n) for n in (1, 8))
 price = 1.50  # for a GPU and an hour, in your own money: write your own
-assert round(peaks["H100 SXM"] / peaks["T4"]) == 15
+assert round(peaks["H100"] / peaks["T4"]) == 15
 print(f"A100 at 30 %: {one:.1f} hours for {one * price:.2f}")
 print(f"eight of them: {60 * eight:.0f} minutes for {8 * eight * price:.2f}")
 assert math.isclose(one * price, 8 * eight * price)
