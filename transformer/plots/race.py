@@ -37,7 +37,7 @@ def race(
     show = alt.param("show", value="both", bind=alt.binding_radio(options=["both", *norms], name="norm "))
     point = alt.selection_point(on="pointerover", nearest=True, fields=["step"], empty=False)
     chosen = alt.Chart(table).transform_filter("datum.rate == rate && (show == 'both' || datum.norm == show)")
-    legend = alt.Legend(orient="bottom", title=None, labelFontSize=12, labelColor="currentColor", symbolSize=300)
+    legend = alt.Legend(orient="bottom", title=None, labelFontSize=12, labelColor="currentColor", symbolSize=150)
     x = alt.X("step:Q", title="step")
     drawn = chosen.mark_line(strokeWidth=2.5).encode(
         x,
@@ -61,6 +61,6 @@ def race(
     ruler = alt.Chart(table).mark_rule(strokeWidth=10, opacity=0).encode(x).add_params(point)
     floor = alt.Chart(pd.DataFrame([{"name": level[0], "height": level[1]}]))
     line = floor.mark_rule(color=style.PLAIN, strokeDash=[2, 3]).encode(y="height:Q")
-    name = floor.mark_text(align="right", dy=-7, fontSize=12).encode(x=alt.value(WIDTH), y="height:Q", text="name:N")
+    name = floor.mark_text(align="right", dy=12, fontSize=12).encode(x=alt.value(WIDTH), y="height:Q", text="name:N")
     chart = alt.layer(ruler, line, name, drawn, dots).properties(width=WIDTH, height=220, title="Loss")
     return style.chart_style(alt.vconcat(chart, description=description).add_params(rate, show))

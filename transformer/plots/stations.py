@@ -40,8 +40,8 @@ def step_through(vectors: Tensor, stations: Sequence[str], words: Sequence[str],
     labels = alt.Axis(labelExpr=f"{list(words)}[datum.value]", title=None, ticks=False, domain=False)
     rows = alt.Y("place:O", axis=labels)
 
-    def panel(what: str, title: str, domain: tuple[float, float], colour: str) -> Any:
-        x = alt.X(f"{what}:Q", scale=alt.Scale(domain=domain), title=None, axis=alt.Axis(tickCount=5))
+    def panel(what: str, title: str, domain: tuple[float, float], colour: str, scale: str = "linear") -> Any:
+        x = alt.X(f"{what}:Q", scale=alt.Scale(domain=domain, type=scale), title=None, axis=alt.Axis(tickCount=5))
         tooltip = [alt.Tooltip("word:N"), alt.Tooltip(f"{what}:Q", format=".2f")]
         bars = shown.mark_bar(color=colour, height={"band": 0.6}).encode(x, rows, tooltip=tooltip)
         return bars.properties(width=WIDTH, height=17 * len(words), title=title)
@@ -55,6 +55,6 @@ def step_through(vectors: Tensor, stations: Sequence[str], words: Sequence[str],
     most = float(spread.max()) * 1.05
     low, high = min(-0.3, float(mean.min())), max(0.3, float(mean.max()))
     means = panel("mean", "Mean", (low, high), style.QUERY)
-    spreads = panel("spread", "Spread (standard deviation)", (0, most), style.KEY)
+    spreads = panel("spread", "Spread (standard deviation)", (0, most), style.KEY, "sqrt")
     directions = panel("direction", "Direction: cosine with its start", (-0.5, 1), style.OUTPUT)
     return style.chart_style(alt.vconcat(name, means, spreads, directions, description=description).add_params(station))
