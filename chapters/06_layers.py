@@ -690,7 +690,7 @@ assert max(gradients["post"]) < 2 * min(gradients["post"])
 
 # %% [markdown]
 # {cite}`xiong2020` measured such gradients, and proved how they depend on the depth. In post-norm's last layer the gradient has the same size whether there are six layers below it or
-# twenty-four; in pre-norm it shrinks, about as the root of the depth. That, they say, is why one needs a warm-up and the other does not. We find their sizes too:
+# twenty-four; in pre-norm it shrinks, about as the root of the depth. That, they say, is why one needs a warm-up and the other does not. We find it so, but that post-norm's even grows a little:
 
 # %%
 last = {
@@ -1021,6 +1021,7 @@ def train_on(forget):
     return loss.item()
 
 
+# %%
 kept, forgotten = train_on(forget=False), train_on(forget=True)
 print(f"the same Adam {kept:.2f}, a new one {forgotten:.2f}")
 assert forgotten < kept - 0.2
@@ -1084,7 +1085,7 @@ for norm in (norm_by_hand, outside):
 
 # %% [markdown]
 # **The residual from the wrong place.** This looks like pre-norm and is neither: `x = norm(x)` and then `x + sublayer(x)`. The stream itself is normalised again. There is a test that tells the orders apart
-# without reading any code. *Let the sublayers say nothing.* Then a pre-norm layer must give back exactly what it got, and a post-norm layer its norm.
+# without reading any code. *Let the sublayers say nothing.* Then a pre-norm layer must give back exactly what it got. If it does not, there is a norm on the stream.
 
 
 # %%

@@ -1,5 +1,7 @@
 """The same parts in two orders: the norm on the residual stream (the paper), or before each sublayer (its code)."""
 
+from typing import Any
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
@@ -38,8 +40,7 @@ def _sublayer(axes: Axes, x: float, y: float, part: str, post: bool) -> None:
     """From where the branch leaves the stream, at height y, to where it comes back; the norm where it belongs."""
     branch = x + 2.5
     back = y + (2.0 if post else 2.7)
-    line = {"color": style.INK, "linewidth": 1.5, "zorder": 1}
-    axes.plot([x, branch, branch, x + 0.8], [y, y, back, back], **line)
+    axes.plot([x, branch, branch, x + 0.8], [y, y, back, back], color=style.INK, linewidth=1.5, zorder=1)
     axes.annotate("", (x + 0.25, back), (x + 1, back), arrowprops={"arrowstyle": "-|>", "color": style.INK})
     axes.text(x, back, "+", ha="center", va="center", fontsize=13, bbox={"boxstyle": "circle,pad=0.15", **_face()})
     _box(axes, branch, y + (1.0 if post else 1.75), part, width=2.5)
@@ -56,6 +57,6 @@ def _box(axes: Axes, x: float, y: float, text: str, width: float = 1.4, dashed: 
     axes.text(x, y, text, ha="center", va="center", fontsize=9.5, color=ink, zorder=3)
 
 
-def _face() -> dict[str, str]:
+def _face() -> dict[str, Any]:
     """What lies on the stream covers it."""
     return {"facecolor": style.OUTPUT, "edgecolor": style.INK}

@@ -1,7 +1,7 @@
 """The vectors of a sentence on their way through layers: a slider goes from part to part."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import pandas as pd
@@ -40,7 +40,9 @@ def step_through(vectors: Tensor, stations: Sequence[str], words: Sequence[str],
     labels = alt.Axis(labelExpr=f"{list(words)}[datum.value]", title=None, ticks=False, domain=False)
     rows = alt.Y("place:O", axis=labels)
 
-    def panel(what: str, title: str, domain: tuple[float, float], colour: str, scale: str = "linear") -> Any:
+    def panel(
+        what: str, title: str, domain: tuple[float, float], colour: str, scale: Literal["linear", "sqrt"] = "linear"
+    ) -> Any:
         x = alt.X(f"{what}:Q", scale=alt.Scale(domain=domain, type=scale), title=None, axis=alt.Axis(tickCount=5))
         tooltip = [alt.Tooltip("word:N"), alt.Tooltip(f"{what}:Q", format=".2f")]
         bars = shown.mark_bar(color=colour, height={"band": 0.6}).encode(x, rows, tooltip=tooltip)
