@@ -1112,8 +1112,8 @@ for name in ("decoder_norm", "encoder_norm"):
     setattr(model, name, nn.Identity())
     (without,) = translator.greedy(caption)
     setattr(model, name, norm)
-    print(f"no {name}: {without}")
-print(f"with both:       {translator.greedy(caption)[0]}")
+    print(f"no {name}:", without[:24])
+print("with both:", translator.greedy(caption)[0])
 assert "Hund" in translator.greedy(caption)[0] and "Hund" not in without
 
 # %% [markdown]
