@@ -236,15 +236,21 @@ step_through(
 )
 
 # %%
-spread = torch.stack(vectors).std(dim=-1).mean(dim=-1)  # (stations,)
+spreads = torch.stack(vectors).std(dim=-1)  # (stations, words)
+spread = spreads.mean(dim=-1)
 sums = [i for i, name in enumerate(names) if name.endswith("added")]
 for layer, i in enumerate([0, *sums[1::2]]):
     cosine = torch.cosine_similarity(vectors[i], vectors[0], dim=-1).mean()
     print(f"layer {layer}  spread {spread[i]:5.2f}  cosine {cosine:.2f}")
 assert spread[sums[-1]] > 2 * spread[0] and cosine > 0.1
 
+ends = spreads[sums[-1]]  # A dog runs across the field . <eos>
+assert ends[[0, 6, 7]].min() > ends[1:6].max()
+
 # %% [markdown]
-# (Layer 0 is the embedding.) And is the pink line really a line? With pre-norm, what leaves the stack (before the last norm) has to be what came in, plus all that the eight sublayers said, and nothing else:
+# (Layer 0 is the embedding.) Did you see who grows most? *A*, the full stop and `<eos>`, the pieces with the least to say. Nobody planned that, and the norm hides it from every sublayer.
+#
+# And is the pink line really a line? With pre-norm, what leaves the stack (before the last norm) has to be what came in, plus all that the eight sublayers said, and nothing else:
 
 # %%
 said = [v for v, name in zip(vectors, names, strict=True) if name.endswith("says")]

@@ -43,7 +43,12 @@ def step_through(vectors: Tensor, stations: Sequence[str], words: Sequence[str],
     def panel(
         what: str, title: str, domain: tuple[float, float], colour: str, scale: Literal["linear", "sqrt"] = "linear"
     ) -> Any:
-        x = alt.X(f"{what}:Q", scale=alt.Scale(domain=domain, type=scale), title=None, axis=alt.Axis(tickCount=5))
+        x = alt.X(
+            f"{what}:Q",
+            scale=alt.Scale(domain=domain, type=scale),
+            title=None,
+            axis=alt.Axis(tickCount=5, labelOverlap=True),
+        )
         tooltip = [alt.Tooltip("word:N"), alt.Tooltip(f"{what}:Q", format=".2f")]
         bars = shown.mark_bar(color=colour, height={"band": 0.6}).encode(x, rows, tooltip=tooltip)
         return bars.properties(width=WIDTH, height=17 * len(words), title=title)
