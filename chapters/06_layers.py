@@ -1240,7 +1240,18 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but five experiments.
+# Five blanks: the feed-forward, the layer norm, dropout, and the two orders. Each has a check that says what is wrong, and a hint.
+#
+# - In Colab:
+#   [06_layers](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/06_layers.ipynb).
+#   On GitHub: [06_layers.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/06_layers.ipynb).
+# - On your machine, open `exercises/06_layers.ipynb`, fill the blanks, then:
+#
+# ```bash
+# python -m exercises grade layers
+# ```
+#
+# And five experiments.
 #
 # 1. **Where is the edge?** For 2, 4, 6 and 10 layers, find the highest rate that post-norm bears without a warm-up: `train("post", 1, rate, layers)`. How does it depend on the depth? The same for pre-norm.
 # 2. **How short a warm-up** saves six layers at 0.01? Try 2, 5, 10, 20 steps, and look at `apart` after each.
