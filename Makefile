@@ -17,7 +17,7 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 # What a built page shows of the course's own code: when this changes, no cached output is trusted.
 KEY = { find transformer book/_ext -type f -not -name '*.pyc' | LC_ALL=C sort | xargs cat; cat requirements*; } | cksum
 
-.PHONY: help setup book serve test lint grade notebooks models lock clean
+.PHONY: help setup book serve pdf test lint grade notebooks models lock clean
 
 help:
 	@echo "make TARGET, where TARGET is one of:"
@@ -35,6 +35,9 @@ $(BUILT):
 
 serve: $(READY) $(BUILT)  ## show the built book at http://localhost:8000 (or make serve PORT=...)
 	@$(PY) -m book.serve $(PORT)
+
+pdf: $(READY) $(BUILT)  ## print the built book into one PDF, with Chromium or Chrome
+	@$(PY) -m book.pdf
 
 test: lint  ## run every check: lint, types, drift, tests, and the book built strictly
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist loadfile --ignore tests/book

@@ -15,18 +15,23 @@ class Quiet(SimpleHTTPRequestHandler):
         """Nothing."""
 
 
+def server(port: int) -> ThreadingHTTPServer:
+    """What answers at a port, or at any free one for 0, with the built book."""
+    return ThreadingHTTPServer(("127.0.0.1", port), partial(Quiet, directory=str(HTML)))
+
+
 def main() -> int:
     """Serve until Ctrl-C; a port in use is one line on stderr and exit code 1."""
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 8000
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), partial(Quiet, directory=str(HTML)))
+        here = server(port)
     except OSError as error:
         print(f"error: port {port}: {error.strerror}; choose another: make serve PORT={port + 1}", file=sys.stderr)
         return 1
-    with server:
-        print(f"The book is at http://localhost:{server.server_port}/ (Ctrl-C ends this)", flush=True)
+    with here:
+        print(f"The book is at http://localhost:{here.server_port}/ (Ctrl-C ends this)", flush=True)
         try:
-            server.serve_forever()
+            here.serve_forever()
         except KeyboardInterrupt:
             return 0
     return 0

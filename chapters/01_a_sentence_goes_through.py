@@ -410,7 +410,8 @@ Row(
 # | GPT {cite}`radford2019` | decoder, without a memory to look at | writing on from a beginning |
 # | the Transformer {cite}`vaswani2017`, T5 {cite}`raffel2020` | both | reading one text and writing another |
 #
-# The parts are the same in all of them. Who has taken this one apart has taken them all apart.
+# The parts are the same in all of them. Who has taken this one apart has taken them all apart. The [last page](17_from_here.ipynb)
+# does it: BERT, GPT, T5 and ViT, each in a few lines on our modules.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -452,11 +453,18 @@ print("five times the same question:", sorted(round(a, 3) for a in answers))
 # | [Many heads](03_many_heads.ipynb) | how it looks for several things at once |
 # | [Masking](04_masking.ipynb) | what a word must not see, and how it is kept from it |
 # | [Positions](05_positions.ipynb) | how the order of the words gets in |
+# | [Layers](06_layers.ipynb) | what happens to a word between two looks |
 # | [The whole model](07_the_whole_model.ipynb) | what stands at its two ends, and how large it is |
 # | [Subwords](08_subwords.ipynb) | where the pieces come from |
+# | [Data and batches](09_data_and_batches.ipynb) | what it is given to read, and how |
+# | [Label smoothing](10_label_smoothing.ipynb) | what it is asked for, and why that is less than certainty |
 # | [Training your first model](11_training.ipynb) | where the numbers in the matrices come from |
 # | [Beam search](12_beam_search.ipynb) | how a good sentence is found, word by word |
 # | [Evaluation](13_evaluation.ipynb) | how good it is, and by which measure |
+# | [Looking inside](14_looking_inside.ipynb) | what its heads do, and which of them it needs |
+# | [Fast on a GPU](15_fast_on_a_gpu.ipynb) | where its time goes |
+# | [WMT14 in full](16_wmt14_in_full.ipynb) | how the paper's own model is trained |
+# | [From here to BERT, GPT, T5 and ViT](17_from_here.ipynb) | what became of it |
 #
 # [Notation](../book/notation.md) lists names and shapes.
 

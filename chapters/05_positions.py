@@ -922,7 +922,19 @@ print(f"the worst hand is wrong by {worst:.1f} radians")
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but five experiments. Write down what you expect before you run them.
+# Five blanks: the clocks, the vectors made of them, the shift, rotary positions, and the sum that the first layer sees. Each has a check that says what is
+# wrong, and a hint.
+#
+# - In Colab:
+#   [05_positions](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/05_positions.ipynb).
+#   On GitHub: [05_positions.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/05_positions.ipynb).
+# - On your machine, open `exercises/05_positions.ipynb`, fill the blanks, then:
+#
+# ```bash
+# python -m exercises grade positions
+# ```
+#
+# And five experiments. Write down what you expect before you run them.
 #
 # 1. **Look ahead.** Change one sign, so that the head made by hand looks three places *ahead*. What do the last three rows do, and why?
 # 2. **A short clock.** Write `encoding_by_table` with 100 in place of 10,000. At which distances does the share stop falling? Which positions does it confuse?

@@ -20,8 +20,8 @@
 # - tell a good start from a bad one before the first training step, by the gradient of each layer;
 # - count every parameter of any model with a pencil, and say how many bytes it takes to train it.
 #
-# **About 45 minutes.** It builds on [Attention](02_attention.ipynb), [Many heads](03_many_heads.ipynb), [Masking](04_masking.ipynb) and
-# [Positions](05_positions.ipynb).
+# **About 45 minutes.** It builds on [Attention](02_attention.ipynb), [Many heads](03_many_heads.ipynb), [Masking](04_masking.ipynb),
+# [Positions](05_positions.ipynb) and [Layers](06_layers.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab this installs the course and leaves Colab's own torch and numpy as they

@@ -18,9 +18,10 @@
 # - say what a translator is asked at each position, and compute its loss by hand;
 # - write the training step in ten lines, and test it before you trust it with an hour;
 # - train a Transformer on real sentences, read its curves, and translate with it;
-# - recognise by its curve a model that cheats and one that was pushed too hard.
+# - read a sick curve: five planted faults, what each looks like, and the one that no curve shows.
 #
-# **About 40 minutes**, of which the computer trains a few. It builds on [Attention](02_attention.ipynb) and [Masking](04_masking.ipynb).
+# **About 40 minutes**, of which the computer trains a few. It builds on [Masking](04_masking.ipynb); [Data and
+# batches](09_data_and_batches.ipynb) and [Label smoothing](10_label_smoothing.ipynb) tell more about what goes in and what is asked.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab this installs the course and leaves Colab's own torch and numpy as they
@@ -436,14 +437,22 @@ Picture(
 # %% [markdown]
 # ## What goes wrong
 #
-# Two classics, run for a moment each next to a healthy model. In the first the **target is not shifted**: the decoder reads what it should say.
-# In the second there is **no warm-up**, so the first steps are taken at a rate far too high. Before you look: which curve will look best?
+# Five faults, planted one at a time into the same small model, each run for a moment beside a healthy one. Before you look: which curve will be the
+# best?
+#
+# - **Not shifted:** the decoder reads the very token that it should say.
+# - **Out of step:** each translation stands beside the source of another pair, as when a line is missing in one of two files.
+# - **No warm-up:** the first steps are taken at the highest rate.
+# - **A rate far too low:** the warm-up takes so long that nothing ever happens.
+# - **Gradients kept:** nobody sets them to zero, so each step is made of all batches so far.
 
 
 # %%
-def short_run(change=lambda batch: batch, warmup_steps=50):
+def short_run(change=lambda batch: batch, warmup_steps=50, forget=True):
     model, optimizer = fresh_model()
-    few = token_batches(sources, targets, 800, seed=0)[:100]
+    if not forget:
+        optimizer.zero_grad = lambda: None  # the line that was left out
+    few = token_batches(sources, targets, 500, seed=0)[:60]
     batches = [change(collate(sources, targets, indices)) for indices in few]
     return [
         train_step(model, optimizer, batch, step, warmup_steps)
@@ -452,29 +461,65 @@ def short_run(change=lambda batch: batch, warmup_steps=50):
 
 
 # %%
-histories = {
-    "healthy": short_run(),
+healthy = {"healthy": short_run()}
+wrong_data = healthy | {
     "not shifted": short_run(lambda b: replace(b, decoder_input=b.expected)),
+    "out of step": short_run(lambda b: replace(b, source=b.source.roll(1, 0))),
+}
+wrong_steps = healthy | {
     "no warm-up": short_run(warmup_steps=1),
+    "rate too low": short_run(warmup_steps=20_000),
+    "gradients kept": short_run(forget=False),
 }
 
 # %% tags=["hide-input"]
-Picture(
-    curves(range(1, 101), histories, "step", "training loss a token"),
-    alt="Three losses over a hundred steps. The healthy one falls steadily. The one whose target is not shifted falls fastest, far "
-    "below the healthy one. The one without warm-up stays on a plateau above both.",
+Row(
+    Picture(
+        curves(range(1, 61), wrong_data, "step", "wrong data: loss a token"),
+        alt="Three losses over sixty steps. The one whose target is not shifted falls fastest, to nearly nothing. The healthy one and "
+        "the one whose pairs are out of step lie on each other.",
+    ),
+    Picture(
+        curves(range(1, 61), wrong_steps, "step", "wrong steps: loss a token"),
+        alt="Four losses over sixty steps. The healthy one falls and is lowest at the end. Without warm-up it stays on a plateau above. "
+        "With a rate too low it hardly moves from where it began. With gradients kept it falls at first, then climbs again.",
+    ),
 )
 
 # %%
-ends = {name: sum(history[-20:]) / 20 for name, history in histories.items()}
-assert ends["not shifted"] < ends["healthy"] < ends["no warm-up"]
-print("  ".join(f"{name} {end:.2f}" for name, end in ends.items()))
+runs = wrong_data | wrong_steps
+ends = {name: sum(history[-20:]) / 20 for name, history in runs.items()}
+print("\n".join(f"{name:15} {end:5.2f}" for name, end in ends.items()))
+assert ends["not shifted"] < 0.5 < ends["healthy"] < ends["no warm-up"] - 0.2
+assert abs(ends["out of step"] - ends["healthy"]) < 0.2
+assert ends["rate too low"] > 8 and ends["gradients kept"] > ends["healthy"] + 0.5
 
 # %% [markdown]
-# The best curve belongs to the worst model. Without the shift the answer stands in the input, and copying it is easily learned; at translation time there is
-# nothing to copy, and out comes rubbish. **A loss that falls suspiciously fast is a leak until you have proved otherwise**; the causality test of
-# the [masking chapter](04_masking.ipynb) proves it. The plateau is the other disease: the model still learns how frequent each token is, and never
-# again anything about the source.
+# Read them like a doctor.
+#
+# - **Too good.** The best curve belongs to a worthless model. Without the shift the answer stands in the input, and copying it is easily learned; at translation time there is
+#   nothing to copy. **A loss that falls suspiciously fast is a leak until you have proved otherwise**; the causality test of the [masking
+#   chapter](04_masking.ipynb) proves it.
+# - **A plateau.** Without warm-up the model still learns how frequent each token is, and then stays there.
+# - **A flat line.** The rate is too low, or the optimiser does not hold the parameters that you think it does.
+# - **Down, then up.** The steps go on in directions that are long out of date. A rate that is too high later in a run looks alike.
+# - **Nothing to be seen.** Pairs that are out of step look just like healthy ones, here at the beginning: for a while every model learns only which German words follow each
+#   other, and for that no source is needed. Such a model never gets further, and its curve does not say why.
+#
+# So for the last fault one needs a test. Ask the model that you have trained with the *right* sources, and then with those of other sentences. If
+# it has learned to translate, that must hurt:
+
+# %%
+model = translator.model.eval()
+probe = collate(sources, targets, range(64))
+strange = replace(probe, source=probe.source.roll(1, 0))
+with torch.no_grad():
+    own, others = (
+        (loss_of(model, batch, 0.0) / batch.n_tokens).item()
+        for batch in (probe, strange)
+    )
+print(f"with its own sources {own:.2f}, with those of others {others:.2f}")
+assert others > 2 * own
 
 # %% [markdown]
 # ## Questions

@@ -223,7 +223,7 @@ from transformer.plots.roofline import roofs
 marked = ("mask, softmax", "layer norm 1", "scores", "output", "feed-forward in")
 Picture(
     roofs(
-        {name: GPUS[name] for name in ("H100 SXM", "A100 SXM", "T4")},
+        {name: GPUS[name] for name in ("H100", "A100", "T4")},
         [next(o for o in layer if o.name == name) for name in marked],
         25_000,
     ),
@@ -291,8 +291,8 @@ for choices in ((), ("fused",), ("fused", "compiled")):
         [" and ".join(choices) or "neither", *[f"{s:.0%}" for s in shares]]
     )
 print(tabulate(table, headers=["share of peak, at most", *GPUS]))
-assert 0.35 < 1 - least({"x"}, GPUS["A100 SXM"], 2**14) < 0.45
-assert 0.18 < 1 - least({"x", "fused", "compiled"}, GPUS["A100 SXM"], 2**14) < 0.25
+assert 0.35 < 1 - least({"x"}, GPUS["A100"], 2**14) < 0.45
+assert 0.18 < 1 - least({"x", "fused", "compiled"}, GPUS["A100"], 2**14) < 0.25
 
 # %% [markdown]
 # ## The code
@@ -734,7 +734,7 @@ with torch.device("meta"):
     weights = sum(4 * p.numel() for p in Transformer(ModelConfig()).parameters())
 for name, rate in (("link", 300e9), ("slot", 30e9)):
     spent = 2 * (8 - 1) / 8 * weights / rate
-    work = flop / 8 / (GPUS["A100 SXM"].teraflops * 1e12) / 0.4
+    work = flop / 8 / (GPUS["A100"].teraflops * 1e12) / 0.4
     print(f"{name}: {spent * 1e3:4.1f} ms, beside {work * 1e3:.1f} ms of work")
 
 # %% [markdown]

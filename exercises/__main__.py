@@ -1,7 +1,8 @@
-"""``python -m exercises``: make the notebooks from their solutions, and grade filled ones."""
+"""``python -m exercises``: make the notebooks from their solutions, grade filled ones, tell how far a learner is."""
 
 import argparse
 import sys
+from pathlib import Path
 
 from transformer.errors import UserError
 
@@ -13,8 +14,17 @@ examples:
   python -m exercises grade 02 04                  the same by number, several at once
   python -m exercises grade ~/Downloads/my_attention.ipynb
   python -m exercises grade all
+  python -m exercises grade submissions --json grades.json --junit grades.xml     a class
 
-The exit code is 0 if everything is right, 1 if not, 2 if it could not be graded.
+The exit code is 0 if everything is right, 1 if not, 2 if something could not be graded.
+"""
+
+UPDATE_EXAMPLES = """\
+examples:
+  python -m exercises update ~/mine/02_attention.ipynb
+  python -m exercises update ~/mine/*.ipynb
+
+The notebook as it was stays beside it, as NAME.before.ipynb.
 """
 
 
@@ -31,15 +41,31 @@ def main(arguments: list[str] | None = None) -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    grade.add_argument("notebooks", nargs="+", metavar="NOTEBOOK", help="a topic, its number, a path, or all")
+    grade.add_argument(
+        "notebooks", nargs="+", metavar="NOTEBOOK", help="a topic, its number, a path, a folder of notebooks, or all"
+    )
+    grade.add_argument("--json", type=Path, metavar="FILE", help="write the grades there as JSON as well")
+    grade.add_argument("--junit", type=Path, metavar="FILE", help="write the grades there as JUnit's XML as well")
     grade.add_argument(
         "--seconds", type=int, default=10, metavar="N", help="how long one cell may run (default: %(default)s)"
     )
+    commands.add_parser("status", help="how far you are, by what the checks in your notebooks last said")
+    update = commands.add_parser(
+        "update",
+        help="carry your answers over into the notebooks of this edition of the course",
+        epilog=UPDATE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    update.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK", help="a filled notebook of any edition")
     args = parser.parse_args(arguments)
     try:
         if args.command == "make":
             return _check() if args.check else _make()
-        return _grade(args.notebooks, args.seconds)
+        if args.command == "status":
+            return _status()
+        if args.command == "update":
+            return _update(args.notebooks)
+        return _grade(args.notebooks, args.seconds, args.json, args.junit)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -66,15 +92,42 @@ def _check() -> int:
     return 1 if found else 0
 
 
-def _grade(names: list[str], seconds: int) -> int:
+def _grade(names: list[str], seconds: int, json: Path | None, junit: Path | None) -> int:
     from exercises.grade import grade_all
+    from exercises.gradebook import as_json, as_junit, check_writable
 
+    wanted = [(path, text) for path, text in ((json, as_json), (junit, as_junit)) if path]
+    for path, _ in wanted:
+        check_writable(path)
     grades = grade_all(names, seconds)
+    for path, text in wanted:
+        path.write_text(text(grades), "utf-8")
     for grade in grades:
-        print(grade)
+        if grade.failure:
+            print(f"error: {grade.failure}", file=sys.stderr)
+        else:
+            print(grade)
     if len(grades) > 1:
         print(f"\ntogether {sum(g.points for g in grades)} of {sum(len(g.messages) for g in grades)}")
+    if any(grade.failure for grade in grades):
+        return 2
     return 0 if all(grade.points == len(grade.messages) for grade in grades) else 1
+
+
+def _status() -> int:
+    from exercises.progress import status
+
+    for line in status():
+        print(line)
+    return 0
+
+
+def _update(paths: list[Path]) -> int:
+    from exercises.progress import update
+
+    for path in paths:
+        print(update(path))
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Grade filled notebooks by nbval.
 
-The notebook that runs is the executed solution, with only its answer cells replaced by the learner's: what she did to
-any other cell does not count. It runs in a folder and a process of its own, within limits of time, output and memory,
+The notebook that runs is the course's own, with only its answer cells replaced by the learner's: what she did to any
+other cell does not count. It runs in a folder and a process of its own, within limits of time, output and memory,
 and nothing of it is left running.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
-from exercises.notebooks import ROOT, Notebook, answer_key, check_key, read, sources, topic_of, write
+from exercises.notebooks import ROOT, Notebook, answer_key, check_key, read, skeletons, topic_of, write
 from transformer.errors import UserError
 
 MARK = "EXERCISES_GRADING"
@@ -41,10 +41,11 @@ limits.start({seconds})
 
 @dataclass(frozen=True)
 class Submission:
-    """A notebook to grade, and the solution it belongs to."""
+    """A notebook to grade."""
 
     path: Path
-    solution: Path
+    skeleton: Path
+    """The course's notebook of the same exercises."""
     answers: dict[str, str]
     """Exercise → the source of its answer cell."""
 
@@ -53,9 +54,13 @@ class Submission:
 class Grade:
     """What became of a notebook."""
 
-    title: str
+    path: Path
+    exercise: str
+    """The name of its solution, as in ``02_attention``; empty if it could not be graded."""
     messages: dict[str, str | None]
     """Exercise → None if it is right, else what to tell the learner."""
+    failure: str = ""
+    """Why it could not be graded."""
 
     @property
     def points(self) -> int:
@@ -63,7 +68,7 @@ class Grade:
         return sum(message is None for message in self.messages.values())
 
     def __str__(self) -> str:
-        lines = [self.title]
+        lines = [f"{self.exercise.replace('_', ' ')} · {self.path}"]
         for key, message in self.messages.items():
             first, *rest = (message or "").splitlines() or [""]
             lines.append(f"  ✗ {key}: {first}" if message else f"  ✓ {key}")
@@ -77,21 +82,30 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
     """Grade notebooks side by side.
 
     Args:
-        names: topics, their numbers, paths of notebooks, or ``all``.
+        names: topics, their numbers, paths of notebooks or of folders of them, or ``all``.
         seconds: how long one cell may run.
         root: the checkout of the course.
 
+    Returns:
+        A grade for each notebook; one that cannot be graded says why, and does not keep the others from it.
+
     Raises:
-        UserError: if something cannot be graded; then nothing is.
+        UserError: if a name means no notebook.
     """
     if seconds < 1:
         raise UserError(f"--seconds must be at least 1; got {seconds}")
-    submissions = [submission(path, root) for path in find(names, root)]
     run = uuid.uuid4().hex
+
+    def one(path: Path, mark: str) -> Grade:
+        try:
+            return grade(submission(path, root), seconds, mark)
+        except UserError as error:
+            return Grade(path, "", {}, str(error))
+
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         try:
-            marks = (f"{run}-{i}" for i in range(len(submissions)))
-            return list(pool.map(lambda s, mark: grade(s, seconds, mark), submissions, marks))
+            paths = find(names, root)
+            return list(pool.map(one, paths, (f"{run}-{i}" for i in range(len(paths)))))
         finally:
             _end(run)
 
@@ -102,13 +116,18 @@ def find(names: Sequence[str], root: Path = ROOT) -> list[Path]:
     Raises:
         UserError: if a name means none.
     """
-    topics = {path.stem: root / "exercises" / f"{path.stem}.ipynb" for path in sources(root)}
+    topics = {path.stem: root / "exercises" / path.name for path in skeletons(root)}
     found: list[Path] = []
     for name in names:
         if name == "all":
             found += topics.values()
         elif matches := [p for stem, p in topics.items() if name in (stem, stem[3:], stem[:2], stem[:2].lstrip("0"))]:
             found += matches
+        elif Path(name).is_dir():
+            inside = [path for path in sorted(Path(name).rglob("*.ipynb")) if ".ipynb_checkpoints" not in path.parts]
+            if not inside:
+                raise UserError(f"there is no notebook in the folder {name}")
+            found += inside
         elif name.endswith(".ipynb") or os.sep in name or Path(name).exists():
             found.append(Path(name).expanduser())
         else:
@@ -125,8 +144,8 @@ def submission(path: Path, root: Path = ROOT) -> Submission:
     """
     cells = [(key, cell["source"]) for cell in read(path)["cells"] if (key := answer_key(cell))]
     answers = dict(cells)
-    solutions = {source.with_suffix(".ipynb"): _keys(read(source.with_suffix(".ipynb"))) for source in sources(root)}
-    solution, wanted = max(solutions.items(), key=lambda item: len(answers.keys() & set(item[1])))
+    known = {path: _keys(read(path)) for path in skeletons(root)}
+    skeleton, wanted = max(known.items(), key=lambda item: len(answers.keys() & set(item[1])))
     if not answers.keys() & set(wanted):
         raise UserError(f"{path} is none of the exercises: it has no cell that begins with `# answer: …`")
     if missing := [key for key in wanted if key not in answers]:
@@ -135,7 +154,7 @@ def submission(path: Path, root: Path = ROOT) -> Submission:
         )
     if twice := [key for key in wanted if [k for k, _ in cells].count(key) > 1]:
         raise UserError(f"{path}: more than one cell begins with `# answer: {twice[0]}`; keep the one that counts")
-    return Submission(path, solution, answers)
+    return Submission(path, skeleton, answers)
 
 
 def grade(submission: Submission, seconds: int, mark: str) -> Grade:
@@ -147,18 +166,19 @@ def grade(submission: Submission, seconds: int, mark: str) -> Grade:
     finally:
         _end(mark)
         shutil.rmtree(folder, ignore_errors=True)
-    title = f"{submission.solution.stem.replace('_', ' ')} · {submission.path}"
-    return Grade(title, {key: _message(key, records, seconds) for key in keys})
+    return Grade(submission.path, submission.skeleton.stem, {key: _message(key, records, seconds) for key in keys})
 
 
 def assembled(submission: Submission) -> Notebook:
-    """The executed solution with the learner's answers. Each check is imported anew: an answer may redefine it."""
-    notebook = read(submission.solution)
+    """The course's notebook with the learner's answers. Each check is imported anew: an answer may redefine it."""
+    notebook = read(submission.skeleton)
     for cell in notebook["cells"]:
         if key := answer_key(cell):
             cell["source"] = submission.answers[key]
-        elif check_key(cell):
-            cell["source"] = f"from exercises.checks.{topic_of(submission.solution)} import check; {cell['source']}"
+        elif key := check_key(cell):
+            cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": f"✓ {key}\n"}]
+            cell["execution_count"] = 1  # nbval wants to see that it ran
+            cell["source"] = f"from exercises.checks.{topic_of(submission.skeleton)} import check; {cell['source']}"
     return notebook
 
 
@@ -172,7 +192,7 @@ def _run(submission: Submission, folder: Path, seconds: int, mark: str, at_most:
     (folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
     startup = folder / "ipython" / "profile_default" / "startup"
     startup.mkdir(parents=True)
-    (startup / "limits.py").write_text(STARTUP.format(topic=topic_of(submission.solution), seconds=seconds), "utf-8")
+    (startup / "limits.py").write_text(STARTUP.format(topic=topic_of(submission.skeleton), seconds=seconds), "utf-8")
     environment = {
         **os.environ,
         MARK: mark,
@@ -203,7 +223,7 @@ def _run(submission: Submission, folder: Path, seconds: int, mark: str, at_most:
     if not records:
         raise UserError(f"the notebook could not be run:\n{(folder / 'log').read_text('utf-8')[-2000:]}")
     for record in records:
-        if not record["key"] and record["end"] != "passed":
+        if not record["key"] and record["end"] not in ("passed", "skipped"):
             raise UserError(f"the notebook's own cells do not run here: {record['error']}: {record['message']}")
     return records
 

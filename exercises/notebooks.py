@@ -29,6 +29,17 @@ def sources(root: Path = ROOT) -> list[Path]:
     return found
 
 
+def skeletons(root: Path = ROOT) -> list[Path]:
+    """The notebook of every topic, into which answers are put to be graded, in order.
+
+    In a clone these are the solutions. Where the package was installed without them, as in Colab, they are the
+    exercises that came with it, which nobody works in there.
+    """
+    return sorted((root / "solutions").glob("[0-9][0-9]_*.ipynb")) or sorted(
+        (root / "exercises").glob("[0-9][0-9]_*.ipynb")
+    )
+
+
 def topic_of(path: Path) -> str:
     """``02_attention.py`` → ``attention``."""
     return path.stem[3:]

@@ -1,5 +1,6 @@
 """Small tensors and other values as text that a learner can read."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,7 +35,9 @@ def shapes(inputs: Mapping[str, Any]) -> list[str]:
 
 
 def text(value: Any) -> str:
-    """A value that is no table, in a line: floats with six digits."""
+    """A value that is no table, in a line: floats with six digits, functions by what they do."""
+    if inspect.isfunction(value):
+        return f"a function: {inspect.getdoc(value) or value.__name__}"
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, Tensor):

@@ -334,10 +334,11 @@ check("multi_head_attention", multi_head_attention)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and let it be graded in a terminal:
-#
-# ```text
-# python -m exercises grade attention
-# ```
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade attention`.
 #
 # Then open `transformer/attention.py`: you have written all its ideas yourself.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()

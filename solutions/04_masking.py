@@ -250,10 +250,11 @@ check("shift_target", shift_target)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and let it be graded in a terminal:
-#
-# ```text
-# python -m exercises grade masking
-# ```
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade masking`.
 #
 # Then open `transformer/masks.py`: it is what you have just written.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()

@@ -347,11 +347,12 @@ check("average_checkpoints", average_checkpoints)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and let it be graded in a terminal:
-#
-# ```text
-# python -m exercises grade training
-# ```
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade training`.
 #
 # Then read `Trainer.step` in `transformer/trainer.py`. Adam and the clipping are PyTorch's there; that they do what you have just
 # written, the course's tests check.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()

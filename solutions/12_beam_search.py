@@ -373,11 +373,12 @@ check("beam_search", beam_search)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and let it be graded in a terminal:
-#
-# ```text
-# python -m exercises grade beam_search
-# ```
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade beam_search`.
 #
 # Then open `transformer/decoding.py`. It does the same for a whole batch at once, keeps keys and values instead of reading every
 # beginning anew, and knows when it may stop early.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()

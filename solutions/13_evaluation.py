@@ -353,11 +353,12 @@ check("share_of_wins", share_of_wins)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and let it be graded in a terminal:
-#
-# ```text
-# python -m exercises grade evaluation
-# ```
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade evaluation`.
 #
 # Then open `transformer/evaluation.py`. It asks sacreBLEU, so that anybody gets the same numbers from the same text; now you know
 # what it asks for.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()

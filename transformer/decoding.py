@@ -104,8 +104,9 @@ def sample(
     def draw(logits: Tensor) -> Tensor:
         ordered, tokens = (logits.float() / temperature).sort(dim=-1, descending=True)
         probabilities = ordered[:, :top_k].softmax(-1)
-        before = probabilities.cumsum(-1) - probabilities  # of all tokens that are more probable
-        probabilities = probabilities.masked_fill(before >= top_p, 0.0)
+        if top_p < 1:  # sums of nearly all are rounded to 1: "all" must not be asked of them
+            before = probabilities.cumsum(-1) - probabilities  # of all tokens that are more probable
+            probabilities = probabilities.masked_fill(before >= top_p, 0.0)
         places = probabilities.multinomial(1, generator=generator)
         return tokens.gather(1, places)[:, 0]
 

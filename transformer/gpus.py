@@ -17,10 +17,10 @@ class Gpu:
 
 GPUS = {
     "T4": Gpu(65, 320, 16),
-    "V100 SXM2": Gpu(125, 900, 32),
     "L4": Gpu(121, 300, 24),
+    "V100": Gpu(125, 900, 32),
     "RTX 4090": Gpu(165, 1008, 24),
-    "A100 SXM": Gpu(312, 2039, 80),
-    "H100 SXM": Gpu(989, 3350, 80),
+    "A100": Gpu(312, 2039, 80),
+    "H100": Gpu(989, 3350, 80),
 }
-"""By name; T4 and V100 compute in float16, the others in bfloat16 as well."""
+"""By name; where there are several, the SXM module. T4 and V100 have float16 only, the others bfloat16 as well."""

@@ -1,12 +1,12 @@
-"""Look inside a model: count its parameters, and record every head's attention weights while it runs."""
+"""Look inside a model: count its parameters, record every head's attention weights while it runs, turn heads off."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from tabulate import tabulate
-from torch import Tensor
+from torch import Tensor, nn
 
 from transformer.attention import KeyValue, MultiHeadAttention, attention
 from transformer.model import Transformer
@@ -75,6 +75,41 @@ def record_attention(model: Transformer) -> Iterator[dict[str, Tensor]]:
     ]
     try:
         yield weights
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def without_heads(model: Transformer, heads: Mapping[str, Iterable[int]]) -> Iterator[None]:
+    """While the context is open, these heads add nothing: their part of what the output projection reads is zero.
+
+    It is as if their columns of that projection's weight were zero (§3.2.2); the bias stays, as it belongs to no head.
+    Contexts may be nested, and the heads of all of them are off.
+
+    Args:
+        heads: a layer's name in the model, for example ``"decoder.1.cross_attention"`` → heads of it, counted from 0.
+
+    Raises:
+        ValueError: if there is no such attention layer, or no such head.
+    """
+
+    def silencer(name: str, off: Iterable[int]) -> tuple[nn.Linear, Any]:
+        layer = layers.get(name)
+        if layer is None:
+            raise ValueError(f"there is no attention layer {name!r}; there are {', '.join(layers)}")
+        keep = layer.output.weight.new_ones(layer.n_heads, layer.d_model // layer.n_heads)
+        for head in off:
+            if not 0 <= head < layer.n_heads:
+                raise ValueError(f"{name} has the heads 0 to {layer.n_heads - 1}; got {head}")
+            keep[head] = 0
+        return layer.output, lambda _, args: (args[0] * keep.flatten(),)
+
+    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, MultiHeadAttention)}
+    silencers = [silencer(name, off) for name, off in heads.items()]
+    hooks = [output.register_forward_pre_hook(silence) for output, silence in silencers]
+    try:
+        yield
     finally:
         for hook in hooks:
             hook.remove()

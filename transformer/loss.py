@@ -28,9 +28,10 @@ def label_smoothed_cross_entropy(
         logits: z, (tokens, vocab_size), float; the sums are in fp32, or in fp64 for fp64.
         target: the right token ids, (tokens,), int64.
         smoothing: ε, in [0, 1).
-        spread: who shares ε. ``"all"``: all V tokens, the right one and padding too, ε / V each, as in the paper's code
-            and in PyTorch. ``"others"``: all but the right one and padding, ε / (V - 2) each. The second loss is larger
-            by ε · (the mean of all logits - the mean of those others).
+        spread: who shares ε. ``"all"``: all V tokens, the right one and padding too, ε / V each, as in PyTorch. The
+            paper's code leaves the right one out, ε / (V - 1) each: the same as ε · V / (V - 1) here. ``"others"``: all
+            but the right one and padding, ε / (V - 2) each. This loss is larger than that of ``"all"`` by ε · (the mean
+            of all logits - the mean of those others).
         pad_id: positions with this target count for nothing; ``"others"`` needs it. None: every position counts.
 
     Returns:

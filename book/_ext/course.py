@@ -44,6 +44,12 @@ def edit_the_source(app: Sphinx, page: str, template: str, context: dict[str, An
                 button["url"] = button["url"].removesuffix(".ipynb") + ".py"
 
 
+def list_the_references(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """An entry of a bibliography is an item of its list: docutils gives it a role that ARIA has dropped."""
+    if "body" in context:
+        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
+
+
 class PictureDirective(SphinxDirective):
     """``{picture} transformer.plots.MODULE.FUNCTION`` with ``:alt:``: what the function draws, on the page."""
 
@@ -61,5 +67,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.add_directive("picture", PictureDirective)
     app.connect("html-page-context", add_charts)
+    app.connect("html-page-context", list_the_references)
     app.connect("html-page-context", edit_the_source, priority=900)  # after the theme has made its buttons
     return {"parallel_read_safe": True, "parallel_write_safe": True}

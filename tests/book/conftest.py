@@ -1,11 +1,21 @@
-"""The built book, or a skipped test that says how to build it."""
+"""The built book and a browser, or a skipped test that says what there should be."""
 
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
+
+from book.browser import launch, program, served, visit
 
 ROOT = Path(__file__).parents[2]
 HTML = ROOT / "_build" / "html"
+KNOWN = ("THEBE_JS_URL", "invalid theme mode")  # the theme's own lines, on every page
+LOOKS = {
+    "wide": {"viewport": {"width": 1300, "height": 900}, "color_scheme": "light"},
+    "narrow": {"viewport": {"width": 390, "height": 900}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1300, "height": 900}, "color_scheme": "dark"},
+}
 OTHERS = {"genindex.html", "search.html", "prf-prf.html"}
 
 
@@ -16,7 +26,9 @@ def built_pages() -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for ``page`` runs for each page."""
+    """A test that asks for ``page`` runs for each page, one that asks for ``look`` for each look."""
+    if "look" in metafunc.fixturenames:
+        metafunc.parametrize("look", LOOKS)
     if "page" in metafunc.fixturenames:
         metafunc.parametrize("page", built_pages() or [pytest.param(None, id="none")])
 
@@ -27,3 +39,55 @@ def html() -> Path:
     if not (HTML / ".built").exists():
         pytest.skip("the book is not built: make book")
     return HTML
+
+
+@pytest.fixture(scope="module")
+def address(html):
+    """Where the built book can be opened."""
+    with served() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Whether there is a browser, or a skipped test that says so."""
+    if program() is None:
+        pytest.skip("no Chromium or Chrome on this machine")
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser):
+    """To be called with an address and a look: a tab that shows the whole page, and what went wrong meanwhile."""
+
+    @contextmanager
+    def opened(url, look="wide"):
+        wrong = []
+        home = url if url.startswith("data:") else url[: url.index("/", len("http://")) + 1]
+
+        def note(text):
+            if not any(known in text for known in KNOWN):
+                wrong.append(text)
+
+        def asked(request):
+            if not request.url.startswith((home, "data:", "blob:")):
+                note(f"left: {request.url}")
+
+        with browser.new_context(**LOOKS[look]) as context:
+            tab = context.new_page()
+            tab.on("request", asked)
+            tab.on("response", lambda r: note(f"{r.status}: {r.url}") if r.status >= 400 else None)
+            tab.on("requestfailed", lambda r: note(f"failed: {r.url}"))
+            tab.on("pageerror", lambda error: note(f"error: {error}"))
+            tab.on("console", lambda message: note(f"console: {message.text}") if message.type == "error" else None)
+            visit(tab, url)
+            yield tab, wrong
+
+    return opened

@@ -1,87 +1,71 @@
-"""Every built page, opened in Chromium with no network: wide, on a phone, and dark."""
+"""Every built page in Chromium, with no network: wide, on a phone, dark, on paper, and by the keyboard."""
 
-import os
-import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
-
-ROOT = Path(__file__).parents[2]
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-background-networking",
-    "--disable-component-update",
-]
-KNOWN = ("THEBE_JS_URL", "invalid theme mode")  # the theme's own lines, on every page
-BROWSERS = (
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-)
+from book.browser import visit
+from book.pdf import WIDTH
 
 
-@pytest.fixture(scope="module")
-def address(html):
-    """Where ``make serve`` shows the book."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "book.serve", "0"], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as server:
-        yield re.search(r"http://localhost:\d+/", server.stdout.readline()).group()
-        server.terminate()
+def test_a_page_opens_clean_draws_and_fits(opened, address, page, look):
+    with opened(address + page, look) as (tab, wrong):
+        tab.evaluate("scrollTo(0, document.body.scrollHeight)")
+        behind = "[...document.querySelectorAll('[id^=altair-viz] svg')].map(s => getComputedStyle(s).backgroundColor)"
+        assert set(tab.evaluate(behind)) <= {"rgba(0, 0, 0, 0)"}, "a chart hides the page's own background"
+        assert tab.query_selector("mjx-merror") is None, "a formula has an error"
+        assert tab.evaluate("[...document.images].filter(image => !image.naturalWidth).map(image => image.src)") == []
+        assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1, (
+            "it scrolls sideways"
+        )
+        assert wrong == []
 
 
-@pytest.fixture(scope="module")
-def browser():
-    program = next((path for path in map(shutil.which, BROWSERS) if path), None)
-    if program is None:
-        pytest.skip("no Chromium or Chrome on this machine")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=program, args=FLAGS, env={**os.environ, "TZ": "UTC"})
-        yield browser
-        browser.close()
-
-
-@pytest.mark.parametrize("look", ["wide", "narrow", "dark"])
-def test_a_page_opens_clean_draws_and_fits(browser, address, page, look):
-    context = browser.new_context(
-        viewport={"width": 390 if look == "narrow" else 1300, "height": 900},
-        color_scheme="dark" if look == "dark" else "light",
+def test_nothing_is_cut_off_on_paper(browser, address, page):
+    tab = browser.new_page(viewport={"width": WIDTH, "height": 1000})
+    tab.emulate_media(media="print")
+    visit(tab, address + page)
+    cut = tab.evaluate(
+        "[...document.querySelectorAll('article :is(table, pre, img, svg)')]"
+        f".filter(part => part.getBoundingClientRect().right > {WIDTH}).map(part => part.outerHTML.slice(0, 200))"
     )
-    tab, wrong = context.new_page(), []
+    tab.close()
+    assert cut == []
 
-    def note(text):
-        if not any(known in text for known in KNOWN):
-            wrong.append(text)
 
-    tab.on("request", lambda r: note(f"left: {r.url}") if not r.url.startswith((address, "data:", "blob:")) else None)
-    tab.on("response", lambda r: note(f"{r.status}: {r.url}") if r.status >= 400 else None)
-    tab.on("requestfailed", lambda r: note(f"failed: {r.url}"))
-    tab.on("pageerror", lambda error: note(f"error: {error}"))
-    tab.on("console", lambda message: note(f"console: {message.text}") if message.type == "error" else None)
-    tab.goto(address + page, wait_until="networkidle")
-    tab.evaluate("scrollTo(0, document.body.scrollHeight)")
+def tab_to(tab, selector):
+    """Press the Tab key until what ``selector`` names has the focus; every stop on the way must show that it has it."""
+    for _ in range(300):
+        tab.keyboard.press("Tab")
+        here = tab.evaluate_handle("document.activeElement")
+        shown = here.evaluate(
+            "e => { const s = getComputedStyle(e);"
+            " return s.opacity !== '0' && (s.outlineStyle !== 'none' || s.boxShadow !== 'none') }"
+        )
+        assert shown, f"focus cannot be seen on {here.evaluate('e => e.outerHTML.slice(0, 200)')}"
+        if here.evaluate("(e, selector) => e.matches(selector)", selector):
+            return here
+    raise AssertionError(f"Tab never reaches {selector}")
 
-    for chart in tab.query_selector_all("[id^=altair-viz]"):
-        tab.wait_for_function("box => box.querySelector('svg, canvas')", arg=chart)
-    behind = "[...document.querySelectorAll('[id^=altair-viz] svg')].map(s => getComputedStyle(s).backgroundColor)"
-    assert set(tab.evaluate(behind)) <= {"rgba(0, 0, 0, 0)"}, "a chart hides the page's own background"
 
-    all_set = "document.querySelectorAll('.math').length <= document.querySelectorAll('mjx-container').length"
-    tab.wait_for_function(all_set)
-    assert tab.query_selector("mjx-merror") is None, "a formula has an error"
+def test_the_keyboard_reaches_the_search_a_chart_and_an_answer(opened, address):
+    with opened(f"{address}chapters/02_attention.html") as (tab, _):
+        tab.add_style_tag(content="* { transition: none !important }")
+        tab_to(tab, ".search-button__button")
 
-    tab.wait_for_function("[...document.images].every(image => image.complete)")
-    assert tab.evaluate("[...document.images].filter(image => !image.naturalWidth).map(image => image.src)") == []
-    assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1, (
-        "it scrolls sideways"
-    )
-    assert wrong == []
-    context.close()
+        drawn = "document.querySelector('.vega-embed:has(.vega-bind) svg').outerHTML"
+        slider, before = tab_to(tab, ".vega-bind input"), tab.evaluate(drawn)
+        slider.press("ArrowRight")
+        tab.wait_for_function(f"before => {drawn} !== before", arg=before)
+
+        answer = tab_to(tab, "details:not(.hide) > summary")
+        assert not answer.evaluate("e => e.parentElement.open")
+        answer.press("Enter")
+        assert answer.evaluate("e => e.parentElement.open")
+
+
+def test_code_is_copied_by_a_button(opened, address):
+    with opened(f"{address}chapters/02_attention.html") as (tab, _):
+        tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        cells = tab.query_selector_all("div.cell_input div.highlight:visible")
+        assert cells and all(cell.query_selector("button.copybtn") for cell in cells)
+        cells[0].hover()
+        cells[0].query_selector("button.copybtn").click()
+        copied = tab.evaluate("navigator.clipboard.readText()")
+        assert copied.strip() == cells[0].query_selector("pre").inner_text().strip()

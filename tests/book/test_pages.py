@@ -1,6 +1,7 @@
 """Every built page, read as HTML: its buttons and links lead somewhere, and it needs nothing from elsewhere."""
 
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -20,6 +21,15 @@ def soup(path: Path) -> BeautifulSoup:
 
 def links(path: Path) -> list[str]:
     return [a["href"] for a in soup(path).find_all("a", href=True)]
+
+
+def test_headings_step_down_one_at_a_time(html, page):
+    heads = soup(html / page).select(", ".join(f"article h{level}" for level in range(1, 7)))
+    levels = [int(head.name[1]) for head in heads]
+    if page == "index.html":
+        pytest.skip("it only leads to the introduction")
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels)), levels
 
 
 def test_nothing_is_loaded_from_elsewhere(html, page):
@@ -80,3 +90,12 @@ def test_a_chapter_is_edited_in_its_py_half(html, page):
     if page is None or not page.startswith("chapters/"):
         pytest.skip("only chapters have two halves")
     assert f"{REPOSITORY['url']}/edit/{REPOSITORY['branch']}/{page.removesuffix('.html')}.py" in links(html / page)
+
+
+def test_a_chapter_is_downloaded_as_its_notebook(html, page):
+    if page is None or not page.startswith("chapters/"):
+        pytest.skip("only chapters are notebooks")
+    (button,) = soup(html / page).select("a.btn-download-source-button")
+    assert (html / page).parent.joinpath(button["href"]).read_bytes() == (
+        ROOT / page.replace(".html", ".ipynb")
+    ).read_bytes()

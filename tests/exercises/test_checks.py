@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor, nn
 
 from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
-from exercises.checks import attention, beam_search, evaluation, masking, training
+from exercises.checks import attention, beam_search, evaluation, label_smoothing, layers, masking, positions, training
 from exercises.compare import same
 from exercises.limits import LimitReached
 from transformer import decoding
@@ -28,6 +28,9 @@ TOPICS = {
     "beam_search": beam_search.topic,
     "evaluation": evaluation.topic,
     "training": training.topic,
+    "positions": positions.topic,
+    "label_smoothing": label_smoothing.topic,
+    "layers": layers.topic,
 }
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
@@ -313,6 +316,70 @@ def average_in_place(checkpoints: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     return total
 
 
+def frequencies_by_exponential(d_model: int) -> Tensor:
+    return torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+
+
+def encoding_by_assignment(length: int, d_model: int) -> Tensor:
+    table = torch.zeros(length, d_model)
+    angle = torch.arange(length).unsqueeze(1) * frequencies_by_exponential(d_model)
+    table[:, 0::2], table[:, 1::2] = angle.sin(), angle.cos()
+    return table
+
+
+def shift_by_matrix(encoding: Tensor, k: int) -> Tensor:
+    steps = k * frequencies_by_exponential(encoding.size(1))
+    turns = [torch.stack([torch.stack([b.cos(), b.sin()]), torch.stack([-b.sin(), b.cos()])]) for b in steps]
+    return encoding @ torch.block_diag(*turns).T
+
+
+def rotate_by_complex_numbers(x: Tensor) -> Tensor:
+    angle = torch.arange(x.size(-2))[:, None] * frequencies_by_exponential(x.size(-1))
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angle), angle)).flatten(-2)
+
+
+def embed_by_layer(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
+    return nn.functional.embedding(ids, table) * table.shape[-1] ** 0.5 + encoding[None, : ids.shape[-1]]
+
+
+def cross_entropy_by_torch(logits: Tensor, target: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits, target, reduction="none")
+
+
+def smoothed_target_by_scatter(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
+    q = torch.zeros(len(target), vocab_size).scatter_(1, target[:, None], 1.0)
+    return q.lerp(torch.full_like(q, 1 / vocab_size), smoothing)
+
+
+def smoothed_loss_in_two_parts(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    log_p = logits - logits.logsumexp(-1, keepdim=True)
+    return -(1 - smoothing) * log_p[range(len(target)), target] - smoothing * log_p.mean(-1)
+
+
+def gradient_less_the_highest(logits: Tensor, q: Tensor) -> Tensor:
+    e = (logits - logits.amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True) - q
+
+
+def mean_loss_by_selection(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
+    chosen = losses[target.ne(pad_id)]
+    return chosen.sum() / max(1, len(chosen))
+
+
+def feed_forward_by_linear(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return nn.functional.linear(torch.clamp(nn.functional.linear(x, w_1.mT, b_1), min=0), w_2.mT, b_2)
+
+
+def layer_norm_by_var_mean(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    variance, mean = torch.var_mean(x, -1, unbiased=False, keepdim=True)
+    return torch.addcmul(bias, (x - mean) * torch.rsqrt(variance + eps), gain)
+
+
+def dropout_by_masked_fill(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
+    return x.masked_fill(draw < rate, 0.0).div(1 - rate) if training else x.clone()
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -346,6 +413,19 @@ OTHERS = [
     ("clip_by_norm", clip_by_torch),
     ("adam_step", adam_in_place),
     ("average_checkpoints", average_in_place),
+    ("frequencies", frequencies_by_exponential),
+    ("sinusoidal_encoding", encoding_by_assignment),
+    ("shift", shift_by_matrix),
+    ("rotate", rotate_by_complex_numbers),
+    ("embed", embed_by_layer),
+    ("cross_entropy", cross_entropy_by_torch),
+    ("smoothed_target", smoothed_target_by_scatter),
+    ("smoothed_loss", smoothed_loss_in_two_parts),
+    ("gradient", gradient_less_the_highest),
+    ("mean_loss", mean_loss_by_selection),
+    ("feed_forward", feed_forward_by_linear),
+    ("layer_norm", layer_norm_by_var_mean),
+    ("dropout", dropout_by_masked_fill),
 ]
 
 
@@ -557,6 +637,12 @@ def test_lists_are_copied_for_each_call() -> None:
     exercise = topic.exercise({"x": [1, 2]})(lambda x: sum(x))
     assert exercise.judge(lambda x: x.pop() + x.pop()) is None
     assert exercise.judge(lambda x: sum(x)) is None
+
+
+def test_a_function_among_the_inputs_is_told_by_what_it_does() -> None:
+    text = layers.post_norm.judge(lambda x, sublayer, norm: norm(x - sublayer(x)))
+    assert text is not None
+    assert "  sublayer = a function: each vector turned round, and doubled\n" in text
 
 
 def test_half_precision_outcomes_compare_with_its_tolerance() -> None:

@@ -17,7 +17,7 @@ def test_help_names_each_target():
     told = make(ROOT).stdout
     assert all(
         f"  {target} " in told
-        for target in ("book", "serve", "test", "grade", "lint", "notebooks", "models", "lock", "clean")
+        for target in ("book", "serve", "pdf", "test", "grade", "lint", "notebooks", "models", "lock", "clean")
     )
 
 

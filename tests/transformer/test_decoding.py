@@ -143,6 +143,22 @@ def test_samples_follow_the_probabilities(tiny: Transformer) -> None:
         assert (counts / 4000 - expected).abs().max() < 0.03
 
 
+def test_a_share_of_one_leaves_nothing_out(tiny: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However improbable: the probabilities of a long tail add up to 1 before its end, in float32."""
+    drawn: list[Tensor] = []
+    multinomial = Tensor.multinomial
+
+    def watched(p: Tensor, count: int, generator: torch.Generator | None = None) -> Tensor:
+        drawn.append(p)
+        return multinomial(p, count, generator=generator)
+
+    monkeypatch.setattr(Tensor, "multinomial", watched)
+    for top_p in (1.0, 0.9):
+        sample(tiny, torch.tensor([[5, 6, EOS]]), temperature=0.02, top_p=top_p)
+    tails = [int((p == 0).sum()) for p in (drawn[0], drawn[-1])]
+    assert drawn[0].size(-1) > 20 and tails[0] <= 3 < tails[1]  # pad and bos are impossible in any case
+
+
 @pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.1}])
 def test_impossible_samplings_are_refused(tiny: Transformer, source: Tensor, wrong: dict[str, float]) -> None:
     (name,) = wrong

@@ -1,10 +1,12 @@
+import copy
+
 import pytest
 import torch
 from torch import Tensor
 
 from transformer.attention import MultiHeadAttention
 from transformer.decoding import greedy_search
-from transformer.inspection import record_attention
+from transformer.inspection import record_attention, without_heads
 from transformer.masks import padding_mask, target_mask
 from transformer.model import Transformer
 
@@ -45,3 +47,51 @@ def test_nothing_is_recorded_afterwards_and_a_cache_is_refused(tiny: Transformer
     with pytest.raises(ValueError, match=r"model\.decode"), record_attention(tiny):
         greedy_search(tiny, source)
     greedy_search(tiny, source)
+
+
+@pytest.mark.parametrize("off", [{"encoder.0.self_attention": [2]}, {"decoder.1.cross_attention": [0, 3]}], ids=str)
+def test_a_head_is_off_as_if_its_columns_of_the_projection_were_zero(
+    tiny: Transformer, source: Tensor, off: dict[str, list[int]]
+) -> None:
+    target = torch.randint(4, 40, (6, 7))
+    before = tiny(source, target)
+    with without_heads(tiny, off):
+        without = tiny(source, target)
+    assert not torch.allclose(before, without)
+    assert torch.equal(before, tiny(source, target)), "afterwards it is on again"
+    changed = copy.deepcopy(tiny)
+    for name, heads in off.items():
+        for head in heads:
+            changed.get_submodule(name).output.weight.data[:, 8 * head : 8 * head + 8] = 0
+    torch.testing.assert_close(without, changed(source, target))
+
+
+def test_without_any_head_a_layer_says_its_bias(tiny: Transformer) -> None:
+    layer = tiny.encoder[0].self_attention
+    torch.nn.init.normal_(layer.output.bias)
+    with without_heads(tiny, {"encoder.0.self_attention": range(4)}):
+        output = layer(torch.randn(2, 5, 32))
+    torch.testing.assert_close(output, layer.output.bias.expand(2, 5, -1))
+
+
+def test_heads_stay_off_in_nested_contexts_and_while_decoding_with_a_cache(tiny: Transformer, source: Tensor) -> None:
+    target = torch.randint(4, 40, (6, 7))
+    first, second = (
+        {"decoder.0.self_attention": [1]},
+        {"decoder.0.self_attention": [3], "decoder.1.self_attention": [0]},
+    )
+    with without_heads(tiny, first), without_heads(tiny, second):
+        nested, searched = tiny(source, target), greedy_search(tiny, source)
+    with without_heads(tiny, {"decoder.0.self_attention": [1, 3], "decoder.1.self_attention": [0]}):
+        torch.testing.assert_close(nested, tiny(source, target))
+        assert searched == greedy_search(tiny, source)
+
+
+@pytest.mark.parametrize(
+    "off", [{"encoder.7.self_attention": [0]}, {"encoder.0": [0]}, {"encoder.0.self_attention": [4]}]
+)
+def test_there_is_no_such_head(tiny: Transformer, off: dict[str, list[int]]) -> None:
+    hooked = [len(module._forward_pre_hooks) for module in tiny.modules()]
+    with pytest.raises(ValueError, match=r"there are encoder\.0\.self|has the heads 0 to 3"), without_heads(tiny, off):
+        pass
+    assert [len(module._forward_pre_hooks) for module in tiny.modules()] == hooked

@@ -9,7 +9,11 @@ from transformer.plots.curves import LINES
 
 
 def by_layer(
-    lines: Mapping[str, Sequence[float]], title: str, split: int = 0, names: tuple[str, str] = ("encoder", "decoder")
+    lines: Mapping[str, Sequence[float]],
+    title: str,
+    split: int = 0,
+    names: tuple[str, str] = ("encoder", "decoder"),
+    limits: tuple[float, float] | None = None,
 ) -> Figure:
     """Draw each line over the layers, counted from 1, on a logarithmic scale.
 
@@ -18,6 +22,7 @@ def by_layer(
         title: what is measured.
         split: so many layers belong to the first stack, the others to the second; 0: there is only one.
         names: what the two stacks are called.
+        limits: of the scale, where two pictures are to have the same.
     """
     with style.in_style():
         figure, axes = style.new_figure(3.6, 2.9)
@@ -37,7 +42,10 @@ def by_layer(
             axes.set_xticks(range(1, count + 1), [str(tick) for tick in ticks])
             axes.set_xlabel(f"{names[0]} layer" + " " * 12 + f"{names[1]} layer")
         else:
+            axes.set_xticks(range(1, count + 1))
             axes.set_xlabel("layer")
+        if limits:
+            axes.set_ylim(*limits)
         axes.set_title(title, loc="left")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2, fontsize=10)
     return figure

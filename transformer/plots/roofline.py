@@ -71,7 +71,7 @@ def time_explorer(operations: Sequence[Operation], choices: Mapping[str, str], d
         choices: name, as in ``Operation.unless`` and ``only`` → label of its box.
         description: the alt text.
     """
-    gpu = alt.param("gpu", value="A100 SXM", bind=alt.binding_select(options=list(GPUS), name="GPU "))
+    gpu = alt.param("gpu", value="A100", bind=alt.binding_select(options=list(GPUS), name="GPU "))
     size = alt.param("size", value=14, bind=alt.binding_range(min=6, max=16, step=1, name="tokens, as a power of 2 "))
     boxes = [
         alt.param(name, value=False, bind=alt.binding_checkbox(name=f"{label} ")) for name, label in choices.items()

@@ -104,7 +104,8 @@ def run_curves(metrics: Sequence[dict[str, float]], description: str) -> Any:
         {"train_loss": "training (smoothed)", "valid_loss": "validation"}, [style.KEY, style.QUERY], "Loss a token"
     )
     score = lines({"valid_bleu": "BLEU"}, [style.VALUE], "BLEU on validation sentences")
-    return style.chart_style(alt.vconcat(loss.add_params(point), score, description=description))
+    both = alt.vconcat(loss.add_params(point), score, description=description)
+    return style.chart_style(both.resolve_scale(color="independent"))
 
 
 def alignment(weights: Tensor, says: Sequence[str], source: Sequence[str], title: str = "") -> Figure:

@@ -32,6 +32,11 @@ def test_layers_of_one_stack_are_one_line() -> None:
     assert len(axes.lines) == 1 and axes.get_xlabel() == "layer"
 
 
+def test_two_pictures_can_have_one_scale() -> None:
+    (axes,) = layers.by_layer({"variance": [1, 0.5]}, "Variance", limits=(0.1, 10)).axes
+    assert axes.get_ylim() == (0.1, 10) and list(axes.get_xticks()) == [1, 2]
+
+
 def test_the_sizes_follow_the_sliders_by_the_given_formulas() -> None:
     sizes = {"d": 512, "f": 2048, "n": 6, "v": 37_000, "t": 1}
     base = {part: eval(formula, {}, sizes) for part, formula in FORMULAS.items()}

@@ -1,0 +1,105 @@
+"""The built book as one PDF: ``python -m book.pdf``, or ``make pdf``.
+
+Each page is printed by the browser, in the order of the table of contents and with the print rules of ``course.css``;
+a page with the contents comes before them, and headings are bookmarks.
+"""
+
+import html
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from playwright.sync_api import Page, sync_playwright
+from pypdf import PdfReader, PdfWriter
+
+from book.browser import launch, program, served, visit
+from book.sync import Sync, pages
+
+ROOT = Path(__file__).parent.parent
+WIDTH = 720
+"""Pixels: about what there is between the margins of A4, so that charts are drawn to fit."""
+LINKS = """([page, home]) => {
+    for (const a of document.querySelectorAll('a[href]')) {
+        if (a.origin !== location.origin) continue;
+        if (a.pathname === location.pathname && a.hash) a.href = `#${page}-${a.hash.slice(1)}`;
+        else a.href = a.href.replace(location.origin, home);
+    }
+    for (const target of document.querySelectorAll('article [id]:not(svg *)')) target.id = `${page}-${target.id}`;
+}"""
+"""In a PDF of many pages each has places of its own; a link from one page to another leads to the published one."""
+HEADINGS = """heads => heads.map(head => {
+    head.querySelector('.headerlink').remove();
+    return [head.closest('section').id, head.textContent];
+})"""
+FRONT = """<!DOCTYPE html><html lang="en"><title>{title}</title><style>
+@page {{ margin: 2cm; }}
+body {{ font: 12pt sans-serif; }} h1 {{ margin: 5cm 0 0.5cm; }} h2 {{ margin-top: 2cm; }}
+td {{ padding: 0.1cm 0; }} td:last-child {{ text-align: right; width: 100%; }} td {{ white-space: nowrap; }}
+</style><h1>{title}</h1><p>{author}</p><h2>Contents</h2><table>{rows}</table></html>"""
+
+
+def toc(contents: dict[str, Any]) -> Iterator[str]:
+    """The pages of a table of contents, in order."""
+    yield contents["root"]
+    for part in contents["parts"]:
+        yield from (chapter["file"] for chapter in part["chapters"])
+
+
+def printed(tab: Page, first: int) -> PdfReader:
+    """What a tab shows, printed; its first page has the number ``first``."""
+    tab.add_style_tag(content=f"html {{ counter-reset: page {first - 1}; }}")
+    return PdfReader(io.BytesIO(tab.pdf(format="A4", print_background=True, prefer_css_page_size=True, tagged=True)))
+
+
+def write(names: list[str], path: Path) -> int:
+    """Print pages of the built book into one PDF.
+
+    Args:
+        names: the pages, as the table of contents has them.
+
+    Returns:
+        How many sheets it has.
+    """
+    settings = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+    home = f"https://{pages(Sync(ROOT).address)}"
+    book, rows = PdfWriter(), []
+    with served() as address, sync_playwright() as playwright:
+        browser = launch(playwright)
+        tab = browser.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
+        tab.emulate_media(media="print")
+        for name in names:
+            visit(tab, f"{address}{name}.html")
+            tab.evaluate(LINKS, [name.replace("/", "-"), home])
+            start = len(book.pages)
+            part = printed(tab, start + 2)
+            title, *sections = tab.eval_on_selector_all("article h1, article h2", HEADINGS)
+            book.append(part, import_outline=False)
+            chapter = book.add_outline_item(title=title[1], page_number=start)
+            for place, words in sections:
+                sheet = part.get_destination_page_number(part.named_destinations[f"/{place}"])
+                book.add_outline_item(title=words, page_number=start + (sheet or 0), parent=chapter)
+            rows.append(f"<tr><td>{html.escape(title[1])}</td><td>{start + 2}</td></tr>")
+        tab.set_content(FRONT.format(**{k: html.escape(settings[k]) for k in ("title", "author")}, rows="".join(rows)))
+        book.merge(0, printed(tab, 1), import_outline=False)
+        browser.close()
+    book.add_metadata({"/Title": settings["title"], "/Author": settings["author"]})
+    book.write(path)
+    return len(book.pages)
+
+
+def main() -> int:
+    """Write the whole book, and say where it is."""
+    if program() is None:
+        print("error: a PDF is printed by Chromium or Chrome, and there is none: install one", file=sys.stderr)
+        return 1
+    path = ROOT / "_build" / "book.pdf"
+    count = write(list(toc(yaml.safe_load((ROOT / "book" / "_toc.yml").read_text("utf-8")))), path)
+    print(f"The book on paper, {count} sheets: {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

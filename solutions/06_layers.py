@@ -1,0 +1,257 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercises: layers
+#
+# Five blanks: the parts between two attentions, and the two orders to put them in (§3.1, §3.3 and §5.4 of the paper).
+#
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
+#   wrong.
+# - The blanks do not depend on each other: leave one open and go on.
+# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
+# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+
+# %% tags=["setup", "hide-cell"]
+# In Colab this installs the course and leaves Colab's own torch and numpy as they
+# are. Anywhere else it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import pathlib
+    import subprocess
+    from importlib.metadata import version
+
+    course = "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
+    keep = pathlib.Path("keep.txt")
+    keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
+    subprocess.run([*pip, course], check=True)
+
+# %%
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from exercises.checks.layers import check
+
+torch.set_printoptions(precision=2, sci_mode=False)
+
+# %% [markdown]
+# ## 1 · Feed-forward
+#
+# ★☆☆ · 5 minutes · §3.3
+#
+# Each place goes through the same small network: to a wider vector, ReLU, and back:
+# $\max(0, x W_1 + b_1) W_2 + b_2$.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# x times the first matrix, plus its bias   (batch, length, d_ff)
+# what is negative becomes 0
+# times the second matrix, plus its bias    (batch, length, d_model)
+# ```
+# </details>
+# <details><summary>Help: <code>max() received an invalid combination of arguments</code></summary>
+#
+# `torch.max` compares two tensors. There are functions that compare a tensor with a number, and one for just this purpose.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: feed_forward
+def feed_forward(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    """The position-wise feed-forward network.
+
+    x: (batch, length, d_model)
+    w_1, b_1: (d_model, d_ff), (d_ff,)
+    w_2, b_2: (d_ff, d_model), (d_model,)
+    returns: (batch, length, d_model)
+    """
+    ### BEGIN SOLUTION
+    return (x @ w_1 + b_1).relu() @ w_2 + b_2
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("feed_forward", feed_forward)
+
+# %% [markdown]
+# ## 2 · Layer norm
+#
+# ★★☆ · 10 minutes · §3.1
+#
+# Take each vector by itself: off with its mean, divided by its standard deviation, then a learned factor and a learned shift for each
+# dimension:
+#
+# $$\frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \cdot g + b$$
+#
+# The variance $\sigma^2$ is the mean of the squares, divided by d_model and not by one less. Do not use PyTorch's layer norm.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# mean over the last axis, which must stay as an axis of length one
+# variance the same way, with the divisor d_model
+# ε belongs under the root
+# ```
+# </details>
+# <details><summary>Help: <code>The size of tensor a (4) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
+#
+# The mean has lost the last axis, so it lines up with another one. Keep it, with the length one.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: layer_norm
+def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    """Normalise each vector, then scale and shift its dimensions.
+
+    x: (..., d_model)
+    gain, bias: (d_model,)
+    returns: (..., d_model)
+    """
+    ### BEGIN SOLUTION
+    centred = x - x.mean(dim=-1, keepdim=True)
+    variance = centred.square().mean(dim=-1, keepdim=True)
+    return centred / (variance + eps).sqrt() * gain + bias
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("layer_norm", layer_norm)
+
+# %% [markdown]
+# ## 3 · Dropout
+#
+# ★★☆ · 5 minutes · §5.4
+#
+# In training each number is set to 0 with probability `rate`, and the others are stretched, so that the mean stays. Chance comes
+# from outside here: `draw` holds a number between 0 and 1 for each entry, and an entry is dropped if its number is **below** the
+# rate. Out of training nothing happens.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# not in training: x as it is
+# which stay?                             bool, of the shape of x
+# of many, a share of 1 - rate stays: divide by it
+# ```
+# </details>
+# <details><summary>Help: <code>Boolean value of Tensor with more than one value is ambiguous</code></summary>
+#
+# `if` asks for one truth, and `draw < rate` has one for each entry. Multiply by it, or choose with it.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: dropout
+def dropout(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
+    """Drop the entries that chance chooses.
+
+    x, draw: of one shape
+    rate: at least 0, below 1
+    returns: the shape of x
+    """
+    ### BEGIN SOLUTION
+    return x * (draw >= rate) / (1 - rate) if training else x
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("dropout", dropout)
+
+# %% [markdown]
+# ## 4 · Post-norm
+#
+# ★☆☆ · 5 minutes · §3.1
+#
+# The paper's order: what the sublayer makes of x is added to x, and the **sum** is normalised. `sublayer` and `norm` are functions
+# from vectors to vectors.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# first the sublayer, then the sum, then the norm
+# ```
+# </details>
+# <details><summary>Help: <code>unsupported operand type(s) for +: 'Tensor' and 'function'</code></summary>
+#
+# `sublayer` is a function: call it.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: post_norm
+def post_norm(x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
+    """A residual connection, normalised after the sum.
+
+    x: (batch, length, d_model)
+    returns: (batch, length, d_model)
+    """
+    ### BEGIN SOLUTION
+    return norm(x + sublayer(x))
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("post_norm", post_norm)
+
+# %% [markdown]
+# ## 5 · Pre-norm
+#
+# ★☆☆ · 5 minutes
+#
+# The order of most later models: only what the sublayer **reads** is normalised. The path of x itself stays free from the first
+# layer to the last.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# first the norm, then the sublayer, then the sum with x as it came
+# ```
+# </details>
+# <details><summary>Help: <code>unsupported operand type(s) for +: 'Tensor' and 'function'</code></summary>
+#
+# `sublayer` is a function: call it.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: pre_norm
+def pre_norm(x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
+    """A residual connection around a normalised sublayer.
+
+    x: (batch, length, d_model)
+    returns: (batch, length, d_model)
+    """
+    ### BEGIN SOLUTION
+    return x + sublayer(norm(x))
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("pre_norm", pre_norm)
+
+# %% [markdown]
+# ## Done?
+#
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade layers`.
+#
+# Then open `transformer/layers.py`: an encoder layer is two of these residuals, a decoder layer three.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()

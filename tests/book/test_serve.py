@@ -1,0 +1,32 @@
+"""``make serve``: it says where the book is, or in one line that the port is taken."""
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.request import urlopen
+
+ROOT = Path(__file__).parents[2]
+
+
+def serve(port):
+    words = [sys.executable, "-m", "book.serve", str(port)]
+    return subprocess.Popen(words, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_it_says_where_the_book_is(html):
+    with serve(0) as process:
+        address = re.search(r"http://localhost:\d+/", process.stdout.readline()).group()
+        with urlopen(address) as page:
+            assert page.read() == (html / "index.html").read_bytes()
+        process.terminate()
+
+
+def test_a_port_in_use_is_one_clear_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with serve(port) as process:
+            told = process.stderr.read()
+    assert process.returncode == 1
+    assert told.startswith(f"error: port {port}: ") and told.count("\n") == 1

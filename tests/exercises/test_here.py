@@ -1,0 +1,92 @@
+"""A notebook grades itself: in Colab by what Colab hands over, elsewhere by its file."""
+
+import json
+import shutil
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exercises.grade import grade_all
+from exercises.here import grade_this_notebook
+from exercises.notebooks import ROOT, answer_key, read, skeletons, write
+
+OUTSIDE = "error: it cannot be told from inside where this notebook is: save it, and grade it in a terminal\n"
+
+
+@pytest.fixture
+def filled() -> str:
+    """The text of a notebook with one right answer and one wrong one."""
+    answers = {
+        "padding_mask": "def padding_mask(ids, pad_id):\n    return (ids != pad_id)[:, None, None]",
+        "causal_mask": "def causal_mask(n):\n    return torch.ones(1, 1, n, n, dtype=torch.bool)",
+    }
+    notebook = read(ROOT / "exercises" / "04_masking.ipynb")
+    for cell in notebook["cells"]:
+        if (key := answer_key(cell)) in answers:
+            cell["source"] = f"# answer: {key}\n{answers[str(key)]}"
+    return write(notebook)
+
+
+def in_colab(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[str]:
+    """A stand-in for Colab, whose front end answers this; what it was asked."""
+    asked: list[str] = []
+
+    def blocking_request(name: str, request: str = "", timeout_sec: float = 5) -> Any:
+        asked.append(name)
+        return answer
+
+    colab = types.ModuleType("google.colab")
+    colab._message = types.SimpleNamespace(blocking_request=blocking_request)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "google", types.ModuleType("google"))
+    monkeypatch.setitem(sys.modules, "google.colab", colab)
+    return asked
+
+
+def test_in_colab_what_is_on_the_screen_counts(
+    filled: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = in_colab(monkeypatch, {"ipynb": json.loads(filled)})
+    grade_this_notebook()
+    said = capsys.readouterr().out
+    assert asked == ["get_ipynb"]
+    assert said.startswith("04 masking\n  ✓ padding_mask\n  ✗ causal_mask: nothing hidden\n")
+    assert said.endswith("  1 of 5\n")
+
+
+def test_colab_may_hand_over_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    in_colab(monkeypatch, None)
+    grade_this_notebook()
+    assert capsys.readouterr().out == "error: Colab did not hand the notebook over: run this cell again\n"
+
+
+def test_in_jupyter_the_saved_file_counts(
+    filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.ipynb"
+    file.write_text(filled, "utf-8")
+    monkeypatch.setenv("JPY_SESSION_NAME", str(file))
+    grade_this_notebook()
+    assert capsys.readouterr().out.endswith("  1 of 5\n")
+
+
+def test_elsewhere_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    grade_this_notebook()
+    monkeypatch.setenv("JPY_SESSION_NAME", "/nowhere/at-all.ipynb")
+    grade_this_notebook()
+    assert capsys.readouterr().out == 2 * OUTSIDE
+
+
+def test_an_installed_course_grades_without_solutions(tmp_path: Path, filled: str) -> None:
+    """As a wheel has it: the exercises, and nothing beside them."""
+    (tmp_path / "exercises").mkdir()
+    for path in (ROOT / "exercises").glob("*.ipynb"):
+        shutil.copy(path, tmp_path / "exercises")
+    assert [path.name for path in skeletons(tmp_path)] == [path.name for path in skeletons()]
+    mine = tmp_path / "mine.ipynb"
+    mine.write_text(filled, "utf-8")
+    (installed,), (cloned,) = grade_all([str(mine)], root=tmp_path), grade_all([str(mine)])
+    assert installed == cloned and installed.points == 1

@@ -1,0 +1,57 @@
+"""The picture of sampling: it has the whole vocabulary, the sampler's own rule, and fits a phone."""
+
+import pytest
+import torch
+
+from transformer.plots.sampling import SHOWN, sampler
+
+WORDS = [f"word{i}" for i in range(30)]
+LOGITS = torch.randn(2, 30, generator=torch.Generator().manual_seed(0))
+SPEC = sampler(LOGITS, ["der", "die"], WORDS, "move the sliders").to_dict()
+(ROWS,) = SPEC["datasets"].values()
+
+
+def test_it_follows_the_page_and_fits_a_phone() -> None:
+    assert SPEC["description"] == "move the sliders"
+    assert SPEC["usermeta"]["embedOptions"]["renderer"] == "svg" and SPEC["config"]["background"] == "transparent"
+    assert all(part["width"] <= 250 for part in SPEC["vconcat"])
+
+
+def test_its_sliders_are_the_arguments_of_sample() -> None:
+    binds = {one["name"]: one["bind"] for one in SPEC["params"] if "bind" in one}
+    assert set(binds) == {"beginning", "temperature", "top_k", "top_p"}
+    assert binds["top_k"]["options"] == [0, 1, 2, 3, 5, 10, 20], "50 is more than there are words"
+    assert binds["temperature"]["min"] > 0 and binds["top_p"]["max"] == 1
+
+
+def test_every_word_is_there_by_rank_and_at_temperature_one_the_shares_are_the_softmax() -> None:
+    for line, beginning in enumerate(("der", "die")):
+        rows = [row for row in ROWS if row["beginning"] == beginning]
+        assert [row["rank"] for row in rows] == list(range(30))
+        shares = torch.tensor([row["below"] for row in rows]).softmax(0)
+        ids = [WORDS.index(row["word"]) for row in rows]
+        assert shares.tolist() == pytest.approx(LOGITS[line].softmax(0)[ids].tolist(), abs=1e-3)
+
+
+def test_it_cuts_to_k_first_and_then_to_p_and_shows_the_best() -> None:
+    bars = SPEC["vconcat"][1]["layer"][0]
+    steps = [str(step) for step in bars["transform"]]
+    (k,) = (i for i, step in enumerate(steps) if "top_k" in step)
+    (p,) = (i for i, step in enumerate(steps) if "top_p" in step)
+    assert k < p and "datum.before < top_p" in steps[p] and f"datum.rank < {SHOWN}" in steps[-1]
+
+
+def test_bars_and_numbers_have_the_same_rows_or_the_browser_would_not_sort_them() -> None:
+    bars, numbers = SPEC["vconcat"][1]["layer"]
+    assert bars["transform"] == numbers["transform"]
+    assert all(layer["encoding"]["y"]["sort"] == {"field": "rank"} for layer in (bars, numbers))
+
+
+def test_no_number_is_calculated_from_itself_or_sliders_could_not_be_turned_back() -> None:
+    made = [
+        one["as"]
+        for step in SPEC["vconcat"][1]["layer"][0]["transform"]
+        for one in (step, *step.get("joinaggregate", ()), *step.get("window", ()))
+        if "as" in one
+    ]
+    assert len(made) == len(set(made)) >= 9

@@ -1,0 +1,60 @@
+"""The pictures of label smoothing: the chart computes what the package's loss says, and fits a phone."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from transformer.loss import label_smoothed_cross_entropy
+from transformer.plots import smoothing
+
+
+def worked_out(epsilon: float, power: int) -> dict[str, Any]:
+    """What the chart derives from its sliders, by its own formulas."""
+    names: dict[str, Any] = {"epsilon": epsilon, "power": power}
+    for name, formula in smoothing.FORMULAS.items():
+        names[name] = eval(formula, {"log": math.log, "pow": pow, "max": max}, names)
+    return names
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.4])
+@pytest.mark.parametrize("power", [1, 5, 12])
+def test_the_chart_says_what_the_loss_says(epsilon: float, power: int) -> None:
+    found = worked_out(epsilon, power)
+    for p in (0.01, 0.5, 0.96):
+        logits = torch.full((1, 2**power), math.log((1 - p) / (2**power - 1)), dtype=torch.float64)
+        logits[0, 1] = math.log(p)
+        loss = label_smoothed_cross_entropy(logits, torch.tensor([1]), epsilon).item()
+        assert eval(smoothing.LOSS, {"log": math.log}, {**found, "p": p}) == pytest.approx(loss)
+        assert found["floor"] <= loss + 1e-9
+
+
+@pytest.mark.parametrize("power", [1, 5, 12])
+def test_the_loss_is_at_its_floor_where_the_logits_are_the_best_gap_apart(power: int) -> None:
+    found = worked_out(0.1, power)
+    logits = torch.zeros(1, 2**power, dtype=torch.float64)
+    logits[0, 1] = found["gap"]
+    loss = label_smoothed_cross_entropy(logits, torch.tensor([1]), 0.1).item()
+    assert loss == pytest.approx(found["floor"])
+    assert logits.softmax(dim=1)[0, 1].item() == pytest.approx(found["right"])
+
+
+def test_the_explorer_follows_the_page_and_fits_a_phone() -> None:
+    spec = smoothing.explorer("two sliders").to_dict()
+    assert spec["description"] == "two sliders"
+    assert spec["usermeta"]["embedOptions"]["renderer"] == "svg" and spec["config"]["background"] == "transparent"
+    assert [param["name"] for param in spec["params"]] == ["epsilon", "power", *smoothing.FORMULAS]
+    assert [param["value"] for param in spec["params"] if "bind" in param] == [0.1, 10]
+    assert all(part["width"] <= 300 for part in spec["vconcat"])
+
+
+def test_reliability_leaves_empty_bins_out_and_draws_every_share() -> None:
+    figure = smoothing.reliability([0.25, 0.0, 0.75], [0.2, 0.0, 0.9], [0.3, 0.0, 0.6], "a model")
+    above, below = figure.axes
+    assert above.get_title(loc="left") == "a model"
+    diagonal, first, second, points = above.lines
+    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 1]
+    assert [list(line.get_ydata()) for line in (first, second)] == [[0.2, 0.3], [0.9, 0.6]]
+    assert list(points.get_xdata()) == [0.2, 0.9] and list(points.get_ydata()) == [0.3, 0.6]
+    assert [bar.get_height() for bar in below.patches] == [0.25, 0.0, 0.75]
