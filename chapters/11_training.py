@@ -324,7 +324,7 @@ Source(Trainer.step)
 # %% [markdown]
 # `train` has around it what a long run needs: a new order every epoch, validation, and everything written down in a **run folder**, with
 # checkpoints that hold all that the next step depends on. Break it off wherever you like: the same command goes on, and ends with the same
-# numbers. On the command line it is `transformer train pocket`. Here we shorten the recipe so that this page stays quick to build.
+# numbers. On the command line it is `transformer train pocket`. Here we shorten the recipe so that this page stays quick to build. It runs on a GPU where there is one.
 
 # %%
 from transformer.device import choose_device
@@ -350,9 +350,7 @@ def report(line):
     )
 
 
-translator = train(
-    run, data, recipe.model, training, choose_device("cpu"), report=report
-)
+train(run, data, recipe.model, training, choose_device(), report=report)
 
 # %% [markdown]
 # BLEU compares translations with a reference and goes from 0 to 100. The two curves tell different stories. The loss falls from the first step:
@@ -371,9 +369,13 @@ run_curves(
 # %% [markdown]
 # ## It translates
 #
-# Sentences from the test set, each with a combination that training never saw:
+# The run folder is all that is left of a training, and all that one needs. We read it back, now on the CPU, which is quick enough for a few sentences. They are from the
+# test set, and each has a combination that training never saw:
 
 # %%
+from transformer.translation import Translator
+
+translator, _ = Translator.load(run, choose_device("cpu"))
 some = tests[:6]
 for (source, reference), translation in zip(
     some, translator.greedy([s for s, _ in some]), strict=True
