@@ -999,7 +999,18 @@ print(*(merge.symbol for merge in learn(tea.elements(), 99)[6:]))
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but four experiments.
+# Six blanks: byte-pair encoding from counting pairs to a whole learner, and there and back again. Each has a check that says what is wrong, and a hint.
+#
+# - In Colab:
+#   [08_subwords](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/08_subwords.ipynb).
+#   On GitHub: [08_subwords.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/08_subwords.ipynb).
+# - On your machine, open `exercises/08_subwords.ipynb`, fill the blanks, then:
+#
+# ```bash
+# python -m exercises grade subwords
+# ```
+#
+# And four experiments.
 #
 # 1. **Change the tie rule** in `order`: the longer symbol first. How many of the first 200 merges differ, and how many words are split otherwise?
 #    What does that tell you about two programs that both say "BPE"?

@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,7 +12,17 @@ from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor, nn
 
 from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
-from exercises.checks import attention, beam_search, evaluation, label_smoothing, layers, masking, positions, training
+from exercises.checks import (
+    attention,
+    beam_search,
+    evaluation,
+    label_smoothing,
+    layers,
+    masking,
+    positions,
+    subwords,
+    training,
+)
 from exercises.compare import same
 from exercises.limits import LimitReached
 from transformer import decoding
@@ -31,6 +42,7 @@ TOPICS = {
     "positions": positions.topic,
     "label_smoothing": label_smoothing.topic,
     "layers": layers.topic,
+    "subwords": subwords.topic,
 }
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
@@ -380,6 +392,37 @@ def dropout_by_masked_fill(x: Tensor, rate: float, draw: Tensor, training: bool)
     return x.masked_fill(draw < rate, 0.0).div(1 - rate) if training else x.clone()
 
 
+def pairs_by_counter(words: list[list[str]], counts: list[int]) -> dict[tuple[str, str], int]:
+    text = [word for word, count in zip(words, counts, strict=True) for _ in range(count)]
+    return Counter((word[i], word[i + 1]) for word in text for i in range(len(word) - 1))
+
+
+def best_by_sorting(pairs: dict[tuple[str, str], int]) -> tuple[str, str]:
+    ranked = sorted(pairs.items(), key=lambda item: item[0][0] + item[0][1])
+    ranked.sort(key=lambda item: len(item[0][0] + item[0][1]))
+    ranked.sort(key=lambda item: item[1], reverse=True)
+    return ranked[0][0]
+
+
+def merge_by_stack(symbols: list[str], pair: tuple[str, str]) -> list[str]:
+    done: list[str] = []
+    for symbol in symbols:
+        done = [*done[:-1], done[-1] + symbol] if done and (done[-1], symbol) == pair else [*done, symbol]
+    return done
+
+
+def segment_by_earliest(word: str, merges: list[tuple[str, str]]) -> list[str]:
+    symbols = [*word]
+    while known := [pair for pair in merges if pair in pairwise(symbols)]:
+        symbols = merge_by_stack(symbols, known[0])
+    return symbols
+
+
+def decode_by_splitting(symbols: list[str]) -> str:
+    first, *words = "".join(symbols).split("▁")
+    return " ".join([first, *words] if first else words)
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -424,6 +467,11 @@ OTHERS = [
     ("gradient", gradient_less_the_highest),
     ("mean_loss", mean_loss_by_selection),
     ("feed_forward", feed_forward_by_linear),
+    ("count_pairs", pairs_by_counter),
+    ("best_pair", best_by_sorting),
+    ("merge_pair", merge_by_stack),
+    ("segment", segment_by_earliest),
+    ("decode", decode_by_splitting),
     ("layer_norm", layer_norm_by_var_mean),
     ("dropout", dropout_by_masked_fill),
 ]
