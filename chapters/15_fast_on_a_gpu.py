@@ -694,7 +694,8 @@ Picture(
 
 # %% [markdown]
 # How much each rung brings depends on the machine, and the dots say how far to trust it. On this page they come from the device that is named near the top. Sixteen bits are a gain only where the chip has units for them: many a CPU has none, and must convert all numbers
-# there and back. One rung is missing, the compiler: to compile takes longer than all the rounds together. `transformer bench` measures with it and without. For your own machine:
+# there and back. One rung is missing, the compiler: to compile takes longer than all the rounds together. The page of [results](../book/results.md) has a recipe's step with it and without, on the machine that is named
+# there; on a CPU it loses, too. For your own machine:
 #
 # ```bash
 # transformer bench train loss            # against torch.nn.Transformer and F.cross_entropy
