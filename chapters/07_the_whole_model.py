@@ -961,7 +961,18 @@ assert sum(by_formula(10, 20, 1, 100).values()) == 3280
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but four experiments.
+# Five blanks: the two stacks, the way back to words, Xavier's rule, every parameter counted, and memory. Each has a check that says what is wrong, and a hint.
+#
+# - In Colab:
+#   [07_the_whole_model](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/07_the_whole_model.ipynb).
+#   On GitHub: [07_the_whole_model.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/07_the_whole_model.ipynb).
+# - On your machine, open `exercises/07_the_whole_model.ipynb`, fill the blanks, then:
+#
+# ```bash
+# python -m exercises grade the_whole_model
+# ```
+#
+# And four experiments.
 #
 # 1. **Design a model** with at most 20 million parameters and a vocabulary of 16,000. Deep and narrow or shallow and wide? Write down three with the sliders and count them with `parameter_table`.
 # 2. **A start for your width.** Take `begin` and `look` from above, another `d_model`, and find the deviation at which the encoder's and the decoder's gradients are equal. Compare it with Xavier's.

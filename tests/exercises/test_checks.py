@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections import Counter
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +22,7 @@ from exercises.checks import (
     masking,
     positions,
     subwords,
+    the_whole_model,
     training,
 )
 from exercises.compare import same
@@ -43,6 +45,7 @@ TOPICS = {
     "label_smoothing": label_smoothing.topic,
     "layers": layers.topic,
     "subwords": subwords.topic,
+    "the_whole_model": the_whole_model.topic,
 }
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
@@ -423,6 +426,27 @@ def decode_by_splitting(symbols: list[str]) -> str:
     return " ".join([first, *words] if first else words)
 
 
+def stacks_by_reduce(source: Tensor, target: Tensor, encoder: Any, decoder: Any) -> Tensor:
+    memory = reduce(lambda x, layer: layer(x), encoder, source)
+    return reduce(lambda y, layer: layer(y, memory), decoder, target)
+
+
+def unembed_by_linear(states: Tensor, embedding: Tensor) -> Tensor:
+    return nn.functional.linear(states, embedding)
+
+
+def xavier_by_power(n_in: int, n_out: int) -> float:
+    return ((n_in + n_out) / 2) ** -0.5
+
+
+def count_by_formula(d: int, f: int, n: int, v: int) -> int:
+    return n * (12 * d * (d + 1) + 4 * d * f + 2 * (f + d) + 10 * d) + v * d
+
+
+def memory_by_bits(parameters: int) -> tuple[int, int]:
+    return sum([32 // 8 * parameters] * 4), 16 * parameters // 8
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -467,6 +491,11 @@ OTHERS = [
     ("gradient", gradient_less_the_highest),
     ("mean_loss", mean_loss_by_selection),
     ("feed_forward", feed_forward_by_linear),
+    ("stacks", stacks_by_reduce),
+    ("unembed", unembed_by_linear),
+    ("xavier_deviation", xavier_by_power),
+    ("count_parameters", count_by_formula),
+    ("memory", memory_by_bits),
     ("count_pairs", pairs_by_counter),
     ("best_pair", best_by_sorting),
     ("merge_pair", merge_by_stack),
