@@ -7,6 +7,10 @@ AXE = {
     "narrow": {"rules": {"color-contrast": {"enabled": False}}},  # slow, and a narrow page has the wide one's colours
     "dark": {"runOnly": ["color-contrast"]},  # and the dark one its structure
 }
+STILL = """Promise.all(document.getAnimations()
+    .filter(one => one.effect.getComputedTiming().endTime < Infinity)
+    .map(one => one.finished.catch(() => {})))"""
+"""Waits for what fades in: half-way its colours are not those that are read."""
 BARRIERS = ("serious", "critical")
 FAULTS = {
     "wide": ("image-alt", "img", "<img src='data:,'>"),
@@ -29,6 +33,7 @@ def barriers(tab, look):
 def test_a_page_has_no_barriers(opened, address, page, look):
     with opened(address + page, look) as (tab, _):
         tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true })")
+        tab.evaluate(STILL)
         found = barriers(tab, look)
         assert not found, "\n".join([f"{page}, {look}:", *found])
 

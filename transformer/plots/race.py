@@ -49,7 +49,7 @@ def race(
     )
     dots = (
         chosen.transform_filter(point)
-        .mark_point(size=50, filled=True, opacity=1)
+        .mark_point(size=50, filled=True, opacity=1, aria=False)
         .encode(
             x,
             alt.Y("loss:Q"),
