@@ -14,6 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from exercises.compare import differences, kind, same, same_numbers
 from exercises.limits import MOST_PRINTED, LimitReached
 from exercises.show import shapes, show
@@ -168,6 +171,11 @@ class Given:
         if name not in self._topic.exercises:
             raise AttributeError(f"nothing is given by the name {name!r}; there are {', '.join(self._topic.exercises)}")
         return self.answers.get(name, self._topic.exercises[name].reference)
+
+
+def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Normal random numbers for an input; the same ones every time, whatever else is drawn."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
 def call(function: Function, inputs: Inputs) -> Outcome:

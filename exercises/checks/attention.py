@@ -6,16 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.check import Topic
+from exercises.check import Topic, numbers
 from transformer.attention import attention
 
 topic = Topic()
 check, given = topic.check, topic.given
-
-
-def _numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Normal random numbers; the same ones every time, whatever else is drawn."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
 SMALL_QUERY = torch.tensor([[2.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 1.0]])
@@ -28,9 +23,9 @@ SMALL_VALUE = torch.tensor([[10.0, 0.0], [0.0, 10.0], [5.0, 5.0]])
 
 @topic.exercise(
     {"query": SMALL_QUERY, "key": SMALL_KEY},
-    {"query": _numbers(2, 3, 9), "key": _numbers(2, 4, 9, seed=1)},
-    {"query": _numbers(2, 2, 3, 5), "key": _numbers(2, 2, 4, 5, seed=1)},
-    {"query": _numbers(3, 16, dtype=torch.float64), "key": _numbers(2, 16, seed=1, dtype=torch.float64)},
+    {"query": numbers(2, 3, 9), "key": numbers(2, 4, 9, seed=1)},
+    {"query": numbers(2, 2, 3, 5), "key": numbers(2, 2, 4, 5, seed=1)},
+    {"query": numbers(3, 16, dtype=torch.float64), "key": numbers(2, 16, seed=1, dtype=torch.float64)},
 )
 def attention_scores(query: Tensor, key: Tensor) -> Tensor:
     """How well each key fits each query."""
@@ -118,8 +113,8 @@ def _(query: Tensor, key: Tensor) -> Tensor:
 @topic.exercise(
     {"scores": torch.tensor([[0.0, 1.0, 2.0], [3.0, 3.0, 3.0]])},
     {"scores": torch.tensor([[1000.0, 1001.0, 1002.0], [-1000.0, -1000.0, -1001.0]])},
-    {"scores": _numbers(2, 2, 3, 4)},
-    {"scores": _numbers(3, 5, dtype=torch.float64)},
+    {"scores": numbers(2, 2, 3, 4)},
+    {"scores": numbers(3, 5, dtype=torch.float64)},
 )
 def softmax(scores: Tensor) -> Tensor:
     """Positive weights that sum to one in each row."""
@@ -203,12 +198,12 @@ def _(scores: Tensor) -> Tensor:
 
 @topic.exercise(
     {"query": SMALL_QUERY, "key": SMALL_KEY, "value": SMALL_VALUE},
-    {"query": _numbers(2, 3, 9), "key": _numbers(2, 4, 9, seed=1), "value": _numbers(2, 4, 5, seed=2)},
-    {"query": _numbers(2, 3, 4, 6), "key": _numbers(2, 3, 4, 6, seed=1), "value": _numbers(2, 3, 4, 6, seed=2)},
+    {"query": numbers(2, 3, 9), "key": numbers(2, 4, 9, seed=1), "value": numbers(2, 4, 5, seed=2)},
+    {"query": numbers(2, 3, 4, 6), "key": numbers(2, 3, 4, 6, seed=1), "value": numbers(2, 3, 4, 6, seed=2)},
     {
-        "query": _numbers(3, 16, dtype=torch.float64),
-        "key": _numbers(2, 16, seed=1, dtype=torch.float64),
-        "value": _numbers(2, 3, seed=2, dtype=torch.float64),
+        "query": numbers(3, 16, dtype=torch.float64),
+        "key": numbers(2, 16, seed=1, dtype=torch.float64),
+        "value": numbers(2, 3, seed=2, dtype=torch.float64),
     },
     results=("output", "weights"),
 )
@@ -296,8 +291,8 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 @topic.exercise(
     {"x": torch.tensor([[[0.0, 1.0, 2.0, 10.0, 11.0, 12.0], [3.0, 4.0, 5.0, 13.0, 14.0, 15.0]]]), "n_heads": 2},
-    {"x": _numbers(2, 4, 12), "n_heads": 3},
-    {"x": _numbers(2, 3, 8, dtype=torch.float64), "n_heads": 8},
+    {"x": numbers(2, 4, 12), "n_heads": 3},
+    {"x": numbers(2, 3, 8, dtype=torch.float64), "n_heads": 8},
 )
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
     """Cut each vector into pieces, one a head."""
@@ -375,8 +370,8 @@ def _cut(x: Tensor, pieces: int) -> Tensor:
 
 @topic.exercise(
     {"heads": torch.tensor([[[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], [[10.0, 11.0, 12.0], [13.0, 14.0, 15.0]]]])},
-    {"heads": _numbers(2, 3, 4, 5)},
-    {"heads": _numbers(2, 8, 3, 2, dtype=torch.float64)},
+    {"heads": numbers(2, 3, 4, 5)},
+    {"heads": numbers(2, 8, 3, 2, dtype=torch.float64)},
 )
 def join_heads(heads: Tensor) -> Tensor:
     """Lay the heads side by side again."""
@@ -451,9 +446,9 @@ def _(heads: Tensor) -> Tensor:
 def _multi_head_inputs(n_query: int, n_key: int, d_model: int, n_heads: int, dtype: torch.dtype) -> dict[str, object]:
     names = ("w_query", "w_key", "w_value", "w_output")
     return {
-        "x": _numbers(2, n_query, d_model, dtype=dtype),
-        "memory": _numbers(2, n_key, d_model, seed=1, dtype=dtype),
-        **{name: _numbers(d_model, d_model, seed=i, dtype=dtype) for i, name in enumerate(names, start=2)},
+        "x": numbers(2, n_query, d_model, dtype=dtype),
+        "memory": numbers(2, n_key, d_model, seed=1, dtype=dtype),
+        **{name: numbers(d_model, d_model, seed=i, dtype=dtype) for i, name in enumerate(names, start=2)},
         "n_heads": n_heads,
     }
 

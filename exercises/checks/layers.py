@@ -6,17 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.check import Topic
+from exercises.check import Topic, numbers
 
 topic = Topic()
 check, given = topic.check, topic.given
 
 Layer = Callable[[Tensor], Tensor]
-
-
-def _numbers(*shape: int, seed: int = 0) -> Tensor:
-    """Normal random numbers; the same ones every time, whatever else is drawn."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 # 1 --------------------------------------------------------------------------------------------------------------------
@@ -31,11 +26,11 @@ def _numbers(*shape: int, seed: int = 0) -> Tensor:
         "b_2": torch.tensor([-5.0, 1.0]),
     },
     {
-        "x": _numbers(2, 3, 4),
-        "w_1": _numbers(4, 8, seed=1),
-        "b_1": _numbers(8, seed=2),
-        "w_2": _numbers(8, 4, seed=3),
-        "b_2": _numbers(4, seed=4),
+        "x": numbers(2, 3, 4),
+        "w_1": numbers(4, 8, seed=1),
+        "b_1": numbers(8, seed=2),
+        "w_2": numbers(8, 4, seed=3),
+        "b_2": numbers(4, seed=4),
     },
 )
 def feed_forward(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
@@ -118,7 +113,7 @@ def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
         "bias": torch.zeros(4),
         "eps": 0.01,
     },
-    {"x": _numbers(2, 3, 6), "gain": _numbers(6, seed=1), "bias": _numbers(6, seed=2), "eps": 1e-5},
+    {"x": numbers(2, 3, 6), "gain": numbers(6, seed=1), "bias": numbers(6, seed=2), "eps": 1e-5},
     {"x": torch.full((2, 4), 3.0), "gain": torch.ones(4), "bias": torch.tensor([0.0, 1.0, 2.0, 3.0]), "eps": 1e-5},
 )
 def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
@@ -229,8 +224,8 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 @topic.exercise(
     {"x": torch.tensor([3.0, 6.0, -3.0]), "rate": 0.25, "draw": torch.tensor([0.1, 0.6, 0.25]), "training": True},
     {"x": torch.tensor([3.0, 6.0, -3.0]), "rate": 0.25, "draw": torch.tensor([0.1, 0.6, 0.25]), "training": False},
-    {"x": _numbers(3, 4), "rate": 0.4, "draw": _numbers(3, 4, seed=1).sigmoid(), "training": True},
-    {"x": _numbers(3, 4), "rate": 0.0, "draw": _numbers(3, 4, seed=1).sigmoid(), "training": True},
+    {"x": numbers(3, 4), "rate": 0.4, "draw": numbers(3, 4, seed=1).sigmoid(), "training": True},
+    {"x": numbers(3, 4), "rate": 0.0, "draw": numbers(3, 4, seed=1).sigmoid(), "training": True},
 )
 def dropout(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     """What is not drawn below the rate, stretched."""
@@ -323,7 +318,7 @@ def norm(x: Tensor) -> Tensor:
 
 RESIDUALS = (
     {"x": torch.tensor([[[1.0, 2.0, 6.0]]]), "sublayer": turned, "norm": norm},
-    {"x": _numbers(2, 3, 4), "sublayer": squared, "norm": norm},
+    {"x": numbers(2, 3, 4), "sublayer": squared, "norm": norm},
 )
 
 

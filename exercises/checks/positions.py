@@ -5,16 +5,11 @@ import math
 import torch
 from torch import Tensor
 
-from exercises.check import Topic
+from exercises.check import Topic, numbers
 from transformer import positions
 
 topic = Topic()
 check, given = topic.check, topic.given
-
-
-def _numbers(*shape: int, seed: int = 0) -> Tensor:
-    """Normal random numbers; the same ones every time, whatever else is drawn."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def _together(even: Tensor, odd: Tensor) -> Tensor:
@@ -283,8 +278,8 @@ def _(encoding: Tensor, k: int) -> Tensor:
 
 @topic.exercise(
     {"x": torch.tensor([[1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0]])},
-    {"x": _numbers(3, 6)},
-    {"x": _numbers(2, 2, 3, 4, seed=1)},
+    {"x": numbers(3, 6)},
+    {"x": numbers(2, 2, 3, 4, seed=1)},
 )
 def rotate(x: Tensor) -> Tensor:
     """The package's rotation."""
@@ -380,10 +375,10 @@ def _turned(x: Tensor, angle: Tensor) -> Tensor:
     },
     {
         "ids": torch.tensor([[2, 0], [1, 1], [0, 2]]),
-        "table": _numbers(3, 9),
-        "encoding": _numbers(5, 9, seed=1),
+        "table": numbers(3, 9),
+        "encoding": numbers(5, 9, seed=1),
     },
-    {"ids": torch.tensor([[3, 1, 2, 0], [0, 0, 1, 3]]), "table": _numbers(4, 6), "encoding": _numbers(4, 6, seed=1)},
+    {"ids": torch.tensor([[3, 1, 2, 0], [0, 0, 1, 3]]), "table": numbers(4, 6), "encoding": numbers(4, 6, seed=1)},
 )
 def embed(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     """Scaled embeddings plus positions."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from exercises.check import Topic
+from exercises.check import Topic, numbers
 from transformer.model import ModelConfig, Transformer
 
 topic = Topic()
@@ -14,11 +14,6 @@ check, given = topic.check, topic.given
 
 Encoder = Sequence[Callable[[Tensor], Tensor]]
 Decoder = Sequence[Callable[[Tensor, Tensor], Tensor]]
-
-
-def _numbers(*shape: int, seed: int = 0) -> Tensor:
-    """Normal random numbers; the same ones every time, whatever else is drawn."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 # 1 --------------------------------------------------------------------------------------------------------------------
@@ -52,8 +47,8 @@ def times_memory(y: Tensor, memory: Tensor) -> Tensor:
         "decoder": [plus_memory, times_memory],
     },
     {
-        "source": _numbers(2, 3, 4),
-        "target": _numbers(2, 3, 4, seed=1),
+        "source": numbers(2, 3, 4),
+        "target": numbers(2, 3, 4, seed=1),
         "encoder": [doubled, plus_one, doubled],
         "decoder": [times_memory, plus_memory, plus_memory],
     },
@@ -151,8 +146,8 @@ def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Ten
 
 @topic.exercise(
     {"states": torch.tensor([[[1.0, 2.0]]]), "embedding": torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, -1.0]])},
-    {"states": _numbers(2, 3, 4), "embedding": _numbers(7, 4, seed=1)},
-    {"states": _numbers(2, 3, 5), "embedding": _numbers(5, 5, seed=1)},
+    {"states": numbers(2, 3, 4), "embedding": numbers(7, 4, seed=1)},
+    {"states": numbers(2, 3, 5), "embedding": numbers(5, 5, seed=1)},
 )
 def unembed(states: Tensor, embedding: Tensor) -> Tensor:
     """A dot product with every row."""

@@ -7,16 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.check import Topic
+from exercises.check import Topic, numbers
 from transformer import schedule
 
 topic = Topic()
 check, given = topic.check, topic.given
-
-
-def _numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Normal random numbers; the same ones every time, whatever else is drawn."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
 # 1 --------------------------------------------------------------------------------------------------------------------
@@ -122,13 +117,13 @@ _SMALL = torch.tensor([[[0.0, 2.0, 1.0], [1.0, 0.0, 3.0], [2.0, 1.0, 0.0], [0.0,
 
 @topic.exercise(
     {"logits": _SMALL, "expected": torch.tensor([[1, 2, 0, 0]]), "pad_id": 0},
-    {"logits": _numbers(2, 4, 5), "expected": _EXPECTED, "pad_id": 0},
+    {"logits": numbers(2, 4, 5), "expected": _EXPECTED, "pad_id": 0},
     {
-        "logits": 3 * _numbers(3, 4, 4, seed=1),
+        "logits": 3 * numbers(3, 4, 4, seed=1),
         "expected": torch.tensor([[0, 2, 3, 3], [2, 0, 1, 3], [1, 1, 1, 2]]),
         "pad_id": 3,
     },
-    {"logits": 1000 * _numbers(2, 4, 5, seed=2), "expected": _EXPECTED, "pad_id": 0},
+    {"logits": 1000 * numbers(2, 4, 5, seed=2), "expected": _EXPECTED, "pad_id": 0},
 )
 def batch_loss(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     """The mean over all real tokens."""
@@ -258,16 +253,16 @@ _PARTS: list[Part] = [
     (torch.tensor([[2.0, -1.0], [3.0, 3.0]]), torch.tensor([2, 0])),
 ]
 _MORE: list[Part] = [
-    (_numbers(6, 4, seed=3), torch.tensor([1, 4, 2, 3, 1, 2])),
-    (_numbers(3, 4, seed=4), torch.tensor([2, 5, 5])),
-    (_numbers(5, 4, seed=5), torch.tensor([0, 4, 5, 5, 5])),
+    (numbers(6, 4, seed=3), torch.tensor([1, 4, 2, 3, 1, 2])),
+    (numbers(3, 4, seed=4), torch.tensor([2, 5, 5])),
+    (numbers(5, 4, seed=5), torch.tensor([0, 4, 5, 5, 5])),
 ]
 
 
 @topic.exercise(
     {"weight": torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), "parts": _PARTS, "pad_id": 0},
-    {"weight": _numbers(6, 4, seed=6), "parts": _MORE, "pad_id": 5},
-    {"weight": _numbers(6, 4, seed=7), "parts": _MORE[:1], "pad_id": 5},
+    {"weight": numbers(6, 4, seed=6), "parts": _MORE, "pad_id": 5},
+    {"weight": numbers(6, 4, seed=7), "parts": _MORE[:1], "pad_id": 5},
 )
 def accumulated_gradient(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     """The gradient of the mean over all real tokens of all parts."""
@@ -406,8 +401,8 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     {"gradients": [torch.tensor([3.0, 0.0]), torch.tensor([[4.0]])], "max_norm": 1.0},
     {"gradients": [torch.tensor([0.3, -0.2]), torch.tensor([[0.1]])], "max_norm": 1.0},
     {"gradients": [torch.zeros(2), torch.zeros(1, 2)], "max_norm": 1.0},
-    {"gradients": [_numbers(2, 3), 5 * _numbers(4, seed=1), _numbers(3, 2, 2, seed=2)], "max_norm": 2.5},
-    {"gradients": [_numbers(2, 2, seed=3), torch.tensor([0.1, 0.2])], "max_norm": 0.5},
+    {"gradients": [numbers(2, 3), 5 * numbers(4, seed=1), numbers(3, 2, 2, seed=2)], "max_norm": 2.5},
+    {"gradients": [numbers(2, 2, seed=3), torch.tensor([0.1, 0.2])], "max_norm": 0.5},
     {"gradients": [torch.tensor([1.2, -1.0]), torch.tensor([1.5])], "max_norm": 2.5},
 )
 def clip_by_norm(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
@@ -537,10 +532,10 @@ _BETAS, _EPS = (0.9, 0.98), 1e-9
         "rate": 0.1,
     },
     {
-        "weight": _numbers(2, 3),
-        "gradient": _numbers(2, 3, seed=1),
-        "m": 0.3 * _numbers(2, 3, seed=2),
-        "v": _numbers(2, 3, seed=3).square(),
+        "weight": numbers(2, 3),
+        "gradient": numbers(2, 3, seed=1),
+        "m": 0.3 * numbers(2, 3, seed=2),
+        "v": numbers(2, 3, seed=3).square(),
         "step": 20,
         "rate": 0.5,
     },
@@ -705,7 +700,7 @@ Weights = dict[str, Tensor]
 
 
 def _checkpoint(seed: int) -> Weights:
-    return {"embedding": _numbers(4, 3, seed=seed), "norm": _numbers(3, seed=seed + 50)}
+    return {"embedding": numbers(4, 3, seed=seed), "norm": numbers(3, seed=seed + 50)}
 
 
 @topic.exercise(
