@@ -15,6 +15,9 @@ from transformer.positions import rotate
 
 AttentionForm = Literal["fused", "readable"]
 
+FEW_QUERIES = 8
+"""So many queries, or fewer, are answered by the readable form on a CPU."""
+
 
 def attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
@@ -137,9 +140,14 @@ class MultiHeadAttention(nn.Module):
         self.register_buffer("turn", turn, persistent=False)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        """The one place that chooses between the two forms of attention."""
+        """The one place that chooses between the two forms of attention.
+
+        For the few queries of a decoding step there are hardly any weights that the fused kernel could save storing,
+        and on a CPU it is then the slower form.
+        """
         dropout = self.dropout if self.training else 0.0
-        if self.form == "readable":
+        few = query.device.type == "cpu" and query.size(-2) <= FEW_QUERIES
+        if self.form == "readable" or few:
             return attention(query, key, value, mask, dropout)[0]
         return fused_attention(query, key, value, mask, dropout)
 

@@ -251,17 +251,20 @@ def _best_tokens(logits: Tensor, count: int, ends_here: Tensor) -> tuple[Tensor,
     """The most probable next tokens; never pad or bos, and nothing but eos where a limit is reached.
 
     Args:
-        logits: (sentences, beams, vocab_size), float32.
+        logits: (sentences, beams, vocab_size), float32; overwritten.
         ends_here: sentences at their limit, (sentences,), bool.
 
     Returns:
         Log-probabilities, best first, and ids, both (sentences, beams, count or a little more).
     """
-    log_probs = logits.log_softmax(-1)
-    best, tokens = log_probs.topk(min(count + 2, logits.size(-1)))
+    best, tokens = logits.topk(min(count + 2, logits.size(-1)))
+    end, top = logits[..., EOS].clone(), best[..., :1]
+    # The log-softmax of these few alone, worked out in the logits' own memory: a second block of their size costs more.
+    log_total = top + logits.sub_(top).exp_().sum(-1, keepdim=True).log()
+    best -= log_total
     best.masked_fill_((tokens == PAD) | (tokens == BOS), -torch.inf)
     best[ends_here], tokens[ends_here] = -torch.inf, EOS
-    best[ends_here, :, 0] = log_probs[ends_here][..., EOS]
+    best[ends_here, :, 0] = (end - log_total[..., 0])[ends_here]
     return best, tokens
 
 

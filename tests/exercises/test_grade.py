@@ -34,6 +34,14 @@ def notebook(path: Path, of: str, bodies: Mapping[str, str], edit_check: str | N
     return path
 
 
+DEAF = """import signal
+for number in signal.SIGALRM, signal.SIGINT:
+    signal.signal(number, signal.SIG_IGN)
+while True:
+    pass"""
+"""A loop that hears no interrupt."""
+
+
 @pytest.fixture(scope="module")
 def grades(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Grade]:
     """Several notebooks graded at once, since each takes seconds."""
@@ -64,9 +72,9 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Grade]:
             },
         ),
         notebook(
-            folder / "swallows.ipynb",
+            folder / "ignores.ipynb",
             "04_masking",
-            {"causal_mask": "while True:\n    try:\n        while True: sum(range(9))\n    except BaseException: pass"},
+            {"causal_mask": DEAF},
         ),
         notebook(folder / "exits.ipynb", "04_masking", {"target_mask": "import os\nos._exit(0)"}),
     ]
@@ -108,8 +116,8 @@ def test_what_goes_wrong_in_a_cell_is_told(grades: dict[str, Grade]) -> None:
     )
 
 
-def test_a_loop_that_swallows_every_interrupt_ends_the_notebook(grades: dict[str, Grade]) -> None:
-    messages = grades["swallows"].messages
+def test_a_loop_that_ignores_every_interrupt_ends_the_notebook(grades: dict[str, Grade]) -> None:
+    messages = grades["ignores"].messages
     assert messages["padding_mask"] is None
     assert messages["causal_mask"] == "it did not finish within 5 s: does a loop never end?"
     assert messages["target_mask"] == "not graded, because an earlier answer stopped the notebook"
