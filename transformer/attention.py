@@ -139,14 +139,14 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(d_model, d_model)
         self.register_buffer("turn", turn, persistent=False)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, decoding: bool) -> Tensor:
         """The one place that chooses between the two forms of attention.
 
         For the few queries of a decoding step there are hardly any weights that the fused kernel could save storing,
         and on a CPU it is then the slower form.
         """
         dropout = self.dropout if self.training else 0.0
-        few = query.device.type == "cpu" and query.size(-2) <= FEW_QUERIES
+        few = decoding and query.device.type == "cpu" and query.size(-2) <= FEW_QUERIES
         if self.form == "readable" or few:
             return attention(query, key, value, mask, dropout)[0]
         return fused_attention(query, key, value, mask, dropout)
@@ -205,6 +205,7 @@ class MultiHeadAttention(nn.Module):
         for name, given in (("x", x), ("memory", memory)):
             if isinstance(given, Tensor) and (given.dim() != 3 or given.size(-1) != self.d_model):
                 raise ValueError(f"{name} must be (batch, length, d_model={self.d_model}); got {tuple(given.shape)}")
+        decoding = cache is not None or isinstance(memory, KeyValue)
         if memory is not None:
             query = self.project_query(x)
             key, value = memory if isinstance(memory, KeyValue) else self.project_memory(memory)
@@ -213,4 +214,4 @@ class MultiHeadAttention(nn.Module):
             key, value = cache.append(newest)
         else:
             query, (key, value) = self.project(x)
-        return self.output(self.join(self.attend(query, key, value, mask)))
+        return self.output(self.join(self.attend(query, key, value, mask, decoding)))
