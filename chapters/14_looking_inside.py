@@ -1437,7 +1437,19 @@ for what, rows in (("short", n_keys <= 8), ("long", n_keys >= 15)):
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but five experiments.
+# Five blanks: what a head looks at as a rule, how sharp it is, which words it links, how such links are marked, and how to take a head away. Each has a check
+# that says what is wrong, and a hint. At the end your functions look into the pocket model.
+#
+# - In Colab:
+#   [14_looking_inside](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/14_looking_inside.ipynb).
+#   On GitHub: [14_looking_inside.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/14_looking_inside.ipynb).
+# - On your machine, open `exercises/14_looking_inside.ipynb`, fill the blanks, then:
+#
+# ```bash
+# python -m exercises grade looking_inside
+# ```
+#
+# And five experiments:
 #
 # - **The captions' model.** Turn off its heads one by one. There are no references, so take its own greedy translations as such, and count those that stay as they are. In which layers are the heads that are missed most?
 # - **Understudies.** For the last cross-attention, turn off every pair and every three of its heads. At how many does the loss jump? Which head is the best one to be left alone?

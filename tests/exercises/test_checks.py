@@ -19,6 +19,7 @@ from exercises.checks import (
     evaluation,
     label_smoothing,
     layers,
+    looking_inside,
     masking,
     positions,
     subwords,
@@ -32,6 +33,7 @@ from transformer import evaluation as package_evaluation
 from transformer.attention import MultiHeadAttention
 from transformer.attention import attention as package_attention
 from transformer.config import ModelConfig
+from transformer.inspection import record_attention, without_heads
 from transformer.model import Transformer
 from transformer.tokenizer import BOS, EOS
 
@@ -46,6 +48,7 @@ TOPICS = {
     "layers": layers.topic,
     "subwords": subwords.topic,
     "the_whole_model": the_whole_model.topic,
+    "looking_inside": looking_inside.topic,
 }
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
@@ -130,6 +133,20 @@ def test_training_is_pytorchs() -> None:
         mine, m, v = training.adam_step.reference(mine, weight.grad, m, v, step, 0.1)
         optimizer.step()
         torch.testing.assert_close(mine, weight.detach())
+
+
+def test_heads_are_off_as_in_the_package() -> None:
+    torch.manual_seed(0)
+    model = Transformer(ModelConfig(vocab_size=9, d_model=12, n_heads=3, n_layers=1, d_ff=8)).eval()
+    name, x = "encoder.0.self_attention", torch.randn(2, 4, 12)
+    layer = model.get_submodule(name)
+    assert isinstance(layer, MultiHeadAttention)
+    nn.init.normal_(layer.output.bias)
+    with torch.no_grad(), record_attention(model) as weights, without_heads(model, {name: [0, 2]}):
+        silenced = layer(x)
+    heads = weights[name] @ layer.project(x)[1].value
+    by_reference = looking_inside.heads_off.reference(heads, [0, 2], layer.output.weight.T, layer.output.bias)
+    torch.testing.assert_close(by_reference, silenced)
 
 
 def einsum_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -447,6 +464,64 @@ def memory_by_bits(parameters: int) -> tuple[int, int]:
     return sum([32 // 8 * parameters] * 4), 16 * parameters // 8
 
 
+def one_back_by_loops(weights: Tensor, real: Tensor) -> Tensor:
+    asked = [(b, i) for b, i in real.nonzero().tolist() if i > 0]
+    return torch.stack([torch.stack([head[b, i, i - 1] for b, i in asked]).mean() for head in weights.transpose(0, 1)])
+
+
+def one_back_by_indexing(weights: Tensor, real: Tensor) -> Tensor:
+    place = torch.arange(1, real.size(1))
+    return weights[:, :, place, place - 1].transpose(1, 2)[real[:, 1:]].mean(0)
+
+
+def entropy_by_where(weights: Tensor) -> Tensor:
+    return torch.where(weights > 0, weights * (1 / weights).log2(), 0.0).sum(-1)
+
+
+def entropy_with_epsilon(weights: Tensor) -> Tensor:
+    return -torch.einsum("...k,...k->...", weights, torch.log(weights + 1e-9)) / math.log(2)
+
+
+def entropy_by_nansum(weights: Tensor) -> Tensor:
+    return (weights * weights.log2()).nansum(-1).neg()
+
+
+def links_by_loops(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Any]:
+    words = torch.zeros(len(set(target_word)), len(set(source_word)))
+    for row, j in zip(weights, target_word, strict=False):
+        for weight, i in zip(row, source_word, strict=False):
+            words[j, i] += weight / target_word.count(j)
+    rows = words.tolist()
+    return words, [(row.index(max(row)), j) for j, row in enumerate(rows)]
+
+
+def links_sources_first(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Any]:
+    t, s = torch.tensor(target_word), torch.tensor(source_word)
+    kept = weights[:-1, :-1]
+    summed = torch.stack([kept[:, s == i].sum(1) for i in s.unique()], dim=1)
+    words = torch.stack([summed[t == j].mean(0) for j in t.unique()])
+    return words, [(int(row.argmax()), j) for j, row in enumerate(words)]
+
+
+def aer_link_by_link(found: Any, sure: Any, possible: Any) -> float:
+    sides = found, sure, possible
+    a, s, p = ({(n, *link) for n, links in enumerate(side) for link in links} for side in sides)
+    right = sum(2 * (link in s) + (link in p) for link in a)
+    return (len(a) + len(s) - right) / (len(a) + len(s))
+
+
+def heads_off_by_rows(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    matrix = w_output.unflatten(0, (heads.size(1), -1)).clone()
+    matrix[off] = 0
+    return torch.einsum("bhld,hdm->blm", heads, matrix) + bias
+
+
+def heads_off_by_subtraction(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    everything = torch.cat([*heads.unbind(1)], dim=-1) @ w_output + bias
+    width = heads.size(-1)
+    return everything - sum(heads[:, h] @ w_output[h * width : (h + 1) * width] for h in off)
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -503,6 +578,16 @@ OTHERS = [
     ("decode", decode_by_splitting),
     ("layer_norm", layer_norm_by_var_mean),
     ("dropout", dropout_by_masked_fill),
+    ("one_back", one_back_by_loops),
+    ("one_back", one_back_by_indexing),
+    ("row_entropy", entropy_by_where),
+    ("row_entropy", entropy_with_epsilon),
+    ("row_entropy", entropy_by_nansum),
+    ("word_links", links_by_loops),
+    ("word_links", links_sources_first),
+    ("alignment_error_rate", aer_link_by_link),
+    ("heads_off", heads_off_by_rows),
+    ("heads_off", heads_off_by_subtraction),
 ]
 
 
