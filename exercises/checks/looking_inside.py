@@ -86,6 +86,14 @@ def _(weights: Tensor, real: Tensor) -> Tensor:
 
 
 @one_back.mistake(
+    "padding is in the sum",
+    "You divide by the right number, and the sum holds more: the weights of padding's rows are in it.",
+)
+def _(weights: Tensor, real: Tensor) -> Tensor:
+    return weights.diagonal(-1, -2, -1).sum((0, 2)) / real[:, 1:].sum()
+
+
+@one_back.mistake(
     "padding is in the count",
     "The padding is left out of your sum, and still you divide by the number of all rows.",
 )
@@ -147,8 +155,9 @@ def _by_sentence(weights: Tensor, real: Tensor) -> Tensor:
 
 
 @topic.exercise(
-    {"weights": torch.tensor([[0.5, 0.25, 0.25]])},
+    {"weights": torch.tensor([[0.5, 0.5], [0.25, 0.75]])},
     {"weights": torch.tensor([[0.25, 0.25, 0.25, 0.25], [0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])},
+    {"weights": torch.tensor([[1 - 2**-12, 2**-13, 2**-14, 2**-15, 2**-15]])},
     {"weights": _weights(2, 3, 4, 5, lengths=[3, 5]) * torch.tensor([1.0, 1.0, 1.0, 0.0])[:, None]},
 )
 def row_entropy(weights: Tensor) -> Tensor:
@@ -393,6 +402,15 @@ def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[
     return words, _links(words)
 
 
+@word_links.mistake(
+    "words made to sum to one",
+    "You stretch the rows of words until they sum to one. What is missing there was on eos, and should stay missing.",
+)
+def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
+    words, links = word_links.reference(weights, target_word, source_word)
+    return words / words.sum(-1, keepdim=True), links
+
+
 @word_links.mistake("links turned round", "The words are right. In each link the source word should stand first.")
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     words, links = word_links.reference(weights, target_word, source_word)
@@ -406,6 +424,15 @@ def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     words, _ = word_links.reference(weights, target_word, source_word)
     return words, list(enumerate(words.argmax(0).tolist()))
+
+
+@word_links.mistake(
+    "the largest of each column",
+    "The words are right. You go along the wrong axis: each row, not each column, has one largest number to find.",
+)
+def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
+    words, _ = word_links.reference(weights, target_word, source_word)
+    return words, _links(words.T)
 
 
 @word_links.mistake(
@@ -516,6 +543,14 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     rates = [_aer(*_counts([a], [s], [p])) for a, s, p in zip(found, sure, possible, strict=True)]
     return sum(rates) / len(rates)
+
+
+@alignment_error_rate.mistake(
+    "the first sentence only",
+    "You mark the first sentence and stop. Does a return stand inside your loop?",
+)
+def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
+    return _aer(*_counts(found[:1], sure[:1], possible[:1]))
 
 
 @alignment_error_rate.mistake(
