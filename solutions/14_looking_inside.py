@@ -210,8 +210,8 @@ check("word_links", word_links)
 #
 # $$\mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}.$$
 #
-# Each size is added up over all sentences before anything is divided. A link that a list names twice counts once. `possible` lists
-# the links that are possible and *not* sure. A sentence may have no links; the test set has at least one that is sure.
+# Each size is added up over all sentences before anything is divided. `possible` lists the links that are possible and *not* sure.
+# No list names a link twice. A list may be empty; but somewhere in the test set there is a sure link.
 #
 # <details><summary>Hint</summary>
 #
