@@ -274,9 +274,10 @@ words = [len(pair.target_words) for pair in pocket.pairs("train", 2000)]
 rows = 600 // max(words)
 as_they_come = [list(range(i, min(i + rows, 2000))) for i in range(0, 2000, rows)]
 by_length = given.batches_by_tokens(words, 600)
-for name, batches in (("as they come", as_they_come), ("by length", by_length)):
-    share = given.padding_share(words, batches)
-    print(f"{name:12} {len(batches)} batches, {share:.1%} padding")
+{
+    name: f"{len(batches)} batches, {given.padding_share(words, batches):.1%} padding"
+    for name, batches in (("as they come", as_they_come), ("by length", by_length))
+}
 
 # %% [markdown]
 # ## 5 · Go on where you were

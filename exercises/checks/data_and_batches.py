@@ -325,10 +325,10 @@ def training_batch(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor
     return batch.source, batch.decoder_input, batch.expected
 
 
-def _padded(rows: Rows, width: int = 0, in_front: bool = False) -> Tensor:
+def _padded(rows: Rows, width: int = 0, in_front: bool = False, fill: int = PAD) -> Tensor:
     """Rows filled up, to the longest or further."""
     width = max(width, *map(len, rows))
-    filled = [[PAD] * (width - len(row)) + row if in_front else row + [PAD] * (width - len(row)) for row in rows]
+    filled = [[fill] * (width - len(row)) + row if in_front else row + [fill] * (width - len(row)) for row in rows]
     return torch.tensor(filled)
 
 
@@ -380,6 +380,33 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     decoder_input = _padded(_begun(targets))
     return _padded(_ended(sources)), decoder_input, _padded(targets, decoder_input.size(1))
+
+
+@training_batch.mistake(
+    "a question too few",
+    "Your target rows are as long as the sentence. Six words pose seven questions: the seventh is what comes behind "
+    "the last word.",
+)
+def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
+    return _padded(_ended(sources)), _padded(_begun([row[:-1] for row in targets])), _padded(targets)
+
+
+@training_batch.mistake(
+    "a question too many",
+    "The decoder reads eos as well, so its rows are longer than what it should say. Behind eos nothing is asked.",
+)
+def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
+    return _padded(_ended(sources)), _padded(_begun(_ended(targets))), _padded(_ended(targets))
+
+
+@training_batch.mistake(
+    "filled up with eos",
+    "You fill up with eos. Each of them would count in the loss as something to be said; padding does not.",
+)
+def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
+    rows = _ended(sources), _begun(targets), _ended(targets)
+    source, decoder_input, expected = (_padded(r, fill=EOS) for r in rows)
+    return source, decoder_input, expected
 
 
 @training_batch.mistake(
