@@ -1179,7 +1179,19 @@ assert bleu([nfc], [nfd]).value < 60
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but five experiments.
+# Five blanks: which pairs to keep, three rows for each pair, what padding costs, batches of equal size, and how to go on after an interruption. Each has a
+# check that says what is wrong, and a hint.
+#
+# - In Colab:
+#   [09_data_and_batches](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/09_data_and_batches.ipynb).
+#   On GitHub: [09_data_and_batches.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/09_data_and_batches.ipynb).
+# - On your machine, open `exercises/09_data_and_batches.ipynb`, fill the blanks, then:
+#
+# ```bash
+# python -m exercises grade data_and_batches
+# ```
+#
+# And five experiments.
 #
 # 1. **Change `4` in `place`** to 1 and to 16. What happens to the padding of the source, and of the target? The package has it as `TARGET_STEP`.
 # 2. **Train with a bad order.** Give `short_training` the batches of `token_batches(sources, targets, 600)`, sorted, and look at the loss of its last batch and of the first batch after training.

@@ -1,6 +1,7 @@
 """The checks themselves: what is right passes, and each wrong answer that has a name is called by it."""
 
 import contextlib
+import itertools
 import math
 from collections import Counter
 from functools import reduce
@@ -16,6 +17,7 @@ from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
 from exercises.checks import (
     attention,
     beam_search,
+    data_and_batches,
     evaluation,
     label_smoothing,
     layers,
@@ -32,10 +34,11 @@ from transformer import decoding
 from transformer import evaluation as package_evaluation
 from transformer.attention import MultiHeadAttention
 from transformer.attention import attention as package_attention
+from transformer.batching import Batches, Sequences, pad
 from transformer.config import ModelConfig
 from transformer.inspection import record_attention, without_heads
 from transformer.model import Transformer
-from transformer.tokenizer import BOS, EOS
+from transformer.tokenizer import BOS, EOS, PAD
 
 TOPICS = {
     "attention": attention.topic,
@@ -49,6 +52,7 @@ TOPICS = {
     "subwords": subwords.topic,
     "the_whole_model": the_whole_model.topic,
     "looking_inside": looking_inside.topic,
+    "data_and_batches": data_and_batches.topic,
 }
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
@@ -147,6 +151,23 @@ def test_heads_are_off_as_in_the_package() -> None:
     heads = weights[name] @ layer.project(x)[1].value
     by_reference = looking_inside.heads_off.reference(heads, [0, 2], layer.output.weight.T, layer.output.bias)
     torch.testing.assert_close(by_reference, silenced)
+
+
+def test_batches_are_read_on_and_wasted_as_the_packages_are() -> None:
+    ids = Sequences.pack([[5] * (1 + 7 * i % 13) for i in range(60)])
+    plans = [[rows.tolist() for rows in Batches(ids, ids, 40, seed=3, epoch=epoch).plan] for epoch in range(4)]
+    lengths = [len(ids[i]) + 1 for i in range(60)]
+    for plan in plans:
+        padding = [pad([[5] * lengths[i] for i in rows]) == PAD for rows in plan]
+        share = sum(int(p.sum()) for p in padding) / sum(p.numel() for p in padding)
+        assert math.isclose(data_and_batches.padding_share.reference(lengths, plan), share)
+
+    count = len(plans[1]) + 5
+    for step in (0, 2, len(plans[0])):
+        batches = Batches(ids, ids, 40, seed=3, step=step)
+        read = [next(batches).source for _ in range(count)]
+        numbers = data_and_batches.read_on.reference(lambda e: plans[e], 0, step, count)
+        assert [(row == 5).sum(1).tolist() for row in read] == [[len(ids[i]) for i in rows] for rows in numbers]
 
 
 def einsum_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -522,6 +543,55 @@ def heads_off_by_subtraction(heads: Tensor, off: list[int], w_output: Tensor, bi
     return everything - sum(heads[:, h] @ w_output[h * width : (h + 1) * width] for h in off)
 
 
+def pairs_by_products(pairs: list[tuple[str, str]], max_tokens: int, max_ratio: float) -> list[tuple[str, str]]:
+    def good(source: list[str], target: list[str]) -> bool:
+        a, b = len(source), len(target)
+        return a * b > 0 and a <= max_ratio * b and b <= max_ratio * a and max(a, b) <= max_tokens and source != target
+
+    return [p for i, p in enumerate(pairs) if good(*map(str.split, p)) and p not in pairs[:i]]
+
+
+def batch_by_pad_sequence(sources: list[list[int]], targets: list[list[int]]) -> tuple[Tensor, ...]:
+    def padded(rows: list[list[int]]) -> Tensor:
+        return nn.utils.rnn.pad_sequence([torch.tensor(r) for r in rows], batch_first=True, padding_value=PAD)
+
+    expected = padded([[*row, EOS] for row in targets])
+    decoder_input = torch.full_like(expected, BOS)
+    decoder_input[:, 1:] = expected[:, :-1].masked_fill(expected[:, :-1] == EOS, PAD)
+    return padded([[*row, EOS] for row in sources]), decoder_input, expected
+
+
+def padding_by_zeros(lengths: list[int], batches: list[list[int]]) -> float:
+    missing = [max(lengths[j] for j in batch) - lengths[i] for batch in batches for i in batch]
+    return sum(missing) / (sum(missing) + sum(lengths))
+
+
+def batches_by_slices(lengths: list[int], budget: int) -> list[list[int]]:
+    order = torch.tensor(lengths).argsort(stable=True)
+    batches = []
+    while len(order):
+        sizes = torch.tensor(lengths)[order] * torch.arange(1, len(order) + 1)
+        rows = max(1, int((sizes <= budget).sum()))
+        batches.append(order[:rows].tolist())
+        order = order[rows:]
+    return batches
+
+
+def read_one_by_one(order: Any, epoch: int, step: int, count: int) -> list[int]:
+    batches: list[int] = []
+    while len(batches) < count:
+        if step >= len(order(epoch)):
+            epoch, step = epoch + 1, 0
+        batches.append(order(epoch)[step])
+        step += 1
+    return batches
+
+
+def read_by_generator(order: Any, epoch: int, step: int, count: int) -> list[int]:
+    endless = (batch for e in itertools.count(epoch) for batch in order(e))
+    return list(itertools.islice(endless, step, step + count))
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -571,6 +641,12 @@ OTHERS = [
     ("xavier_deviation", xavier_by_power),
     ("count_parameters", count_by_formula),
     ("memory", memory_by_bits),
+    ("clean_pairs", pairs_by_products),
+    ("training_batch", batch_by_pad_sequence),
+    ("padding_share", padding_by_zeros),
+    ("batches_by_tokens", batches_by_slices),
+    ("read_on", read_one_by_one),
+    ("read_on", read_by_generator),
     ("count_pairs", pairs_by_counter),
     ("best_pair", best_by_sorting),
     ("merge_pair", merge_by_stack),
