@@ -164,10 +164,10 @@ def cross_attention(
     """
     ### BEGIN SOLUTION
     d = x.size(-1)
-    query = F.linear(x, weight[:d], bias[:d])
-    key, value = F.linear(memory, weight[d:], bias[d:]).chunk(2, dim=-1)
-    split = (split_heads(part, n_heads) for part in (query, key, value))
-    heads, _ = attention(*split, real[:, None, None, :])
+    query = split_heads(F.linear(x, weight[:d], bias[:d]), n_heads)
+    both = F.linear(memory, weight[d:], bias[d:]).chunk(2, dim=-1)
+    key, value = (split_heads(part, n_heads) for part in both)
+    heads, _ = attention(query, key, value, real[:, None, None, :])
     return F.linear(join_heads(heads), w_output, b_output)
     ### END SOLUTION
 
@@ -179,8 +179,7 @@ check("cross_attention", cross_attention)
 # PyTorch's own module keeps its weights just so, which is why yours can take them over. Only its mask is the other way round: there True means *hidden*.
 # (Until your check says ✓, the cell compares the course's function.)
 
-# %%
-torch.manual_seed(0)
+# %% tags=["nbval-skip"]
 theirs = nn.MultiheadAttention(12, 3, batch_first=True).requires_grad_(False)
 target, source = torch.randn(2, 5, 12), torch.randn(2, 7, 12)
 words = torch.arange(7) < torch.tensor([[7], [4]])  # sentences of 7 and of 4

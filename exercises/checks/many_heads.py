@@ -219,10 +219,10 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     weight, bias, w_output, b_output, n_heads = layer
-    query, _, _ = query_key_value.reference(x, weight, bias)
-    _, key, value = query_key_value.reference(memory, weight, bias)
-    tables = (split_heads(t, n_heads) for t in (query, key, value * real[..., None]))
-    return F.linear(join_heads(attention(*tables)[0]), w_output, b_output)
+    query, _, _ = (split_heads(t, n_heads) for t in query_key_value.reference(x, weight, bias))
+    _, key, value = (split_heads(t, n_heads) for t in query_key_value.reference(memory, weight, bias))
+    heads, _ = attention(query, key, value * real[:, None, :, None])
+    return F.linear(join_heads(heads), w_output, b_output)
 
 
 @cross_attention.mistake(
@@ -257,9 +257,9 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     weight, bias, w_output, b_output, n_heads = layer
-    query, key, _ = query_key_value.reference(x, weight, bias)
-    _, _, value = query_key_value.reference(memory, weight, bias)
-    heads = attention(*(split_heads(t, n_heads) for t in (query, key, value)), _stretched(real))[0]
+    query, key, _ = (split_heads(t, n_heads) for t in query_key_value.reference(x, weight, bias))
+    _, _, value = (split_heads(t, n_heads) for t in query_key_value.reference(memory, weight, bias))
+    heads, _ = attention(query, key, value, _stretched(real))
     return F.linear(join_heads(heads), w_output, b_output)
 
 

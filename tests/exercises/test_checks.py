@@ -203,7 +203,7 @@ def cross_by_torch(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tens
     theirs.load_state_dict(
         {"in_proj_weight": weight, "in_proj_bias": bias, "out_proj.weight": w_output, "out_proj.bias": b_output}
     )
-    return theirs(x, memory, memory, key_padding_mask=~real)[0]  # type: ignore[no-any-return]
+    return theirs(x, memory, memory, key_padding_mask=~real)[0]
 
 
 def cross_word_by_word(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
