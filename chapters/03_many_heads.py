@@ -992,8 +992,9 @@ except RuntimeError as error:
 # python -m exercises grade many_heads
 # ```
 #
-# To split into heads and to join them are blanks of the [notebook on attention](https://github.com/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb).
-# If you left them open there, now is the time.
+# Splitting into heads and joining them are blanks of the
+# [notebook on attention](https://github.com/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb). If you left them open
+# there, now is the time.
 #
 # And four experiments with the game on this page, a line or two each:
 #

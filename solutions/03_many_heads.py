@@ -292,7 +292,8 @@ check("layer_cost", layer_cost)
 #
 # When a model writes, it reads the keys and values of all words so far at every step, and that is what takes the time. So today's models let several query
 # heads share one head of keys and values. With 6 query heads and 2 groups, query heads 0, 1 and 2 look things up in group 0, and 3, 4 and 5 in group 1. One
-# group for all is multi-query attention; as many groups as heads is the paper's.
+# group for all is multi-query attention (Shazeer, 2019), and what lies between has its name from Ainslie and others (2023): grouped queries. As many groups
+# as heads is the paper's attention.
 #
 # `attention(query, key, value)` returns output and weights.
 #

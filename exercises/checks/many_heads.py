@@ -98,6 +98,13 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
 
 
 @query_key_value.mistake(
+    "from the last to the first", "All three are there, values first. The matrix begins with the queries' rows."
+)
+def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    return query_key_value.reference(x, weight, bias)[::-1]
+
+
+@query_key_value.mistake(
     "the queries three times",
     "All three are the queries. They come from the same words, but each through rows of the matrix that are its own.",
 )
