@@ -980,17 +980,21 @@ except RuntimeError as error:
 # %% [markdown]
 # ## Exercises
 #
-# The last three blanks of the attention notebook belong to this chapter: split into heads, join them, and multi-head attention. Each has a check that
-# says what is wrong, and a hint.
+# Five blanks: three projections by one product, a whole layer of cross-attention, what each head says, what heads cost, and heads that share their keys.
+# Each has a check that says what is wrong, and a hint.
 #
 # - In Colab:
-#   [02_attention](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb).
-#   On GitHub: [02_attention.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb).
-# - On your machine, open `exercises/02_attention.ipynb`, fill the blanks, then:
+#   [03_many_heads](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/03_many_heads.ipynb).
+#   On GitHub: [03_many_heads.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/03_many_heads.ipynb).
+# - On your machine, open `exercises/03_many_heads.ipynb`, fill the blanks, then:
 #
 # ```bash
-# python -m exercises grade attention
+# python -m exercises grade many_heads
 # ```
+#
+# Splitting into heads and joining them are blanks of the
+# [notebook on attention](https://github.com/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb). If you left them open
+# there, now is the time.
 #
 # And four experiments with the game on this page, a line or two each:
 #

@@ -12,6 +12,7 @@ import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
 from exercises.checks import (
@@ -22,6 +23,7 @@ from exercises.checks import (
     label_smoothing,
     layers,
     looking_inside,
+    many_heads,
     masking,
     positions,
     subwords,
@@ -42,6 +44,7 @@ from transformer.tokenizer import BOS, EOS, PAD
 
 TOPICS = {
     "attention": attention.topic,
+    "many_heads": many_heads.topic,
     "masking": masking.topic,
     "beam_search": beam_search.topic,
     "evaluation": evaluation.topic,
@@ -73,6 +76,7 @@ def test_every_named_mistake_is_rejected_and_named(exercise: Exercise, mistake: 
 def test_hints_do_not_give_the_answer_away() -> None:
     code = "transpose( softmax( sqrt( keepdim= tril( masked_fill( finfo( [:, unflatten( topk( reverse=".split()
     code += "[1: argmax .exp( tuple( **- flatten( .mean( square( gather( reduction= ignore_index=".split()
+    code += "chunk( repeat_interleave( einsum( F.linear unsqueeze(".split()
     assert [m.title for _, m in MISTAKES for word in code if word in m.hint] == []
 
 
@@ -92,6 +96,26 @@ def test_references_are_the_package() -> None:
     weights = package_attention(query, key, key, mask)[1]
     torch.testing.assert_close(masking.masked_softmax.reference(scores, mask), weights)
     torch.testing.assert_close(attention.softmax.reference(scores), package_attention(query, key, key)[1])
+
+
+def test_a_layer_is_the_packages_and_costs_what_is_counted() -> None:
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(12, 3, form="readable").requires_grad_(False)
+    x, memory = torch.randn(1, 4, 12), torch.randn(1, 5, 12)
+    query, (key, value) = layer.project(x)
+    projected = many_heads.query_key_value.reference(x, layer.query_key_value.weight, layer.query_key_value.bias)
+    for ours, theirs in zip(projected, (query, key, value), strict=True):
+        torch.testing.assert_close(ours, layer.join(theirs))
+
+    heads = package_attention(query, key, value)[0]
+    answers = many_heads.head_answers.reference(heads, layer.output.weight)
+    torch.testing.assert_close(answers.sum(1) + layer.output.bias, layer(x))
+
+    with FlopCounterMode(display=False) as counter:
+        layer(x, memory)
+    weights_of_heads = 3 * 4 * 5
+    counted = sum(p.numel() for p in layer.parameters()), counter.get_total_flops() // 2, weights_of_heads
+    assert many_heads.layer_cost.reference(4, 5, 12, 3) == counted
 
 
 def test_searches_find_what_the_packages_do() -> None:
@@ -200,6 +224,73 @@ def join_by_concatenation(heads: Tensor) -> Tensor:
 def head_by_head(x: Tensor, memory: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, n_heads: int) -> Tensor:
     parts = [(x @ w_q).chunk(n_heads, -1), (memory @ w_k).chunk(n_heads, -1), (memory @ w_v).chunk(n_heads, -1)]
     return torch.cat([package_attention(q, k, v)[0] for q, k, v in zip(*parts, strict=True)], -1) @ w_o
+
+
+def three_products(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+    d = x.size(-1)
+    return tuple(x @ weight[i : i + d].mT + bias[i : i + d] for i in (0, d, 2 * d))
+
+
+def projected_by_einsum(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+    return (torch.einsum("bld,tod->tblo", x, weight.unflatten(0, (3, -1))) + bias.view(3, 1, 1, -1)).unbind(0)
+
+
+def cross_by_torch(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    weight, bias, w_output, b_output, n_heads = layer
+    theirs = nn.MultiheadAttention(x.size(-1), n_heads, batch_first=True, dtype=x.dtype).requires_grad_(False)
+    theirs.load_state_dict(
+        {"in_proj_weight": weight, "in_proj_bias": bias, "out_proj.weight": w_output, "out_proj.bias": b_output}
+    )
+    return theirs(x, memory, memory, key_padding_mask=~real)[0]
+
+
+def cross_word_by_word(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
+    """A loop over sentences, heads and queries; padding is cut off before anyone can look at it."""
+    weight, bias, w_output, b_output, n_heads = layer
+    d_head = x.size(-1) // n_heads
+    result = torch.zeros_like(x) + b_output
+    for sentence, (asks, asked) in enumerate(zip(x, memory, strict=True)):
+        q, _, _ = three_products(asks, weight, bias)
+        _, k, v = three_products(asked[real[sentence]], weight, bias)
+        for i in range(0, x.size(-1), d_head):
+            mine = slice(i, i + d_head)
+            for word in range(len(asks)):
+                shares = (k[:, mine] @ q[word, mine] / math.sqrt(d_head)).softmax(0)
+                result[sentence, word] += w_output[:, mine] @ (shares @ v[:, mine])
+    return result
+
+
+def answers_by_silence(heads: Tensor, w_output: Tensor) -> Tensor:
+    alone = [heads * (torch.arange(heads.size(1)) == i)[:, None, None] for i in range(heads.size(1))]
+    return torch.stack([join_by_concatenation(h) @ w_output.T for h in alone], dim=1)
+
+
+def answers_by_loop(heads: Tensor, w_output: Tensor) -> Tensor:
+    pieces = w_output.split(heads.size(-1), dim=1)
+    return torch.stack([nn.functional.linear(h, w) for h, w in zip(heads.unbind(1), pieces, strict=True)], 1)
+
+
+def cost_by_heads(n_query: int, n_key: int, d_model: int, n_heads: int) -> tuple[int, int, int]:
+    d_head = d_model // n_heads
+    parameters = n_heads * (3 * d_model * d_head + d_head * d_model + 3 * d_head) + d_model
+    products = n_query * d_model * d_model
+    for _ in range(n_heads):
+        products += (n_query + 2 * n_key) * d_model * d_head + n_query * n_key * d_head * 2
+    return parameters, products, sum(n_query * n_key for _ in range(n_heads))
+
+
+def grouped_by_torch(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return nn.functional.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+
+
+def grouped_by_reshape(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    by_group = query.unflatten(1, (key.size(1), -1))
+    return package_attention(by_group, key[:, :, None], value[:, :, None])[0].flatten(1, 2)
+
+
+def grouped_by_index(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    group = torch.arange(query.size(1)) * key.size(1) // query.size(1)
+    return package_attention(query, key[:, group], value[:, group])[0]
 
 
 def padding_by_ne(ids: Tensor, pad_id: int) -> Tensor:
@@ -600,6 +691,16 @@ OTHERS = [
     ("split_heads", split_by_chunks),
     ("join_heads", join_by_concatenation),
     ("multi_head_attention", head_by_head),
+    ("query_key_value", three_products),
+    ("query_key_value", projected_by_einsum),
+    ("cross_attention", cross_by_torch),
+    ("cross_attention", cross_word_by_word),
+    ("head_answers", answers_by_silence),
+    ("head_answers", answers_by_loop),
+    ("layer_cost", cost_by_heads),
+    ("grouped_attention", grouped_by_torch),
+    ("grouped_attention", grouped_by_reshape),
+    ("grouped_attention", grouped_by_index),
     ("padding_mask", padding_by_ne),
     ("causal_mask", causal_by_comparison),
     ("target_mask", target_by_product),
