@@ -91,15 +91,25 @@ class Exercise:
         """None if the answer is right, else what to tell the learner: a line that names the mistake, then a hint."""
         if not callable(answer):
             return f"{self.name} is {kind(answer)}, and should be a function"
-        for inputs in self.inputs:
-            expected, theirs = call(self.reference, inputs), call(answer, inputs)
-            if not theirs.same(expected):
-                break
-        else:
+        difference = self._first_difference(answer)
+        if difference is None:
             return None
+        inputs, expected, theirs = difference
         if isinstance(theirs.error, NotImplementedError) and str(theirs.error).startswith(NOT_DONE):
             return str(theirs.error)
         return self._named(answer) or self._explained(answer, inputs, expected, theirs)
+
+    def is_right(self, answer: Function) -> bool:
+        """Whether the answer does what the reference does, on every input."""
+        return self._first_difference(answer) is None
+
+    def _first_difference(self, answer: Function) -> tuple[Inputs, Outcome, Outcome] | None:
+        """The first inputs on which the answer is wrong, with what was expected and what came."""
+        for inputs in self.inputs:
+            expected, theirs = call(self.reference, inputs), call(answer, inputs)
+            if not theirs.same(expected):
+                return inputs, expected, theirs
+        return None
 
     def _named(self, answer: Function) -> str | None:
         theirs, right = self._outcomes(answer), self._outcomes(self.reference)
