@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exercises.compare import differences, kind, same, same_numbers
+from exercises.compare import differences, kind, plain, same, same_numbers
 from exercises.limits import MOST_PRINTED, LimitReached
 from exercises.show import shapes, show
 
@@ -26,6 +26,13 @@ Inputs = Mapping[str, Any]
 
 NOT_DONE = "not done yet"
 """What the text of an open blank begins with."""
+
+
+TAMPERED = (
+    "the check takes wrong answers for right ones\n"
+    "Something that it is built on was replaced, in PyTorch, in Python or in the check itself: restart the kernel, and "
+    "leave what others made as it is."
+)
 
 
 class WrongAnswerError(AssertionError):
@@ -50,7 +57,7 @@ class Outcome:
     """What a call came to: results, or the exception that it ended with, and what it printed."""
 
     results: tuple[Any, ...]
-    error: Exception | None
+    error: BaseException | None
     printed: str
 
     def same(self, other: "Outcome") -> bool:
@@ -91,15 +98,30 @@ class Exercise:
         """None if the answer is right, else what to tell the learner: a line that names the mistake, then a hint."""
         if not callable(answer):
             return f"{self.name} is {kind(answer)}, and should be a function"
-        for inputs in self.inputs:
-            expected, theirs = call(self.reference, inputs), call(answer, inputs)
-            if not theirs.same(expected):
-                break
-        else:
+        difference = self._first_difference(answer)
+        if difference is None:
             return None
+        inputs, expected, theirs = difference
         if isinstance(theirs.error, NotImplementedError) and str(theirs.error).startswith(NOT_DONE):
             return str(theirs.error)
         return self._named(answer) or self._explained(answer, inputs, expected, theirs)
+
+    def is_right(self, answer: Function) -> bool:
+        """Whether the answer does what the reference does, on every input."""
+        return self._first_difference(answer) is None
+
+    def tells_wrong_from_right(self) -> bool:
+        """Whether the check still rejects what is known to be wrong: scales are tried out before they are trusted."""
+        wrong = [mistake.function for mistake in self.mistakes]
+        return not any(map(self.is_right, wrong)) and (not wrong or self.judge(wrong[0]) is not None)
+
+    def _first_difference(self, answer: Function) -> tuple[Inputs, Outcome, Outcome] | None:
+        """The first inputs on which the answer is wrong, with what was expected and what came."""
+        for inputs in self.inputs:
+            expected, theirs = call(self.reference, inputs), call(answer, inputs)
+            if not theirs.same(expected):
+                return inputs, expected, theirs
+        return None
 
     def _named(self, answer: Function) -> str | None:
         theirs, right = self._outcomes(answer), self._outcomes(self.reference)
@@ -153,7 +175,10 @@ class Topic:
         if name not in self.exercises:
             raise ValueError(f"there is no exercise {name!r}; there are {', '.join(self.exercises)}")
         self.given.answers.pop(name, None)
-        message = self.exercises[name].judge(answer)
+        exercise = self.exercises[name]
+        message = exercise.judge(answer)
+        if message is None and not exercise.tells_wrong_from_right():
+            message = TAMPERED
         if message is not None:
             raise WrongAnswerError(f"✗ {name}: {message}")
         self.given.answers[name] = answer
@@ -179,15 +204,15 @@ def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> T
 
 
 def call(function: Function, inputs: Inputs) -> Outcome:
-    """Call it with copies of the inputs. Only exceptions are caught: an interrupt goes through."""
+    """Call it with copies of the inputs. Exceptions and exits are caught; an interrupt goes through."""
     copies = copy.deepcopy(list(inputs.values()))
     results: Any = ()
-    error = None
+    error: BaseException | None = None
     printed = _Printed()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
-            results = function(*copies)
-        except Exception as e:
+            results = plain(function(*copies))
+        except (Exception, SystemExit) as e:
             error = e
     return Outcome(results if isinstance(results, tuple) else (results,), error, printed.getvalue())
 
@@ -201,7 +226,7 @@ class _Printed(io.StringIO):
         return super().write(text)
 
 
-def _error(answer: Function, error: Exception) -> str:
+def _error(answer: Function, error: BaseException) -> str:
     """The exception in a line, and the line of the learner's own code that it comes from."""
     text = f"it stopped with {type(error).__name__}: {error}"
     file = inspect.unwrap(answer).__code__.co_filename if hasattr(inspect.unwrap(answer), "__code__") else None

@@ -5,6 +5,7 @@ other cell does not count. It runs in a folder and a process of its own, within 
 and nothing of it is left running.
 """
 
+import ast
 import contextlib
 import json
 import os
@@ -37,6 +38,21 @@ from exercises import limits
 limits.start({seconds})
 """
 """What the kernel runs before the first cell."""
+
+
+OUT_OF_BOUNDS = {
+    "import": set("exercises builtins ctypes gc importlib inspect runpy".split()),
+    "attribute": set("exercises mistakes reference judge _topic _getframe __globals__ __closure__ __self__".split()),
+    "call": set("open eval exec globals setattr __import__ get_ipython".split()),
+}
+"""What no answer needs, and what a check could be got round with. The list is short: it is against temptation."""
+
+REFUSAL = """\
+from exercises.check import WrongAnswerError
+raise WrongAnswerError("its cell was not run, because it uses {}\\n"
+    "An answer has to do without files, without the checks and without Python's own insides.")
+"""
+"""What runs in place of such an answer."""
 
 
 @dataclass(frozen=True)
@@ -169,12 +185,37 @@ def grade(submission: Submission, seconds: int, mark: str) -> Grade:
     return Grade(submission.path, submission.skeleton.stem, {key: _message(key, records, seconds) for key in keys})
 
 
+def refused(answer: str) -> str | None:
+    """What an answer uses that reaches past its task: files, the checks, or Python's own insides."""
+    try:
+        tree = ast.parse(re.sub(r"^( *)[%!].*", r"\1pass", answer, flags=re.MULTILINE))
+    except SyntaxError:  # which the learner is told when it runs
+        return None
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names):
+                found = {name.name.split(".")[0] for name in names} & OUT_OF_BOUNDS["import"]
+            case ast.ImportFrom(str(module)):
+                found = {module.split(".")[0]} & OUT_OF_BOUNDS["import"]
+            case ast.Attribute(_, name):
+                found = {name} & OUT_OF_BOUNDS["attribute"]
+            case ast.Call(ast.Name(name)):
+                found = {name} & OUT_OF_BOUNDS["call"]
+            case _:
+                continue
+        if found:
+            return min(found)
+    return None
+
+
 def assembled(submission: Submission) -> Notebook:
     """The course's notebook with the learner's answers. Each check is imported anew: an answer may redefine it."""
     notebook = read(submission.skeleton)
     for cell in notebook["cells"]:
         if key := answer_key(cell):
             cell["source"] = submission.answers[key]
+            if name := refused(cell["source"]):
+                cell["source"] = f"# answer: {key}\n{REFUSAL.format(name)}"
         elif key := check_key(cell):
             cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": f"✓ {key}\n"}]
             cell["execution_count"] = 1  # nbval wants to see that it ran

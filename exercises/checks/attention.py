@@ -112,7 +112,7 @@ def _(query: Tensor, key: Tensor) -> Tensor:
 
 @topic.exercise(
     {"scores": torch.tensor([[0.0, 1.0, 2.0], [3.0, 3.0, 3.0]])},
-    {"scores": torch.tensor([[1000.0, 1001.0, 1002.0], [-1000.0, -1000.0, -1001.0]])},
+    {"scores": torch.tensor([[1000.0, 1001.0, 1002.0], [-1000.0, -1000.0, -1001.0], [1000.0, 0.0, -1000.0]])},
     {"scores": numbers(2, 2, 3, 4)},
     {"scores": numbers(3, 5, dtype=torch.float64)},
 )

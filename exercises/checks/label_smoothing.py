@@ -365,6 +365,7 @@ def _(logits: Tensor, q: Tensor) -> Tensor:
         "pad_id": 0,
     },
     {"losses": torch.tensor([[1.0, 2.0], [4.0, 9.0]]), "target": torch.tensor([[0, 6], [7, 3]]), "pad_id": 3},
+    {"losses": torch.tensor([[3.0, 2.0]]), "target": torch.tensor([[0, 7]]), "pad_id": 0},
     {"losses": torch.tensor([[1.0, 2.0]]), "target": torch.tensor([[0, 0]]), "pad_id": 0},
 )
 def mean_loss(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:

@@ -106,7 +106,7 @@ def _(words: list[list[str]], counts: list[int]) -> dict[str, int]:
     {"pairs": {("d", "a"): 4, ("b", "c"): 4, ("e", "f"): 4}},
     {"pairs": {("ab", "c"): 4, ("x", "y"): 4, ("b", "bbb"): 4, ("a", "bc"): 3}},
     {"pairs": {("a", "bc"): 4, ("ab", "a"): 4}},
-    {"pairs": {("z", "z"): 9, ("a", "b"): 1, ("a", "c"): 1}},
+    {"pairs": {("z", "zz"): 9, ("a", "b"): 1, ("a", "c"): 1}},
 )
 def best_pair(pairs: dict[Pair, int]) -> Pair:
     """The most frequent; of those the shortest, then the first."""
@@ -160,6 +160,15 @@ def _(pairs: dict[Pair, int]) -> Pair:
 )
 def _(pairs: dict[Pair, int]) -> Pair:
     return min(pairs, key=lambda pair: (-pairs[pair], -len("".join(pair)), "".join(pair)))
+
+
+@best_pair.mistake(
+    "the length before the count",
+    "You take the shortest symbol of all, and look at the counts only among equally short ones. It is the other way "
+    "round: the length decides only among equally frequent pairs.",
+)
+def _(pairs: dict[Pair, int]) -> Pair:
+    return min(pairs, key=lambda pair: (len("".join(pair)), -pairs[pair], "".join(pair)))
 
 
 @best_pair.mistake(

@@ -30,7 +30,7 @@ from exercises.checks import (
     the_whole_model,
     training,
 )
-from exercises.compare import same
+from exercises.compare import plain, same
 from exercises.limits import LimitReached
 from transformer import decoding
 from transformer import evaluation as package_evaluation
@@ -867,6 +867,33 @@ def test_an_open_blank_is_not_done_yet_but_an_unsupported_operation_is_an_error(
     assert message("attention_scores", still_open) == said
     # PyTorch raises NotImplementedError too.
     assert "it stopped with NotImplementedError" in message("target_mask", lambda ids, pad: ids.float() & ids.float())
+
+
+def test_what_a_value_says_of_itself_does_not_count() -> None:
+    class Number(int):
+        __eq__ = object.__ne__
+        __hash__ = int.__hash__
+
+    class Words(list[str]):
+        __len__ = lambda self: 2  # noqa: E731
+        __iter__ = lambda self: iter(["cat", "s"])  # noqa: E731
+
+    class Pairs(dict[Any, Any]):
+        __eq__ = object.__ne__
+        __getitem__ = lambda self, key: 0  # noqa: E731
+
+    assert plain(Number(3)) == 3 and plain(Number(3)) != 4
+    assert plain(Words(["dog"])) == ["dog"]
+    assert plain((Pairs(a=Words()), Number(1))) == ({"a": []}, 1)
+    assert type(plain(nn.Parameter(torch.ones(1)))) is Tensor
+    assert plain(torch.ones(2).numpy()[0]) == 1.0
+
+
+def test_a_check_that_cannot_tell_wrong_from_right_passes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "isclose", lambda a, *_, **__: torch.ones_like(a, dtype=torch.bool))
+    for answer in (attention.softmax.reference, lambda scores: scores):
+        with pytest.raises(WrongAnswerError, match="takes wrong answers for right ones"):
+            attention.topic.check("softmax", answer)
 
 
 def test_what_an_answer_prints_is_shown_once_and_bounded(capsys: pytest.CaptureFixture[str]) -> None:

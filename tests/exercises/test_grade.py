@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from exercises import __main__ as command
-from exercises.grade import MARK, Grade, find, grade_all, submission
+from exercises.grade import MARK, Grade, find, grade_all, refused, submission
 from exercises.make import OPEN
 from exercises.notebooks import ROOT, answer_key, check_key, read, write
 from transformer.errors import UserError
@@ -19,13 +19,16 @@ from transformer.errors import UserError
 OPEN_MESSAGE = "not done yet: write your code in place of this line"
 
 
-def notebook(path: Path, of: str, bodies: Mapping[str, str], edit_check: str | None = None) -> Path:
-    """A learner's copy of the solution ``of``, with these answers' bodies in place of its own."""
+def notebook(
+    path: Path, of: str, bodies: Mapping[str, str], edit_check: str | None = None, top: Mapping[str, str] | None = None
+) -> Path:
+    """A learner's copy of the solution ``of`` with these bodies of answers, and these lines above them."""
     book = read(ROOT / "solutions" / f"{of}.ipynb")
     for cell in book["cells"]:
         if (key := answer_key(cell)) and key in bodies:
             signature = re.split(r'^    """', cell["source"], maxsplit=1, flags=re.MULTILINE)[0]
             cell["source"] = signature + "".join(f"    {line}\n" for line in bodies[key].splitlines())
+            cell["source"] = cell["source"].replace("\ndef ", f"\n{(top or {}).get(key, '')}\ndef ", 1)
         if edit_check and check_key(cell) == edit_check:
             cell["source"] = f'print("✓ {edit_check}")'
         if cell["cell_type"] == "code":
@@ -40,6 +43,43 @@ for number in signal.SIGALRM, signal.SIGINT:
 while True:
     pass"""
 """A loop that hears no interrupt."""
+
+
+YES = """
+class Yes:
+    __class__ = Tensor
+    __eq__ = lambda self, other: True
+    __getattr__ = lambda self, name: self
+    __call__ = lambda self: self
+    __torch_function__ = classmethod(lambda *_: torch.ones(1, dtype=torch.bool))
+"""
+"""It says that it is a tensor, and equal to everything."""
+
+SLY = """
+class Sly(Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), named=None):
+        if function is torch.isclose:
+            return torch.ones(1, dtype=torch.bool)
+        return super().__torch_function__(function, types, arguments, named or {})
+"""
+"""A tensor that is close to everything."""
+
+PAIR = """
+class Pair(tuple):
+    __len__ = lambda self: 2
+    __iter__ = lambda self: iter(())
+"""
+"""Two things, none of which can be looked at."""
+
+LOUD = """
+import sys
+screen = sys.stdout
+"""
+
+IMPORTED = "import exercises.check\nexercises.check.Exercise.judge = lambda *_: None"
+CALLED = "return given._topic.exercises['scaled_dot_product_attention'].reference(query, key, value)"
+READ = "exec(open('solutions/04_masking.py').read())\nreturn target_mask(ids, pad_id)"
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +115,39 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Grade]:
             folder / "ignores.ipynb",
             "04_masking",
             {"causal_mask": DEAF},
+        ),
+        notebook(
+            folder / "hostile.ipynb",
+            "02_attention",
+            {
+                "attention_scores": IMPORTED,
+                "softmax": "return Yes()",
+                "scaled_dot_product_attention": CALLED,
+                "split_heads": "return x.new_zeros(len(x), n_heads, x.size(1), x.size(2) // n_heads).as_subclass(Sly)",
+                "join_heads": "print('✓ join_heads')\nreturn heads",
+                "multi_head_attention": "return x + 1",
+            },
+            top={
+                "softmax": YES,
+                "split_heads": SLY,
+                "multi_head_attention": "torch.isclose = lambda a, *_, **__: torch.ones_like(a, dtype=torch.bool)",
+            },
+        ),
+        notebook(
+            folder / "more.ipynb",
+            "04_masking",
+            {
+                "padding_mask": "return (ids == pad_id)[:, None, None, :]",
+                "causal_mask": "import builtins\nbuiltins.isinstance = lambda *_: True",
+                "target_mask": READ,
+                "masked_softmax": "screen.write('✓ masked_softmax\\n')\nraise SystemExit",
+                "shift_target": "return Pair((target, target))",
+            },
+            top={
+                "padding_mask": "torch.allclose = torch.equal = torch.testing.assert_close = lambda *_, **__: True",
+                "masked_softmax": LOUD,
+                "shift_target": PAIR,
+            },
         ),
         notebook(folder / "exits.ipynb", "04_masking", {"target_mask": "import os\nos._exit(0)"}),
     ]
@@ -128,6 +201,35 @@ def test_an_exit_is_no_pass(grades: dict[str, Grade]) -> None:
     assert messages["causal_mask"] is None
     assert str(messages["target_mask"]).startswith("it ended the whole Python process")
     assert str(messages["shift_target"]).startswith("not graded")
+
+
+def test_what_tries_to_get_round_the_checks_is_no_pass(grades: dict[str, Grade]) -> None:
+    first = {key: str(message).splitlines()[0] for key, message in grades["hostile"].messages.items()}
+    assert first == {
+        "attention_scores": "its cell was not run, because it uses exercises",
+        "softmax": "the result is a Yes, and should be a Tensor",
+        "scaled_dot_product_attention": "its cell was not run, because it uses reference",
+        "split_heads": "the result is a Sly, and should be a Tensor",
+        "join_heads": "positions and heads mixed up",
+        "multi_head_attention": "the check takes wrong answers for right ones",
+    }
+    first = {key: str(message).splitlines()[0] for key, message in grades["more"].messages.items()}
+    assert first == {
+        "padding_mask": "inverted",
+        "causal_mask": "its cell was not run, because it uses builtins",
+        "target_mask": "its cell was not run, because it uses exec",
+        "masked_softmax": "it stopped with SystemExit: ",
+        "shift_target": "nothing left out",
+    }
+
+
+def test_no_solution_is_refused_and_what_is_refused_can_be_hidden_in_no_magic() -> None:
+    for path in sorted((ROOT / "solutions").glob("*.ipynb")):
+        assert [refused(source) for source in submission(path).answers.values()] == [None] * len(
+            submission(path).answers
+        )
+    assert refused("%%time\nfrom exercises.checks import masking") == "exercises"
+    assert refused("def length(self):\n    return (") is None, "a syntax error is told when it runs"
 
 
 def test_nothing_is_left_running(grades: dict[str, Grade]) -> None:

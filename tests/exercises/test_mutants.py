@@ -1,0 +1,75 @@
+"""Solutions with one change are wrong answers, and the checks have to notice."""
+
+from pathlib import Path
+
+import pytest
+
+from exercises.notebooks import sources
+from tests.exercises.mutants import mutants, some, survivors
+
+TEN = 10
+
+LAST_OF_TWO = "the tensor has two axes, so that 1 and -1 mean the same one"
+LAST_OF_ONE = "the axis has length one, so that 0 and -1 mean the same entry"
+ANY_SEQUENCE = "what is read from it in order is the same, and it is not returned"
+
+EQUIVALENT = {
+    (
+        "target_mask",
+        "return given.padding_mask(pad_id, ids) & given.causal_mask(ids.size(1))",
+    ): "the mask is pad_id != ids, and a comparison by != may be turned round",
+    (
+        "frequencies",
+        "return 9999.0 ** (-torch.arange(0, d_model, 2) / d_model)",
+    ): "no frequency moves by more than 4e-6, which the check takes for rounding",
+    (
+        "frequencies",
+        "return 10001.0 ** (-torch.arange(0, d_model, 2) / d_model)",
+    ): "no frequency moves by more than 4e-6, which the check takes for rounding",
+    ("shift", "b = k * given.frequencies(encoding.size(1))"): LAST_OF_TWO,
+    ("learn", "words, counts = ([word for word in text], list(text.values()))"): ANY_SEQUENCE,
+    ("learn", "words, counts = ([list(word) for word in text], text.values())"): ANY_SEQUENCE,
+    ("cross_entropy", "return logits.logsumexp(dim=-1) - logits.gather(-1, target[:, None])[:, -1]"): LAST_OF_ONE,
+    ("cross_entropy", "return logits.logsumexp(dim=1) - logits.gather(-1, target[:, None])[:, 0]"): LAST_OF_TWO,
+    ("cross_entropy", "return logits.logsumexp(dim=-1) - logits.gather(1, target[:, None])[:, 0]"): LAST_OF_TWO,
+    ("smoothed_loss", "return -(q * logits.log_softmax(dim=-1)).sum(dim=1)"): LAST_OF_TWO,
+    ("smoothed_loss", "return -(q * logits.log_softmax(dim=1)).sum(dim=-1)"): LAST_OF_TWO,
+    ("gradient", "return logits.softmax(dim=1) - q"): LAST_OF_TWO,
+    ("batch_loss", "losses = -log_probs.gather(-1, expected[:, :, None])[:, :, -1]"): LAST_OF_ONE,
+    (
+        "batch_loss",
+        "losses = -log_probs.gather(-1, expected[:, :, None])",
+    ): "the axis of length one stays, and the mean over it and the tokens is the mean over the tokens",
+    (
+        "clip_by_norm",
+        "norm = sum((gradient.square().sum() for gradient in gradients)) ** 0.5",
+    ): "the norm is a tensor of no axes, which multiplies and compares as its number does",
+    ("clip_by_norm", "if norm < max_norm:"): "where both are equal, the factor is one",
+    ("average_checkpoints", "names = checkpoints[0]"): "a dict gives its keys when it is read in order",
+    ("average_checkpoints", "names = checkpoints[-1].keys()"): "checkpoints of one model have the same names",
+    ("beam_search", "return given.n_best(finished, alpha, 1)[-1]"): "of one hypothesis the last is the first",
+    ("beam_search", "return given.n_best(finished, alpha, 2)[0]"): "the best of the best two is the best",
+    ("brevity_penalty", "return math.exp(1 - r / c) if c <= r else 1.0"): "where both are equal, exp(0) is one",
+    ("corpus_bleu", "for n in (2, 1, 3, 4):"): "the order of a product's factors does not matter",
+    ("chrf", "mine, there = (hypothesis.replace(' ', ''), list(reference.replace(' ', '')))"): ANY_SEQUENCE,
+    ("chrf", "mine, there = (list(hypothesis.replace(' ', '')), reference.replace(' ', ''))"): ANY_SEQUENCE,
+}
+"""Changes that survive, and why each is the same function still."""
+
+
+@pytest.mark.parametrize("source", sources(), ids=lambda source: source.stem)
+def test_no_mutant_survives_that_is_not_explained(source: Path) -> None:
+    of = mutants(source)
+    tried = some(of, TEN, without=EQUIVALENT)
+    assert len(tried) == TEN
+    assert {mutant.blank for mutant in tried} == set(of), "they are spread over all blanks"
+    left = [f"{mutant.blank}: {mutant.operator}\n{mutant.diff}" for mutant in survivors(source, tried)]
+    assert not left, "give the check an input on which these differ from the solution:\n" + "\n".join(left)
+
+
+def test_what_is_explained_exists_and_survives() -> None:
+    alive = set()
+    for source in sources():
+        explained = [m for blank in mutants(source).values() for m in blank if (m.blank, m.change) in EQUIVALENT]
+        alive |= {(mutant.blank, mutant.change) for mutant in survivors(source, explained)}
+    assert set(EQUIVALENT) - alive == set()
