@@ -54,7 +54,8 @@ Pair = tuple[str, str]  # a sentence and its translation
 #
 # ★★☆ · 15 minutes · §5.1
 #
-# The text is dirty. Keep a pair, as it is and in its place, unless one of these holds. A token is here what stands between white space.
+# The text is dirty, and the paper does not say how it was cleaned. Keep a pair, as it is and in its place, unless one of these holds. A token is here what
+# stands between white space.
 #
 # 1. A side has no token.
 # 2. A side has more than `max_tokens` tokens.
