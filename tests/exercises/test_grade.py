@@ -28,7 +28,8 @@ def notebook(
         if (key := answer_key(cell)) and key in bodies:
             signature = re.split(r'^    """', cell["source"], maxsplit=1, flags=re.MULTILINE)[0]
             cell["source"] = signature + "".join(f"    {line}\n" for line in bodies[key].splitlines())
-            cell["source"] = cell["source"].replace("\ndef ", f"\n{(top or {}).get(key, '')}\ndef ", 1)
+            if top and key in top:
+                cell["source"] = cell["source"].replace("\ndef ", f"\n{top[key]}\ndef ", 1)
         if edit_check and check_key(cell) == edit_check:
             cell["source"] = f'print("✓ {edit_check}")'
         if cell["cell_type"] == "code":
