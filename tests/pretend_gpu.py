@@ -18,6 +18,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
@@ -63,6 +64,9 @@ class PretendTensor(torch.Tensor):
         def wrap(result: torch.Tensor) -> torch.Tensor:
             return wrapped[id(result)] if id(result) in wrapped else PretendTensor(result)  # changed in place, or new
 
+        if torch.Tag.inplace_view in op.tags:  # squeeze_ and the like: the wrapper takes the new shape, too
+            with no_dispatch():
+                op(*args, **kwargs)
         args, kwargs = tree_map_only(PretendTensor, lambda t: t.host, (args, kwargs))
         results = op(*args, **{**kwargs, "device": torch.device("cpu")} if kwargs.get("device") else kwargs)
         if any(t.shape != t.host.shape for t in wrapped.values()):

@@ -49,7 +49,7 @@ REFUSED: dict[str, tuple[type[Exception], str, Use]] = {
     "an array": (TypeError, r"Use Tensor\.cpu\(\)", lambda gpu, _: np.asarray(gpu)),
     "its index into the CPU": (RuntimeError, "indices should be", lambda gpu, cpu: cpu[gpu.long()]),
     "the CPU's generator": (RuntimeError, "generator", lambda gpu, _: gpu.multinomial(1, generator=torch.Generator())),
-    "a new size": (NotImplementedError, "another size", lambda gpu, _: gpu.resize_(7)),
+    "a new size": (NotImplementedError, "another size", lambda gpu, _: torch.mm(gpu, gpu, out=gpu.new_empty(0))),
 }
 
 
@@ -64,6 +64,8 @@ ALLOWED: dict[str, Use] = {
     "indices of the CPU": lambda gpu, cpu: gpu[cpu[0].long()],
     "there and back": lambda gpu, cpu: gpu.cpu() + cpu,
     "copied into": lambda gpu, cpu: gpu.copy_(2 * cpu),
+    "vectors": lambda gpu, cpu: nn.functional.linear(gpu[0], gpu),
+    "another shape in place": lambda gpu, cpu: gpu.unsqueeze_(0),
     "a slice copied into": lambda gpu, cpu: gpu[0].copy_(cpu[0]),
 }
 
