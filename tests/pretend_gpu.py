@@ -11,7 +11,7 @@ runs a script as on a machine whose fastest device it is.
 
 import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -19,7 +19,6 @@ from unittest.mock import patch
 
 import torch
 from torch.utils._mode_utils import no_dispatch
-from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 import transformer.device
@@ -57,7 +56,7 @@ class PretendTensor(torch.Tensor):
         """Every operation on such tensors ends here, below autograd: check, unwrap, compute, wrap."""
         kwargs = kwargs or {}
         refuse_a_mixture(op, args, kwargs)
-        wrapped = {id(t.host): t for t in tree_leaves((args, kwargs)) if isinstance(t, PretendTensor)}
+        wrapped = {id(t.host): t for t in tensors([*args, *kwargs.values()]) if isinstance(t, PretendTensor)}
         to_the_cpu = torch.device(kwargs.get("device") or PRETEND.device).type == "cpu"
         from_here = op.overloadpacket is aten.copy_ and not isinstance(args[0], PretendTensor)
 
@@ -67,11 +66,11 @@ class PretendTensor(torch.Tensor):
         if torch.Tag.inplace_view in op.tags:  # squeeze_ and the like: the wrapper takes the new shape, too
             with no_dispatch():
                 op(*args, **kwargs)
-        args, kwargs = tree_map_only(PretendTensor, lambda t: t.host, (args, kwargs))
+        args, kwargs = changed(args, host_of), {name: changed(value, host_of) for name, value in kwargs.items()}
         results = op(*args, **{**kwargs, "device": torch.device("cpu")} if kwargs.get("device") else kwargs)
         if any(t.shape != t.host.shape for t in wrapped.values()):
             raise NotImplementedError(f"{op} gives a tensor another size, and the pretend GPU cannot follow")
-        return results if to_the_cpu or from_here else tree_map_only(torch.Tensor, wrap, results)
+        return results if to_the_cpu or from_here else changed(results, wrap)
 
     def numpy(self, *, force: bool = False) -> Any:
         if force:
@@ -96,6 +95,27 @@ class PretendTensor(torch.Tensor):
         return memo.setdefault(id(self), copy)
 
 
+def host_of(tensor: torch.Tensor) -> torch.Tensor:
+    """Where the numbers are."""
+    return tensor.host if isinstance(tensor, PretendTensor) else tensor
+
+
+def tensors(values: Any) -> Iterator[torch.Tensor]:
+    """The tensors among some values, and in lists and tuples among them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from tensors(value)
+
+
+def changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """A value whose tensors, in lists and tuples too, are changed."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    return type(value)([changed(v, change) for v in value]) if isinstance(value, list | tuple) else value
+
+
 @cache
 def written_by(op: Any) -> set[str]:
     """The names of the arguments that an operation writes into."""
@@ -114,8 +134,8 @@ def refuse_a_mixture(op: Any, args: Any, kwargs: Any) -> None:
         if not isinstance(args[0], PretendTensor) and any(isinstance(i, PretendTensor) for i in indices):
             raise RuntimeError("indices should be either on cpu or on the same device as the indexed tensor (cpu)")
     for name, value in given.items():
-        for tensor in tree_leaves(value):
-            is_strange = isinstance(tensor, torch.Tensor) and not isinstance(tensor, PretendTensor)
+        for tensor in tensors([value]):
+            is_strange = not isinstance(tensor, PretendTensor)
             is_number = is_strange and tensor.dim() == 0 and packet not in NO_NUMBERS and name not in written_by(op)
             if is_strange and not is_number and packet not in ACROSS:
                 raise RuntimeError(
@@ -146,8 +166,7 @@ def _made(op: Any) -> Any:
 
 
 def _copy(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    there, here = (t.host if isinstance(t, PretendTensor) else t for t in (target, source))
-    there.copy_(here)
+    host_of(target).copy_(host_of(source))
     return target
 
 
