@@ -55,7 +55,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # translates two that it has never seen:
 
 # %%
-translator = transformer.load("multi30k", device="cpu")
+translator = transformer.load("multi30k", precision="fp32")
 captions = [
     "A dog runs across the field.",
     "A chef with a red hat is preparing food in the kitchen.",
@@ -105,6 +105,7 @@ Picture(
 
 # %%
 model, tokenizer = translator.model, translator.tokenizer
+device = translator.device.device
 ids = translator.encode(captions[0])
 print(tokenizer.pieces(ids))
 print(ids)
@@ -113,9 +114,11 @@ print(ids)
 # ### The encoder reads
 #
 # The encoder takes the numbers and returns the **memory**: one vector for each piece. All pieces are read at once; there is no first and no last.
+# What a model reads has to lie where the model does: on the GPU if this machine has one, or else on the CPU. That place is `device`; answers that we keep come back with `.cpu()`.
+# (And `precision="fp32"`, above, asks a GPU not to shorten numbers, as it would to be quicker. A CPU does not shorten them.)
 
 # %%
-source = torch.tensor([ids])  # (1, source): a batch of one sentence
+source = torch.tensor([ids], device=device)  # (1, source): a batch of one sentence
 with torch.no_grad():
     memory, memory_mask = model.encode(source)
 memory.shape  # (batch, source, d_model)
@@ -130,7 +133,7 @@ memory.shape  # (batch, source, d_model)
 def vector_of(piece, text):
     ids = translator.encode(text)
     place = tokenizer.pieces(ids).index(piece)
-    return model.encode(torch.tensor([ids]))[0][0, place]
+    return model.encode(torch.tensor([ids], device=device))[0][0, place]
 
 
 here = vector_of("▁dog", "A dog runs across the field.")
@@ -151,8 +154,8 @@ from transformer.tokenizer import BOS, EOS
 
 @torch.no_grad()
 def next_piece(said):
-    states = model.decode(torch.tensor([said]), memory, memory_mask)
-    return model.logits(states[0, -1]).softmax(dim=-1)  # (vocabulary,)
+    states = model.decode(torch.tensor([said], device=device), memory, memory_mask)
+    return model.logits(states[0, -1]).softmax(dim=-1).cpu()  # (vocabulary,)
 
 
 probabilities = next_piece([BOS])
@@ -238,9 +241,10 @@ for beginning in ("Zwei", "Auf"):
 # and the very same numbers:
 
 # %%
+target = torch.tensor([said[:-1]], device=device)
 with torch.no_grad():
-    logits = model(source, torch.tensor([said[:-1]]))  # (1, target, vocabulary)
-at_once = logits[0].softmax(dim=-1)
+    logits = model(source, target)  # (1, target, vocabulary)
+at_once = logits[0].softmax(dim=-1).cpu()
 assert_close(at_once, torch.stack(steps))
 print(len(at_once), "questions in one pass, the same answers")
 
@@ -263,7 +267,7 @@ from transformer.inspection import record_attention
 from transformer.plots.training import alignment
 
 with record_attention(model) as weights, torch.no_grad():
-    model(source, torch.tensor([said[:-1]]))
+    model(source, target)
 looks = weights["decoder.2.cross_attention"][0].mean(dim=0)  # (target, source)
 Picture(
     alignment(looks, tokenizer.pieces(said[1:]), tokenizer.pieces(ids)),
@@ -297,7 +301,9 @@ long = (
 )
 for caption in (captions[0], long):
     with torch.no_grad():
-        kept, _ = model.encode(torch.tensor([translator.encode(caption)]))
+        kept, _ = model.encode(
+            torch.tensor([translator.encode(caption)], device=device)
+        )
     print(f"{kept.size(1):3} pieces, {kept.numel():5} numbers in memory")
 
 # %% [markdown]

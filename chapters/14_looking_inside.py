@@ -123,15 +123,17 @@ assert_close(share(head[None, None], rest), torch.tensor([0.30]))
 # %% [markdown]
 # ## The picture
 #
-# Now a trained model: the small one that learned the course's own grammar, English to German. It reads a sentence and its own translation, and we keep the weights of every head.
+# Now a trained model: the small one that learned the course's own grammar, English to German. It reads a sentence and its own translation, and we keep the weights of every head. If this machine has a GPU, `device` is that:
+# models run there, and what we count and draw comes back to the CPU.
 
 # %%
 import transformer
 from transformer.inspection import record_attention
 from transformer.tokenizer import BOS, EOS, PAD
 
-translator = transformer.load("pocket-small", device="cpu")
+translator = transformer.load("pocket-small", precision="fp32")
 model, tokenizer = translator.model, translator.tokenizer
+device = translator.device.device
 
 
 def pieces(ids):
@@ -148,7 +150,8 @@ def short(name):
 english = "The tired painters turned off the television."
 (german,) = translator.greedy([english])
 ids = [*tokenizer.encode(english), EOS], [*tokenizer.encode(german), EOS]
-source, target = torch.tensor([ids[0]]), torch.tensor([[BOS, *ids[1][:-1]]])
+source = torch.tensor([ids[0]], device=device)
+target = torch.tensor([[BOS, *ids[1][:-1]]], device=device)
 with torch.no_grad(), record_attention(model) as weights:
     model(source, target)
 print(german)
@@ -238,8 +241,8 @@ target = target.masked_fill(target == EOS, PAD)  # shorter ones: their eos goes
 # %%
 def record(model, source, target):
     with torch.no_grad(), record_attention(model) as weights:
-        model(source, target)
-    return weights
+        model(source.to(device), target.to(device))
+    return {name: w.cpu() for name, w in weights.items()}
 
 
 def sides(name, source, target):
@@ -354,7 +357,7 @@ trained = measure(weights, source, target, its_noun)
 from transformer.model import Transformer
 
 torch.manual_seed(0)
-untrained = Transformer(model.config).eval()
+untrained = Transformer(model.config).eval().to(device)
 guessing = record(untrained, source, target)
 random_heads = measure(guessing, source, target, its_noun)
 
@@ -428,13 +431,13 @@ captions = [
 ]
 
 # %%
-photos = transformer.load("multi30k", device="cpu")
+photos = transformer.load("multi30k", precision="fp32")
 photo_ids = [photos.encode(caption) for caption in captions]
 photo_source = pad(photo_ids)
 photo_german = photos.greedy(captions)
 photo_target = pad([[BOS, *photos.tokenizer.encode(line)] for line in photo_german])
 torch.manual_seed(0)
-blank = Transformer(photos.model.config).eval()
+blank = Transformer(photos.model.config).eval().to(device)
 of_photos = measure(
     record(photos.model, photo_source, photo_target), photo_source, photo_target
 )
@@ -843,8 +846,9 @@ name, h = noun_head
 width = model.config.d_model // model.config.n_heads
 cut = copy.deepcopy(model)
 cut.get_submodule(name).output.weight.data[:, h * width : (h + 1) * width] = 0
+eight = source[:8].to(device), target[:8].to(device)
 with torch.no_grad(), without_heads(model, {name: [h]}):
-    assert_close(model(source[:8], target[:8]), cut(source[:8], target[:8]))
+    assert_close(model(*eight), cut(*eight), atol=1e-4, rtol=1e-5)
 print(f"without {short(name)}, head {h + 1}: hook = zeroed columns")
 
 # %% [markdown]
@@ -854,8 +858,9 @@ print(f"without {short(name)}, head {h + 1}: hook = zeroed columns")
 
 # %%
 few = slice(0, 150)
-asked = source[few], target[few]
-answer, real = wanted[few], wanted[few] != PAD
+asked = source[few].to(device), target[few].to(device)
+answer = wanted[few].to(device)
+real = answer != PAD
 
 
 @torch.no_grad()
@@ -1127,9 +1132,10 @@ for name in weights:
     layer = model.get_submodule(name)
     hooks.append(layer.register_forward_pre_hook(keep(name)))
 with torch.no_grad():
-    model(source, target)
+    model(source.to(device), target.to(device))
     parts = {
-        n: parts_of(model.get_submodule(n), args[-1]) for n, args in inputs.items()
+        n: parts_of(model.get_submodule(n), args[-1]).cpu()
+        for n, args in inputs.items()
     }
 for hook in hooks:
     hook.remove()
@@ -1138,10 +1144,11 @@ for hook in hooks:
 name = cross[-1]
 with torch.no_grad():
     x, memory = inputs[name]
-    output = model.get_submodule(name)(x, memory, (source != PAD)[:, None, None])
+    seen = (source != PAD)[:, None, None].to(device)
+    output = model.get_submodule(name)(x, memory, seen)
     added = torch.einsum("bhqk,bhkm->bqm", weights[name], parts[name])
-    added += model.get_submodule(name).output.bias
-assert_close(added, output, atol=1e-3, rtol=1e-3)
+    added += model.get_submodule(name).output.bias.cpu()
+assert_close(added, output.cpu(), atol=1e-3, rtol=1e-3)
 print("the sum of all weight × part, and the bias = the layer's output")
 
 # %% [markdown]
@@ -1188,11 +1195,11 @@ def moves(model, ids, strangers):
     rows[range(n), range(n)] = torch.tensor(strangers)
     states = []
     hooks = [
-        layer.register_forward_hook(lambda _, args, output: states.append(output))
+        layer.register_forward_hook(lambda _, args, out: states.append(out.cpu()))
         for layer in model.encoder
     ]
     with torch.no_grad():
-        model.encode(rows)
+        model.encode(rows.to(device))
     for hook in hooks:
         hook.remove()
     return torch.stack([(s[:-1] - s[-1])[:, :n].norm(dim=-1) for s in states])

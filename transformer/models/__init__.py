@@ -7,7 +7,7 @@ import difflib
 from pathlib import Path
 
 from transformer.checkpoint import BEST
-from transformer.device import DeviceName, choose_device
+from transformer.device import DeviceName, Precision, choose_device
 from transformer.errors import UserError
 from transformer.translation import Translator
 
@@ -36,14 +36,15 @@ def find_model(name: str | Path) -> Path:
     return Path(name)
 
 
-def load_model(name: str | Path, device: DeviceName = "auto") -> Translator:
+def load_model(name: str | Path, device: DeviceName = "auto", precision: Precision = "auto") -> Translator:
     """A model that comes with the course, or a run's, ready to translate.
 
     Args:
         name: the model's name, or the run folder.
         device: where to run: ``"auto"`` takes the fastest there is.
+        precision: of the matrix products: ``"auto"`` takes the fastest there, ``"fp32"`` rounds least.
 
     Raises:
         UserError: if there is no such model, or its files are damaged.
     """
-    return Translator.load(find_model(name), choose_device(device))[0]
+    return Translator.load(find_model(name), choose_device(device, precision))[0]

@@ -26,11 +26,11 @@ def heat_map(
         title: stands above.
     """
     n_query, n_key = weights.shape
-    seen = np.ones((n_query, n_key), bool) if mask is None else mask.numpy()
+    seen = np.ones((n_query, n_key), bool) if mask is None else mask.cpu().numpy()
     with style.in_style():
         figure, axes = style.new_figure(CELL * n_key, CELL * n_query)
         axes.set_position((0, 0, 1, 1))  # labels stand around it
-        shown = np.ma.array(weights.detach().numpy(), mask=~seen)
+        shown = np.ma.array(weights.detach().cpu().numpy(), mask=~seen)
         axes.pcolormesh(shown, cmap=style.WEIGHTS, vmin=0, vmax=1, edgecolors=style.INK, linewidth=0.3)
         for row, column in np.ndindex(n_query, n_key):
             if seen[row, column]:

@@ -112,7 +112,7 @@ def weight_map(weights: Tensor, title: str) -> Figure:
     with style.in_style():
         figure, axes = style.new_figure(0.24 * n_key, 0.24 * n_query)
         axes.set_position((0, 0, 1, 1))  # labels stand around it
-        axes.pcolormesh(weights.detach().numpy(), cmap=style.WEIGHTS, vmin=0, vmax=1)
+        axes.pcolormesh(weights.detach().cpu().numpy(), cmap=style.WEIGHTS, vmin=0, vmax=1)
         label_cells(axes, [str(n) for n in range(n_query)], [str(n) for n in range(n_key)])
         axes.set_xticklabels(axes.get_xticklabels(), rotation=0, ha="center")
         axes.set_xlabel(title)
@@ -129,7 +129,8 @@ def leaf_through(weights: Tensor, queries: Sequence[str], keys: Sequence[str], d
         keys: the columns' words.
         description: the alt text.
     """
-    pages = np.concatenate([weights.mean(dim=0, keepdim=True).detach().numpy(), weights.detach().numpy()])
+    weights = weights.detach().cpu()
+    pages = np.concatenate([weights.mean(dim=0, keepdim=True).numpy(), weights.numpy()])
     slider = alt.binding_range(min=0, max=len(weights), step=1, name="head (0: the mean of all) ")
     head = alt.param("head", value=1, bind=slider)
     first = [{"q": 0, "k": len(keys) - 1}]

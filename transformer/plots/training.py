@@ -120,7 +120,7 @@ def alignment(weights: Tensor, says: Sequence[str], source: Sequence[str], title
     with style.in_style():
         figure, axes = style.new_figure(min(5.0, 1.2 + 0.3 * len(source)), 0.9 + 0.27 * len(says))
         axes.pcolormesh(
-            weights.detach().numpy(), cmap=style.WEIGHTS, vmin=0, vmax=1, edgecolors=style.INK, linewidth=0.3
+            weights.detach().cpu().numpy(), cmap=style.WEIGHTS, vmin=0, vmax=1, edgecolors=style.INK, linewidth=0.3
         )
         label_cells(axes, says, source)
         axes.set_title(title)

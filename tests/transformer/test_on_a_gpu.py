@@ -1,0 +1,142 @@
+"""Every part of the package on a device that is not the CPU: nothing is left behind on the other side.
+
+The device is pretended (`tests/pretend_gpu.py`), and its numbers are the CPU's: what comes out has to agree.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import transformer
+from tests.pretend_gpu import pretend_gpu
+from transformer.assessment import put_to_test
+from transformer.config import TrainingConfig
+from transformer.decoding import Candidate, beam_search, greedy_search, sample
+from transformer.device import Device, choose_device
+from transformer.inspection import record_attention, without_heads
+from transformer.loss import label_smoothed_cross_entropy, linear_label_smoothed_cross_entropy
+from transformer.model import ModelConfig, Transformer
+from transformer.preparation import DataConfig, PreparedData, prepare
+from transformer.training import train
+
+SHAPE = ModelConfig(40, 32, 4, 64, 2, dropout=0.0, max_length=16)
+SHAPES = {
+    "the paper's": SHAPE,
+    "norm first, learned positions": replace(SHAPE, norm="pre", positions="learned"),
+    "rotary, readable": replace(SHAPE, positions="rotary", attention="readable"),
+}
+CPU = choose_device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def gpu() -> Iterator[Device]:
+    with pretend_gpu() as device:
+        yield device
+
+
+def on_both(shape: ModelConfig, gpu: Device, what: Callable[[Transformer, torch.device], Any]) -> tuple[Any, Any]:
+    """What comes out on the CPU, and on the GPU with the same weights."""
+    model = Transformer(shape).eval()
+    model.unembedding.weight.data *= 4  # logits sharp enough that searches differ
+    moved = Transformer(shape).eval()
+    moved.load_state_dict(model.state_dict())
+    results = []
+    for each, device in ((model, CPU.device), (moved.to(gpu.device), gpu.device)):
+        torch.manual_seed(1)
+        results.append(what(each, device))
+    return results[0], results[1]
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_the_model_learns_there(shape: ModelConfig, gpu: Device, source: torch.Tensor) -> None:
+    def gradients(model: Transformer, device: torch.device) -> list[torch.Tensor]:
+        target = torch.randint(4, 40, (6, 7))
+        logits = model(source.to(device), target.to(device)).flatten(0, 1)
+        loss = label_smoothed_cross_entropy(logits, target.to(device).flatten(), pad_id=0)
+        states = torch.randn(42, 32).to(device).requires_grad_()
+        same = linear_label_smoothed_cross_entropy(
+            states, model.unembedding.weight, target.to(device).flatten(), spread="others", pad_id=0
+        )
+        (loss + same).backward()
+        assert all(p.grad is not None and p.grad.device == device for p in model.parameters())
+        return [loss.detach().cpu(), same.detach().cpu(), *(p.grad.cpu() for p in model.parameters())]  # type: ignore[union-attr]
+
+    torch.testing.assert_close(*on_both(shape, gpu, gradients), atol=1e-4, rtol=1e-4)
+
+
+def traced_beam(model: Transformer, ids: torch.Tensor) -> Any:
+    trace: list[Candidate] = []
+    found = beam_search(model, ids, beam=3, n_best=2, trace=trace)
+    kept = [(c.sentence, c.length, c.token, c.fate, c.beam) for c in trace]
+    return [[h.tokens for h in hypotheses] for hypotheses in found], kept
+
+
+SEARCHES: dict[str, Callable[[Transformer, torch.Tensor], Any]] = {
+    "greedy": greedy_search,
+    "beam": traced_beam,
+    "sampling": lambda model, ids: sample(model, ids, temperature=0.7, top_k=9, top_p=0.9),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+def test_decoding_finds_the_same(
+    search: Callable[[Transformer, torch.Tensor], Any], shape: ModelConfig, gpu: Device, source: torch.Tensor
+) -> None:
+    here, there = on_both(shape, gpu, lambda model, device: search(model, source.to(device)))
+    assert here == there
+
+
+def test_attention_is_recorded_and_heads_are_switched_off(gpu: Device, source: torch.Tensor) -> None:
+    def looked_at(model: Transformer, device: torch.device) -> list[torch.Tensor]:
+        with record_attention(model) as weights, without_heads(model, {"decoder.1.cross_attention": [0, 3]}):
+            logits = model(source.to(device), source.to(device))
+        assert all(w.device == device for w in weights.values())
+        return [logits.detach().cpu(), *(w.cpu() for w in weights.values())]
+
+    torch.testing.assert_close(*on_both(SHAPE, gpu, looked_at), atol=1e-5, rtol=1e-4)
+
+
+def test_a_shipped_model_is_loaded_there_and_translates_as_on_the_cpu(gpu: Device) -> None:
+    sentences = ["the old dog sleeps in the garden", "a cat", ""]
+    there, here = transformer.load("pocket-small"), transformer.load("pocket-small", device="cpu")
+    assert there.device == gpu and there.model.unembedding.weight.device == gpu.device
+    assert there.greedy(sentences[:2]) == here.greedy(sentences[:2])
+    assert there.test_set(sentences) == here.test_set(sentences)
+    best, same = ([h.text for h in t.beam(sentences[:1], n_best=4)[0]] for t in (there, here))
+    assert best == same
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("data")))
+        return prepare(DataConfig("copy", train_pairs=500), 57)
+
+
+def test_a_run_there_learns_goes_on_and_leaves_the_same_model(tmp_path: Path, gpu: Device, data: PreparedData) -> None:
+    shape = replace(SHAPE, vocab_size=57, dropout=0.1, max_length=64)
+    whole = TrainingConfig(6, 600, validate_every=3, validate_sentences=4, checkpoint_every=3, average_steps=2)
+    half = replace(whole, steps=3, average_steps=0)
+    seen: dict[str, list[float]] = {"here": [], "there": []}
+    for name, device in (("here", CPU), ("there", gpu)):
+        for config in (half, whole):
+            translator = train(
+                tmp_path / name, data, shape, config, device, force=True,
+                report=lambda metrics, name=name: seen[name].append(metrics["valid_loss"]),
+            )  # fmt: skip
+        assert translator.device == device
+    assert len(seen["there"]) == 2 and seen["there"] == pytest.approx(seen["here"], abs=1e-4)
+
+
+def test_a_model_is_put_to_the_test_there(gpu: Device) -> None:
+    english, german = ["the dog sleeps.", "a cat sees the house."], ["der Hund schläft.", "eine Katze sieht das Haus."]
+    outcomes = [
+        put_to_test(transformer.load("pocket-small", name), english, german, "en-de", progress=False)
+        for name in ("auto", "cpu")
+    ]
+    assert outcomes[0].texts == outcomes[1].texts and outcomes[0].scores == outcomes[1].scores
