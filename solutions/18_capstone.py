@@ -480,13 +480,13 @@ import random
 
 from sacrebleu import corpus_bleu
 from torch.nn.utils.rnn import pad_sequence
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from transformer import pocket
 from transformer.tokenizer import Tokenizer
 
 torch.manual_seed(0)
-torch.set_default_device("cuda" if torch.cuda.is_available() else "cpu")
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 pairs = pocket.pairs("train", 20_000)
 unseen = pocket.pairs("test", 200)
@@ -502,7 +502,8 @@ print(pairs[0].source, tokenizer.encode(pairs[0].source))
 def to_batch(some):
     sources = [torch.tensor([*tokenizer.encode(p.source), EOS]) for p in some]
     targets = [torch.tensor([BOS, *tokenizer.encode(p.target), EOS]) for p in some]
-    return tuple(pad_sequence(side, batch_first=True, padding_value=PAD) for side in (sources, targets))
+    sides = [pad_sequence(side, batch_first=True, padding_value=PAD) for side in (sources, targets)]
+    return [side.to(device) for side in sides]
 
 
 def length(pair):
@@ -516,17 +517,20 @@ shuffle = random.Random(0)
 batches = [b for _ in range(epochs) for b in shuffle.sample(every, len(every))]
 
 # %% [markdown]
-# A small model, and your loop. A loss of $\ln 2000 \approx 7.6$ would be that of somebody who knows nothing. Where does it go?
+# A small model, and your loop. What your functions make anew, such as a mask, has to be where the model is: `with device` sees to that.
+#
+# A loss of $\ln 2000 \approx 7.6$ would be that of somebody who knows nothing. Where does it go?
 
 # %% tags=["skip-execution", "nbval-skip"]
-model = Model(len(tokenizer), d_model=128, n_heads=4, d_ff=256, n_layers=2)
+model = Model(len(tokenizer), d_model=128, n_heads=4, d_ff=256, n_layers=2).to(device)
 
 
 def smoothed(model, batch):
     return given.translation_loss(model, *batch, smoothing=0.1)
 
 
-losses = given.train_model(model, tqdm(batches), smoothed, 128, warmup_steps=800)
+with device:
+    losses = given.train_model(model, tqdm(batches), smoothed, 128, warmup_steps=800)
 for i in range(0, len(losses), len(every)):
     epoch = losses[i : i + len(every)]
     print(f"epoch {i // len(every) + 1}: loss {sum(epoch) / len(epoch):.2f}")
@@ -535,7 +539,7 @@ for i in range(0, len(losses), len(every)):
 # And now what it was all for: sentences that it has never seen.
 
 # %% tags=["skip-execution", "nbval-skip"]
-with torch.inference_mode():
+with device, torch.inference_mode():
     found = given.greedy_translations(model, to_batch(unseen)[0], limit=60)
 translations = [tokenizer.decode(ids) for ids in found]
 

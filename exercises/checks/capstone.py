@@ -241,7 +241,7 @@ def _look_up(
         split(layer(side), part.n_heads) for layer, side in ((part.query, x), (part.key, memory), (part.value, memory))
     )
     scores = scale(query @ key.mT / math.sqrt(query.size(-1)))
-    return part.output(join(weigh(scores, mask) @ value))  # type: ignore[no-any-return]
+    return part.output(join(weigh(scores, mask) @ value))
 
 
 @look_up.mistake("not scaled", "Your scores are too large, and the softmax too sure. A root is missing (§3.2.1).")
@@ -329,13 +329,13 @@ def _scores(part: Attention, x: Tensor, memory: Tensor) -> Tensor:
 @look_up.mistake("values as they are", "Weights are right. What they add up goes through a matrix of its own first.")
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     weights = _hidden(_scores(part, x, memory), mask)
-    return part.output(_join(weights @ _split(memory, part.n_heads)))  # type: ignore[no-any-return]
+    return part.output(_join(weights @ _split(memory, part.n_heads)))
 
 
 @look_up.mistake("keys for values", "What is added up are your keys. There is a third matrix.")
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     weights = _hidden(_scores(part, x, memory), mask)
-    return part.output(_join(weights @ _split(part.key(memory), part.n_heads)))  # type: ignore[no-any-return]
+    return part.output(_join(weights @ _split(part.key(memory), part.n_heads)))
 
 
 @look_up.mistake(
@@ -361,19 +361,19 @@ def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
 def encoder_layer(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     """Attention and feed-forward, each added and normalised."""
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
-    return layer.norms[1](x + _feed_forward(layer, x))  # type: ignore[no-any-return]
+    return layer.norms[1](x + _feed_forward(layer, x))
 
 
 def _feed_forward(
     layer: EncoderLayer | DecoderLayer, x: Tensor, bend: Callable[[Tensor], Tensor] = torch.relu
 ) -> Tensor:
-    return layer.outer(bend(layer.inner(x)))  # type: ignore[no-any-return]
+    return layer.outer(bend(layer.inner(x)))
 
 
 @encoder_layer.mistake("no residuals", "What goes in is lost: it should be added to what comes out, both times.")
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](_look_up(layer.attention, x, x, mask))
-    return layer.norms[1](_feed_forward(layer, x))  # type: ignore[no-any-return]
+    return layer.norms[1](_feed_forward(layer, x))
 
 
 @encoder_layer.mistake(
@@ -381,13 +381,13 @@ def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
 )
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
-    return layer.norms[1](_feed_forward(layer, x))  # type: ignore[no-any-return]
+    return layer.norms[1](_feed_forward(layer, x))
 
 
 @encoder_layer.mistake("no residual around attention", "The second half is right. In the first one nothing is added.")
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](_look_up(layer.attention, x, x, mask))
-    return layer.norms[1](x + _feed_forward(layer, x))  # type: ignore[no-any-return]
+    return layer.norms[1](x + _feed_forward(layer, x))
 
 
 @encoder_layer.mistake(
@@ -402,7 +402,7 @@ def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
 @encoder_layer.mistake("normed, then added", "You normalise what is added. The paper normalises the sum.")
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = x + layer.norms[0](_look_up(layer.attention, x, x, mask))
-    return x + layer.norms[1](_feed_forward(layer, x))  # type: ignore[no-any-return]
+    return x + layer.norms[1](_feed_forward(layer, x))
 
 
 @encoder_layer.mistake("no norms", "All is there but the norms.")
@@ -414,7 +414,7 @@ def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
 @encoder_layer.mistake("one norm for both", "You use the first norm twice. Each of the two sums has its own.")
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
-    return layer.norms[0](x + _feed_forward(layer, x))  # type: ignore[no-any-return]
+    return layer.norms[0](x + _feed_forward(layer, x))
 
 
 @encoder_layer.mistake(
@@ -422,25 +422,25 @@ def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
 )
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
-    return layer.norms[1](x + _feed_forward(layer, x, lambda h: h))  # type: ignore[no-any-return]
+    return layer.norms[1](x + _feed_forward(layer, x, lambda h: h))
 
 
 @encoder_layer.mistake("GELU", "It bends in the right place. The paper's way of bending is simpler (§3.3).")
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
-    return layer.norms[1](x + _feed_forward(layer, x, F.gelu))  # type: ignore[no-any-return]
+    return layer.norms[1](x + _feed_forward(layer, x, F.gelu))
 
 
 @encoder_layer.mistake("bent at the end", "You bend behind the second linear layer. It belongs between the two.")
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
-    return layer.norms[1](x + layer.outer(layer.inner(x)).relu())  # type: ignore[no-any-return]
+    return layer.norms[1](x + layer.outer(layer.inner(x)).relu())
 
 
 @encoder_layer.mistake("feed-forward first", "Both halves are right. Which of them comes first?")
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[1](x + _feed_forward(layer, x))
-    return layer.norms[0](x + _look_up(layer.attention, x, x, mask))  # type: ignore[no-any-return]
+    return layer.norms[0](x + _look_up(layer.attention, x, x, mask))
 
 
 @encoder_layer.mistake(
@@ -449,7 +449,7 @@ def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
 )
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     y = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
-    return layer.norms[1](y + _feed_forward(layer, x))  # type: ignore[no-any-return]
+    return layer.norms[1](y + _feed_forward(layer, x))
 
 
 @encoder_layer.mistake(
@@ -458,7 +458,7 @@ def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
 )
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     y = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
-    return layer.norms[1](x + _feed_forward(layer, y))  # type: ignore[no-any-return]
+    return layer.norms[1](x + _feed_forward(layer, y))
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -608,7 +608,7 @@ def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tenso
 
 
 def _model(n_layers: int = 2, seed: int = 0) -> Model:
-    return _drawn(Model(9, 6, 2, 8, n_layers), seed)  # type: ignore[no-any-return]
+    return _drawn(Model(9, 6, 2, 8, n_layers), seed)
 
 
 _SOURCE = torch.tensor([[5, 4, 8, 6, 2], [7, 5, 2, 0, 0]])
@@ -644,7 +644,8 @@ def _next_word_scores(
     for layer in model.encoder if encoder is None else encoder:
         x = encoder_layer.reference(layer, x, real if encoder_mask is None else encoder_mask)
     y = words_and_places.reference(target, model.embedding.weight)
-    for layer in model.decoder if decoder is None else decoder:
+    layers: Any = model.decoder if decoder is None else decoder
+    for layer in layers:
         y = _decoder_layer(
             layer,
             y,
@@ -652,7 +653,7 @@ def _next_word_scores(
             _no_future(target.size(1)) if mask is None else mask,
             real if memory_mask is None else memory_mask,
         )
-    return y @ model.embedding.weight.T  # type: ignore[no-any-return]
+    return y @ model.embedding.weight.T
 
 
 @next_word_scores.mistake(
@@ -1035,9 +1036,10 @@ def _(*inputs: Any) -> list[float]:
 def _talker() -> Model:
     """A model whose two sentences have more than one word, and of which one ends by itself."""
     model = _model(1, seed=29)
-    for layer in model.decoder:
-        for linear, factor in ((layer.inner, 2), (layer.outer, 8), (layer.cross_attention.output, 3)):  # type: ignore[union-attr]
-            linear.weight *= factor  # type: ignore[operator]
+    layer: Any = model.decoder[0]
+    layer.inner.weight *= 2
+    layer.outer.weight *= 8
+    layer.cross_attention.output.weight *= 3
     model.embedding.weight[BOS] *= 0.1
     model.embedding.weight[PAD] = -2 * model.embedding.weight[8]
     return model
@@ -1110,7 +1112,7 @@ def _tokens(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     for _ in range(limit):
         newest = _next_word_scores(model, source, target)[:, -1].argmax(-1)
         target = torch.cat([target, newest[:, None]], 1)
-    return target[:, 1:].tolist()  # type: ignore[no-any-return]
+    return target[:, 1:].tolist()
 
 
 @greedy_translations.mistake(
