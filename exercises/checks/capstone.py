@@ -888,9 +888,15 @@ def _points(count: int, seed: int, size: float = 1.0) -> list[Batch]:
     return [(size * numbers(3, 2, seed=seed + i), numbers(3, 1, seed=seed + 100 + i)) for i in range(count)]
 
 
+def _growing(count: int) -> list[Batch]:
+    """Batches whose gradients are shorter than 1 at first, and then longer."""
+    return [((0.1 + 0.12 * i) * x, y) for i, (x, y) in enumerate(_points(count, 40))]
+
+
 @topic.exercise(
     {"model": _line(0), "batches": _points(3, 0), "loss_of": squared_error, "d_model": 4, "warmup_steps": 2},
     {"model": _line(7), "batches": _points(8, 20, 3), "loss_of": squared_error, "d_model": 16, "warmup_steps": 5},
+    {"model": _line(0), "batches": _growing(10), "loss_of": squared_error, "d_model": 16, "warmup_steps": 4},
 )
 def train_model(
     model: nn.Module,
@@ -1048,6 +1054,7 @@ def _talker() -> Model:
 @topic.exercise(
     {"model": _talker(), "source": _SOURCE[1:, :3], "limit": 6},
     {"model": _talker(), "source": _SOURCE[:1], "limit": 3},
+    {"model": _talker(), "source": torch.tensor([[6, 7, 4, 5]]), "limit": 5},
     {"model": _talker(), "source": _SOURCE, "limit": 6},
 )
 def greedy_translations(model: Model, source: Tensor, limit: int) -> list[list[int]]:
