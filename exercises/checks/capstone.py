@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch._dynamo  # an optimiser's first step would import it, which takes seconds and belongs to no answer
 import torch.nn.functional as F
 from torch import Tensor, nn
 
