@@ -1254,7 +1254,19 @@ assert 12 * (encoder_layer + decoder_layer) + ends_of_t5 == 222_903_552
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but five experiments on the models of this page.
+# You have built each part of a translator on its own. The last notebook puts them together: eight blanks, and then a real training of your own model, with no part in it but yours. Each blank has a check
+# that says what is wrong, and a hint.
+#
+# - In Colab:
+#   [18_capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb).
+#   On GitHub: [18_capstone.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb).
+# - On your machine, open `exercises/18_capstone.ipynb`, fill the blanks, then:
+#
+# ```bash
+# python -m exercises grade capstone
+# ```
+#
+# And five experiments on the models of this page.
 #
 # 1. **Only blanks.** Train a second BERT with `<mask>` at every chosen place. Then give both a sentence in which *no* word is blanked but one is wrong, and compare how much probability they give to the right word there.
 # 2. **A GPT that is asked for articles.** Write a hundred sentences at temperature 0.7. How often do article and noun fit? So it has learned the rule after all: from which side?

@@ -23,6 +23,8 @@ from exercises.show import shapes, show
 
 Function = Callable[..., Any]
 Inputs = Mapping[str, Any]
+Around = Callable[[], contextlib.AbstractContextManager[None]]
+"""What calls run within: it may watch them, and refuse one by a RefusedError."""
 
 NOT_DONE = "not done yet"
 """What the text of an open blank begins with."""
@@ -40,6 +42,10 @@ class WrongAnswerError(AssertionError):
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
+
+
+class RefusedError(Exception):
+    """What an answer must not do, whatever it comes to; the message is for the learner."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,7 @@ class Exercise:
     results: tuple[str, ...]
     """The names of what it returns."""
     mistakes: list[Mistake] = field(default_factory=list)
+    around: Around = contextlib.nullcontext
 
     def mistake(self, title: str, hint: str) -> Callable[[Function], Function]:
         """A decorator that gives a wrong answer its name and its hint."""
@@ -104,6 +111,8 @@ class Exercise:
         inputs, expected, theirs = difference
         if isinstance(theirs.error, NotImplementedError) and str(theirs.error).startswith(NOT_DONE):
             return str(theirs.error)
+        if isinstance(theirs.error, RefusedError):
+            return str(theirs.error)
         return self._named(answer) or self._explained(answer, inputs, expected, theirs)
 
     def is_right(self, answer: Function) -> bool:
@@ -118,7 +127,7 @@ class Exercise:
     def _first_difference(self, answer: Function) -> tuple[Inputs, Outcome, Outcome] | None:
         """The first inputs on which the answer is wrong, with what was expected and what came."""
         for inputs in self.inputs:
-            expected, theirs = call(self.reference, inputs), call(answer, inputs)
+            expected, theirs = self._call(self.reference, inputs), self._call(answer, inputs)
             if not theirs.same(expected):
                 return inputs, expected, theirs
         return None
@@ -136,7 +145,10 @@ class Exercise:
         return None
 
     def _outcomes(self, function: Function) -> list[Outcome]:
-        return [call(function, inputs) for inputs in self.inputs]
+        return [self._call(function, inputs) for inputs in self.inputs]
+
+    def _call(self, function: Function, inputs: Inputs) -> Outcome:
+        return call(function, inputs, self.around)
 
     def _explained(self, answer: Function, inputs: Inputs, expected: Outcome, theirs: Outcome) -> str:
         if theirs.error:
@@ -151,7 +163,8 @@ class Exercise:
 class Topic:
     """All exercises of one notebook."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: Around = contextlib.nullcontext) -> None:
+        self.around = around
         self.exercises: dict[str, Exercise] = {}
         self.given = Given(self)
 
@@ -159,7 +172,7 @@ class Topic:
         """A decorator that makes a blank of its reference, of the same name."""
 
         def register(reference: Function) -> Exercise:
-            exercise = Exercise(reference.__name__, reference, inputs, results)
+            exercise = Exercise(reference.__name__, reference, inputs, results, around=self.around)
             self.exercises[exercise.name] = exercise
             return exercise
 
@@ -203,7 +216,7 @@ def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> T
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
-def call(function: Function, inputs: Inputs) -> Outcome:
+def call(function: Function, inputs: Inputs, around: Around = contextlib.nullcontext) -> Outcome:
     """Call it with copies of the inputs. Exceptions and exits are caught; an interrupt goes through."""
     copies = copy.deepcopy(list(inputs.values()))
     results: Any = ()
@@ -211,7 +224,8 @@ def call(function: Function, inputs: Inputs) -> Outcome:
     printed = _Printed()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
-            results = plain(function(*copies))
+            with around():
+                results = plain(function(*copies))
         except (Exception, SystemExit) as e:
             error = e
     return Outcome(results if isinstance(results, tuple) else (results,), error, printed.getvalue())

@@ -36,6 +36,13 @@ def headings(path: Path) -> list[tuple[int, str]]:
     return [(len(marks), words) for marks, words in re.findall(r"^(#+) (.+)$", text, re.MULTILINE)]
 
 
+def test_some_chapter_leads_to_every_exercise() -> None:
+    text = "".join(map(prose, CHAPTERS))
+    for path in (ROOT / "exercises").glob("*.ipynb"):
+        assert f"/blob/main/exercises/{path.name}" in text
+        assert f"python -m exercises grade {path.stem[3:]}\n" in text
+
+
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 class TestEveryChapter:
     def test_begins_with_what_it_gives_and_asks(self, path: Path) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import math
+import sys
 from collections import Counter
 from functools import reduce
 from itertools import pairwise
@@ -18,6 +19,7 @@ from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
 from exercises.checks import (
     attention,
     beam_search,
+    capstone,
     data_and_batches,
     evaluation,
     label_smoothing,
@@ -39,6 +41,7 @@ from transformer.attention import attention as package_attention
 from transformer.batching import Batches, Sequences, pad
 from transformer.config import ModelConfig
 from transformer.inspection import record_attention, without_heads
+from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.tokenizer import BOS, EOS, PAD
 
@@ -56,6 +59,7 @@ TOPICS = {
     "the_whole_model": the_whole_model.topic,
     "looking_inside": looking_inside.topic,
     "data_and_batches": data_and_batches.topic,
+    "capstone": capstone.topic,
 }
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
 MISTAKES = [(exercise, mistake) for exercise in EXERCISES for mistake in exercise.mistakes]
@@ -192,6 +196,81 @@ def test_batches_are_read_on_and_wasted_as_the_packages_are() -> None:
         read = [next(batches).source for _ in range(count)]
         numbers = data_and_batches.read_on.reference(lambda e: plans[e], 0, step, count)
         assert [(row == 5).sum(1).tolist() for row in read] == [[len(ids[i]) for i in rows] for rows in numbers]
+
+
+def as_the_package_has_it(model: capstone.Model, **settings: Any) -> Transformer:
+    """The package's model with the capstone's weights."""
+    (size, width), first = model.embedding.weight.shape, model.encoder[0]
+    assert isinstance(first, capstone.EncoderLayer)
+    config = ModelConfig(size, width, first.attention.n_heads, first.inner.out_features, len(model.encoder), **settings)
+    package = Transformer(config).eval().requires_grad_(False)
+    package.source_embedding.weight.copy_(model.embedding.weight)
+    for mine, theirs in zip([*model.encoder, *model.decoder], [*package.encoder, *package.decoder], strict=True):
+        attentions = [part for part in mine.children() if isinstance(part, capstone.Attention)]
+        of_package = [part for part in theirs.children() if isinstance(part, MultiHeadAttention)]
+        for one, other in zip(attentions, of_package, strict=True):
+            three = one.query, one.key, one.value
+            other.query_key_value.weight.copy_(torch.cat([layer.weight for layer in three]))
+            other.query_key_value.bias.copy_(torch.cat([layer.bias for layer in three]))
+            other.output.load_state_dict(one.output.state_dict())
+        theirs.feed_forward.inner.load_state_dict(mine.inner.state_dict())
+        theirs.feed_forward.outer.load_state_dict(mine.outer.state_dict())
+        for norm, residual in zip(mine.norms, theirs.residuals, strict=True):
+            residual.norm.load_state_dict(norm.state_dict())
+    return package
+
+
+def test_the_capstone_is_the_packages_model() -> None:
+    for inputs in capstone.next_word_scores.inputs:
+        package = as_the_package_has_it(inputs["model"], norm="post")
+        torch.testing.assert_close(
+            capstone.next_word_scores.reference(**inputs), package(inputs["source"], inputs["target"])
+        )
+    for inputs in capstone.translation_loss.inputs:
+        package, target = as_the_package_has_it(inputs["model"], norm="post"), inputs["target"]
+        logits, expected = package(inputs["source"], target[:, :-1]).flatten(0, 1), target[:, 1:].flatten()
+        loss = label_smoothed_cross_entropy(logits, expected, inputs["smoothing"], pad_id=PAD) / (expected != PAD).sum()
+        torch.testing.assert_close(capstone.translation_loss.reference(**inputs), loss)
+    inputs = capstone.greedy_translations.inputs[-1]
+    package = as_the_package_has_it(inputs["model"], norm="post", max_length=6)
+    found = decoding.greedy_search(package, inputs["source"])
+    assert capstone.greedy_translations.reference(inputs["model"], inputs["source"], limit=5) == found
+    assert {len(ids) for ids in found} == {2, 5}
+
+
+def borrowed_attention(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    heads = (capstone._split(layer(s), part.n_heads) for layer, s in
+             ((part.query, x), (part.key, memory), (part.value, memory)))  # fmt: skip
+    return part.output(capstone._join(torch.nn.functional.scaled_dot_product_attention(*heads, attn_mask=mask)))
+
+
+def torchs_attention(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    return nn.MultiheadAttention(x.size(-1), part.n_heads, batch_first=True)(x, memory, memory)[0]
+
+
+def torchs_layer(layer: Any, x: Tensor, mask: Tensor) -> Tensor:
+    return nn.TransformerEncoderLayer(x.size(-1), 1, batch_first=True)(x)
+
+
+def packages_attention(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    return package_attention(x, memory, memory)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "part"),
+    [
+        ("look_up", borrowed_attention, "PyTorch's scaled_dot_product_attention"),
+        ("look_up", torchs_attention, "nn.MultiheadAttention"),
+        ("look_up", packages_attention, "transformer.attention.attention"),
+        ("encoder_layer", torchs_layer, "a layer of torch.nn's Transformer"),
+    ],
+)
+def test_the_capstone_takes_own_parts_only(name: str, answer: Any, part: str) -> None:
+    before = sys.getprofile()
+    said = message(name, answer).splitlines()
+    assert said[0] == f"✗ {name}: a part that is not your own"
+    assert said[1].startswith(f"It calls {part}. ")
+    assert sys.getprofile() is before
 
 
 def einsum_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -683,6 +762,86 @@ def read_by_generator(order: Any, epoch: int, step: int, count: int) -> list[int
     return list(itertools.islice(endless, step, step + count))
 
 
+def places_by_assignment(ids: Tensor, table: Tensor) -> Tensor:
+    return nn.functional.embedding(ids, table) * table.shape[1] ** 0.5 + encoding_by_assignment(
+        ids.size(1), len(table.T)
+    )
+
+
+def look_up_head_by_head(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    sides = (part.query(x), part.key(memory), part.value(memory))
+    found = []
+    for head, (q, k, v) in enumerate(zip(*(side.chunk(part.n_heads, -1) for side in sides), strict=True)):
+        allowed = mask.expand(len(x), part.n_heads, x.size(1), memory.size(1))[:, head]
+        scores = torch.einsum("bqd,bkd->bqk", q, k) * q.size(-1) ** -0.5
+        found.append(torch.softmax(torch.where(allowed, scores, torch.tensor(-1e9)), 2) @ v)
+    return part.output(torch.cat(found, -1))
+
+
+def encoder_layer_in_steps(layer: Any, x: Tensor, mask: Tensor) -> Tensor:
+    first, second = layer.norms
+    y = first(look_up_head_by_head(layer.attention, x, x, mask) + x)
+    return second(layer.outer(torch.clamp(layer.inner(y), min=0)).add(y))
+
+
+def decoder_layer_in_steps(layer: Any, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
+    sublayers = [
+        lambda y: look_up_head_by_head(layer.self_attention, y, y, mask),
+        lambda y: look_up_head_by_head(layer.cross_attention, y, memory, memory_mask),
+        nn.Sequential(layer.inner, nn.ReLU(), layer.outer),
+    ]
+    for norm, sublayer in zip(layer.norms, sublayers, strict=True):
+        x = norm(x + sublayer(x))
+    return x
+
+
+def model_with_a_mask_for_the_targets_padding(model: Any, source: Tensor, target: Tensor) -> Tensor:
+    real, table = source.ne(PAD)[:, None, None], model.embedding.weight
+    seen = causal_by_comparison(target.size(1)) & target.ne(PAD)[:, None, None]
+    memory, x = places_by_assignment(source, table), places_by_assignment(target, table)
+    for layer in model.encoder:
+        memory = encoder_layer_in_steps(layer, memory, real)
+    for layer in model.decoder:
+        x = decoder_layer_in_steps(layer, x, memory, seen, real)
+    return torch.einsum("bld,vd->blv", x, table)
+
+
+def loss_of_rows(model: Any, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    log_p = model_with_a_mask_for_the_targets_padding(model, source, target)[:, :-1].log_softmax(-1)
+    q = nn.functional.one_hot(target[:, 1:], log_p.size(-1)) * (1 - smoothing) + smoothing / log_p.size(-1)
+    real = target[:, 1:] != PAD
+    return -(q * log_p).sum(-1)[real].sum() / real.sum()
+
+
+def training_by_a_schedule(model: Any, batches: Any, loss_of: Any, d_model: int, warmup_steps: int) -> list[float]:
+    optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda n: d_model**-0.5 * min((n + 1) ** -0.5, (n + 1) / warmup_steps**1.5)
+    )
+    losses = []
+    for batch in batches:
+        losses.append(loss_of(model, batch))
+        losses[-1].backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        optimizer.step()
+        schedule.step()
+        model.zero_grad()
+    return torch.stack(losses).tolist()
+
+
+def greedy_one_by_one(model: Any, source: Tensor, limit: int) -> list[list[int]]:
+    found: list[list[int]] = []
+    for row in source[:, None]:
+        said = [BOS]
+        while len(said) <= limit:
+            scores = model_with_a_mask_for_the_targets_padding(model, row, torch.tensor([said]))
+            if (token := int(scores[0, -1].log_softmax(0).argmax())) == EOS:
+                break
+            said.append(token)
+        found.append(said[1:])
+    return found
+
+
 OTHERS = [
     ("attention_scores", einsum_scores),
     ("attention_scores", loop_scores),
@@ -765,6 +924,14 @@ OTHERS = [
     ("alignment_error_rate", aer_link_by_link),
     ("heads_off", heads_off_by_rows),
     ("heads_off", heads_off_by_subtraction),
+    ("words_and_places", places_by_assignment),
+    ("look_up", look_up_head_by_head),
+    ("encoder_layer", encoder_layer_in_steps),
+    ("decoder_layer", decoder_layer_in_steps),
+    ("next_word_scores", model_with_a_mask_for_the_targets_padding),
+    ("translation_loss", loss_of_rows),
+    ("train_model", training_by_a_schedule),
+    ("greedy_translations", greedy_one_by_one),
 ]
 
 

@@ -147,6 +147,24 @@ def test_each_open_blank_fails_its_own_check_and_no_other(source: Path, capsys: 
         assert printed.split() == [word for key in keys if key != still_open for word in ("✓", key)]
 
 
+def test_the_capstones_own_training_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    for cell in solution(ROOT / "solutions" / "18_capstone.py")["cells"]:
+        text = cell["source"]
+        if cell["cell_type"] != "code" or answer_key(cell) or check_key(cell) or "grade_this_notebook" in text:
+            continue
+        for much, little in (("20_000", "100"), ("vocab_size=2000", "vocab_size=300"), ('test", 200', 'test", 9')):
+            text = text.replace(much, little)
+        text = text.replace("epochs = 6", "epochs = 2").replace("limit=60", "limit=5")
+        exec(compile(text, cell["id"], "exec"), names)
+    printed = capsys.readouterr().out
+    assert len(names["losses"]) == 2 * len(names["every"]) == 8
+    assert names["losses"][-1] < names["losses"][0]
+    assert printed.count("expected") == 8
+    assert "epoch 2: loss" in printed
+    assert "BLEU = " in printed
+
+
 def test_the_json_written_is_jupyters_own() -> None:
     nbformat = pytest.importorskip("nbformat")
     for path in (*(ROOT / "exercises").glob("*.ipynb"), *(ROOT / "solutions").glob("*.ipynb")):
