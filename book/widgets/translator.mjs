@@ -7,8 +7,8 @@ import { BOS, EOS, UNK } from "./tokenizer.mjs";
 import { Translator } from "./translation.mjs";
 import { legend, searchTree } from "./tree.mjs";
 
-/** Longer input is cut here, and the page says so. */
-const LONGEST = 200;
+/** Longer input is cut here, and the page says so: first characters, then pieces. */
+const LONGEST = 200, MOST_PIECES = 64;
 
 /** Milliseconds of work after which the browser may draw and listen. */
 const SLICE = 12;
@@ -161,7 +161,8 @@ function render({ model, el }) {
   async function translate(translator, stale) {
     const { model, tokenizer } = translator;
     const text = cut(sentence.value);
-    const ids = tokenizer.encode(text).slice(0, model.config.max_length - 1);
+    const all = tokenizer.encode(text);
+    const ids = all.slice(0, Math.min(MOST_PIECES, model.config.max_length - 1));
     if (!ids.length) {
       told.textContent = "Type a sentence.";
       for (const part of [translation, pieces, best, tree, large, heads]) part.replaceChildren();
@@ -204,6 +205,7 @@ function render({ model, el }) {
 
     const notes = [`Translated in ${took.toFixed(0)} ms, in this page.`];
     if (text !== sentence.value) notes.push(`Only the first ${LONGEST} characters were read.`);
+    if (ids.length < all.length) notes.push(`Only the first ${ids.length} pieces were read.`);
     if (ids.includes(UNK)) notes.push("The model does not know some of these characters (⁇ or <unk>).");
     const silent = Object.values(off).flat().length;
     if (silent) notes.push(`${silent} ${silent === 1 ? "head is" : "heads are"} off.`);
