@@ -38,12 +38,13 @@ const STYLE = `
 .translator .examples { margin-top: .8rem; display: flex; flex-wrap: wrap; gap: .4rem; align-items: baseline; }
 .translator .scroll { overflow: auto; max-height: 34rem; }
 .translator .scroll svg { max-width: none; fill: var(--pst-color-text-base); font-size: 11px; }
+.translator svg text { paint-order: stroke; stroke: var(--pst-color-surface); stroke-width: 3px; }
 .translator svg .score { font-size: 9.5px; fill: var(--pst-color-text-muted); }
 .translator svg .winner text { font-weight: bold; }
 .translator summary { cursor: pointer; padding: .3rem 0; font-weight: 600; }
 .translator .best { width: 100%; border-collapse: collapse; font-size: .9rem; }
-.translator .best :is(th, td) { text-align: start; padding: .2rem .5rem; border-bottom: 1px solid var(--pst-color-border); }
-.translator .best .number { text-align: end; font-variant-numeric: tabular-nums; }
+.translator .best :is(th, td) { text-align: start; padding: .2rem .3rem; border-bottom: 1px solid var(--pst-color-border); }
+.translator .best .number, .translator .best th:not(:nth-child(2)) { text-align: end; font-variant-numeric: tabular-nums; }
 .translator .layer { display: flex; flex-wrap: wrap; gap: .5rem; border: 0; padding: 0; margin: .5rem 0; }
 .translator .layer legend { font-size: .8rem; font-family: var(--pst-font-family-monospace); float: none; margin: 0; }
 .translator .head { display: flex; flex-direction: column; gap: .2rem; width: 4.6rem; }
@@ -56,6 +57,7 @@ const STYLE = `
 .translator .large th { white-space: nowrap; padding: 0 .3rem; text-align: end; }
 .translator .large thead th { vertical-align: bottom; height: auto; }
 .translator .large thead span { writing-mode: vertical-rl; }
+@media print { .translator .scroll { max-height: none; } }
 `;
 
 const pause = () => new Promise((resume) => setTimeout(resume));
