@@ -122,12 +122,13 @@ function render({ model, el }) {
     enlarged = null;
     examples.replaceChildren(
       "Try: ",
-      ...chosen.examples.map((one) =>
-        h("button", { type: "button", onclick: () => { sentence.value = one.sentence; start(0); } }, one.sentence),
+      ...chosen.sentences.map((one) =>
+        h("button", { type: "button", lang: chosen.languages[0], onclick: () => { sentence.value = one; start(0); } }, one),
       ),
     );
-    sentence.value = chosen.examples[0].sentence;
-    translation.textContent = chosen.examples[0].translation;
+    sentence.value = chosen.sentences[0];
+    translation.textContent = chosen.translations[0];
+    [sentence.lang, translation.lang] = chosen.languages;
     for (const part of [pieces, best, tree, large, heads]) part.replaceChildren();
     start(0);
   }
@@ -226,7 +227,7 @@ function render({ model, el }) {
         "tr",
         {},
         h("td", { class: "number" }, `${i + 1}`),
-        h("td", {}, tokenizer.decode(tokens)),
+        h("td", { lang: translation.lang }, tokenizer.decode(tokens)),
         ...[logProbability.toFixed(2), score.toFixed(3), `${tokens.length}`].map((v) => h("td", { class: "number" }, v)),
       );
     const names = ["", "translation", "log-probability", "score", "tokens"];
