@@ -21,9 +21,9 @@ export class Translator {
       if (!response.ok) throw new Error(`${name}: ${response.status} ${response.statusText}`);
       return response;
     };
-    const tokenizer = fetched("tokenizer.model").then((response) => response.arrayBuffer());
+    const bytes = async (name) => (await fetched(name)).arrayBuffer();
     const described = await (await fetched("best.json")).json();
-    const weights = await (await fetched(described.weights.file)).arrayBuffer();
-    return new Translator(new Transformer(described.model, readTensors(weights)), new Tokenizer(await tokenizer));
+    const [weights, tokenizer] = await Promise.all([bytes(described.weights.file), bytes("tokenizer.model")]);
+    return new Translator(new Transformer(described.model, readTensors(weights)), new Tokenizer(tokenizer));
   }
 }
