@@ -187,7 +187,7 @@ check("look_up", look_up)
 # x ← second norm of x + feed-forward of x
 # ```
 # </details>
-# <details><summary>Help: <code>'ModuleList' object is not callable</code></summary>
+# <details><summary>Help: <code>Module [ModuleList] is missing the required "forward" function</code></summary>
 #
 # `layer.norms` are two norms. Say which: `layer.norms[0]`.
 # </details>
