@@ -1,0 +1,251 @@
+// The model of transformer/model.py, for one sentence: the names are the same, and so are the numbers.
+//
+// What is simpler here: a sequence is an array of vectors, one for each position, so there is no padding and no mask.
+// The encoder's positions look at all others. The decoder goes one position at a time, and what is not yet computed
+// cannot be looked at: the look-ahead mask is the order of the work.
+
+/** Weight · x + bias: the weight is (rows, x.length), row-major. */
+function linear(x, weight, bias, rows) {
+  const width = x.length;
+  const y = new Float32Array(rows);
+  for (let row = 0, at = 0; row < rows; row++, at += width) {
+    // Four sums instead of one: the processor works on all four at once.
+    let a = 0, b = 0, c = 0, d = 0;
+    for (let i = 0; i < width; i += 4) {
+      a += weight[at + i] * x[i];
+      b += weight[at + i + 1] * x[i + 1];
+      c += weight[at + i + 2] * x[i + 2];
+      d += weight[at + i + 3] * x[i + 3];
+    }
+    y[row] = a + b + c + d + (bias ? bias[row] : 0);
+  }
+  return y;
+}
+
+/** Mean 0 and variance 1 over the vector, then a learned scale and shift (§3.1). */
+function layerNorm(x, { weight, bias }) {
+  let mean = 0, variance = 0;
+  for (const value of x) mean += value / x.length;
+  for (const value of x) variance += (value - mean) ** 2 / x.length;
+  const scale = 1 / Math.sqrt(variance + 1e-5);
+  return x.map((value, i) => (value - mean) * scale * weight[i] + bias[i]);
+}
+
+/** Scores, one for each key, to weights that sum to one; in place. */
+function softmax(scores) {
+  let top = -Infinity, total = 0;
+  for (const score of scores) top = Math.max(top, score);
+  for (let i = 0; i < scores.length; i++) total += scores[i] = Math.exp(scores[i] - top);
+  for (let i = 0; i < scores.length; i++) scores[i] /= total;
+}
+
+const add = (x, y) => x.map((value, i) => value + y[i]);
+
+/** Sines and cosines of a position, one pair for two dimensions (§3.5). */
+export function sinusoidalEncoding(position, d_model) {
+  return Float32Array.from({ length: d_model }, (_, i) => {
+    const angle = position * 10000 ** (-(i - (i % 2)) / d_model);
+    return i % 2 ? Math.cos(angle) : Math.sin(angle);
+  });
+}
+
+/** Several attentions side by side, each in its own slice of d_model / n_heads dimensions (§3.2.2). */
+class MultiHeadAttention {
+  constructor(name, model) {
+    const { d_model, n_heads } = model.config;
+    const { weight, bias } = model.part(`${name}.query_key_value`);
+    this.name = name;
+    this.model = model;
+    this.d_model = d_model;
+    this.n_heads = n_heads;
+    // W_Q, W_K and W_V lie one below the other.
+    this.query = { weight: weight.subarray(0, d_model * d_model), bias: bias.subarray(0, d_model) };
+    this.keyValue = { weight: weight.subarray(d_model * d_model), bias: bias.subarray(d_model) };
+    this.output = model.part(`${name}.output`);
+  }
+
+  /** The key and the value of a position. */
+  project(x) {
+    const both = linear(x, this.keyValue.weight, this.keyValue.bias, 2 * this.d_model);
+    return { key: both.subarray(0, this.d_model), value: both.subarray(this.d_model) };
+  }
+
+  /**
+   * Look from x at some positions: softmax(QKᵀ / √d_k) V in each head (§3.2.1).
+   *
+   * @param {Float32Array} x one position.
+   * @param {{key: Float32Array, value: Float32Array}[]} positions what `project` gave for each that may be looked at.
+   * @param {Object} [record] is given the weights: `record[name][head]` gets one more row.
+   */
+  attend(x, positions, record) {
+    const { d_model, n_heads } = this;
+    const d_head = d_model / n_heads;
+    const query = linear(x, this.query.weight, this.query.bias, d_model);
+    const heads = new Float32Array(d_model); // the heads' outputs, side by side
+    for (let head = 0; head < n_heads; head++) {
+      const first = head * d_head, end = first + d_head;
+      const weights = new Float32Array(positions.length);
+      for (let p = 0; p < positions.length; p++) {
+        const { key } = positions[p];
+        let score = 0;
+        for (let i = first; i < end; i++) score += query[i] * key[i];
+        weights[p] = score / Math.sqrt(d_head);
+      }
+      softmax(weights);
+      if (record) ((record[this.name] ??= Array.from({ length: n_heads }, () => []))[head]).push(weights);
+      if (this.model.off[this.name]?.includes(head)) continue; // a head that is off adds nothing
+      for (let p = 0; p < positions.length; p++) {
+        const { value } = positions[p];
+        for (let i = first; i < end; i++) heads[i] += weights[p] * value[i];
+      }
+    }
+    return linear(heads, this.output.weight, this.output.bias, d_model);
+  }
+}
+
+/** A layer of the encoder, or of the decoder, which has one sublayer more: cross-attention (§3.1). */
+class Layer {
+  constructor(name, model) {
+    this.norm = model.config.norm;
+    this.d_ff = model.config.d_ff;
+    this.self_attention = new MultiHeadAttention(`${name}.self_attention`, model);
+    const decoding = name.startsWith("decoder");
+    if (decoding) this.cross_attention = new MultiHeadAttention(`${name}.cross_attention`, model);
+    this.inner = model.part(`${name}.feed_forward.inner`);
+    this.outer = model.part(`${name}.feed_forward.outer`);
+    this.norms = (decoding ? [0, 1, 2] : [0, 1]).map((i) => model.part(`${name}.residuals.${i}.norm`));
+  }
+
+  /** What a sublayer reads: x, or with norm="pre" the norm of x. */
+  before(x, i) {
+    return this.norm === "pre" ? layerNorm(x, this.norms[i]) : x;
+  }
+
+  /** x with what its sublayer computed added; with norm="post" the norm of that. */
+  after(x, added, i) {
+    const sum = add(x, added);
+    return this.norm === "pre" ? sum : layerNorm(sum, this.norms[i]);
+  }
+
+  /** Two linear layers with a ReLU between them (§3.3). */
+  feedForward(x) {
+    const inner = linear(x, this.inner.weight, this.inner.bias, this.d_ff);
+    for (let i = 0; i < inner.length; i++) if (inner[i] < 0) inner[i] = 0;
+    return linear(inner, this.outer.weight, this.outer.bias, x.length);
+  }
+}
+
+/** The encoder–decoder of the paper: source ids and target ids in, a score for every next token out. */
+export class Transformer {
+  /** Heads that add nothing: an attention's name, for example "decoder.1.cross_attention" → heads of it. */
+  off = {};
+
+  /**
+   * @param {Object} config what `best.json` has under "model".
+   * @param {Object<string, {shape: number[], data: Float32Array}>} weights from `readTensors`.
+   */
+  constructor(config, weights) {
+    if (config.positions === "rotary") throw new Error("rotary positions are not read here");
+    if (config.d_model % 4 || config.d_ff % 4) throw new Error("d_model and d_ff must be multiples of 4");
+    this.config = config;
+    this.weights = weights;
+    const layers = [...Array(config.n_layers).keys()];
+    this.encoder = layers.map((i) => new Layer(`encoder.${i}`, this));
+    this.decoder = layers.map((i) => new Layer(`decoder.${i}`, this));
+    // Matrices that are one are stored once, under the first of their names.
+    this.source_embedding = this.part("source_embedding").weight;
+    this.target_embedding = this.part("target_embedding").weight ?? this.source_embedding;
+    this.unembedding = this.part("unembedding").weight ?? this.target_embedding;
+    this.encoder_norm = this.part("encoder_norm");
+    this.decoder_norm = this.part("decoder_norm");
+  }
+
+  /** The weight and the bias of a part of the model. */
+  part(name) {
+    return { weight: this.weights[`${name}.weight`]?.data, bias: this.weights[`${name}.bias`]?.data };
+  }
+
+  /** A token's vector times √d_model, plus its position's (§3.4, §3.5). */
+  embed(id, position, embedding) {
+    const { d_model, vocab_size, max_length } = this.config;
+    if (!(id >= 0 && id < vocab_size)) throw new Error(`ids must be from 0 to ${vocab_size - 1}; got ${id}`);
+    if (position >= max_length) throw new Error(`the model reads at most ${max_length} tokens`);
+    const where = this.weights.positions
+      ? this.weights.positions.data.subarray(position * d_model, (position + 1) * d_model)
+      : sinusoidalEncoding(position, d_model);
+    const vector = embedding.subarray(id * d_model, (id + 1) * d_model);
+    return vector.map((value, i) => value * Math.sqrt(d_model) + where[i]);
+  }
+
+  /**
+   * Read the source.
+   *
+   * @param {number[]} source token ids, with eos.
+   * @param {Object} [record] is given all heads' weights, see `attend`.
+   * @returns {Float32Array[]} the memory: a vector for each position.
+   */
+  encode(source, record) {
+    let xs = source.map((id, position) => this.embed(id, position, this.source_embedding));
+    for (const layer of this.encoder) {
+      const read = xs.map((x) => layer.before(x, 0));
+      const positions = read.map((x) => layer.self_attention.project(x));
+      xs = xs.map((x, i) => layer.after(x, layer.self_attention.attend(read[i], positions, record), 0));
+      xs = xs.map((x) => layer.after(x, layer.feedForward(layer.before(x, 1)), 1));
+    }
+    return this.config.norm === "pre" ? xs.map((x) => layerNorm(x, this.encoder_norm)) : xs;
+  }
+
+  /**
+   * What decoding keeps between steps: for each layer the memory's keys and values, and each hypothesis's own.
+   *
+   * @param {Float32Array[]} memory
+   */
+  startCache(memory) {
+    return {
+      length: 0,
+      memory: this.decoder.map((layer) => memory.map((x) => layer.cross_attention.project(x))),
+      past: [this.decoder.map(() => [])], // hypothesis → layer → a key and a value for each position
+    };
+  }
+
+  /** Each hypothesis goes on from the past of its parent. A key or a value is never copied, only named again. */
+  follow(cache, parents) {
+    cache.past = parents.map((parent) => cache.past[parent].map((layer) => [...layer]));
+  }
+
+  /**
+   * One more position of each hypothesis; those before are in the cache.
+   *
+   * @param {number[]} tokens the newest token of each hypothesis.
+   * @param {Object} cache is advanced by one position.
+   * @param {Object} [record] is given all heads' weights, see `attend`.
+   * @returns {Float32Array[]} for each hypothesis a score for every token of the vocabulary.
+   */
+  decodeStep(tokens, cache, record) {
+    const logits = tokens.map((token, hypothesis) => {
+      let x = this.embed(token, cache.length, this.target_embedding);
+      this.decoder.forEach((layer, l) => {
+        const past = cache.past[hypothesis][l];
+        const read = layer.before(x, 0);
+        past.push(layer.self_attention.project(read)); // a position may look at itself
+        x = layer.after(x, layer.self_attention.attend(read, past, record), 0);
+        x = layer.after(x, layer.cross_attention.attend(layer.before(x, 1), cache.memory[l], record), 1);
+        x = layer.after(x, layer.feedForward(layer.before(x, 2)), 2);
+      });
+      if (this.config.norm === "pre") x = layerNorm(x, this.decoder_norm);
+      return linear(x, this.unembedding, null, this.config.vocab_size);
+    });
+    cache.length += 1;
+    return logits;
+  }
+
+  /**
+   * Score every next token of a target: bos and a translation, without its eos.
+   *
+   * @returns {Float32Array[]} logits: `[t]` scores the token after `target[0 … t]`.
+   */
+  forward(source, target, record) {
+    const cache = this.startCache(this.encode(source, record));
+    return target.map((token) => this.decodeStep([token], cache, record)[0]);
+  }
+}

@@ -1,0 +1,122 @@
+"""The translator in the page: what it says is what PyTorch says, whatever is typed, and with heads off."""
+
+import pytest
+
+from transformer.inspection import without_heads
+from transformer.models import load_model
+
+SENTENCE = "A black dog runs across the beach."
+OFF = {"decoder.2.cross_attention": [0, 3]}
+TOLD, TRANSLATION, BEST = (f".translator {part}" for part in ("[role=status]", ".translation", ".best tbody"))
+
+
+@pytest.fixture
+def live(opened, address, html):
+    """The page in the wide look, its model loaded and its first sentence translated, and what went wrong meanwhile."""
+    with opened(f"{address}book/live.html") as (tab, wrong):
+        tab.locator(".widget").scroll_into_view_if_needed()
+        done(tab)
+        yield tab, wrong
+
+
+def done(tab, text="in this page"):
+    tab.wait_for_function(
+        "([told, text]) => document.querySelector(told)?.textContent.includes(text)", arg=[TOLD, text], timeout=60_000
+    )
+
+
+def change(tab, act):
+    """Do something, and wait until what comes of it has been told."""
+    tab.evaluate("told => { document.querySelector(told).textContent = '' }", TOLD)
+    act()
+    done(tab)
+
+
+def found(tab):
+    """The n-best table: texts and scores."""
+    rows = tab.locator(f"{BEST} tr").all()
+    cells = [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
+    return [(row[1], row[3]) for row in cells]
+
+
+def expected(sentence, alpha=0.6, beam=4, model="multi30k"):
+    """PyTorch's."""
+    (best,) = load_model(model, "cpu").beam([sentence], beam, alpha, beam)
+    return [(one.text, f"{one.hypothesis.score:.3f}") for one in best]
+
+
+def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
+    tab, wrong = live
+    change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
+    assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
+    with_all = found(tab)
+    assert with_all == expected(SENTENCE)
+
+    for layer, heads in OFF.items():
+        for head in heads:
+            change(tab, lambda box=f"{layer}, head {head + 1} is on": tab.get_by_label(box, exact=True).uncheck())
+    translator = load_model("multi30k", "cpu")
+    with without_heads(translator.model, OFF):
+        (best,) = translator.beam([SENTENCE], n_best=4)
+    assert found(tab) == [(one.text, f"{one.hypothesis.score:.3f}") for one in best] != with_all
+    assert "2 heads are off" in tab.inner_text(TOLD)
+
+    change(tab, lambda: tab.get_by_text("Switch all heads on").click())
+    assert found(tab) == with_all
+    assert wrong == []
+
+
+def test_beam_and_length_penalty_are_those_of_the_sliders(live):
+    tab, _ = live
+    change(tab, lambda: tab.fill(".translator input[max='8']", "2"))
+    change(tab, lambda: tab.fill(".translator input[max='2']", "0"))
+    sentence = tab.input_value(".translator input[type=text]")
+    assert found(tab) == expected(sentence, alpha=0.0, beam=2)
+    assert tab.locator(".translator svg .winner").count() > 5
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("A dog. " * 1500, "Only the first 200 characters were read"),
+        ("x" * 10_000, "Only the first 200 characters were read"),
+        ("🙂 👩‍👩‍👧‍👦 A dog 🙂", "does not know some of these characters"),
+        ("\u202eمرحبا\u0301 \u0000", "in this page"),
+        ("   ", "Type a sentence"),
+    ],
+    ids=["long", "one word", "emoji", "right to left", "blank"],
+)
+def test_odd_input_is_answered(live, typed, says):
+    tab, wrong = live
+    tab.fill(".translator input[type=text]", typed)
+    done(tab, says)
+    change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
+    assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
+    assert wrong == []
+
+
+def test_a_head_is_enlarged_read_and_switched_off_by_the_keyboard(live):
+    tab, _ = live
+    tab.locator("[data-head='map decoder.2.cross_attention, head 1']").press("Enter")
+    tab.locator(".translator .large tbody tr").nth(1).focus()
+    assert " → " in tab.inner_text(".translator .large .told")
+    box = "[data-head='box decoder.2.cross_attention, head 1']"
+    change(tab, lambda: tab.locator(box).press("Space"))
+    assert not tab.locator(box).is_checked()
+    assert tab.evaluate("box => document.activeElement.matches(box)", box), "the focus was lost"
+
+
+def test_another_model_comes_with_its_own_examples(live):
+    tab, wrong = live
+    change(tab, lambda: tab.select_option(".translator select", label="German to English: captions of pictures"))
+    sentence = tab.input_value(".translator input[type=text]")
+    assert tab.inner_text(TRANSLATION) == expected(sentence, model="multi30k-de-en")[0][0]
+    assert wrong == []
+
+
+def test_without_javascript_there_are_examples(browser, address, html):
+    with browser.new_context(java_script_enabled=False) as context:
+        tab = context.new_page()
+        tab.goto(f"{address}book/live.html")
+        assert expected("Two dogs are playing in the snow.")[0][0] in tab.inner_text(".widget table")
+        assert "With JavaScript switched on" in tab.inner_text(".widget")
