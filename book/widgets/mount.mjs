@@ -6,7 +6,7 @@
 const folder = new URL("../models/", import.meta.url).href;
 
 async function mount(el) {
-  const values = { ...JSON.parse(el.dataset.values), folder };
+  const values = { ...JSON.parse(el.dataset.values ?? "{}"), folder };
   const widget = await import(`./${el.dataset.widget}.mjs`);
   await widget.default.render({ model: { get: (name) => values[name] }, el });
 }
