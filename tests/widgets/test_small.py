@@ -4,16 +4,24 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
+from transformer import pocket
 from transformer.attention import attention
+from transformer.bpe import learn, split_words
+from transformer.config import Norm
+from transformer.layers import Residual
+from transformer.loss import label_smoothed_cross_entropy
 from transformer.masks import causal_mask, target_mask
 from transformer.positions import angles, sinusoidal_encoding
+from transformer.schedule import learning_rate
 
 WIDGETS = Path(__file__).parents[2] / "book" / "widgets"
 TOLERANCE = 1e-6
@@ -24,6 +32,10 @@ FAULTS = {
     "positions": ("Math.sin(angle), Math.cos(angle)", "Math.cos(angle), Math.sin(angle)"),
     "masks": ("(late || mask[q][k] ? score", "(true ? score"),
     "attention": ("(scaled ? Math.sqrt(query.length) : 1)", "query.length"),
+    "merges": ("size(a) - size(b) ||", ""),
+    "smoothing": ("1 - smoothing + smoothing / vocabulary,", "1 - smoothing,"),
+    "schedule": ("warmup ** -1.5", "warmup ** -1"),
+    "norm": ("normFirst ? layerNorm(x) : x", "x"),
 }
 
 
@@ -71,7 +83,88 @@ def lookups() -> list[Case]:
     return cases
 
 
-MADE: dict[str, Callable[[], list[Case]]] = {"positions": positions, "masks": masks, "attention": lookups}
+def merges() -> list[Case]:
+    corpus = " ".join(f"{pair.source} {pair.target}" for pair in pocket.pairs("train", 12))
+    texts = [
+        corpus,
+        "tea tea tea tea tea teapot teapot pot pot pot seat seat",
+        "aaa aaaa aa, 3.14 don't ▁x 🙂🙂 ﬁ Straße",
+        "",
+    ]
+    cases: list[Case] = []
+    for text in texts:
+        words = split_words(text)
+        learned = [{"pair": list(merge.pair), "count": merge.count} for merge in learn(words, 200)]
+        cases += [("splitWords", [text], words), ("merges", [words, 200], learned)]
+    assert len(learn(split_words(corpus), 200)) == 200
+    return cases
+
+
+def smoothing() -> list[Case]:
+    cases: list[Case] = []
+    for vocabulary, eps in ((2, 0.1), (5, 0.1), (1024, 0.0), (1024, 0.1), (37_000, 0.4)):
+        right = torch.zeros(1, dtype=torch.int64)
+        for p in (0.005, 0.6, 0.9, 0.995):
+            z = torch.full((1, vocabulary), (1 - p) / (vocabulary - 1), dtype=torch.float64)
+            z[0, 0] = p
+            z = z.log().requires_grad_()
+            loss = label_smoothed_cross_entropy(z, right, eps)
+            loss.backward()
+            cases.append(("smoothedLoss", [p, vocabulary, eps], loss.item()))
+            assert z.grad is not None
+            q = z.exp() - z.grad  # the gradient is p - q
+            cases.append(("smoothedTarget", [vocabulary, eps], q[0, :2].tolist()))
+    return cases
+
+
+def schedule() -> list[Case]:
+    shapes = ((512, 4000, 1.0), (256, 500, 2.5), (1024, 16_000, 0.1))
+    return [
+        ("learningRate", [step, *shape], learning_rate(step, *shape))
+        for shape in shapes
+        for step in (1, 499, 4000, 100_000)
+    ]
+
+
+def norms() -> list[Case]:
+    generator = torch.Generator().manual_seed(0)
+    begin = torch.randn(16, generator=generator, dtype=torch.float64)
+    matrices = torch.randn(6, 16, 16, generator=generator, dtype=torch.float64) / 4
+    far = 3 * begin + 1
+    cases: list[Case] = [("layerNorm", [far.tolist()], F.layer_norm(far, (16,)).tolist())]
+    for pre in (False, True):
+        expected = [step.tolist() for step in stream(begin, matrices, "pre" if pre else "post")]
+        names = ("says", "added", "after", "cosine")
+        told = [dict(zip(names, step, strict=True)) for step in expected]
+        cases.append(("stream", [begin.tolist(), matrices.tolist(), pre], told))
+    return cases
+
+
+def stream(begin: torch.Tensor, matrices: torch.Tensor, norm: Norm) -> Iterator[torch.Tensor]:
+    """Through the package's residuals: mean squares of what was said, of the sum and behind it, and the cosine."""
+    residual = Residual(16, dropout=0.0, norm=norm).double().requires_grad_(False)
+    heard: list[torch.Tensor] = []
+
+    def sublayer(matrix: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        heard.append(matrix @ y)
+        return heard[-1]
+
+    x = begin
+    for matrix in matrices:
+        before, x = x, residual(x, partial(sublayer, matrix))
+        sizes = [v.square().mean() for v in (heard[-1], before + heard[-1], x)]
+        yield torch.stack([*sizes, torch.cosine_similarity(x, begin, dim=0)])
+
+
+MADE: dict[str, Callable[[], list[Case]]] = {
+    "positions": positions,
+    "masks": masks,
+    "attention": lookups,
+    "merges": merges,
+    "smoothing": smoothing,
+    "schedule": schedule,
+    "norm": norms,
+}
 
 
 def node(widgets: Path, folder: Path, names: list[str]) -> subprocess.CompletedProcess[str]:
