@@ -4,7 +4,7 @@
 import { h } from "./html.mjs";
 import { OUTPUT, bar, show, slider, table, teller, tick } from "./parts.mjs";
 
-const WIDTH = 16;
+const WIDTH = 64;
 
 const meanSquare = (x) => x.reduce((sum, one) => sum + one * one, 0) / x.length;
 const plus = (x, y) => x.map((one, i) => one + y[i]);
