@@ -37,13 +37,13 @@ export function countPairs(spelled) {
   const counts = new Map();
   for (const { symbols, count } of spelled) {
     symbols.slice(1).forEach((right, i) => {
-      const pair = [symbols[i], right], key = pair.join("\n");
-      if (characters(pair.join("")).length > LONGEST) return;
-      counts.set(key, { pair, count: (counts.get(key)?.count ?? 0) + count });
+      const pair = [symbols[i], right], key = pair.join("\n"), symbol = pair.join("");
+      const size = characters(symbol).length;
+      if (size > LONGEST) return;
+      counts.set(key, { pair, symbol, size, count: (counts.get(key)?.count ?? 0) + count });
     });
   }
-  const size = ({ pair }) => characters(pair.join("")).length;
-  const order = (a, b) => b.count - a.count || size(a) - size(b) || compare(a.pair.join(""), b.pair.join(""));
+  const order = (a, b) => b.count - a.count || a.size - b.size || compare(a.symbol, b.symbol);
   return [...counts.values()].sort(order);
 }
 

@@ -32,7 +32,7 @@ FAULTS = {
     "positions": ("Math.sin(angle), Math.cos(angle)", "Math.cos(angle), Math.sin(angle)"),
     "masks": ("(late || mask[q][k] ? score", "(true ? score"),
     "attention": ("(scaled ? Math.sqrt(query.length) : 1)", "query.length"),
-    "merges": ("size(a) - size(b) ||", ""),
+    "merges": ("a.size - b.size ||", ""),
     "smoothing": ("1 - smoothing + smoothing / vocabulary,", "1 - smoothing,"),
     "schedule": ("warmup ** -1.5", "warmup ** -1"),
     "norm": ("normFirst ? layerNorm(x) : x", "x"),
