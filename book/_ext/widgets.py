@@ -16,30 +16,40 @@ WIDGETS = Path(__file__).parent.parent / "widgets"
 SUFFIX = ".mjs"
 """Not .js: Jupyter Book would add each such file to every page, as a script that is no module."""
 
-EXAMPLES = {
-    "multi30k": ["A little girl in a red dress is jumping into the water.", "Two dogs are playing in the snow."],
-    "multi30k-de-en": ["Zwei Hunde spielen im Schnee.", "Eine Frau sitzt auf einer Bank im Park."],
-    "pocket-small": ["The old woman gives the child a red apple.", "Why does the dog not sleep?"],
+MODELS: dict[str, dict[str, Any]] = {
+    "multi30k": {
+        "title": "English to German: captions of pictures",
+        "languages": ["en", "de"],
+        "sentences": ["A little girl in a red dress is jumping into the water.", "Two dogs are playing in the snow."],
+    },
+    "multi30k-de-en": {
+        "title": "German to English: captions of pictures",
+        "languages": ["de", "en"],
+        "sentences": ["Zwei Hunde spielen im Schnee.", "Eine Frau sitzt auf einer Bank im Park."],
+    },
+    "pocket-small": {
+        "title": "English to German: the pocket corpus",
+        "languages": ["en", "de"],
+        "sentences": ["The old woman gives the child a red apple.", "Why does the dog not sleep?"],
+    },
 }
-TITLES = {
-    "multi30k": "English to German: captions of pictures",
-    "multi30k-de-en": "German to English: captions of pictures",
-    "pocket-small": "English to German: the pocket corpus",
-}
+"""The models that the translator offers, each with examples."""
 
 
 def translator() -> tuple[dict[str, Any], str]:
     """What the translator is told: the models, and examples with the translations that PyTorch found in this build."""
     models, rows = [], []
-    for name, sentences in EXAMPLES.items():
-        found = [best.text for (best,) in load_model(name, "cpu").beam(sentences)]
-        examples = [{"sentence": s, "translation": t} for s, t in zip(sentences, found, strict=True)]
+    for name, about in MODELS.items():
+        found = load_model(name, "cpu").beam(about["sentences"])
+        pairs = [(sentence, best.text) for sentence, (best,) in zip(about["sentences"], found, strict=True)]
         size = sum(path.stat().st_size for path in shown_files(FOLDER / name))
-        models.append({"name": name, "title": TITLES[name], "examples": examples, "megabytes": round(size / 1e6, 1)})
-        rows += ["".join(f"<td>{html.escape(text)}</td>" for text in one.values()) for one in examples]
+        models.append(about | {"name": name, "translations": [t for _, t in pairs], "megabytes": round(size / 1e6, 1)})
+        for pair in pairs:
+            told = zip(about["languages"], pair, strict=True)
+            cells = "".join(f'<td lang="{language}">{html.escape(text)}</td>' for language, text in told)
+            rows.append(f"<tr>{cells}</tr>")
     head = "<thead><tr><th>sentence</th><th>translation</th></tr></thead>"
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    still = f'<table class="table">{head}<tbody>{body}</tbody></table>'
+    still = f'<table class="table">{head}<tbody>{"".join(rows)}</tbody></table>'
     return {
         "models": models
     }, f"{still}<p>Translated when this book was built. A page that is served translates more.</p>"
@@ -59,9 +69,7 @@ class WidgetDirective(SphinxDirective):
         name = self.arguments[0]
         values, still = MADE[name]()
         told = html.escape(json.dumps(values, ensure_ascii=False))
-        without = (
-            "<noscript><p>Here you could type a sentence of your own, if JavaScript were switched on.</p></noscript>"
-        )
+        without = "<noscript><p>With JavaScript switched on, you could type a sentence of your own here.</p></noscript>"
         text = f'<div class="widget" data-widget="{name}" data-values="{told}">{still}{without}</div>'
         return [nodes.raw("", text, format="html")]
 
@@ -83,7 +91,7 @@ def copy_widgets(app: Sphinx, error: Exception | None) -> None:
         return
     static = Path(app.outdir) / "_static"
     files = dict.fromkeys(WIDGETS.glob(f"*{SUFFIX}"), static / "widgets")
-    for name in EXAMPLES:
+    for name in MODELS:
         shutil.rmtree(static / "models" / name, ignore_errors=True)  # weights of an older model have another name
         files |= dict.fromkeys(shown_files(FOLDER / name), static / "models" / name)
     for path, folder in files.items():

@@ -7,8 +7,8 @@ import { BOS, EOS, UNK } from "./tokenizer.mjs";
 import { Translator } from "./translation.mjs";
 import { legend, searchTree } from "./tree.mjs";
 
-/** Longer input is cut here, and the page says so. */
-const LONGEST = 200;
+/** Longer input is cut here, and the page says so: first characters, then pieces. */
+const LONGEST = 200, MOST_PIECES = 64;
 
 /** Milliseconds of work after which the browser may draw and listen. */
 const SLICE = 12;
@@ -38,12 +38,13 @@ const STYLE = `
 .translator .examples { margin-top: .8rem; display: flex; flex-wrap: wrap; gap: .4rem; align-items: baseline; }
 .translator .scroll { overflow: auto; max-height: 34rem; }
 .translator .scroll svg { max-width: none; fill: var(--pst-color-text-base); font-size: 11px; }
+.translator svg text { paint-order: stroke; stroke: var(--pst-color-surface); stroke-width: 3px; }
 .translator svg .score { font-size: 9.5px; fill: var(--pst-color-text-muted); }
 .translator svg .winner text { font-weight: bold; }
 .translator summary { cursor: pointer; padding: .3rem 0; font-weight: 600; }
 .translator .best { width: 100%; border-collapse: collapse; font-size: .9rem; }
-.translator .best :is(th, td) { text-align: start; padding: .2rem .5rem; border-bottom: 1px solid var(--pst-color-border); }
-.translator .best .number { text-align: end; font-variant-numeric: tabular-nums; }
+.translator .best :is(th, td) { text-align: start; padding: .2rem .3rem; border-bottom: 1px solid var(--pst-color-border); }
+.translator .best .number, .translator .best th:not(:nth-child(2)) { text-align: end; font-variant-numeric: tabular-nums; }
 .translator .layer { display: flex; flex-wrap: wrap; gap: .5rem; border: 0; padding: 0; margin: .5rem 0; }
 .translator .layer legend { font-size: .8rem; font-family: var(--pst-font-family-monospace); float: none; margin: 0; }
 .translator .head { display: flex; flex-direction: column; gap: .2rem; width: 4.6rem; }
@@ -56,6 +57,7 @@ const STYLE = `
 .translator .large th { white-space: nowrap; padding: 0 .3rem; text-align: end; }
 .translator .large thead th { vertical-align: bottom; height: auto; }
 .translator .large thead span { writing-mode: vertical-rl; }
+@media print { .translator .scroll { max-height: none; } }
 `;
 
 const pause = () => new Promise((resume) => setTimeout(resume));
@@ -120,12 +122,13 @@ function render({ model, el }) {
     enlarged = null;
     examples.replaceChildren(
       "Try: ",
-      ...chosen.examples.map((one) =>
-        h("button", { type: "button", onclick: () => { sentence.value = one.sentence; start(0); } }, one.sentence),
+      ...chosen.sentences.map((one) =>
+        h("button", { type: "button", lang: chosen.languages[0], onclick: () => { sentence.value = one; start(0); } }, one),
       ),
     );
-    sentence.value = chosen.examples[0].sentence;
-    translation.textContent = chosen.examples[0].translation;
+    sentence.value = chosen.sentences[0];
+    translation.textContent = chosen.translations[0];
+    [sentence.lang, translation.lang] = chosen.languages;
     for (const part of [pieces, best, tree, large, heads]) part.replaceChildren();
     start(0);
   }
@@ -161,7 +164,8 @@ function render({ model, el }) {
   async function translate(translator, stale) {
     const { model, tokenizer } = translator;
     const text = cut(sentence.value);
-    const ids = tokenizer.encode(text).slice(0, model.config.max_length - 1);
+    const all = tokenizer.encode(text);
+    const ids = all.slice(0, Math.min(MOST_PIECES, model.config.max_length - 1));
     if (!ids.length) {
       told.textContent = "Type a sentence.";
       for (const part of [translation, pieces, best, tree, large, heads]) part.replaceChildren();
@@ -204,6 +208,7 @@ function render({ model, el }) {
 
     const notes = [`Translated in ${took.toFixed(0)} ms, in this page.`];
     if (text !== sentence.value) notes.push(`Only the first ${LONGEST} characters were read.`);
+    if (ids.length < all.length) notes.push(`Only the first ${ids.length} pieces were read.`);
     if (ids.includes(UNK)) notes.push("The model does not know some of these characters (⁇ or <unk>).");
     const silent = Object.values(off).flat().length;
     if (silent) notes.push(`${silent} ${silent === 1 ? "head is" : "heads are"} off.`);
@@ -222,7 +227,7 @@ function render({ model, el }) {
         "tr",
         {},
         h("td", { class: "number" }, `${i + 1}`),
-        h("td", {}, tokenizer.decode(tokens)),
+        h("td", { lang: translation.lang }, tokenizer.decode(tokens)),
         ...[logProbability.toFixed(2), score.toFixed(3), `${tokens.length}`].map((v) => h("td", { class: "number" }, v)),
       );
     const names = ["", "translation", "log-probability", "score", "tokens"];

@@ -79,7 +79,7 @@ def test_beam_and_length_penalty_are_those_of_the_sliders(live):
     ("typed", "says"),
     [
         ("A dog. " * 1500, "Only the first 200 characters were read"),
-        ("x" * 10_000, "Only the first 200 characters were read"),
+        ("x" * 10_000, "Only the first 64 pieces were read"),
         ("🙂 👩‍👩‍👧‍👦 A dog 🙂", "does not know some of these characters"),
         ("\u202eمرحبا\u0301 \u0000", "in this page"),
         ("   ", "Type a sentence"),
@@ -120,3 +120,14 @@ def test_without_javascript_there_are_examples(browser, address, html):
         tab.goto(f"{address}book/live.html")
         assert expected("Two dogs are playing in the snow.")[0][0] in tab.inner_text(".widget table")
         assert "With JavaScript switched on" in tab.inner_text(".widget")
+
+
+def test_a_model_that_cannot_be_had_is_told_and_asked_for_again(browser, address, html):
+    with browser.new_context() as context:
+        tab = context.new_page()
+        tab.route("**/*.safetensors", lambda route: route.abort())
+        tab.goto(f"{address}book/live.html")
+        done(tab, "This does not work")
+        tab.unroute("**/*.safetensors")
+        change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
+        assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
