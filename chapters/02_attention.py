@@ -310,6 +310,23 @@ assert plain[-1][1] < plain[0][1] / 1000, "unscaled: a thousandth is left"
 # $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\Big(\tfrac{Q K^\top}{\sqrt{d_k}}\Big) V $$
 
 # %% [markdown]
+# **In the book, move all the parts.** Drag a tip, or go to it with the Tab key and use the arrow keys. Make the query long with the division off: which value does the output land on? Then shorten it to nothing. Can the output ever leave the triangle of the values?
+#
+# <div class="widget" data-widget="attention">
+#
+# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+#
+# The lookup of the query (1.2, 0.6), scores divided by $\sqrt{2}$. The output is (0.63, 1.24).
+#
+# | | key | score | weight | value |
+# |---|---|---|---|---|
+# | 1 | (2.0, -0.5) | 1.48 | 0.64 | (2.0, 1.5) |
+# | 2 | (0.0, 2.0) | 0.85 | 0.34 | (-2.0, 1.0) |
+# | 3 | (-1.5, -1.0) | -1.70 | 0.03 | (1.0, -2.0) |
+#
+# </div>
+
+# %% [markdown]
 # ## The code
 #
 # **First as loops**, one number at a time. Slow, and impossible to misunderstand.

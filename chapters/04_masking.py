@@ -422,6 +422,25 @@ change = (masked_too_late(other, causal) @ other - late @ x).abs().amax(dim=-1)
 print("largest change of each output", change)
 
 # %% [markdown]
+# **In the book, build a mask yourself.** Press cells to hide them, then switch the bug on: which rows still sum to one? Take the padding away, and one of them recovers. Why that one?
+#
+# <div class="widget" data-widget="masks">
+#
+# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+#
+# Weights with the future and one token of padding hidden before the softmax:
+#
+# | | `<bos>` | er | war | sehr | `<pad>` | sum |
+# |---|---|---|---|---|---|---|
+# | `<bos>` | 1.00 | – | – | – | – | 1.00 |
+# | er | 0.77 | 0.23 | – | – | – | 1.00 |
+# | war | 0.10 | 0.69 | 0.21 | – | – | 1.00 |
+# | sehr | 0.35 | 0.09 | 0.39 | 0.17 | – | 1.00 |
+# | `<pad>` | 0.09 | 0.31 | 0.17 | 0.42 | – | 1.00 |
+#
+# </div>
+
+# %% [markdown]
 # **Bug 2: the mask inverted.** Each word sees exactly what it should not. It happens easily, since libraries disagree. In PyTorch itself, True means *may attend* in
 # `scaled_dot_product_attention` and *may not* in `nn.MultiheadAttention`. Give the second our mask:
 

@@ -349,6 +349,24 @@ for k in (1, 3, 50):
 shift_matrix(3, 4)
 
 # %% [markdown]
+# **In the book, turn the hands yourself.** Set the distance $k$, then move the position: the hands race, and what each is turned by stays. Then make the base smaller. What becomes of the slow hands?
+#
+# <div class="widget" data-widget="positions">
+#
+# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+#
+# Two positions, 3 and 5, four pairs, base 10,000:
+#
+# | pair | a full turn | position 3 | position 5 | turned by |
+# |---|---|---|---|---|
+# | 0 | 6.3 | (0.14, -0.99) | (-0.96, 0.28) | 114.6° |
+# | 1 | 62.8 | (0.30, 0.96) | (0.48, 0.88) | 11.5° |
+# | 2 | 628.3 | (0.03, 1.00) | (0.05, 1.00) | 1.1° |
+# | 3 | 6,283.2 | (0.00, 1.00) | (0.00, 1.00) | 0.1° |
+#
+# </div>
+
+# %% [markdown]
 # Shifts behave as they should: two of them add up, and the way back is the transpose. It is a rotation, after all.
 
 # %%

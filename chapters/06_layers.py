@@ -259,6 +259,28 @@ assert_close(vectors[0] + torch.stack(said).sum(dim=0), vectors[sums[-1]])
 print("the stream = embedding + all said")
 
 # %% [markdown]
+# **In the book, switch the order.** Here the sublayers have learned nothing; they are random matrices. How large is the stream behind each of them? Make them louder: which order lets the stream grow, and what does the other one pay?
+#
+# <div class="widget" data-widget="norm">
+#
+# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+#
+# Post-norm, four layers. The stream begins with mean square 1.
+#
+# | layer | says | sum | behind it | cosine with the beginning |
+# |---|---|---|---|---|
+# | 1, attention | 1.20 | 2.43 | 1.00 | 0.72 |
+# | 1, feed-forward | 1.02 | 2.26 | 1.00 | 0.50 |
+# | 2, attention | 0.82 | 1.70 | 1.00 | 0.39 |
+# | 2, feed-forward | 0.91 | 1.63 | 1.00 | 0.34 |
+# | 3, attention | 1.00 | 1.69 | 1.00 | 0.35 |
+# | 3, feed-forward | 0.90 | 2.02 | 1.00 | 0.29 |
+# | 4, attention | 0.95 | 2.00 | 1.00 | 0.04 |
+# | 4, feed-forward | 0.91 | 1.97 | 1.00 | -0.08 |
+#
+# </div>
+
+# %% [markdown]
 # ## The code
 #
 # The package has both orders in one small class. A layer is made of such residuals, two in the encoder and three in the decoder.

@@ -249,6 +249,24 @@ assert [(merge.pair, merge.count) for merge in merges] == learned
 print(*(merge.symbol for merge in merges))
 
 # %% [markdown]
+# **In the book, use words of your own.** Go on merge by merge, and guess the next pair before you press. Which word comes apart at a seam that you would have chosen?
+#
+# <div class="widget" data-widget="merges">
+#
+# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+#
+# The first pairs of our four words, the first of which is merged:
+#
+# | pair | how often |
+# |---|---|
+# | e + a | 9 |
+# | t + e | 7 |
+# | ▁ + t | 7 |
+# | o + t | 5 |
+#
+# </div>
+
+# %% [markdown]
 # ### A word that nobody has seen
 #
 # *Teapots* is not among our words. To split it, spell it, and **replay the merges in the order in which they were learned**:

@@ -252,6 +252,22 @@ explorer(
 )
 
 # %% [markdown]
+# **In the book, be the model.** Make it surer of the right word, step by step, and read what the gradient asks for. Where does it change its mind?
+#
+# <div class="widget" data-widget="smoothing">
+#
+# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+#
+# One word's share with $\varepsilon = 0.1$ and 1,024 words, in a model that gives the right one 60%. Its loss is 1.244, and the lowest possible is 1.017.
+#
+# | | target $q$ | model $p$ | $p - q$ |
+# |---|---|---|---|
+# | the right word | 0.90010 | 0.60000 | -0.30010 |
+# | each other word | 0.00010 | 0.00039 | 0.00029 |
+#
+# </div>
+
+# %% [markdown]
 # ## A target that is never reached
 #
 # A model does not give probabilities, it gives **logits** $z_j$, and the softmax makes $p_j = e^{z_j} / \sum_k e^{z_k}$ of them. Put that into the hard loss:

@@ -268,6 +268,25 @@ Picture(
 )
 
 # %% [markdown]
+# **In the book, set the schedule.** Halve the warm-up: how much higher is the peak? Put it back and halve $d_\text{model}$: the same peak, at another step.
+#
+# <div class="widget" data-widget="schedule">
+#
+# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+#
+# The rate of the paper's base model, $d_\text{model}$ 512 and a warm-up of 4,000:
+#
+# | step | rate | |
+# |---|---|---|
+# | 1 | 1.75 · 10⁻⁷ | the first |
+# | 2,000 | 3.49 · 10⁻⁴ | half of the warm-up |
+# | 4,000 | 6.99 · 10⁻⁴ | the peak |
+# | 16,000 | 3.49 · 10⁻⁴ | four times as far: half |
+# | 100,000 | 1.40 · 10⁻⁴ | the base model's last |
+#
+# </div>
+
+# %% [markdown]
 # ### One step
 #
 # All parts are there. This is the whole of training, once around, and a small model to try it on. Its norm stands where the paper has it, after

@@ -1,4 +1,5 @@
 // Bring a page's widgets to life, each when it comes into view: <div data-widget="NAME"> is handed to NAME.mjs.
+// A chapter writes that element itself, with a table inside: that is what a notebook shows, or a page without scripts.
 //
 // A widget is a module with `export default { render({ model, el }) }`, as anywidget has it, so that the same file can
 // serve in a notebook. `model.get(name)` is what the page gave it, and where its files are.
@@ -6,7 +7,7 @@
 const folder = new URL("../models/", import.meta.url).href;
 
 async function mount(el) {
-  const values = { ...JSON.parse(el.dataset.values), folder };
+  const values = { ...JSON.parse(el.dataset.values ?? "{}"), folder };
   const widget = await import(`./${el.dataset.widget}.mjs`);
   await widget.default.render({ model: { get: (name) => values[name] }, el });
 }

@@ -1,0 +1,198 @@
+"""The small widgets compute what the package computes: their functions under Node, its functions here."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from transformer import pocket
+from transformer.attention import attention
+from transformer.bpe import learn, split_words
+from transformer.config import Norm
+from transformer.layers import Residual
+from transformer.loss import label_smoothed_cross_entropy
+from transformer.masks import causal_mask, target_mask
+from transformer.positions import angles, sinusoidal_encoding
+from transformer.schedule import learning_rate
+
+WIDGETS = Path(__file__).parents[2] / "book" / "widgets"
+TOLERANCE = 1e-6
+"""Between two numbers, as a share of the larger one: the package rounds some of its answers to 32 bits."""
+
+Case = tuple[str, list[Any], Any]
+FAULTS = {
+    "positions": ("Math.sin(angle), Math.cos(angle)", "Math.cos(angle), Math.sin(angle)"),
+    "masks": ("(late || mask[q][k] ? score", "(true ? score"),
+    "attention": ("(scaled ? Math.sqrt(query.length) : 1)", "query.length"),
+    "merges": ("a.size - b.size ||", ""),
+    "smoothing": ("1 - smoothing + smoothing / vocabulary,", "1 - smoothing,"),
+    "schedule": ("warmup ** -1.5", "warmup ** -1"),
+    "norm": ("normFirst ? layerNorm(x) : x", "x"),
+}
+
+
+def positions() -> list[Case]:
+    cases: list[Case] = []
+    for position, width in ((0, 4), (2, 4), (44, 16), (1000, 512)):
+        encoding = sinusoidal_encoding(position + 1, width)[position]
+        cases.append(("sinusoidalEncoding", [position, width], encoding.tolist()))
+    angle = angles(104, 8)
+    tips = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).tolist()
+    cases += [("turns", [tips[p], tips[p + 3]], torch.rad2deg(angle[3]).tolist()) for p in (0, 7, 100)]
+    return cases
+
+
+def masks() -> list[Case]:
+    cases: list[Case] = []
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(5, 5, generator=generator, dtype=torch.float64)
+    identity = torch.eye(5, dtype=torch.float64)
+    for padding in range(6):
+        ids = torch.tensor([[1] * (5 - padding) + [0] * padding])
+        both, real = target_mask(ids, 0)[0, 0], (ids != 0).expand(5, 5)
+        cases += [("targetMask", [5, padding, True], both.tolist()), ("targetMask", [5, padding, False], real.tolist())]
+        weights = attention(scores * 5**0.5, identity, identity, both)[1]
+        cases.append(("maskedWeights", [scores.tolist(), both.tolist()], weights.tolist()))
+    late = scores.softmax(-1) * causal_mask(5)[0, 0]
+    assert late.sum(-1).min() < 0.9
+    cases.append(("maskedWeights", [scores.tolist(), causal_mask(5)[0, 0].tolist(), True], late.tolist()))
+    return cases
+
+
+def lookups() -> list[Case]:
+    generator = torch.Generator().manual_seed(0)
+    cases: list[Case] = []
+    for d_k, n in ((2, 3), (8, 5)):
+        query, key, value = (
+            torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in ((d_k,), (n, d_k), (n, 2))
+        )
+        for scaled in (True, False):
+            factor = 1.0 if scaled else d_k**0.5
+            output, weights = attention(query[None] * factor, key, value)
+            scores = key @ query * factor / d_k**0.5
+            told = {"scores": scores.tolist(), "weights": weights[0].tolist(), "output": output[0].tolist()}
+            cases.append(("attention", [query.tolist(), key.tolist(), value.tolist(), scaled], told))
+    return cases
+
+
+def merges() -> list[Case]:
+    corpus = " ".join(f"{pair.source} {pair.target}" for pair in pocket.pairs("train", 12))
+    texts = [
+        corpus,
+        "tea tea tea tea tea teapot teapot pot pot pot seat seat",
+        "aaa aaaa aa, 3.14 don't ▁x 🙂🙂 ﬁ Straße",
+        "",
+    ]
+    cases: list[Case] = []
+    for text in texts:
+        words = split_words(text)
+        learned = [{"pair": list(merge.pair), "count": merge.count} for merge in learn(words, 200)]
+        cases += [("splitWords", [text], words), ("merges", [words, 200], learned)]
+    assert len(learn(split_words(corpus), 200)) == 200
+    return cases
+
+
+def smoothing() -> list[Case]:
+    cases: list[Case] = []
+    for vocabulary, eps in ((2, 0.1), (5, 0.1), (1024, 0.0), (1024, 0.1), (37_000, 0.4)):
+        right = torch.zeros(1, dtype=torch.int64)
+        for p in (0.005, 0.6, 0.9, 0.995):
+            z = torch.full((1, vocabulary), (1 - p) / (vocabulary - 1), dtype=torch.float64)
+            z[0, 0] = p
+            z = z.log().requires_grad_()
+            loss = label_smoothed_cross_entropy(z, right, eps)
+            loss.backward()
+            cases.append(("smoothedLoss", [p, vocabulary, eps], loss.item()))
+            assert z.grad is not None
+            q = z.exp() - z.grad  # the gradient is p - q
+            cases.append(("smoothedTarget", [vocabulary, eps], q[0, :2].tolist()))
+    return cases
+
+
+def schedule() -> list[Case]:
+    shapes = ((512, 4000, 1.0), (256, 500, 2.5), (1024, 16_000, 0.1))
+    return [
+        ("learningRate", [step, *shape], learning_rate(step, *shape))
+        for shape in shapes
+        for step in (1, 499, 4000, 100_000)
+    ]
+
+
+def norms() -> list[Case]:
+    generator = torch.Generator().manual_seed(0)
+    begin = torch.randn(16, generator=generator, dtype=torch.float64)
+    matrices = torch.randn(6, 16, 16, generator=generator, dtype=torch.float64) / 4
+    far = 3 * begin + 1
+    cases: list[Case] = [("layerNorm", [far.tolist()], F.layer_norm(far, (16,)).tolist())]
+    for pre in (False, True):
+        expected = [step.tolist() for step in stream(begin, matrices, "pre" if pre else "post")]
+        names = ("says", "added", "after", "cosine")
+        told = [dict(zip(names, step, strict=True)) for step in expected]
+        cases.append(("stream", [begin.tolist(), matrices.tolist(), pre], told))
+    return cases
+
+
+def stream(begin: torch.Tensor, matrices: torch.Tensor, norm: Norm) -> Iterator[torch.Tensor]:
+    """Through the package's residuals: mean squares of what was said, of the sum and behind it, and the cosine."""
+    residual = Residual(16, dropout=0.0, norm=norm).double().requires_grad_(False)
+    heard: list[torch.Tensor] = []
+
+    def sublayer(matrix: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        heard.append(matrix @ y)
+        return heard[-1]
+
+    x = begin
+    for matrix in matrices:
+        before, x = x, residual(x, partial(sublayer, matrix))
+        sizes = [v.square().mean() for v in (heard[-1], before + heard[-1], x)]
+        yield torch.stack([*sizes, torch.cosine_similarity(x, begin, dim=0)])
+
+
+MADE: dict[str, Callable[[], list[Case]]] = {
+    "positions": positions,
+    "masks": masks,
+    "attention": lookups,
+    "merges": merges,
+    "smoothing": smoothing,
+    "schedule": schedule,
+    "norm": norms,
+}
+
+
+def node(widgets: Path, folder: Path, names: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run the Node test for these widgets."""
+    if shutil.which("node") is None:
+        pytest.skip("no Node on this machine: what the widgets compute is not compared with the package")
+    expected = folder / "expected.json"
+    expected.write_text(json.dumps({"tolerance": TOLERANCE, "cases": {name: MADE[name]() for name in names}}))
+    return subprocess.run(
+        ["node", "--test", "--test-reporter=tap", str(Path(__file__).with_name("small.test.mjs"))],
+        env={**os.environ, "WIDGETS": str(widgets), "EXPECTED": str(expected)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_widgets_compute_what_the_package_computes(tmp_path: Path) -> None:
+    ended = node(WIDGETS, tmp_path, list(MADE))
+    assert ended.returncode == 0, ended.stdout[-4000:]
+    assert f"# pass {len(MADE)}" in ended.stdout
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_noticed(name: str, tmp_path: Path) -> None:
+    right, wrong = FAULTS[name]
+    widgets = Path(shutil.copytree(WIDGETS, tmp_path / "widgets"))
+    text = (widgets / f"{name}.mjs").read_text("utf-8")
+    assert text.count(right) == 1, f"{name}.mjs has changed: the fault is planted nowhere, or twice"
+    (widgets / f"{name}.mjs").write_text(text.replace(right, wrong), "utf-8")
+    ended = node(widgets, tmp_path, [name])
+    assert ended.returncode != 0 and "SyntaxError" not in ended.stdout
