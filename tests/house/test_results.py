@@ -159,6 +159,16 @@ def test_a_log_tells_what_each_run_changed(root: Path) -> None:
     assert line(shown, "hot")[1:5] == [""] * 4 and line(shown, "hot")[-1].endswith("**the gradient was not finite**")
 
 
+def test_a_log_ends_with_the_recipe_over_its_seeds(root: Path) -> None:
+    seeds = [
+        {**row("usual", 1, 20), "differs": []},
+        {**row("again", 2, 22), "differs": ["training.seed: 1, now 2"]},
+        {**row("wider", 2, 90), "differs": ["training.seed: 1, now 2", "model.d_model: 128, now 256"]},
+    ]
+    plant(root, "multi30k", seeds, log=True)
+    assert line(text(root, "multi30k"), "mean of 2 seeds")[1:4] == ["22.0 ± 1.4", "25.0 ± 1.4", "26.0 ± 1.4"]
+
+
 def test_only_failures_are_shown_too(root: Path) -> None:
     for name in ("heads", "beam-width"):
         plant(root, name, [lost("one", 1)])
