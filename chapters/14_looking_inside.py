@@ -136,6 +136,7 @@ model, tokenizer = translator.model, translator.tokenizer
 device = translator.device.device
 
 
+# %%
 def pieces(ids):
     return [piece.lstrip("▁") for piece in tokenizer.pieces(ids)]
 
