@@ -590,6 +590,8 @@ print("the same output for", *words, "/", *[words[i] for i in shuffled])
 # ```bash
 # python -m exercises grade attention
 # ```
+#
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
 
 # %% [markdown]
 # ## Going further

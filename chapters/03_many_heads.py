@@ -992,6 +992,8 @@ except RuntimeError as error:
 # python -m exercises grade many_heads
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # Splitting into heads and joining them are blanks of the
 # [notebook on attention](https://github.com/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb). If you left them open
 # there, now is the time.

@@ -680,6 +680,8 @@ print(f"with the right mask {without:.2f}, guessing {math.log(10):.2f}")
 # ```bash
 # python -m exercises grade masking
 # ```
+#
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
 
 # %% [markdown]
 # ## Going further

@@ -952,6 +952,8 @@ print(f"the worst hand is wrong by {worst:.1f} radians")
 # python -m exercises grade positions
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # And five experiments. Write down what you expect before you run them.
 #
 # 1. **Look ahead.** Change one sign, so that the head made by hand looks three places *ahead*. What do the last three rows do, and why?

@@ -1273,6 +1273,8 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 # python -m exercises grade layers
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # And five experiments.
 #
 # 1. **Where is the edge?** For 2, 4, 6 and 10 layers, find the highest rate that post-norm bears without a warm-up: `train("post", 1, rate, layers)`. How does it depend on the depth? The same for pre-norm.

@@ -972,6 +972,8 @@ assert sum(by_formula(10, 20, 1, 100).values()) == 3280
 # python -m exercises grade the_whole_model
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # And four experiments.
 #
 # 1. **Design a model** with at most 20 million parameters and a vocabulary of 16,000. Deep and narrow or shallow and wide? Write down three with the sliders and count them with `parameter_table`.

@@ -1028,6 +1028,8 @@ print(*(merge.symbol for merge in learn(tea.elements(), 99)[6:]))
 # python -m exercises grade subwords
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # And four experiments.
 #
 # 1. **Change the tie rule** in `order`: the longer symbol first. How many of the first 200 merges differ, and how many words are split otherwise?

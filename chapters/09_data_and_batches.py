@@ -1191,6 +1191,8 @@ assert bleu([nfc], [nfd]).value < 60
 # python -m exercises grade data_and_batches
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # And five experiments.
 #
 # 1. **Change `4` in `place`** to 1 and to 16. What happens to the padding of the source, and of the target? The package has it as `TARGET_STEP`.

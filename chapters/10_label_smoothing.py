@@ -1153,6 +1153,8 @@ assert_close(4 * each.mean(), by_tokens)
 # python -m exercises grade label_smoothing
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # And five experiments.
 #
 # - **A wiser smoothing.** Give ε not to all words alike, but by how frequent they are in the training set (the "unigram" target). Work out the best gap for a frequent and for a rare wrong word, and check it with `LBFGS`.

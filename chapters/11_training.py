@@ -626,6 +626,8 @@ assert others > 2 * own
 # python -m exercises grade training
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # And three experiments, each one line. Every setting of a recipe can be changed on the command line; `transformer train pocket --help` lists them.
 #
 # ```bash

@@ -539,6 +539,8 @@ assert round(2 * 512 * 4 * 64 * 4 * 100 * 6 / 1e6) == 629
 # python -m exercises grade beam_search
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # And four experiments:
 #
 # - Change the toy's probabilities so that even a beam of 2 misses the best sentence. How much worse can it get?

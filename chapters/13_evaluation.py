@@ -1081,6 +1081,8 @@ Picture(
 # python -m exercises grade evaluation
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # And four experiments:
 #
 # - **Two references.** Write BLEU for several references: an n-gram may be used as often as the reference that has it most often allows, and $r$ is the length of the reference that is

@@ -1457,6 +1457,8 @@ for what, rows in (("short", n_keys <= 8), ("long", n_keys >= 15)):
 # python -m exercises grade looking_inside
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # And five experiments:
 #
 # - **The captions' model.** Turn off its heads one by one. There are no references, so take its own greedy translations as such, and count those that stay as they are. In which layers are the heads that are missed most?

@@ -1266,6 +1266,8 @@ assert 12 * (encoder_layer + decoder_layer) + ends_of_t5 == 222_903_552
 # python -m exercises grade capstone
 # ```
 #
+# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+#
 # And five experiments on the models of this page.
 #
 # 1. **Only blanks.** Train a second BERT with `<mask>` at every chosen place. Then give both a sentence in which *no* word is blanked but one is wrong, and compare how much probability they give to the right word there.
