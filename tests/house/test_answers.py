@@ -9,7 +9,6 @@ from book._ext.answers import folded_answers
 from exercises.make import solution
 from exercises.notebooks import ROOT, answer_key, sources
 
-
 PAGE = (ROOT / "book" / "solutions.md").read_text("utf-8")
 
 
