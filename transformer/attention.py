@@ -16,7 +16,7 @@ from transformer.positions import rotate
 AttentionForm = Literal["fused", "readable"]
 
 FEW_QUERIES = 8
-"""So many queries, or fewer, are answered by the readable form on a CPU."""
+"""While decoding on a CPU, so many queries or fewer are answered by the readable form."""
 
 
 def attention(
