@@ -1,6 +1,8 @@
 # Everything a reader or a contributor does, a word each. Every target sets itself up; the second time it skips what is done.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
+# Where this is set, as in many containers, Python compiles every module anew at each start: with PyTorch, seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 PY := $(VENV)/bin/python

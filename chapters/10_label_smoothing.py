@@ -650,7 +650,8 @@ import transformer
 from transformer import pocket
 from transformer.batching import Batches, Sequences, collate
 
-shipped = transformer.load("pocket-small", device="cpu")
+shipped = transformer.load("pocket-small", precision="fp32")
+device = shipped.device.device  # a GPU, if this machine has one
 
 
 def packed(pairs):
@@ -672,11 +673,11 @@ small = replace(shipped.model.config, d_model=64, d_ff=128)
 # %%
 def learn(smoothing, steps=250):
     torch.manual_seed(0)
-    model = Transformer(small)
+    model = Transformer(small).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     batches = Batches(*known, batch_tokens=600, seed=0)
     for batch in islice(batches, steps):
-        loss = loss_of(model, batch, smoothing) / batch.n_tokens
+        loss = loss_of(model, batch.to(device), smoothing) / batch.n_tokens
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -693,8 +694,8 @@ wanted = unseen.expected[real]  # (tokens,)
 answers = {}
 with torch.no_grad():
     for name, model in models.items():
-        states = model(unseen.source, unseen.decoder_input)
-        answers[name] = states[real]  # logits, (tokens, vocab_size)
+        logits = model(unseen.source.to(device), unseen.decoder_input.to(device))
+        answers[name] = logits.cpu()[real]  # (tokens, vocab_size)
 
 # %% [markdown]
 # At each place we take the model's most probable word, with the true words before it. How sure was it, was it right, and what is the plain loss, without smoothing?
@@ -790,7 +791,7 @@ Picture(
 # sentences, another vocabulary and another $\varepsilon$: the translator of captions, asked what it thinks of its own translations.
 
 # %%
-captions = transformer.load("multi30k", device="cpu")
+captions = transformer.load("multi30k", precision="fp32")
 english = ["A dog runs through the grass.", "Two men sit on a bench."]
 english += ["A woman rides a bicycle.", "A child plays with a red ball."]
 english += ["Three girls are playing soccer in a field."]
@@ -802,7 +803,8 @@ batch = collate(*ids, range(len(english)))
 
 @torch.no_grad()
 def doubt(model, batch):
-    logits = model(batch.source, batch.decoder_input)[batch.expected != PAD]
+    logits = model(batch.source.to(device), batch.decoder_input.to(device))
+    logits = logits.cpu()[batch.expected != PAD]
     return 1 - logits.softmax(dim=-1).amax(dim=-1).median().item()
 
 

@@ -1,18 +1,19 @@
 """The benchmark: each rival is right before it is timed, and the report tells what was measured."""
 
 import json
-import sys
+import os
 from pathlib import Path
 
 import numpy as np
+import psutil  # type: ignore[import-untyped]
 import pytest
 import torch
 from torch import Tensor
 
 from transformer.attention import MultiHeadAttention
 from transformer.batching import Sequences, collate, pad
-from transformer.bench import memory
 from transformer.bench import race as race_module
+from transformer.bench.apart import Apart
 from transformer.bench.contests import (
     CONTESTS,
     Contender,
@@ -23,7 +24,6 @@ from transformer.bench.contests import (
     never,
 )
 from transformer.bench.engines import CTranslate2, Marian
-from transformer.bench.memory import peak_memory
 from transformer.bench.race import NOT_INSTALLED, race
 from transformer.bench.report import bench, table
 from transformer.bench.rivals import (
@@ -177,11 +177,17 @@ def test_all_translations_are_as_long_as_told() -> None:
     assert length_limits(model, source).equal(usual)
 
 
+@pytest.fixture
+def without_ctranslate2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In no process, whatever is installed."""
+    (tmp_path / "ctranslate2.py").write_text("raise ImportError")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
 def test_the_command_measures_everything(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    without_ctranslate2: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(race_module, "peak_memory", lambda *_: 2**20)
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    monkeypatch.setattr(Apart, "peak_memory", lambda self: 2**20)
     output = tmp_path / "bench.json"
     main(["bench", "--quick", "--rounds", "2", "--device", "cpu", "--threads", "1", "--output", str(output)])
     told = capsys.readouterr().out
@@ -199,8 +205,7 @@ def test_the_command_measures_everything(
             assert row["missing"] or (row["memory_ratio"] == 1) == (contest["name"] in ("train", "loss"))
 
 
-def test_a_rival_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+def test_a_rival_that_is_missing_is_named(without_ctranslate2: None) -> None:
     contest = CONTESTS["beam"](QUICK)
     rows = race(contest, QUICK, rounds=1, progress=False)
     (line,) = (line for line in table(contest, rows).splitlines() if "CTranslate2" in line)
@@ -208,7 +213,24 @@ def test_a_rival_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     assert rows[0].speed and rows[1].speed
 
 
-def test_contenders_take_turns() -> None:
+class Here:
+    """Stands in for a process: a contest's contenders work in this one."""
+
+    def __init__(self, contest: Contest, contender: Contender, setting: Setting) -> None:
+        self.work = contender.prepare()
+
+    def peak_memory(self) -> int:
+        raise RuntimeError("ours: its process ended")
+
+    def __enter__(self) -> "Here":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def test_contenders_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(race_module, "Apart", Here)
     done: list[tuple[str, int]] = []
 
     def contender(name: str) -> Contender:
@@ -221,17 +243,33 @@ def test_contenders_take_turns() -> None:
 def test_a_memory_that_cannot_be_measured_costs_no_times(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(memory.sys, "executable", "false")
+    monkeypatch.setattr(race_module, "Apart", Here)
     contest = CONTESTS["loss"](QUICK)
     rows = race(contest, QUICK, rounds=1, progress=False)
     assert all(row.speed and row.peak_memory is None for row in rows)
-    assert table(contest, rows).count("failed") == len(rows) == capsys.readouterr().err.count("ended with 1")
+    assert table(contest, rows).count("failed") == len(rows) == capsys.readouterr().err.count("its process ended")
+
+
+def test_a_contender_works_in_a_process_of_its_own() -> None:
+    contest = CONTESTS["loss"](QUICK)
+    with Apart(contest, contest.contenders[1], QUICK) as apart:
+        pid = apart._ask(os.getpid)
+        assert pid != os.getpid() and psutil.pid_exists(pid)
+        assert apart._ask(torch.get_num_threads) == QUICK.threads
+        assert apart.work(0) > 0
+    assert not psutil.pid_exists(pid)
+
+
+def test_a_process_that_dies_is_named() -> None:
+    contest = CONTESTS["loss"](QUICK)
+    with Apart(contest, contest.contenders[1], QUICK) as apart, pytest.raises(RuntimeError, match=r"F\.linear.* ended"):
+        apart._ask(os._exit, 1)
 
 
 def test_peak_memory_is_that_of_the_work() -> None:
     contest = CONTESTS["loss"](QUICK)
-    peak = peak_memory(contest, contest.contenders[1], QUICK)
-    assert 128 * 200 * 4 < peak < 100 * 2**20
+    with Apart(contest, contest.contenders[1], QUICK) as apart:
+        assert 128 * 200 * 4 < apart.peak_memory() < 100 * 2**20
 
 
 def test_numbers_out_of_range() -> None:

@@ -1,54 +1,13 @@
-"""Peak memory of one contender, in a process that has done nothing else.
-
-On a GPU it is what PyTorch allocated. On the CPU it is how far the process's resident memory grew over what it was when
-the contender was ready to start.
-"""
+"""How much memory a process needs at its peak: on a GPU what PyTorch allocated, on the CPU its resident memory."""
 
 import contextlib
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import torch
 
-from transformer.bench.contests import CONTESTS, Contender, Contest, Setting
-from transformer.device import Device, DeviceName, choose_device
-
-ROUNDS = 2
-"""Adam has its state only from the second step on."""
-
-
-def peak_memory(contest: Contest, contender: Contender, setting: Setting) -> int:
-    """Bytes that a contender needs at its peak, over the state before its work.
-
-    Raises:
-        RuntimeError: if its process ends badly; it is killed, for example, where memory is short.
-    """
-    question = [contest.name, contender.name, setting.device.device.type, setting.threads, setting.quick]
-    answer = subprocess.run(
-        [sys.executable, "-m", "transformer.bench.memory", json.dumps(question)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
-        capture_output=True,
-        text=True,
-    )
-    if answer.returncode:
-        raise RuntimeError(f"{contender.name}: its process ended with {answer.returncode}\n{answer.stderr}".rstrip())
-    return int(answer.stdout.splitlines()[-1])
-
-
-def _measure(contest: str, contender: str, device: DeviceName, threads: int, quick: bool) -> int:
-    torch.set_num_threads(threads)
-    setting = Setting(choose_device(device), threads, quick)
-    work = CONTESTS[contest](setting).contender(contender).prepare()
-    wake(setting.device)
-    forget_peak(setting.device)
-    before = used(setting.device)
-    for number in range(ROUNDS):
-        work(number)
-    return peak(setting.device) - before
+from transformer.device import Device
 
 
 def wake(device: Device) -> None:
@@ -87,7 +46,3 @@ def _peak_resident() -> int:
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
-
-
-if __name__ == "__main__":
-    print(_measure(*json.loads(sys.argv[1])))

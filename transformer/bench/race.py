@@ -1,14 +1,18 @@
-"""The race: all contenders of a contest in one process, round by round in turn, so that a slow minute hits them all."""
+"""The race: the contenders of a contest round by round in turn, so that a slow minute hits them all.
+
+Each runs in a process of its own and waits there for its turn: an engine's threads that stay awake for its next call
+would slow all others.
+"""
 
 import statistics
 import sys
-import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from tqdm import tqdm
 
-from transformer.bench.contests import Contest, Setting, Work
-from transformer.bench.memory import peak_memory
+from transformer.bench.apart import Apart
+from transformer.bench.contests import Contest, Setting
 
 NOT_INSTALLED = "not installed: pip install 'transformer-course[bench]'"
 
@@ -48,29 +52,28 @@ def race(contest: Contest, setting: Setting, rounds: int, progress: bool = True)
     by_name = {row.name: row for row in rows}
     runs = rounds + 1 + contest.memory
     with tqdm(total=runs * len(rows), desc=contest.name, unit="run", dynamic_ncols=True, disable=not progress) as bar:
-        works: dict[str, Work] = {}
-        for contender in contest.contenders:
-            try:
-                works[contender.name] = contender.prepare()
-            except ImportError:
-                by_name[contender.name].missing = NOT_INSTALLED
-                bar.update(runs)
-        for number in range(rounds + 1):
-            for name, work in works.items():
-                bar.set_postfix_str(name)
-                started = time.perf_counter()
-                amount = work(number)
-                speed = amount / (time.perf_counter() - started)
-                if number > 0:
-                    by_name[name].speeds.append(speed)
-                bar.update()
-        del works, work  # the subprocesses want the memory
-        if contest.memory:
+        with ExitStack() as open_ones:
+            racers: dict[str, Apart] = {}
+            for contender in contest.contenders:
+                try:
+                    racers[contender.name] = open_ones.enter_context(Apart(contest, contender, setting))
+                except ImportError:
+                    by_name[contender.name].missing = NOT_INSTALLED
+                    bar.update(runs)
+            for number in range(rounds + 1):
+                for name, racer in racers.items():
+                    bar.set_postfix_str(name)
+                    speed = racer.work(number)
+                    if number > 0:
+                        by_name[name].speeds.append(speed)
+                    bar.update()
+        if contest.memory:  # in new processes, and when all memory is free again
             for contender in contest.contenders:
                 if not by_name[contender.name].missing:
                     bar.set_postfix_str(f"{contender.name}, memory")
                     try:
-                        by_name[contender.name].peak_memory = peak_memory(contest, contender, setting)
+                        with Apart(contest, contender, setting) as alone:
+                            by_name[contender.name].peak_memory = alone.peak_memory()
                     except RuntimeError as error:  # what was timed is worth keeping
                         bar.write(f"no peak memory of {error}", file=sys.stderr)
                     bar.update()
