@@ -1,4 +1,4 @@
-"""What is measured: five contests, each with our contender and its rivals, on one work.
+"""What is measured: six contests, each with our contender and its rivals, on one work.
 
 Every contender of a contest has the same weights and gets the same input. Nothing heavy happens before a contender is
 prepared, so that one alone can be set up in a process of its own.
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from transformer import decoding
 from transformer.attention import AttentionForm
-from transformer.batching import Batch, Sequences, collate, pad, token_batches
+from transformer.batching import Batch, Sequences, SequencesWriter, collate, pad, token_batches
 from transformer.bench.engines import CTranslate2, Marian
 from transformer.bench.rivals import (
     TorchTransformer,
@@ -32,7 +33,7 @@ from transformer.errors import UserError
 from transformer.layers import DecoderLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
-from transformer.tokenizer import BOS, EOS, PAD, UNK
+from transformer.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from transformer.trainer import loss_of
 
 SMOOTHING = 0.1
@@ -229,8 +230,26 @@ def greedy(setting: Setting) -> Contest:
     )
 
 
+def processes(setting: Setting) -> Contest:
+    """An optimiser step shared by several processes: one for each GPU, or two on a CPU, of one thread each."""
+    count = torch.cuda.device_count() if setting.device.device.type == "cuda" else 2
+    budget, vocab_size = setting.size(4096, 256), setting.size(37_000, 200)
+
+    def together(count: int) -> Work:
+        from transformer.bench.together import together  # which needs this module
+
+        return together(setting, count, config_of(setting, vocab_size), budget)
+
+    return Contest(
+        "processes",
+        f"one step of the trainer; vocabulary {vocab_size:,}, {budget:,} target tokens in all",
+        "target tokens/s",
+        [Contender(f"ours, processes: {number}", partial(together, number)) for number in dict.fromkeys([count, 1])],
+    )
+
+
 CONTESTS: dict[str, Callable[[Setting], Contest]] = {
-    contest.__name__: contest for contest in (train, loss, beam, growth, greedy)
+    contest.__name__: contest for contest in (train, loss, beam, growth, greedy, processes)
 }
 """All of them by name."""
 
@@ -238,7 +257,12 @@ CONTESTS: dict[str, Callable[[Setting], Contest]] = {
 def new_model(setting: Setting, vocab_size: int, attention: AttentionForm = "fused") -> Transformer:
     """The model of every contest, with the same random weights each time."""
     torch.manual_seed(1)
-    config = ModelConfig(
+    return Transformer(config_of(setting, vocab_size, attention)).to(setting.device.device)
+
+
+def config_of(setting: Setting, vocab_size: int, attention: AttentionForm = "fused") -> ModelConfig:
+    """Its shape."""
+    return ModelConfig(
         vocab_size=vocab_size,
         d_model=setting.size(256, 32),
         n_heads=setting.size(8, 4),
@@ -246,7 +270,6 @@ def new_model(setting: Setting, vocab_size: int, attention: AttentionForm = "fus
         n_layers=setting.size(3, 2),
         attention=attention,
     )
-    return Transformer(config).to(setting.device.device)
 
 
 def endless_model(setting: Setting, attention: AttentionForm = "fused") -> Transformer:
@@ -346,6 +369,21 @@ def random_lengths(rng: np.random.Generator, count: int, longest: int) -> NDArra
 def random_sentences(rng: np.random.Generator, lengths: NDArray[np.int64], vocab_size: int) -> list[list[int]]:
     """Random words, none of them special."""
     return [rng.integers(UNK + 1, vocab_size, length).tolist() for length in lengths]
+
+
+def random_data(folder: Path, vocab_size: int, longest: int, setting: Setting) -> None:
+    """Random sentences in a folder, as a trainer wants its data prepared."""
+    rng = np.random.default_rng(1)
+    with (
+        SequencesWriter(folder, "train.source", vocab_size) as sources,
+        SequencesWriter(folder, "train.target", vocab_size) as targets,
+    ):
+        for _ in range(setting.size(20, 1)):
+            lengths = random_lengths(rng, 5000, longest)
+            sources.extend(random_sentences(rng, lengths, vocab_size))
+            # A translation is about as long as its source.
+            targets.extend(random_sentences(rng, (lengths + rng.integers(-3, 4, len(lengths))).clip(2), vocab_size))
+    (folder / "tokenizer.model").write_bytes(Tokenizer.train(["a b"], 7).model)  # a trainer has one; nothing is text
 
 
 def _turn(source: Tensor, number: int, count: int) -> Tensor:

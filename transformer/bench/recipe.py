@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-import numpy as np
 import torch
 from tabulate import tabulate
 from torch import Tensor, nn
@@ -21,8 +20,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
 
 from transformer.attention import MultiHeadAttention
-from transformer.batching import Batch, SequencesWriter
-from transformer.bench.contests import Setting, random_lengths, random_sentences, wait_for
+from transformer.batching import Batch
+from transformer.bench.contests import Setting, random_data, wait_for
 from transformer.bench.memory import forget_peak, peak, used, wake
 from transformer.bench.report import about, check_output, keep, number
 from transformer.bench.rivals import TorchTransformer
@@ -32,7 +31,7 @@ from transformer.model import Transformer
 from transformer.preparation import PreparedData, store_folder
 from transformer.processes import Processes
 from transformer.recipes import Recipe
-from transformer.tokenizer import PAD, Tokenizer
+from transformer.tokenizer import PAD
 from transformer.trainer import Trainer, loss_of
 
 STEPS = 20
@@ -391,18 +390,7 @@ def _data(recipe: Recipe, folder: Path, setting: Setting) -> tuple[PreparedData,
     prepared = store_folder(recipe.data, recipe.model.vocab_size)
     if (prepared / "store.json").exists():
         return PreparedData(prepared), f"the recipe's: prepared in {prepared.name}"
-    rng = np.random.default_rng(1)
-    vocab_size, longest = recipe.model.vocab_size, min(100, recipe.model.max_length - 4)
-    with (
-        SequencesWriter(folder, "train.source", vocab_size) as sources,
-        SequencesWriter(folder, "train.target", vocab_size) as targets,
-    ):
-        for _ in range(setting.size(20, 1)):
-            lengths = random_lengths(rng, 5000, longest)
-            sources.extend(random_sentences(rng, lengths, vocab_size))
-            # A translation is about as long as its source.
-            targets.extend(random_sentences(rng, (lengths + rng.integers(-3, 4, len(lengths))).clip(2), vocab_size))
-    (folder / "tokenizer.model").write_bytes(Tokenizer.train(["a b"], 7).model)  # a trainer has one; nothing is text
+    random_data(folder, recipe.model.vocab_size, min(100, recipe.model.max_length - 4), setting)
     return PreparedData(folder), "random: 25 ± 12 tokens a side; once the recipe is prepared, its own are taken"
 
 
