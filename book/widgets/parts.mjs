@@ -1,6 +1,6 @@
 // What the small pictures of the chapters have in common: their look, sliders, switches, tables.
 
-import { h } from "./html.mjs";
+import { h, keepKeys } from "./html.mjs";
 import { THEME } from "./theme.mjs";
 
 /** Okabe and Ito's colours, with the same meaning as in transformer/plots/style.py. For fills and lines, not for text. */
@@ -34,7 +34,7 @@ const STYLE = `
 
 /** Put a picture into its place: controls first, then what they change. */
 export function show(el, controls, ...rest) {
-  el.replaceChildren(h("style", {}, STYLE), h("div", { class: "answers" }, h("div", { class: "controls" }, ...controls), ...rest));
+  el.replaceChildren(h("style", {}, STYLE), h("div", { class: "answers", ...keepKeys }, h("div", { class: "controls" }, ...controls), ...rest));
 }
 
 /** A slider that shows its value, as `say` words it; `changed` is called when it moves. */

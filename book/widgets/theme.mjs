@@ -7,8 +7,8 @@ export const THEME = `
   --surface: var(--pst-color-surface, var(--jp-layout-color1, color-mix(in srgb, CanvasText 5%, Canvas)));
   --field: var(--pst-color-background, var(--jp-layout-color0, Canvas));
   --border: var(--pst-color-border, var(--jp-border-color1, color-mix(in srgb, CanvasText 30%, Canvas)));
-  --focus: var(--pst-color-accent, var(--jp-brand-color1, Highlight));
-  --slider: var(--pst-color-primary, var(--jp-brand-color1, Highlight));
+  --focus: var(--pst-color-accent, var(--jp-brand-color1, CanvasText));
+  --slider: var(--pst-color-primary, var(--jp-brand-color1, auto));
   --monospace: var(--pst-font-family-monospace, var(--jp-code-font-family, monospace));
   background: var(--surface); color: var(--text);
 `;

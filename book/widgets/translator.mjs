@@ -1,7 +1,7 @@
 // The live translator: a sentence goes in, and its translation, the search and every head come out, with no server.
 
 import { largeMap, smallMap } from "./heatmap.mjs";
-import { h, word } from "./html.mjs";
+import { h, keepKeys, word } from "./html.mjs";
 import { beamSearchSteps } from "./search.mjs";
 import { THEME } from "./theme.mjs";
 import { BOS, EOS, UNK } from "./tokenizer.mjs";
@@ -44,7 +44,7 @@ const STYLE = `
 .translator summary { cursor: pointer; padding: .3rem 0; font-weight: 600; }
 .translator :is(.best, .steps) { width: 100%; border-collapse: collapse; font-size: .9rem; }
 .translator :is(.best, .steps) :is(th, td) { text-align: start; padding: .2rem .3rem; border-bottom: 1px solid var(--border); }
-.translator .number, .translator .best th:not(:nth-child(2)) { text-align: end; font-variant-numeric: tabular-nums; }
+.translator :is(.best, .steps) .number { text-align: end; font-variant-numeric: tabular-nums; }
 .translator .steps th[scope=row] { font-weight: normal; }
 .translator .steps th[scope=rowgroup] { padding-top: 1rem; }
 .translator .layer { display: flex; flex-wrap: wrap; gap: .5rem; border: 0; padding: 0; margin: .5rem 0; }
@@ -101,7 +101,7 @@ function render({ model, el }) {
     h("style", {}, STYLE),
     h(
       "div",
-      { class: "translator", "data-lm-suppress-shortcuts": true }, // in JupyterLab, keys pressed in here are for here
+      { class: "translator", ...keepKeys },
       h(
         "form",
         { onsubmit: (event) => { event.preventDefault(); start(0); } },
@@ -253,7 +253,8 @@ function render({ model, el }) {
         ...[logProbability.toFixed(2), score.toFixed(3), `${tokens.length}`].map((v) => h("td", { class: "number" }, v)),
       );
     const names = ["", "translation", "log-probability", "score", "tokens"];
-    const head = h("tr", {}, ...names.map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))));
+    const column = (name) => h("th", { scope: "col", class: name === "translation" ? "" : "number" }, name);
+    const head = h("tr", {}, ...names.map((name) => (name ? column(name) : h("td"))));
     return h("table", { class: "best" }, h("thead", {}, head), h("tbody", {}, ...hypotheses.map(row)));
   }
 

@@ -91,7 +91,7 @@ export function searchTable(trace, vocabulary, lang) {
     const rows = nodes.filter(({ length }) => length === i + 1).map(row);
     return h("tbody", {}, h("tr", {}, h("th", { scope: "rowgroup", colspan: 4 }, `Step ${i + 1}`)), ...rows);
   };
-  const names = ["candidate", "log-probability", "score", "what becomes of it"];
-  const head = h("tr", {}, ...names.map((name) => h("th", { scope: "col" }, name)));
+  const columns = { candidate: "", "log-probability": "number", score: "number", "what becomes of it": "" };
+  const head = h("tr", {}, ...Object.entries(columns).map(([name, is]) => h("th", { scope: "col", class: is }, name)));
   return h("table", { class: "steps" }, h("thead", {}, head), ...Array.from({ length: nodes.at(-1).length }, step));
 }

@@ -17,10 +17,18 @@ function h(tag, attributes = {}, ...children) {
   return el;
 }
 
+/**
+ * For a widget's outermost element: JupyterLab takes a key that is pressed on a slider or a button for one of its commands,
+ * and "dd" deletes a cell, unless that very element says that the key is its own. Text fields need not say it.
+ */
+const keepKeys = {
+  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", ""),
+};
+
 /** A piece as people read it: without the mark of a word's start. */
 const word = (piece) => piece.replace(/^▁(?=.)/u, "");
 
-return { h };
+return { h, keepKeys };
 })();
 
 const $theme = (() => {
@@ -33,8 +41,8 @@ const THEME = `
   --surface: var(--pst-color-surface, var(--jp-layout-color1, color-mix(in srgb, CanvasText 5%, Canvas)));
   --field: var(--pst-color-background, var(--jp-layout-color0, Canvas));
   --border: var(--pst-color-border, var(--jp-border-color1, color-mix(in srgb, CanvasText 30%, Canvas)));
-  --focus: var(--pst-color-accent, var(--jp-brand-color1, Highlight));
-  --slider: var(--pst-color-primary, var(--jp-brand-color1, Highlight));
+  --focus: var(--pst-color-accent, var(--jp-brand-color1, CanvasText));
+  --slider: var(--pst-color-primary, var(--jp-brand-color1, auto));
   --monospace: var(--pst-font-family-monospace, var(--jp-code-font-family, monospace));
   background: var(--surface); color: var(--text);
 `;
@@ -45,7 +53,7 @@ return { THEME };
 const $parts = (() => {
 // What the small pictures of the chapters have in common: their look, sliders, switches, tables.
 
-const { h } = $html;
+const { h, keepKeys } = $html;
 const { THEME } = $theme;
 
 /** Okabe and Ito's colours, with the same meaning as in transformer/plots/style.py. For fills and lines, not for text. */
@@ -79,7 +87,7 @@ const STYLE = `
 
 /** Put a picture into its place: controls first, then what they change. */
 function show(el, controls, ...rest) {
-  el.replaceChildren(h("style", {}, STYLE), h("div", { class: "answers" }, h("div", { class: "controls" }, ...controls), ...rest));
+  el.replaceChildren(h("style", {}, STYLE), h("div", { class: "answers", ...keepKeys }, h("div", { class: "controls" }, ...controls), ...rest));
 }
 
 /** A slider that shows its value, as `say` words it; `changed` is called when it moves. */

@@ -17,10 +17,18 @@ function h(tag, attributes = {}, ...children) {
   return el;
 }
 
+/**
+ * For a widget's outermost element: JupyterLab takes a key that is pressed on a slider or a button for one of its commands,
+ * and "dd" deletes a cell, unless that very element says that the key is its own. Text fields need not say it.
+ */
+const keepKeys = {
+  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", ""),
+};
+
 /** A piece as people read it: without the mark of a word's start. */
 const word = (piece) => piece.replace(/^▁(?=.)/u, "");
 
-return { h, word };
+return { h, keepKeys, word };
 })();
 
 const $heatmap = (() => {
@@ -386,8 +394,8 @@ const THEME = `
   --surface: var(--pst-color-surface, var(--jp-layout-color1, color-mix(in srgb, CanvasText 5%, Canvas)));
   --field: var(--pst-color-background, var(--jp-layout-color0, Canvas));
   --border: var(--pst-color-border, var(--jp-border-color1, color-mix(in srgb, CanvasText 30%, Canvas)));
-  --focus: var(--pst-color-accent, var(--jp-brand-color1, Highlight));
-  --slider: var(--pst-color-primary, var(--jp-brand-color1, Highlight));
+  --focus: var(--pst-color-accent, var(--jp-brand-color1, CanvasText));
+  --slider: var(--pst-color-primary, var(--jp-brand-color1, auto));
   --monospace: var(--pst-font-family-monospace, var(--jp-code-font-family, monospace));
   background: var(--surface); color: var(--text);
 `;
@@ -834,8 +842,8 @@ function searchTable(trace, vocabulary, lang) {
     const rows = nodes.filter(({ length }) => length === i + 1).map(row);
     return h("tbody", {}, h("tr", {}, h("th", { scope: "rowgroup", colspan: 4 }, `Step ${i + 1}`)), ...rows);
   };
-  const names = ["candidate", "log-probability", "score", "what becomes of it"];
-  const head = h("tr", {}, ...names.map((name) => h("th", { scope: "col" }, name)));
+  const columns = { candidate: "", "log-probability": "number", score: "number", "what becomes of it": "" };
+  const head = h("tr", {}, ...Object.entries(columns).map(([name, is]) => h("th", { scope: "col", class: is }, name)));
   return h("table", { class: "steps" }, h("thead", {}, head), ...Array.from({ length: nodes.at(-1).length }, step));
 }
 
@@ -845,7 +853,7 @@ return { legend, searchTable, searchTree };
 // The live translator: a sentence goes in, and its translation, the search and every head come out, with no server.
 
 const { largeMap, smallMap } = $heatmap;
-const { h, word } = $html;
+const { h, keepKeys, word } = $html;
 const { beamSearchSteps } = $search;
 const { THEME } = $theme;
 const { BOS, EOS, UNK } = $tokenizer;
@@ -888,7 +896,7 @@ const STYLE = `
 .translator summary { cursor: pointer; padding: .3rem 0; font-weight: 600; }
 .translator :is(.best, .steps) { width: 100%; border-collapse: collapse; font-size: .9rem; }
 .translator :is(.best, .steps) :is(th, td) { text-align: start; padding: .2rem .3rem; border-bottom: 1px solid var(--border); }
-.translator .number, .translator .best th:not(:nth-child(2)) { text-align: end; font-variant-numeric: tabular-nums; }
+.translator :is(.best, .steps) .number { text-align: end; font-variant-numeric: tabular-nums; }
 .translator .steps th[scope=row] { font-weight: normal; }
 .translator .steps th[scope=rowgroup] { padding-top: 1rem; }
 .translator .layer { display: flex; flex-wrap: wrap; gap: .5rem; border: 0; padding: 0; margin: .5rem 0; }
@@ -945,7 +953,7 @@ function render({ model, el }) {
     h("style", {}, STYLE),
     h(
       "div",
-      { class: "translator", "data-lm-suppress-shortcuts": true }, // in JupyterLab, keys pressed in here are for here
+      { class: "translator", ...keepKeys },
       h(
         "form",
         { onsubmit: (event) => { event.preventDefault(); start(0); } },
@@ -1097,7 +1105,8 @@ function render({ model, el }) {
         ...[logProbability.toFixed(2), score.toFixed(3), `${tokens.length}`].map((v) => h("td", { class: "number" }, v)),
       );
     const names = ["", "translation", "log-probability", "score", "tokens"];
-    const head = h("tr", {}, ...names.map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))));
+    const column = (name) => h("th", { scope: "col", class: name === "translation" ? "" : "number" }, name);
+    const head = h("tr", {}, ...names.map((name) => (name ? column(name) : h("td"))));
     return h("table", { class: "best" }, h("thead", {}, head), h("tbody", {}, ...hypotheses.map(row)));
   }
 
