@@ -456,6 +456,16 @@ Picture(
 )
 
 # %% [markdown]
+# That was one sentence, and the mean of one layer. **In a live notebook, run the next cell:** it puts the model that you have just trained on the screen. Type a sentence,
+# watch the search decide, and switch heads off. In the book the cell stands without its output, as there is no model of yours;
+# [The translator, live](../book/live.md) does the same with the models that come with the course.
+
+# %% tags=["skip-execution"]
+from transformer.widgets import live
+
+live(translator, [source for source, _ in tests[:3]])
+
+# %% [markdown]
 # ## What goes wrong
 #
 # Five faults, planted one at a time into the same small model, each run for a moment beside a healthy one. Before you look: which curve will be the
