@@ -37,7 +37,7 @@ if "google.colab" in sys.modules:
     import subprocess
     from importlib.metadata import version
 
-    course = "transformer-course @ git+ADDRESS@BRANCH"
+    course = "transformer-course[widgets] @ git+ADDRESS@BRANCH"
     keep = pathlib.Path("keep.txt")
     keep.write_text(f"numpy=={version('numpy')}\\ntorch=={version('torch')}\\n")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]

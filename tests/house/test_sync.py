@@ -123,6 +123,7 @@ def test_the_setup_cell_keeps_colabs_torch_and_numpy(house, monkeypatch, tmp_pat
     monkeypatch.setattr(subprocess, "run", lambda command, **options: commands.append([*map(str, command)]))
     exec(setup_cell(house), {})
     (command,) = commands
-    assert command[-1] == "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
+    address = "https://github.com/transformer-course/transformer-course"
+    assert command[-1] == f"transformer-course[widgets] @ git+{address}@main"
     keep = command[command.index("--constraint") + 1]
     assert Path(keep).read_text() == "numpy==2.0.2\ntorch==2.9.0+cu126\n"
