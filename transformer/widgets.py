@@ -37,6 +37,7 @@ def live(translator: Translator, sentences: Sequence[str] = ()) -> Any:
         UserError: if anywidget is not installed, or the model is of a kind that the widget does not read.
     """
     files = model_files(translator)
+    sentences = [sentences] if isinstance(sentences, str) else sentences
     return _in_notebook(LIVE, models=[offer(files, sentences)], files={NAME: files})
 
 

@@ -8,6 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from tests.book.conftest import LOOKS
 from tests.book.test_barriers import BARRIERS
 from tests.book.test_live import TOLD, TRANSLATION, change, done, expected, found
+from tests.book.test_widgets import PICTURES
 from transformer.cli import main
 from transformer.inspection import without_heads
 from transformer.models import load_model
@@ -166,7 +167,7 @@ def test_in_a_notebook_no_sentence_is_needed(alone):
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", ["attention", "masks", "merges", "norm", "positions", "schedule", "smoothing"])
+@pytest.mark.parametrize("name", PICTURES)
 def test_a_small_picture_in_a_notebook(alone, name):
     tab, asked, wrong = alone()
     tab.evaluate(MOUNT, {"esm": bundle(name), "theme": DARK})

@@ -85,4 +85,6 @@ def test_in_a_notebook_the_browser_gets_the_bundle_and_the_bytes(tokenizer: Toke
     assert told["sentences"] == ["The dog sleeps.", "The cat sleeps."]
     assert told["megabytes"] == round(sum(map(len, files.values())) / 1e6, 1)
     assert state["_esm"] == bundle("translator")
+    (told,) = live(translator, "The dog sleeps.").get_state()["models"]
+    assert told["sentences"] == ["The dog sleeps."], "one sentence is no list of letters"
     assert widget("masks").get_state()["_esm"] == bundle("masks")
