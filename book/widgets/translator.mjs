@@ -59,6 +59,10 @@ const STYLE = `
 .translator .large th { white-space: nowrap; padding: 0 .3rem; text-align: end; }
 .translator .large thead th { vertical-align: bottom; height: auto; }
 .translator .large thead span { writing-mode: vertical-rl; }
+@media (max-width: 30rem) {
+  .translator { padding: .6rem; }
+  .translator :is(.best, .steps) { font-size: .78rem; }
+}
 @media print { .translator .scroll { max-height: none; } }
 `;
 
