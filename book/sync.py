@@ -6,6 +6,7 @@
 | the setup cell in ``chapters/*.py`` and ``solutions/*.py`` | the repository's address in ``_config.yml`` |
 | that address in the README, ``CITATION.cff``, ``pyproject.toml`` and other pages | ``_config.yml`` |
 | ``environment.yml`` | the dependencies in ``pyproject.toml`` |
+| ``transformer/bundles/*.mjs`` | ``book/widgets/*.mjs`` |
 
 With ``--check`` no file changes: each one that is out of date is named, and the exit code is 1.
 """
@@ -23,6 +24,8 @@ import nbformat
 import tomli
 import yaml
 
+from book.bundle import bundle, widgets
+
 SETUP = """\
 # %% tags=["setup", "hide-cell"]
 # In Colab this installs the course and leaves Colab's own torch and numpy as they
@@ -34,7 +37,7 @@ if "google.colab" in sys.modules:
     import subprocess
     from importlib.metadata import version
 
-    course = "transformer-course @ git+ADDRESS@BRANCH"
+    course = "transformer-course[widgets] @ git+ADDRESS@BRANCH"
     keep = pathlib.Path("keep.txt")
     keep.write_text(f"numpy=={version('numpy')}\\ntorch=={version('torch')}\\n")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
@@ -77,6 +80,8 @@ class Sync:
             for path in sorted(self.root.glob(pattern)):
                 yield path, self.addressed(path)
         yield self.root / "environment.yml", self.environment()
+        for name in widgets(self.root / "book" / "widgets"):
+            yield self.root / "transformer" / "bundles" / f"{name}.mjs", bundle(self.root / "book" / "widgets", name)
 
     def addressed(self, path: Path) -> str:
         """The file's text, with the address that it was made for (pyproject.toml remembers it) brought up to date."""
@@ -89,7 +94,7 @@ class Sync:
     def environment(self) -> str:
         """The text of environment.yml."""
         extras = self.project["optional-dependencies"]
-        everything = sorted([*self.project["dependencies"], *extras["book"], *extras["dev"]])
+        everything = sorted([*self.project["dependencies"], *extras["book"], *extras["dev"], *extras["widgets"]])
         (torch,) = (one.removeprefix("torch") for one in everything if re.match(r"torch\b", one))
         pip = "\n".join(f"      - {one}" for one in everything if not re.match(r"torch\b", one))
         return ENVIRONMENT.format(torch=torch, pip=pip)
@@ -154,6 +159,7 @@ def main(arguments: list[str] | None = None) -> int:
             line = next((i for i, (is_, should) in enumerate(pairs, 1) if is_ != should), "the end")
             print(f"out of date: {name}, at line {line}", file=sys.stderr)
         else:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8", newline="\n")
             print(f"wrote {name}")
     if args.check and stale:

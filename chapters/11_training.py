@@ -33,7 +33,7 @@ if "google.colab" in sys.modules:
     import subprocess
     from importlib.metadata import version
 
-    course = "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
+    course = "transformer-course[widgets] @ git+https://github.com/transformer-course/transformer-course@main"
     keep = pathlib.Path("keep.txt")
     keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
@@ -454,6 +454,16 @@ Picture(
     alt="A heat map of cross-attention: a row for each German token said, a column for each English token. Most rows have one bright "
     "cell, at the English word that the German one translates.",
 )
+
+# %% [markdown]
+# That was one sentence, and the mean of one layer. **In a live notebook, run the next cell:** it puts the model that you have just trained on the screen. Type a sentence,
+# watch the search decide, and switch heads off. In the book the cell stands without its output, as there is no model of yours;
+# [The translator, live](../book/live.md) does the same with the models that come with the course.
+
+# %% tags=["skip-execution"]
+from transformer.widgets import live
+
+live(translator, [source for source, _ in tests[:3]])
 
 # %% [markdown]
 # ## What goes wrong

@@ -34,7 +34,7 @@ if "google.colab" in sys.modules:
     import subprocess
     from importlib.metadata import version
 
-    course = "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
+    course = "transformer-course[widgets] @ git+https://github.com/transformer-course/transformer-course@main"
     keep = pathlib.Path("keep.txt")
     keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
@@ -990,6 +990,17 @@ assert shares[second] < 0.2 and alone[second][1] > alone[noun_head][1] + 0.2
 #
 # Look, measure, take away, look at the damage: four steps, and each could have gone against the story. That is what it takes to say what *one* head does.
 #
+# **Do it yourself.** In a live notebook, the next cell puts this very model on the screen. Switch off the head that finds the nouns, and watch the articles. Then put it back, and try the others of its layer on the
+# last sentence: one of them spoils articles, too, but in another way. What is lost with that one? (Layers bear their names in the code there: *encoder 2* is `encoder.1.self_attention`.) In the book the cell stands without its
+# output; [The translator, live](../book/live.md) has the same model, under *the pocket corpus*.
+
+# %% tags=["skip-execution"]
+from transformer.widgets import live
+
+giving = "Paul shows the rather hungry judge no yellow summer hat."
+live(translator, [english, "He had to look for the picture.", giving])
+
+# %% [markdown]
 # ### Understudies
 #
 # Most other heads seem hardly to be missed. Is the model mostly idle, then? Take whole layers away and compare with the sum of what their heads cost alone:

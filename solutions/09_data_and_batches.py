@@ -32,7 +32,7 @@ if "google.colab" in sys.modules:
     import subprocess
     from importlib.metadata import version
 
-    course = "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
+    course = "transformer-course[widgets] @ git+https://github.com/transformer-course/transformer-course@main"
     keep = pathlib.Path("keep.txt")
     keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]

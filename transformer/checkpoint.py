@@ -70,7 +70,7 @@ def save_checkpoint(
     for kind, tensors in (("weights", weights), ("state", state)):
         if tensors is None:
             continue
-        data = safetensors.torch.save({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
+        data = _as_bytes(tensors)
         digest = hashlib.sha256(data).hexdigest()
         path = folder / f"{name}-{kind}-{digest[:12]}.safetensors"
         described[kind] = {"file": path.name, "sha256": digest}
@@ -80,6 +80,11 @@ def save_checkpoint(
     for old in folder.glob(f"{name}-*.safetensors"):
         if old not in kept:
             old.unlink()
+
+
+def weights_as_bytes(model: Transformer, dtype: torch.dtype = torch.float32) -> bytes:
+    """The weights as a ``.safetensors`` file holds them."""
+    return _as_bytes({key: weight.to(dtype) for key, weight in _weights(model).items()})
 
 
 def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any]]:
@@ -184,6 +189,10 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DamagedError(f"{path} does not hold a JSON object")
     return value
+
+
+def _as_bytes(tensors: dict[str, Tensor]) -> bytes:
+    return safetensors.torch.save({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
 
 
 def _weights(model: Transformer) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ import tyro
 from tyro.conf import Positional, arg, subcommand
 
 from transformer.assessment import assess
-from transformer.checkpoint import average_checkpoints, step_checkpoints
+from transformer.checkpoint import average_checkpoints, read_json, step_checkpoints, write_atomically
 from transformer.config import PRESETS
 from transformer.device import Device, DeviceName, Precision, choose_device
 from transformer.errors import UserError
@@ -27,7 +27,7 @@ from transformer.preparation import PreparedData
 from transformer.preparation import prepare as prepare_data
 from transformer.processes import is_first
 from transformer.recipes import RECIPES, Recipe
-from transformer.runs import read_metrics
+from transformer.runs import RECIPE, read_metrics
 from transformer.training import train as train_model
 from transformer.translation import Translation, Translator
 
@@ -288,6 +288,44 @@ def translate(
     for translations in _search(translator, lines, beam, alpha, n_best):
         for t in translations:
             print(t.text if n_best == 1 else f"{t.hypothesis.score:8.3f}  {t.text}")
+
+
+@app.command
+def attention(
+    model: Positional[str],
+    text: Positional[tuple[str, ...]],
+    output: Annotated[Path, arg(aliases=["--out"])] = Path("attention.html"),
+    device: DeviceName = "auto",
+) -> None:
+    """Make a page to look into a model: the search and every head, for these sentences and whatever you type there.
+
+    The page is one file with the model in it. A browser opens it without a server and without the network, so it can
+    be kept and given away. For example:
+
+        transformer attention multi30k "A dog runs across the field."
+        transformer attention runs/pocket "Why does the dog not sleep?" --output pocket.html
+
+    Args:
+        model: A run folder, or a model of the course: multi30k, multi30k-de-en or pocket-small.
+        text: Sentences to begin with.
+        output: The page, .html.
+        device: Where to translate them.
+    """
+    from transformer.page import page
+
+    if output.suffix != ".html":
+        raise UserError(f"the name of a page ends in .html; got {str(output)!r}")
+    if not output.parent.is_dir():
+        raise UserError(f"there is no folder {output.parent} to save {output.name} in: make it first")
+    folder = find_model(model)
+    recipe = read_json(folder / RECIPE) if (folder / RECIPE).exists() else {}
+    languages = recipe.get("data", {}).get("direction", "-").split("-")
+    data = page(load_model(model, device), folder.resolve().name, text, languages).encode()
+    try:
+        write_atomically(output, data)
+    except OSError as error:
+        raise UserError(f"cannot write {output}: {error.strerror}") from error
+    print(f"the page is in {output}, {len(data) / 1e6:.1f} MB: open it in a browser")
 
 
 @app.command

@@ -14,5 +14,13 @@ export function h(tag, attributes = {}, ...children) {
   return el;
 }
 
+/**
+ * For a widget's outermost element: JupyterLab takes a key that is pressed on a slider or a button for one of its commands,
+ * and "dd" deletes a cell, unless that very element says that the key is its own. Text fields need not say it.
+ */
+export const keepKeys = {
+  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", ""),
+};
+
 /** A piece as people read it: without the mark of a word's start. */
 export const word = (piece) => piece.replace(/^▁(?=.)/u, "");

@@ -62,7 +62,7 @@ function render({ el }) {
       cell.setAttribute("aria-pressed", `${!mask[q][k]}`);
       cell.setAttribute("aria-label", `${names[q]} looks at ${names[k]}, score ${cell.textContent}: hidden`);
       cell.style.textDecoration = mask[q][k] ? "none" : "line-through";
-      cell.style.background = mask[q][k] ? "" : "color-mix(in srgb, var(--pst-color-text-muted) 30%, transparent)";
+      cell.style.background = mask[q][k] ? "" : "color-mix(in srgb, var(--muted) 30%, transparent)";
     }));
     const found = maskedWeights(SCORES, mask, late.value());
     const sums = found.map((row) => row.reduce((a, b) => a + b, 0));

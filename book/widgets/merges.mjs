@@ -73,7 +73,7 @@ function render({ el }) {
   const buttons = [button("One merge back", -1), button("One merge on", 1), button("To the end", Infinity), button("To the start", -Infinity)];
   const learnt = () => { [steps, at] = [learn(splitWords(text.value.slice(0, CAP))), 0]; };
   const box = (made) => (symbol) =>
-    h("span", { style: `border: 1px solid var(--pst-color-text-muted); border-bottom: 4px solid ${symbol === made ? OUTPUT : "transparent"}; border-radius: .2rem; padding: 0 .2rem; margin-right: .15rem` }, symbol);
+    h("span", { style: `border: 1px solid var(--muted); border-bottom: 4px solid ${symbol === made ? OUTPUT : "transparent"}; border-radius: .2rem; padding: 0 .2rem; margin-right: .15rem` }, symbol);
 
   function draw() {
     const { spelled, pairs } = steps[at];

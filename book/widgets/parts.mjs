@@ -1,28 +1,28 @@
 // What the small pictures of the chapters have in common: their look, sliders, switches, tables.
 
-import { h } from "./html.mjs";
+import { h, keepKeys } from "./html.mjs";
+import { THEME } from "./theme.mjs";
 
 /** Okabe and Ito's colours, with the same meaning as in transformer/plots/style.py. For fills and lines, not for text. */
 export const QUERY = "#0072B2", KEY = "#E69F00", VALUE = "#009E73", OUTPUT = "#CC79A7", WRONG = "#D55E00", PLAIN = "#808080";
 
 const STYLE = `
-.answers { border: 1px solid var(--pst-color-border); border-radius: .4rem; padding: 1rem; margin: 1rem 0;
-  background: var(--pst-color-surface); color: var(--pst-color-text-base); font-size: .9rem; }
+.answers { ${THEME} border: 1px solid var(--border); border-radius: .4rem; padding: 1rem; margin: 1rem 0; font-size: .9rem; }
 .answers .controls { display: flex; flex-wrap: wrap; gap: .6rem 1.2rem; align-items: end; }
 .answers label { display: flex; flex-direction: column; gap: .2rem; min-width: 0; }
 .answers label.switch { flex-direction: row; align-items: center; gap: .4rem; }
-.answers input[type=range] { width: 9rem; accent-color: var(--pst-color-primary); }
+.answers input[type=range] { width: 9rem; accent-color: var(--slider); }
 .answers :is(input[type=text], button) { font: inherit; color: inherit; padding: .3rem .5rem; max-width: 100%;
-  background: var(--pst-color-background); border: 1px solid var(--pst-color-text-muted); border-radius: .3rem; }
+  background: var(--field); border: 1px solid var(--muted); border-radius: .3rem; }
 .answers button:disabled { opacity: .5; }
-.answers :is(input, button, circle, .scroll):focus-visible { outline: 3px solid var(--pst-color-accent); outline-offset: 1px; }
+.answers :is(input, button, circle, .scroll):focus-visible { outline: 3px solid var(--focus); outline-offset: 1px; }
 .answers .told { margin: .6rem 0; min-height: 3em; }
 .answers .side { display: flex; flex-wrap: wrap; gap: .6rem 1.2rem; align-items: start; }
 .answers .side > * { min-width: 0; max-width: 100%; }
-.answers svg { fill: var(--pst-color-text-base); font-size: 12px; max-width: 100%; height: auto; }
+.answers svg { fill: var(--text); font-size: 12px; max-width: 100%; height: auto; }
 .answers .scroll { overflow-x: auto; max-width: 100%; }
 .answers .scroll table { border-collapse: collapse; width: auto; margin: 0; font-size: .85rem; font-variant-numeric: tabular-nums; }
-.answers .scroll :is(th, td) { padding: .15rem .3rem; text-align: end; border-bottom: 1px solid var(--pst-color-border); white-space: nowrap; }
+.answers .scroll :is(th, td) { padding: .15rem .3rem; text-align: end; border-bottom: 1px solid var(--border); white-space: nowrap; }
 .answers .scroll tbody :is(th, td) { background: none; color: inherit; }
 @media (max-width: 30rem) {
   .answers { padding: .6rem; }
@@ -34,7 +34,7 @@ const STYLE = `
 
 /** Put a picture into its place: controls first, then what they change. */
 export function show(el, controls, ...rest) {
-  el.replaceChildren(h("style", {}, STYLE), h("div", { class: "answers" }, h("div", { class: "controls" }, ...controls), ...rest));
+  el.replaceChildren(h("style", {}, STYLE), h("div", { class: "answers", ...keepKeys }, h("div", { class: "controls" }, ...controls), ...rest));
 }
 
 /** A slider that shows its value, as `say` words it; `changed` is called when it moves. */

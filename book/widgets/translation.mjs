@@ -1,8 +1,22 @@
-// A trained model with its tokenizer, as in transformer/translation.py, from files of this site.
+// A trained model with its tokenizer, as in transformer/translation.py: made of three files, wherever they lie.
 
 import { Transformer } from "./model.mjs";
 import { readTensors } from "./safetensors.mjs";
 import { Tokenizer } from "./tokenizer.mjs";
+
+/** Files at an address: what `Translator.load` reads with. */
+export const fromFolder = (address) => async (name) => {
+  const response = await fetch(`${address}/${name}`);
+  if (!response.ok) throw new Error(`${name}: ${response.status} ${response.statusText}`);
+  return response.arrayBuffer();
+};
+
+/** Files that were handed over: by name, each a view of some bytes. */
+export const fromBytes = (files) => async (name) => {
+  if (!files[name]) throw new Error(`${name} was not handed over`);
+  const { buffer, byteOffset, byteLength } = files[name];
+  return buffer.slice(byteOffset, byteOffset + byteLength);
+};
 
 export class Translator {
   constructor(model, tokenizer) {
@@ -11,19 +25,13 @@ export class Translator {
   }
 
   /**
-   * A model from its folder on this site.
+   * A model from its files: best.json, the weights that it names, and tokenizer.model.
    *
-   * @param {string} folder the address of a folder with best.json, the weights that it names, and tokenizer.model.
+   * @param {function(string): Promise<ArrayBuffer>} read gives the bytes of one of them.
    */
-  static async load(folder) {
-    const fetched = async (name) => {
-      const response = await fetch(`${folder}/${name}`);
-      if (!response.ok) throw new Error(`${name}: ${response.status} ${response.statusText}`);
-      return response;
-    };
-    const bytes = async (name) => (await fetched(name)).arrayBuffer();
-    const described = await (await fetched("best.json")).json();
-    const [weights, tokenizer] = await Promise.all([bytes(described.weights.file), bytes("tokenizer.model")]);
+  static async load(read) {
+    const described = JSON.parse(new TextDecoder().decode(await read("best.json")));
+    const [weights, tokenizer] = await Promise.all([read(described.weights.file), read("tokenizer.model")]);
     return new Translator(new Transformer(described.model, readTensors(weights)), new Tokenizer(tokenizer));
   }
 }

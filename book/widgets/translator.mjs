@@ -1,11 +1,12 @@
 // The live translator: a sentence goes in, and its translation, the search and every head come out, with no server.
 
 import { largeMap, smallMap } from "./heatmap.mjs";
-import { h, word } from "./html.mjs";
+import { h, keepKeys, word } from "./html.mjs";
 import { beamSearchSteps } from "./search.mjs";
+import { THEME } from "./theme.mjs";
 import { BOS, EOS, UNK } from "./tokenizer.mjs";
-import { Translator } from "./translation.mjs";
-import { legend, searchTree } from "./tree.mjs";
+import { Translator, fromBytes, fromFolder } from "./translation.mjs";
+import { legend, searchTable, searchTree } from "./tree.mjs";
 
 /** Longer input is cut here, and the page says so: first characters, then pieces. */
 const LONGEST = 200, MOST_PIECES = 64;
@@ -20,33 +21,34 @@ const ATTENTIONS = {
 };
 
 const STYLE = `
-.translator { border: 1px solid var(--pst-color-border); border-radius: .4rem; padding: 1rem; margin: 1rem 0;
-  background: var(--pst-color-surface); color: var(--pst-color-text-base); }
+.translator { ${THEME} border: 1px solid var(--border); border-radius: .4rem; padding: 1rem; margin: 1rem 0; }
 .translator form { display: flex; flex-wrap: wrap; gap: .8rem 1.2rem; }
 .translator label { display: flex; flex-direction: column; gap: .2rem; font-size: .9rem; min-width: 0; }
 .translator label.wide { flex: 1 0 100%; }
 .translator :is(input[type=text], select, button) { font: inherit; color: inherit; max-width: 100%; padding: .3rem .5rem;
-  background: var(--pst-color-background); border: 1px solid var(--pst-color-text-muted); border-radius: .3rem; }
-.translator :is(input, select, button, summary, tr, .scroll):focus-visible { outline: 3px solid var(--pst-color-accent); }
+  background: var(--field); border: 1px solid var(--muted); border-radius: .3rem; }
+.translator :is(input, select, button, summary, tr, .scroll):focus-visible { outline: 3px solid var(--focus); }
 .translator button { cursor: pointer; font-size: .9rem; }
-.translator input[type=range] { width: 9rem; accent-color: var(--pst-color-primary); }
+.translator input[type=range] { width: 9rem; accent-color: var(--slider); }
 .translator .translation { font-size: 1.35rem; margin: .6rem 0; min-height: 2rem; }
-.translator .told { color: var(--pst-color-text-muted); min-height: 1.5em; margin: .4rem 0; font-size: .9rem; }
+.translator .told { color: var(--muted); min-height: 1.5em; margin: .4rem 0; font-size: .9rem; }
 .translator .pieces { display: flex; flex-wrap: wrap; gap: .25rem; list-style: none; padding: 0; margin: .4rem 0; }
-.translator .pieces li { border: 1px solid var(--pst-color-border); border-radius: .25rem; padding: 0 .3rem;
-  font-family: var(--pst-font-family-monospace); font-size: .85rem; overflow-wrap: anywhere; }
+.translator .pieces li { border: 1px solid var(--border); border-radius: .25rem; padding: 0 .3rem;
+  font-family: var(--monospace); font-size: .85rem; overflow-wrap: anywhere; }
 .translator .examples { margin-top: .8rem; display: flex; flex-wrap: wrap; gap: .4rem; align-items: baseline; }
 .translator .scroll { overflow: auto; max-height: 34rem; }
-.translator .scroll svg { max-width: none; fill: var(--pst-color-text-base); font-size: 11px; }
-.translator svg text { paint-order: stroke; stroke: var(--pst-color-surface); stroke-width: 3px; }
-.translator svg .score { font-size: 9.5px; fill: var(--pst-color-text-muted); }
+.translator .scroll svg { max-width: none; fill: var(--text); font-size: 11px; }
+.translator svg text { paint-order: stroke; stroke: var(--surface); stroke-width: 3px; }
+.translator svg .score { font-size: 9.5px; fill: var(--muted); }
 .translator svg .winner text { font-weight: bold; }
 .translator summary { cursor: pointer; padding: .3rem 0; font-weight: 600; }
-.translator .best { width: 100%; border-collapse: collapse; font-size: .9rem; }
-.translator .best :is(th, td) { text-align: start; padding: .2rem .3rem; border-bottom: 1px solid var(--pst-color-border); }
-.translator .best .number, .translator .best th:not(:nth-child(2)) { text-align: end; font-variant-numeric: tabular-nums; }
+.translator :is(.best, .steps) { width: 100%; border-collapse: collapse; font-size: .9rem; }
+.translator :is(.best, .steps) :is(th, td) { text-align: start; padding: .2rem .3rem; border-bottom: 1px solid var(--border); }
+.translator :is(.best, .steps) .number { text-align: end; font-variant-numeric: tabular-nums; }
+.translator .steps th[scope=row] { font-weight: normal; }
+.translator .steps th[scope=rowgroup] { padding-top: 1rem; }
 .translator .layer { display: flex; flex-wrap: wrap; gap: .5rem; border: 0; padding: 0; margin: .5rem 0; }
-.translator .layer legend { font-size: .8rem; font-family: var(--pst-font-family-monospace); float: none; margin: 0; }
+.translator .layer legend { font-size: .8rem; font-family: var(--monospace); float: none; margin: 0; }
 .translator .head { display: flex; flex-direction: column; gap: .2rem; width: 4.6rem; }
 .translator .head button { padding: 2px; line-height: 0; }
 .translator .head canvas { width: 100%; aspect-ratio: 1; image-rendering: pixelated; }
@@ -57,6 +59,10 @@ const STYLE = `
 .translator .large th { white-space: nowrap; padding: 0 .3rem; text-align: end; }
 .translator .large thead th { vertical-align: bottom; height: auto; }
 .translator .large thead span { writing-mode: vertical-rl; }
+@media (max-width: 30rem) {
+  .translator { padding: .6rem; }
+  .translator :is(.best, .steps) { font-size: .78rem; }
+}
 @media print { .translator .scroll { max-height: none; } }
 `;
 
@@ -69,11 +75,13 @@ function cut(text) {
 }
 
 function render({ model, el }) {
-  const models = model.get("models");
+  const models = model.get("models"); // what there is to choose from
+  const files = model.get("files"); // a model's name → its files as bytes; without, they lie at an address
   const loaded = new Map(); // a model's name → its translator, or the promise of it
   let off = {}; // heads that are switched off, as `Transformer.off` has them
   let enlarged = null; // which head is shown large: [its layer's name, head]
   let run = 0; // the newest run; an older one gives up
+  let weighed = null; // what the last search weighed: [its candidates, the vocabulary]
 
   const input = (attributes) => h("input", { oninput: () => start(200), ...attributes });
   const which = h("select", { onchange: choose }, ...models.map(({ title }, i) => h("option", { value: i }, title)));
@@ -87,6 +95,8 @@ function render({ model, el }) {
   const pieces = h("ol", { class: "pieces", "aria-label": "Pieces of the source" });
   const best = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The best translations" });
   const tree = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Search tree" });
+  const steps = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The search, step by step" });
+  const inWords = h("details", { ontoggle: () => tellSteps() }, h("summary", {}, "The same, step by step, in words"), steps);
   const large = h("div");
   const heads = h("div");
   const allOn = h("button", { type: "button", onclick: () => { off = {}; drawHeads(null); start(0); } }, "Switch all heads on");
@@ -95,11 +105,11 @@ function render({ model, el }) {
     h("style", {}, STYLE),
     h(
       "div",
-      { class: "translator" },
+      { class: "translator", ...keepKeys },
       h(
         "form",
         { onsubmit: (event) => { event.preventDefault(); start(0); } },
-        h("label", { class: "wide" }, "Model", which),
+        ...(models.length > 1 ? [h("label", { class: "wide" }, "Model", which)] : []),
         h("label", { class: "wide" }, "Sentence", sentence),
         h("label", {}, beamTold, beam),
         h("label", {}, alphaTold, alpha),
@@ -109,7 +119,7 @@ function render({ model, el }) {
       translation,
       pieces,
       h("details", { open: true }, h("summary", {}, "The best translations"), best),
-      h("details", { open: true }, h("summary", {}, "The search: every candidate weighed"), legend(), tree),
+      h("details", { open: true }, h("summary", {}, "The search: every candidate weighed"), legend(), tree, inWords),
       h("details", { open: true }, h("summary", {}, "Every head"), allOn, large, heads),
     ),
   );
@@ -121,16 +131,22 @@ function render({ model, el }) {
     off = {};
     enlarged = null;
     examples.replaceChildren(
-      "Try: ",
+      ...(chosen.sentences.length ? ["Try: "] : []),
       ...chosen.sentences.map((one) =>
         h("button", { type: "button", lang: chosen.languages[0], onclick: () => { sentence.value = one; start(0); } }, one),
       ),
     );
-    sentence.value = chosen.sentences[0];
-    translation.textContent = chosen.translations[0];
+    sentence.value = chosen.sentences[0] ?? "";
+    translation.textContent = chosen.translations[0] ?? "";
     [sentence.lang, translation.lang] = chosen.languages;
-    for (const part of [pieces, best, tree, large, heads]) part.replaceChildren();
+    clear();
     start(0);
+  }
+
+  /** Nothing is found yet. */
+  function clear() {
+    weighed = null;
+    for (const part of [pieces, best, tree, steps, large, heads]) part.replaceChildren();
   }
 
   /** Translate what is there now, after a pause in which nobody types. */
@@ -154,8 +170,10 @@ function render({ model, el }) {
   /** A model's translator, loaded once. */
   async function ready({ name, megabytes }) {
     if (!loaded.has(name)) {
-      told.textContent = `Loading the model, ${megabytes} MB. Until then, this translation is one made before.`;
-      loaded.set(name, Translator.load(`${model.get("folder")}${name}`));
+      told.textContent = `Loading the model, ${megabytes} MB.`;
+      if (translation.textContent) told.textContent += " Until then, this translation is one made before.";
+      const read = () => (files ? fromBytes(files[name]) : fromFolder(`${model.get("folder")}${name}`));
+      loaded.set(name, pause().then(() => Translator.load(read()))); // what was told is drawn first
       loaded.get(name).catch(() => loaded.delete(name)); // another try may do better
     }
     return loaded.get(name);
@@ -168,7 +186,8 @@ function render({ model, el }) {
     const ids = all.slice(0, Math.min(MOST_PIECES, model.config.max_length - 1));
     if (!ids.length) {
       told.textContent = "Type a sentence.";
-      for (const part of [translation, pieces, best, tree, large, heads]) part.replaceChildren();
+      translation.replaceChildren();
+      clear();
       return;
     }
     const source = [...ids, EOS];
@@ -216,9 +235,16 @@ function render({ model, el }) {
     translation.textContent = tokenizer.decode(hypotheses[0].tokens) || "(an empty translation)";
     pieces.replaceChildren(...tokenizer.pieces(source).map((piece) => h("li", {}, piece)));
     best.replaceChildren(table(hypotheses, tokenizer));
-    const label = `Search tree of ${trace.length} candidates; the best finished one: ${translation.textContent}`;
-    tree.replaceChildren(searchTree(trace, tokenizer.vocabulary, label));
+    const label = `Search tree of ${trace.length} candidates; the best finished one: ${translation.textContent}. In words below.`;
+    weighed = [trace, tokenizer.vocabulary];
+    tree.replaceChildren(searchTree(...weighed, label));
+    tellSteps();
     drawHeads({ record, source: tokenizer.pieces(source), target: tokenizer.pieces(target) });
+  }
+
+  /** The search in words, made only where somebody reads it. */
+  function tellSteps() {
+    steps.replaceChildren(...(inWords.open && weighed ? [searchTable(...weighed, translation.lang)] : []));
   }
 
   function table(hypotheses, tokenizer) {
@@ -231,7 +257,8 @@ function render({ model, el }) {
         ...[logProbability.toFixed(2), score.toFixed(3), `${tokens.length}`].map((v) => h("td", { class: "number" }, v)),
       );
     const names = ["", "translation", "log-probability", "score", "tokens"];
-    const head = h("tr", {}, ...names.map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))));
+    const column = (name) => h("th", { scope: "col", class: name === "translation" ? "" : "number" }, name);
+    const head = h("tr", {}, ...names.map((name) => (name ? column(name) : h("td"))));
     return h("table", { class: "best" }, h("thead", {}, head), h("tbody", {}, ...hypotheses.map(row)));
   }
 

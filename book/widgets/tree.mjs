@@ -1,15 +1,15 @@
 // A beam search from above: every candidate that it weighed, what became of it, and the way of the winner.
-// The same picture as transformer/plots/beam_tree.py.
+// The same picture as transformer/plots/beam_tree.py; and the same in words, for whoever cannot see it or goes by keyboard.
 
 import { h, word } from "./html.mjs";
 
 const COLUMN = 58, ROW = 46;
 const COLOURS = { kept: "#0072B2", finished: "#009E73", dropped: "#808080" };
+const SAYS = { kept: "lives on", finished: "finished", dropped: "dropped" };
 
 /** What the colours mean. */
 export function legend() {
-  const says = { kept: "lives on", finished: "finished", dropped: "dropped" };
-  const entries = Object.entries(says).flatMap(([fate, text]) => [
+  const entries = Object.entries(SAYS).flatMap(([fate, text]) => [
     h("span", { style: `color: ${COLOURS[fate]}`, "aria-hidden": "true" }, "● "),
     `${text}; `,
   ]);
@@ -68,4 +68,30 @@ export function searchTree(trace, vocabulary, label) {
     ),
   );
   return h("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, ...lines, ...dots);
+}
+
+/**
+ * The picture in words: a table of all candidates, step by step.
+ *
+ * @param {Object[]} trace as above.
+ * @param {string[]} vocabulary as above.
+ * @param {string} lang the language of the translations.
+ */
+export function searchTable(trace, vocabulary, lang) {
+  const nodes = arranged(trace, vocabulary);
+  const row = (node) =>
+    h(
+      "tr",
+      {},
+      h("th", { scope: "row", lang }, node.text.replaceAll("▁", " ").trim()),
+      ...[node.logProbability.toFixed(2), node.score.toFixed(3)].map((value) => h("td", { class: "number" }, value)),
+      h("td", {}, node.winner ? `${SAYS[node.fate]}, the winner's way` : SAYS[node.fate]),
+    );
+  const step = (_, i) => {
+    const rows = nodes.filter(({ length }) => length === i + 1).map(row);
+    return h("tbody", {}, h("tr", {}, h("th", { scope: "rowgroup", colspan: 4 }, `Step ${i + 1}`)), ...rows);
+  };
+  const columns = { candidate: "", "log-probability": "number", score: "number", "what becomes of it": "" };
+  const head = h("tr", {}, ...Object.entries(columns).map(([name, is]) => h("th", { scope: "col", class: is }, name)));
+  return h("table", { class: "steps" }, h("thead", {}, head), ...Array.from({ length: nodes.at(-1).length }, step));
 }

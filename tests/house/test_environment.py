@@ -16,7 +16,8 @@ def name(requirement):
 def test_it_is_the_list_in_pyproject():
     project = tomli.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    listed = {name(one): one for one in [*project["dependencies"], *extras["book"], *extras["dev"]]}
+    here = [*project["dependencies"], *extras["book"], *extras["dev"], *extras["widgets"]]
+    listed = {name(one): one for one in here}
 
     conda = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"]
     (pip,) = (one["pip"] for one in conda if isinstance(one, dict))

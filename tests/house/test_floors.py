@@ -17,7 +17,8 @@ FLOORS = [
     {"translation", "runs"},
     {"trainer", "assessment"},
     {"training", "recipes"},
-    {"plots", "bench", "models"},
+    {"plots", "bench", "models", "widgets"},
+    {"page"},
     {"cli"},
 ]
 """From the ground up. Modules on one floor do not know each other; those of a room, a subpackage, share its floor."""

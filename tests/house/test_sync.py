@@ -24,7 +24,10 @@ def house(tmp_path):
     """A small copy of the repository, in step."""
     for part in PARTS:
         shutil.copy(ROOT / part, tmp_path)
-    (tmp_path / "chapters").mkdir()
+    for folder in ("book/widgets", "chapters", "transformer"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("html", "masks", "parts", "theme"):
+        shutil.copy(ROOT / "book" / "widgets" / f"{name}.mjs", tmp_path / "book" / "widgets")
     (tmp_path / "chapters" / "01_one.py").write_text(
         '# %% [markdown]\n# # One\n\n# %%\nprint("one")\n\n# %%\nprint("one")\n'
     )
@@ -47,6 +50,9 @@ def change(path, old, new):
         ("chapters/01_one.py", "--quiet", "--verbose", "chapters/01_one.py"),
         ("environment.yml", "pip", "pop", "environment.yml"),
         ("pyproject.toml", '"tqdm', '"tqqdm', "environment.yml"),
+        ("book/widgets/masks.mjs", ": -Infinity", ": -1e9", "transformer/bundles/masks.mjs"),
+        ("book/widgets/theme.mjs", "CanvasText", "black", "transformer/bundles/masks.mjs"),
+        ("transformer/bundles/masks.mjs", ": -Infinity", ": -1e9", "transformer/bundles/masks.mjs"),
         ("_config.yml", "github.com/", "example.org/new/", "pyproject.toml"),
     ],
 )
@@ -117,6 +123,7 @@ def test_the_setup_cell_keeps_colabs_torch_and_numpy(house, monkeypatch, tmp_pat
     monkeypatch.setattr(subprocess, "run", lambda command, **options: commands.append([*map(str, command)]))
     exec(setup_cell(house), {})
     (command,) = commands
-    assert command[-1] == "transformer-course @ git+https://github.com/transformer-course/transformer-course@main"
+    address = "https://github.com/transformer-course/transformer-course"
+    assert command[-1] == f"transformer-course[widgets] @ git+{address}@main"
     keep = command[command.index("--constraint") + 1]
     assert Path(keep).read_text() == "numpy==2.0.2\ntorch==2.9.0+cu126\n"

@@ -244,7 +244,7 @@ def test_resaid_settings_reach_the_run(workplace: Path, environment: pytest.Monk
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("prepare", "data", "train", "evaluate", "translate", "bench"):
+    for command in ("prepare", "data", "train", "evaluate", "translate", "attention", "bench"):
         with pytest.raises(SystemExit) as stopped:
             main([command, "--help"])
         assert stopped.value.code == 0
@@ -287,6 +287,29 @@ def test_a_finished_run_is_left_alone_and_other_settings_are_refused(
 def test_empty_and_too_long_sentences(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "the sentence is empty" in fails(capsys, "translate", str(run), "  ")
     assert "the model reads at most 127" in fails(capsys, "translate", str(run), "a " * 500)
+
+
+def test_attention_leaves_a_page(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    main(["attention", str(run), "a b c", "--out", str(page), "--device", "cpu"])
+    size = len(page.read_bytes()) / 1e6
+    assert capsys.readouterr().out == f"the page is in {page}, {size:.1f} MB: open it in a browser\n"
+    text = page.read_text("utf-8")
+    assert '<td lang="en">a b c</td>' in text and "<title>copy, live</title>" in text
+
+
+def test_a_page_that_cannot_be_made(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    to = ["--output", str(tmp_path / "page.html")]
+    assert "there is no run folder" in fails(capsys, "attention", str(tmp_path / "none"), "a", *to)
+    assert "did you mean pocket-small?" in fails(capsys, "attention", "pocket-smal", "a", *to)
+    assert "the sentence is empty" in fails(capsys, "attention", str(run), " ", *to)
+    assert "name a sentence" in fails(capsys, "attention", str(run), *to)
+    assert "ends in .html; got 'page.pdf'" in fails(capsys, "attention", str(run), "a", "--output", "page.pdf")
+    nowhere = str(tmp_path / "nowhere" / "page.html")
+    assert "make it first" in fails(capsys, "attention", str(run), "a", "--output", nowhere)
+    (tmp_path / "folder.html").mkdir()
+    assert "cannot write" in fails(capsys, "attention", str(run), "a", "--output", str(tmp_path / "folder.html"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.html"]
 
 
 def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
