@@ -1,18 +1,16 @@
 """A widget and all that it imports as one file, for where there is no server: a notebook, or a page that stands alone.
 
-The modules of ``book/widgets`` keep to a few forms of what JavaScript allows: ``import { a, b } from "./NAME.mjs";`` on
-its own, and ``export`` before a function, a class or a const. So each can become a function that returns what others
-import from it, with every comment where it was, and no bundler has to be installed.
+esbuild makes it, and npm's ``npx`` fetches esbuild. What it made is kept in the package, so nobody else needs either:
+each bundle's first line tells which modules it was made from, and whether it is still as it was made.
 """
 
-import re
-from collections.abc import Iterator
+import hashlib
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-IMPORT = re.compile(r'^import \{ (\w+(?:, \w+)*) \} from "\./(\w+)\.mjs";$', re.MULTILINE)
-EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const)\b)", re.MULTILINE)
-OTHER = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
-"""An import or export of another form."""
+ESBUILD = "esbuild@0.25.12"
 DEFAULT = "\nexport default { render };\n"
 """What makes a module a widget."""
 
@@ -22,35 +20,39 @@ def widgets(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.mjs") if DEFAULT in path.read_text("utf-8"))
 
 
-def bundle(folder: Path, name: str) -> str:
-    """The module ``name`` with all that it imports, as the text of one module that exports the same.
+def bundles(folder: Path, names: Sequence[str]) -> dict[str, str]:
+    """Each of these modules with all that it imports, as the text of one module that exports the same.
 
     Raises:
-        ValueError: if a module has an import or an export of a form that is not read here.
+        RuntimeError: if there is no ``npx``, or esbuild cannot be had or does not understand a module.
     """
-    texts = {module: (folder / f"{module}.mjs").read_text("utf-8") for module in _in_order(folder, name)}
-    wanted: dict[str, set[str]] = {module: set() for module in texts}
-    for text in texts.values():
-        for names, module in IMPORT.findall(text):
-            wanted[module] |= set(names.split(", "))
-    parts = [f"// Made by `make notebooks` from {name}.mjs in book/widgets and what it imports: change it there.\n"]
-    for module, text in texts.items():
-        linked = IMPORT.sub(r"const { \1 } = $\2;", text)
-        inner = EXPORT.sub("", linked)
-        if other := OTHER.search(inner.replace(DEFAULT, "\n") if module == name else inner):
-            raise ValueError(f"{module}.mjs: the bundle cannot be made with a line like {other[0]!r}")
-        taken = ", ".join(sorted(wanted[module]))
-        within = f"const ${module} = (() => {{\n{inner}\nreturn {{ {taken} }};\n}})();\n"
-        parts.append(linked if module == name else within)
-    return "\n".join(parts)
+    with TemporaryDirectory() as made:
+        command = ["npx", "--yes", ESBUILD, *(f"{name}.mjs" for name in names), "--bundle", "--format=esm"]
+        command += ["--charset=utf8", "--out-extension:.js=.mjs", f"--outdir={made}"]
+        try:
+            ended = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise RuntimeError("the widgets are bundled by esbuild, and that needs Node's npx: install Node") from None
+        if ended.returncode:
+            raise RuntimeError(f"{ESBUILD} cannot bundle the widgets:\n{ended.stderr}")
+        texts = {name: Path(made, f"{name}.mjs").read_text("utf-8") for name in names}
+    return {name: f"{_stamp(folder, text)}\n{text}" for name, text in texts.items()}
 
 
-def _in_order(folder: Path, name: str) -> list[str]:
-    """A module's name, after those of all modules that it needs."""
+def is_current(folder: Path, bundle: str) -> bool:
+    """Whether a bundle was made from the modules as they are now, and nobody changed it since."""
+    stamp, _, text = bundle.partition("\n")
+    return stamp == _stamp(folder, text)
 
-    def visit(module: str) -> Iterator[str]:
-        for _, other in IMPORT.findall((folder / f"{module}.mjs").read_text("utf-8")):
-            yield from visit(other)
-        yield module
 
-    return list(dict.fromkeys(visit(name)))
+def _stamp(folder: Path, text: str) -> str:
+    """A bundle's first line: checksums of all modules and of the bundle itself."""
+    modules = "".join(f"{path.name}\n{path.read_text('utf-8')}" for path in sorted(folder.glob("*.mjs")))
+    return (
+        f"// Made by `make notebooks` with {ESBUILD} from book/widgets ({_checksum(modules)}): "
+        f"change it there, not here ({_checksum(text)})."
+    )
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -24,7 +24,7 @@ import nbformat
 import tomli
 import yaml
 
-from book.bundle import bundle, widgets
+from book.bundle import bundles, is_current, widgets
 
 SETUP = """\
 # %% tags=["setup", "hide-cell"]
@@ -68,7 +68,7 @@ class Sync:
         self.address, self.branch = repository["url"].rstrip("/"), repository["branch"]
         self.project = tomli.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
 
-    def wanted(self) -> Iterator[tuple[Path, str]]:
+    def wanted(self, make_bundles: bool) -> Iterator[tuple[Path, str]]:
         """Each generated file with the text that it should have."""
         setup = SETUP.replace("ADDRESS", self.address).replace("BRANCH", self.branch)
         for path in sorted([*self.root.glob("chapters/*.py"), *self.root.glob("solutions/*.py")]):
@@ -80,8 +80,17 @@ class Sync:
             for path in sorted(self.root.glob(pattern)):
                 yield path, self.addressed(path)
         yield self.root / "environment.yml", self.environment()
-        for name in widgets(self.root / "book" / "widgets"):
-            yield self.root / "transformer" / "bundles" / f"{name}.mjs", bundle(self.root / "book" / "widgets", name)
+        yield from self.bundles(make_bundles)
+
+    def bundles(self, make: bool) -> Iterator[tuple[Path, str]]:
+        """The widgets as one file each. If one is out of date, all are made; or, as that takes Node, only named."""
+        modules, folder = self.root / "book" / "widgets", self.root / "transformer" / "bundles"
+        paths = {name: folder / f"{name}.mjs" for name in widgets(modules)}
+        now = {name: path.read_text("utf-8") for name, path in paths.items() if path.exists()}
+        current = {name: text for name, text in now.items() if is_current(modules, text)}
+        wanted = bundles(modules, list(paths)) if make and current.keys() < paths.keys() else current
+        for name, path in paths.items():
+            yield path, wanted.get(name, "")
 
     def addressed(self, path: Path) -> str:
         """The file's text, with the address that it was made for (pyproject.toml remembers it) brought up to date."""
@@ -148,7 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     root = args.root.resolve()
     stale = 0
-    for path, text in Sync(root).wanted():
+    for path, text in Sync(root).wanted(make_bundles=not args.check):
         now = path.read_text("utf-8") if path.exists() else ""
         if now == text:
             continue

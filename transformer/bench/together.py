@@ -36,7 +36,8 @@ def together(setting: Setting, count: int, config: ModelConfig, batch_tokens: in
     def step(number: int) -> float:
         for end in ends:
             end.send(number)
-        return float([end.recv() for end in ends][0])
+        tokens = [end.recv() for end in ends]
+        return float(tokens[0])
 
     step(0)  # until all are there
     return step

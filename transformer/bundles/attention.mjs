@@ -1,41 +1,22 @@
-// Made by `make notebooks` from attention.mjs in book/widgets and what it imports: change it there.
-
-const $html = (() => {
-// Make elements: h("button", { type: "button", onclick }, "Press") is a button that says Press.
-
-const SVG = ["svg", "g", "line", "circle", "text", "title"];
-
-/** An element with attributes, listeners (names that start with "on"), and children: elements or text. */
+// Made by `make notebooks` with esbuild@0.25.12 from book/widgets (3b2c75092aba): change it there, not here (3a289a406366).
+// html.mjs
+var SVG = ["svg", "g", "line", "circle", "text", "title"];
 function h(tag, attributes = {}, ...children) {
   const el = SVG.includes(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) el.addEventListener(name.slice(2), value);
     else if (value === true) el.setAttribute(name, "");
-    else if (value !== false && value !== undefined) el.setAttribute(name, value);
+    else if (value !== false && value !== void 0) el.setAttribute(name, value);
   }
   el.append(...children);
   return el;
 }
-
-/**
- * For a widget's outermost element: JupyterLab takes a key that is pressed on a slider or a button for one of its commands,
- * and "dd" deletes a cell, unless that very element says that the key is its own. Text fields need not say it.
- */
-const keepKeys = {
-  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", ""),
+var keepKeys = {
+  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", "")
 };
 
-/** A piece as people read it: without the mark of a word's start. */
-const word = (piece) => piece.replace(/^▁(?=.)/u, "");
-
-return { h, keepKeys };
-})();
-
-const $theme = (() => {
-// The colours of the place where a widget stands: the book's, else JupyterLab's, else the browser's own.
-
-/** For the style of a widget's outermost element. What stands on what comes from the same of the three places. */
-const THEME = `
+// theme.mjs
+var THEME = `
   --text: var(--pst-color-text-base, var(--jp-content-font-color1, CanvasText));
   --muted: var(--pst-color-text-muted, var(--jp-content-font-color2, color-mix(in srgb, CanvasText 72%, Canvas)));
   --surface: var(--pst-color-surface, var(--jp-layout-color1, color-mix(in srgb, CanvasText 5%, Canvas)));
@@ -47,19 +28,13 @@ const THEME = `
   background: var(--surface); color: var(--text);
 `;
 
-return { THEME };
-})();
-
-const $parts = (() => {
-// What the small pictures of the chapters have in common: their look, sliders, switches, tables.
-
-const { h, keepKeys } = $html;
-const { THEME } = $theme;
-
-/** Okabe and Ito's colours, with the same meaning as in transformer/plots/style.py. For fills and lines, not for text. */
-const QUERY = "#0072B2", KEY = "#E69F00", VALUE = "#009E73", OUTPUT = "#CC79A7", WRONG = "#D55E00", PLAIN = "#808080";
-
-const STYLE = `
+// parts.mjs
+var QUERY = "#0072B2";
+var KEY = "#E69F00";
+var VALUE = "#009E73";
+var OUTPUT = "#CC79A7";
+var PLAIN = "#808080";
+var STYLE = `
 .answers { ${THEME} border: 1px solid var(--border); border-radius: .4rem; padding: 1rem; margin: 1rem 0; font-size: .9rem; }
 .answers .controls { display: flex; flex-wrap: wrap; gap: .6rem 1.2rem; align-items: end; }
 .answers label { display: flex; flex-direction: column; gap: .2rem; min-width: 0; }
@@ -84,91 +59,54 @@ const STYLE = `
 }
 .answers .caption { margin: .5rem 0 .2rem; }
 `;
-
-/** Put a picture into its place: controls first, then what they change. */
 function show(el, controls, ...rest) {
   el.replaceChildren(h("style", {}, STYLE), h("div", { class: "answers", ...keepKeys }, h("div", { class: "controls" }, ...controls), ...rest));
 }
-
-/** A slider that shows its value, as `say` words it; `changed` is called when it moves. */
-function slider(name, range, changed, say = String) {
-  const told = h("span", { "aria-hidden": "true" });
-  const tell = () => {
-    told.textContent = `${name}: ${say(Number(input.value))}`;
-    input.setAttribute("aria-valuetext", say(Number(input.value)));
-  };
-  const input = h("input", { type: "range", "aria-label": name, ...range, oninput: () => { tell(); changed(); } });
-  tell();
-  return { el: h("label", {}, told, input), value: () => Number(input.value) };
-}
-
-/** A box to tick. */
 function tick(name, checked, changed) {
   const input = h("input", { type: "checkbox", checked, onchange: changed });
   return { el: h("label", { class: "switch" }, input, name), value: () => input.checked };
 }
-
-/** The sentence that says what there is to see now, to the eye and to a screen reader. */
-const teller = () => h("p", { class: "told", "aria-live": "polite" });
-
-/** A table: names of the columns, and rows that begin with their own name. Too wide a table scrolls in its own box. */
+var teller = () => h("p", { class: "told", "aria-live": "polite" });
 function table(caption, columns, rows) {
   const head = h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)));
   const lines = rows.map(([name, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name), ...cells.map((cell) => h("td", {}, cell))));
   const box = { class: "scroll", tabindex: "0", role: "group", "aria-label": caption };
   return h("div", {}, h("p", { class: "caption" }, caption), h("div", box, h("table", {}, h("thead", {}, head), h("tbody", {}, ...lines))));
 }
-
-/** Shares that sum to one. */
 function softmax(scores) {
   const highest = Math.max(...scores);
   const exps = scores.map((score) => Math.exp(score - highest));
   const sum = exps.reduce((a, b) => a + b, 0);
   return exps.map((one) => one / sum);
 }
+var bar = (share, colour, width = 90) => h("span", { style: `display: inline-block; vertical-align: middle; height: .8em; width: ${(share * width).toFixed(1)}px; background: ${colour}` });
 
-/** A bar as long as a share. */
-const bar = (share, colour, width = 90) =>
-  h("span", { style: `display: inline-block; vertical-align: middle; height: .8em; width: ${(share * width).toFixed(1)}px; background: ${colour}` });
-
-return { KEY, OUTPUT, PLAIN, QUERY, VALUE, bar, show, softmax, table, teller, tick };
-})();
-
-// Attention in the plane: move the query, the keys and the values, and see what comes out (chapter 2).
-
-const { h } = $html;
-const { KEY, OUTPUT, PLAIN, QUERY, VALUE, bar, show, softmax, table, teller, tick } = $parts;
-
-/**
- * One query's lookup: softmax(q·k / √d_k) v (§3.2.1).
- *
- * @param {number[]} query d_k numbers.
- * @param {number[][]} keys as long as the query.
- * @param {number[][]} values one for each key.
- * @param {boolean} scaled whether the scores are divided by √d_k.
- */
-export function attention(query, keys, values, scaled = true) {
+// attention.mjs
+function attention(query, keys, values, scaled = true) {
   const dot = (a, b) => a.reduce((sum, one, i) => sum + one * b[i], 0);
   const scores = keys.map((key) => dot(query, key) / (scaled ? Math.sqrt(query.length) : 1));
   const weights = softmax(scores);
   const output = values[0].map((_, i) => dot(weights, values.map((value) => value[i])));
   return { scores, weights, output };
 }
-
-const REACH = 3, UNIT = 40, SIZE = 2 * REACH * UNIT + 60, STEP = 0.1;
-
-const at = ([x, y]) => `(${x.toFixed(1)}, ${y.toFixed(1)})`;
-const inside = (one) => Math.round(Math.min(Math.max(one, -REACH), REACH) / STEP) * STEP;
-
-/** An arrow whose tip can be dragged, or moved by the arrow keys. */
+var REACH = 3;
+var UNIT = 40;
+var SIZE = 2 * REACH * UNIT + 60;
+var STEP = 0.1;
+var at = ([x, y]) => `(${x.toFixed(1)}, ${y.toFixed(1)})`;
+var inside = (one) => Math.round(Math.min(Math.max(one, -REACH), REACH) / STEP) * STEP;
 function arrow(name, vector, colour, changed) {
   const line = h("line", { stroke: colour, "stroke-width": 3 });
   const label = h("text", { "text-anchor": "middle", "aria-hidden": "true" }, name);
-  const to = (x, y) => { [vector[0], vector[1]] = [inside(x), inside(y)]; place(); changed(); };
+  const to = (x, y) => {
+    [vector[0], vector[1]] = [inside(x), inside(y)];
+    place();
+    changed();
+  };
   const drag = (event) => {
     if (!tip.hasPointerCapture(event.pointerId)) return;
     const { left, top, width } = tip.ownerSVGElement.getBoundingClientRect();
-    const point = (position, start) => (((position - start) / width) * SIZE - SIZE / 2) / UNIT;
+    const point = (position, start) => ((position - start) / width * SIZE - SIZE / 2) / UNIT;
     to(point(event.clientX, left), -point(event.clientY, top));
   };
   const MOVES = { ArrowLeft: [-STEP, 0], ArrowRight: [STEP, 0], ArrowUp: [0, STEP], ArrowDown: [0, -STEP] };
@@ -179,8 +117,17 @@ function arrow(name, vector, colour, changed) {
     to(vector[0] + move[0], vector[1] + move[1]);
   };
   const range = { role: "slider", tabindex: "0", "aria-label": `${name}, by the arrow keys`, "aria-valuemin": -REACH, "aria-valuemax": REACH };
-  const tip = h("circle", { r: 8, fill: colour, stroke: "transparent", "stroke-width": 12, style: "cursor: grab; touch-action: none", ...range,
-    onpointerdown: (event) => tip.setPointerCapture(event.pointerId), onpointermove: drag, onkeydown: press });
+  const tip = h("circle", {
+    r: 8,
+    fill: colour,
+    stroke: "transparent",
+    "stroke-width": 12,
+    style: "cursor: grab; touch-action: none",
+    ...range,
+    onpointerdown: (event) => tip.setPointerCapture(event.pointerId),
+    onpointermove: drag,
+    onkeydown: press
+  });
   const set = (el, pairs) => Object.entries(pairs).forEach(([key, value]) => el.setAttribute(key, value));
   function place() {
     const [x, y] = [vector[0] * UNIT, -vector[1] * UNIT];
@@ -191,37 +138,36 @@ function arrow(name, vector, colour, changed) {
   place();
   return h("g", {}, line, tip, label);
 }
-
 function plane(label, ...parts) {
   const edge = REACH * UNIT;
   const axes = [[-edge, 0, edge, 0], [0, -edge, 0, edge]].map(([x1, y1, x2, y2]) => h("line", { x1, y1, x2, y2, stroke: PLAIN }));
   const box = { viewBox: `${-SIZE / 2} ${-SIZE / 2} ${SIZE} ${SIZE}`, width: SIZE, height: SIZE, role: "group", "aria-label": label };
   return h("svg", box, ...axes, ...parts);
 }
-
 function render({ el }) {
   const query = [1.2, 0.6], keys = [[2, -0.5], [0, 2], [-1.5, -1]], values = [[2, 1.5], [-2, 1], [1, -2]];
   const scaled = tick("divide the scores by √2", true, () => draw());
   const told = teller(), numbers = h("div"), blend = h("g");
-
   function draw() {
     const { scores, weights, output } = attention(query, keys, values, scaled.value());
     const [x, y] = [output[0] * UNIT, -output[1] * UNIT];
     blend.replaceChildren(
       ...values.map((v, i) => h("line", { x1: x, y1: y, x2: v[0] * UNIT, y2: -v[1] * UNIT, stroke: OUTPUT, "stroke-width": 5 * weights[i] })),
       h("circle", { cx: x, cy: y, r: 6, fill: OUTPUT }),
-      h("text", { x, y: y + 20, "text-anchor": "middle" }, "output"),
+      h("text", { x, y: y + 20, "text-anchor": "middle" }, "output")
     );
     const row = (_, i) => [`${i + 1}`, at(keys[i]), scores[i].toFixed(2), h("span", {}, `${weights[i].toFixed(2)} `, bar(weights[i], QUERY, 60)), at(values[i])];
     numbers.replaceChildren(table(`The lookup of the query ${at(query)}`, ["", "key", "score", "weight", "value"], keys.map(row)));
     told.textContent = `Output (${output.map((one) => one.toFixed(2)).join(", ")}): the values, blended by the weights ${weights.map((one) => one.toFixed(2)).join(", ")}.`;
   }
-
   const ofKeys = keys.map((key, i) => arrow(`key ${i + 1}`, key, KEY, draw));
   const ofValues = values.map((value, i) => arrow(`value ${i + 1}`, value, VALUE, draw));
   const left = plane("Query and keys", ...ofKeys, arrow("query", query, QUERY, draw));
   show(el, [scaled.el], told, h("div", { class: "side" }, left, plane("Values and output", ...ofValues, blend), numbers));
   draw();
 }
-
-export default { render };
+var attention_default = { render };
+export {
+  attention,
+  attention_default as default
+};

@@ -1,41 +1,22 @@
-// Made by `make notebooks` from masks.mjs in book/widgets and what it imports: change it there.
-
-const $html = (() => {
-// Make elements: h("button", { type: "button", onclick }, "Press") is a button that says Press.
-
-const SVG = ["svg", "g", "line", "circle", "text", "title"];
-
-/** An element with attributes, listeners (names that start with "on"), and children: elements or text. */
+// Made by `make notebooks` with esbuild@0.25.12 from book/widgets (3b2c75092aba): change it there, not here (b9dfafea1bc5).
+// html.mjs
+var SVG = ["svg", "g", "line", "circle", "text", "title"];
 function h(tag, attributes = {}, ...children) {
   const el = SVG.includes(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) el.addEventListener(name.slice(2), value);
     else if (value === true) el.setAttribute(name, "");
-    else if (value !== false && value !== undefined) el.setAttribute(name, value);
+    else if (value !== false && value !== void 0) el.setAttribute(name, value);
   }
   el.append(...children);
   return el;
 }
-
-/**
- * For a widget's outermost element: JupyterLab takes a key that is pressed on a slider or a button for one of its commands,
- * and "dd" deletes a cell, unless that very element says that the key is its own. Text fields need not say it.
- */
-const keepKeys = {
-  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", ""),
+var keepKeys = {
+  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", "")
 };
 
-/** A piece as people read it: without the mark of a word's start. */
-const word = (piece) => piece.replace(/^▁(?=.)/u, "");
-
-return { h, keepKeys };
-})();
-
-const $theme = (() => {
-// The colours of the place where a widget stands: the book's, else JupyterLab's, else the browser's own.
-
-/** For the style of a widget's outermost element. What stands on what comes from the same of the three places. */
-const THEME = `
+// theme.mjs
+var THEME = `
   --text: var(--pst-color-text-base, var(--jp-content-font-color1, CanvasText));
   --muted: var(--pst-color-text-muted, var(--jp-content-font-color2, color-mix(in srgb, CanvasText 72%, Canvas)));
   --surface: var(--pst-color-surface, var(--jp-layout-color1, color-mix(in srgb, CanvasText 5%, Canvas)));
@@ -47,19 +28,10 @@ const THEME = `
   background: var(--surface); color: var(--text);
 `;
 
-return { THEME };
-})();
-
-const $parts = (() => {
-// What the small pictures of the chapters have in common: their look, sliders, switches, tables.
-
-const { h, keepKeys } = $html;
-const { THEME } = $theme;
-
-/** Okabe and Ito's colours, with the same meaning as in transformer/plots/style.py. For fills and lines, not for text. */
-const QUERY = "#0072B2", KEY = "#E69F00", VALUE = "#009E73", OUTPUT = "#CC79A7", WRONG = "#D55E00", PLAIN = "#808080";
-
-const STYLE = `
+// parts.mjs
+var QUERY = "#0072B2";
+var WRONG = "#D55E00";
+var STYLE = `
 .answers { ${THEME} border: 1px solid var(--border); border-radius: .4rem; padding: 1rem; margin: 1rem 0; font-size: .9rem; }
 .answers .controls { display: flex; flex-wrap: wrap; gap: .6rem 1.2rem; align-items: end; }
 .answers label { display: flex; flex-direction: column; gap: .2rem; min-width: 0; }
@@ -84,42 +56,33 @@ const STYLE = `
 }
 .answers .caption { margin: .5rem 0 .2rem; }
 `;
-
-/** Put a picture into its place: controls first, then what they change. */
 function show(el, controls, ...rest) {
   el.replaceChildren(h("style", {}, STYLE), h("div", { class: "answers", ...keepKeys }, h("div", { class: "controls" }, ...controls), ...rest));
 }
-
-/** A slider that shows its value, as `say` words it; `changed` is called when it moves. */
 function slider(name, range, changed, say = String) {
   const told = h("span", { "aria-hidden": "true" });
   const tell = () => {
     told.textContent = `${name}: ${say(Number(input.value))}`;
     input.setAttribute("aria-valuetext", say(Number(input.value)));
   };
-  const input = h("input", { type: "range", "aria-label": name, ...range, oninput: () => { tell(); changed(); } });
+  const input = h("input", { type: "range", "aria-label": name, ...range, oninput: () => {
+    tell();
+    changed();
+  } });
   tell();
   return { el: h("label", {}, told, input), value: () => Number(input.value) };
 }
-
-/** A box to tick. */
 function tick(name, checked, changed) {
   const input = h("input", { type: "checkbox", checked, onchange: changed });
   return { el: h("label", { class: "switch" }, input, name), value: () => input.checked };
 }
-
-/** The sentence that says what there is to see now, to the eye and to a screen reader. */
-const teller = () => h("p", { class: "told", "aria-live": "polite" });
-
-/** A table: names of the columns, and rows that begin with their own name. Too wide a table scrolls in its own box. */
+var teller = () => h("p", { class: "told", "aria-live": "polite" });
 function table(caption, columns, rows) {
   const head = h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)));
   const lines = rows.map(([name, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name), ...cells.map((cell) => h("td", {}, cell))));
   const box = { class: "scroll", tabindex: "0", role: "group", "aria-label": caption };
   return h("div", {}, h("p", { class: "caption" }, caption), h("div", box, h("table", {}, h("thead", {}, head), h("tbody", {}, ...lines))));
 }
-
-/** Shares that sum to one. */
 function softmax(scores) {
   const highest = Math.max(...scores);
   const exps = scores.map((score) => Math.exp(score - highest));
@@ -127,70 +90,51 @@ function softmax(scores) {
   return exps.map((one) => one / sum);
 }
 
-/** A bar as long as a share. */
-const bar = (share, colour, width = 90) =>
-  h("span", { style: `display: inline-block; vertical-align: middle; height: .8em; width: ${(share * width).toFixed(1)}px; background: ${colour}` });
-
-return { QUERY, WRONG, show, slider, softmax, table, teller, tick };
-})();
-
-// Build a mask, and see what the softmax makes of it: before, as it must be, or too late (chapter 4).
-
-const { h } = $html;
-const { QUERY, WRONG, show, slider, softmax, table, teller, tick } = $parts;
-
-const WORDS = ["<bos>", "er", "war", "sehr", "müde"];
-
-/** The queries' scores for the keys. */
-export const SCORES = [
+// masks.mjs
+var WORDS = ["<bos>", "er", "war", "sehr", "müde"];
+var SCORES = [
   [0.4, 1.2, -0.6, 0.1, 0.9],
   [1.5, 0.3, 0.8, -0.4, 1.9],
   [-0.2, 1.7, 0.5, 0.6, 1.1],
-  [0.9, -0.5, 1.0, 0.2, 2.1],
-  [0.1, 1.3, 0.7, 1.6, -0.3],
+  [0.9, -0.5, 1, 0.2, 2.1],
+  [0.1, 1.3, 0.7, 1.6, -0.3]
 ];
-
-/** True = may attend: a real key, that does not lie in the future if `lookAhead`. */
-export function targetMask(length, padding, lookAhead) {
+function targetMask(length, padding, lookAhead) {
   const places = [...Array(length).keys()];
   return places.map((query) => places.map((key) => key < length - padding && (!lookAhead || key <= query)));
 }
-
-/**
- * The weights that attention gives; a row that may attend to nothing is all zeros.
- *
- * @param {number[][]} scores a row for each query.
- * @param {boolean[][]} mask true = may attend.
- * @param {boolean} late the classic bug: hide only after the softmax.
- */
-export function maskedWeights(scores, mask, late = false) {
+function maskedWeights(scores, mask, late = false) {
   return scores.map((row, q) => {
-    const seen = row.map((score, k) => (late || mask[q][k] ? score : -Infinity));
+    const seen = row.map((score, k) => late || mask[q][k] ? score : -Infinity);
     const weights = seen.some(Number.isFinite) ? softmax(seen) : row.map(() => 0);
-    return weights.map((weight, k) => (mask[q][k] ? weight : 0));
+    return weights.map((weight, k) => mask[q][k] ? weight : 0);
   });
 }
-
 function render({ el }) {
   const n = WORDS.length;
   let mask = targetMask(n, 1, true);
-  const anew = () => { mask = targetMask(n, padding.value(), lookAhead.value()); draw(); };
+  const anew = () => {
+    mask = targetMask(n, padding.value(), lookAhead.value());
+    draw();
+  };
   const padding = slider("padding at the end", { min: 0, max: n - 1, value: 1 }, anew);
   const lookAhead = tick("hide the future", true, anew);
   const late = tick("the bug: mask after the softmax", false, () => draw());
   const told = teller(), weights = h("div");
-  const word = (i) => (i < n - padding.value() ? WORDS[i] : "<pad>");
-  const cells = SCORES.map((row, q) =>
-    row.map((score, k) =>
-      h("button", { type: "button", onclick: () => { mask[q][k] = !mask[q][k]; draw(); }, style: "width: 2.5rem; padding: .2rem 0" }, score.toFixed(1)),
-    ),
+  const word = (i) => i < n - padding.value() ? WORDS[i] : "<pad>";
+  const cells = SCORES.map(
+    (row, q) => row.map(
+      (score, k) => h("button", { type: "button", onclick: () => {
+        mask[q][k] = !mask[q][k];
+        draw();
+      }, style: "width: 2.5rem; padding: .2rem 0" }, score.toFixed(1))
+    )
   );
   const scores = h("div");
   let named = "";
-
   function draw() {
     const names = [...Array(n).keys()].map(word);
-    if (names.join() !== named) { // the buttons stay where they are, so that the focus stays with them
+    if (names.join() !== named) {
       named = names.join();
       scores.replaceChildren(table("Scores: press a cell to hide or show its key", ["", ...names], cells.map((row, q) => [names[q], ...row])));
     }
@@ -202,24 +146,29 @@ function render({ el }) {
     }));
     const found = maskedWeights(SCORES, mask, late.value());
     const sums = found.map((row) => row.reduce((a, b) => a + b, 0));
-    const shade = (weight) =>
-      h("span", { style: `display: block; padding: 0 .2rem; border-radius: .2rem; border-bottom: .4em solid color-mix(in srgb, ${QUERY} ${(100 * weight).toFixed(0)}%, transparent)` }, weight.toFixed(2));
+    const shade = (weight) => h("span", { style: `display: block; padding: 0 .2rem; border-radius: .2rem; border-bottom: .4em solid color-mix(in srgb, ${QUERY} ${(100 * weight).toFixed(0)}%, transparent)` }, weight.toFixed(2));
     const sum = (one) => h("strong", { style: one > 0.9995 ? "" : `border-bottom: .4em solid ${WRONG}` }, one.toFixed(2));
     weights.replaceChildren(
-      table("Weights: a row is what a query looks at", ["", ...names, "sum"],
-        found.map((row, q) => [names[q], ...row.map((weight, k) => (mask[q][k] ? shade(weight) : "–")), sum(sums[q])])),
+      table(
+        "Weights: a row is what a query looks at",
+        ["", ...names, "sum"],
+        found.map((row, q) => [names[q], ...row.map((weight, k) => mask[q][k] ? shade(weight) : "–"), sum(sums[q])])
+      )
     );
     const empty = sums.filter((one) => one === 0).length;
     const short = sums.filter((one) => one > 0 && one < 0.9995).length;
     told.textContent = [
-      short ? `${short} of ${n} rows sum to less than one: what is hidden was still counted below the fraction line.`
-        : "Each row with something to look at sums to one.",
-      empty ? `${empty} ${empty === 1 ? "row has" : "rows have"} nothing to look at: all zeros.` : "",
+      short ? `${short} of ${n} rows sum to less than one: what is hidden was still counted below the fraction line.` : "Each row with something to look at sums to one.",
+      empty ? `${empty} ${empty === 1 ? "row has" : "rows have"} nothing to look at: all zeros.` : ""
     ].join(" ").trim();
   }
-
   show(el, [padding.el, lookAhead.el, late.el], told, h("div", { class: "side" }, scores, weights));
   draw();
 }
-
-export default { render };
+var masks_default = { render };
+export {
+  SCORES,
+  masks_default as default,
+  maskedWeights,
+  targetMask
+};

@@ -1,41 +1,22 @@
-// Made by `make notebooks` from positions.mjs in book/widgets and what it imports: change it there.
-
-const $html = (() => {
-// Make elements: h("button", { type: "button", onclick }, "Press") is a button that says Press.
-
-const SVG = ["svg", "g", "line", "circle", "text", "title"];
-
-/** An element with attributes, listeners (names that start with "on"), and children: elements or text. */
+// Made by `make notebooks` with esbuild@0.25.12 from book/widgets (3b2c75092aba): change it there, not here (f2c16009f703).
+// html.mjs
+var SVG = ["svg", "g", "line", "circle", "text", "title"];
 function h(tag, attributes = {}, ...children) {
   const el = SVG.includes(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) el.addEventListener(name.slice(2), value);
     else if (value === true) el.setAttribute(name, "");
-    else if (value !== false && value !== undefined) el.setAttribute(name, value);
+    else if (value !== false && value !== void 0) el.setAttribute(name, value);
   }
   el.append(...children);
   return el;
 }
-
-/**
- * For a widget's outermost element: JupyterLab takes a key that is pressed on a slider or a button for one of its commands,
- * and "dd" deletes a cell, unless that very element says that the key is its own. Text fields need not say it.
- */
-const keepKeys = {
-  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", ""),
+var keepKeys = {
+  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", "")
 };
 
-/** A piece as people read it: without the mark of a word's start. */
-const word = (piece) => piece.replace(/^▁(?=.)/u, "");
-
-return { h, keepKeys };
-})();
-
-const $theme = (() => {
-// The colours of the place where a widget stands: the book's, else JupyterLab's, else the browser's own.
-
-/** For the style of a widget's outermost element. What stands on what comes from the same of the three places. */
-const THEME = `
+// theme.mjs
+var THEME = `
   --text: var(--pst-color-text-base, var(--jp-content-font-color1, CanvasText));
   --muted: var(--pst-color-text-muted, var(--jp-content-font-color2, color-mix(in srgb, CanvasText 72%, Canvas)));
   --surface: var(--pst-color-surface, var(--jp-layout-color1, color-mix(in srgb, CanvasText 5%, Canvas)));
@@ -47,19 +28,11 @@ const THEME = `
   background: var(--surface); color: var(--text);
 `;
 
-return { THEME };
-})();
-
-const $parts = (() => {
-// What the small pictures of the chapters have in common: their look, sliders, switches, tables.
-
-const { h, keepKeys } = $html;
-const { THEME } = $theme;
-
-/** Okabe and Ito's colours, with the same meaning as in transformer/plots/style.py. For fills and lines, not for text. */
-const QUERY = "#0072B2", KEY = "#E69F00", VALUE = "#009E73", OUTPUT = "#CC79A7", WRONG = "#D55E00", PLAIN = "#808080";
-
-const STYLE = `
+// parts.mjs
+var QUERY = "#0072B2";
+var KEY = "#E69F00";
+var PLAIN = "#808080";
+var STYLE = `
 .answers { ${THEME} border: 1px solid var(--border); border-radius: .4rem; padding: 1rem; margin: 1rem 0; font-size: .9rem; }
 .answers .controls { display: flex; flex-wrap: wrap; gap: .6rem 1.2rem; align-items: end; }
 .answers label { display: flex; flex-direction: column; gap: .2rem; min-width: 0; }
@@ -84,34 +57,23 @@ const STYLE = `
 }
 .answers .caption { margin: .5rem 0 .2rem; }
 `;
-
-/** Put a picture into its place: controls first, then what they change. */
 function show(el, controls, ...rest) {
   el.replaceChildren(h("style", {}, STYLE), h("div", { class: "answers", ...keepKeys }, h("div", { class: "controls" }, ...controls), ...rest));
 }
-
-/** A slider that shows its value, as `say` words it; `changed` is called when it moves. */
 function slider(name, range, changed, say = String) {
   const told = h("span", { "aria-hidden": "true" });
   const tell = () => {
     told.textContent = `${name}: ${say(Number(input.value))}`;
     input.setAttribute("aria-valuetext", say(Number(input.value)));
   };
-  const input = h("input", { type: "range", "aria-label": name, ...range, oninput: () => { tell(); changed(); } });
+  const input = h("input", { type: "range", "aria-label": name, ...range, oninput: () => {
+    tell();
+    changed();
+  } });
   tell();
   return { el: h("label", {}, told, input), value: () => Number(input.value) };
 }
-
-/** A box to tick. */
-function tick(name, checked, changed) {
-  const input = h("input", { type: "checkbox", checked, onchange: changed });
-  return { el: h("label", { class: "switch" }, input, name), value: () => input.checked };
-}
-
-/** The sentence that says what there is to see now, to the eye and to a screen reader. */
-const teller = () => h("p", { class: "told", "aria-live": "polite" });
-
-/** A table: names of the columns, and rows that begin with their own name. Too wide a table scrolls in its own box. */
+var teller = () => h("p", { class: "told", "aria-live": "polite" });
 function table(caption, columns, rows) {
   const head = h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)));
   const lines = rows.map(([name, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name), ...cells.map((cell) => h("td", {}, cell))));
@@ -119,68 +81,38 @@ function table(caption, columns, rows) {
   return h("div", {}, h("p", { class: "caption" }, caption), h("div", box, h("table", {}, h("thead", {}, head), h("tbody", {}, ...lines))));
 }
 
-/** Shares that sum to one. */
-function softmax(scores) {
-  const highest = Math.max(...scores);
-  const exps = scores.map((score) => Math.exp(score - highest));
-  const sum = exps.reduce((a, b) => a + b, 0);
-  return exps.map((one) => one / sum);
+// positions.mjs
+function angles(position, width, base = 1e4) {
+  return Array.from({ length: width / 2 }, (_, i) => position * base ** (-2 * i / width));
 }
-
-/** A bar as long as a share. */
-const bar = (share, colour, width = 90) =>
-  h("span", { style: `display: inline-block; vertical-align: middle; height: .8em; width: ${(share * width).toFixed(1)}px; background: ${colour}` });
-
-return { KEY, PLAIN, QUERY, show, slider, table, teller };
-})();
-
-// Positions as clocks: each pair of numbers is the tip of a hand, and a shift turns each hand by an angle of its own,
-// wherever it stood (chapter 5). `angles` and `sinusoidalEncoding` are those of transformer/positions.py.
-
-const { h } = $html;
-const { KEY, PLAIN, QUERY, show, slider, table, teller } = $parts;
-
-/** The angle position / base^(2i/width) of each pair of dimensions. */
-export function angles(position, width, base = 10000) {
-  return Array.from({ length: width / 2 }, (_, i) => position * base ** ((-2 * i) / width));
-}
-
-/** Sine and cosine of each angle, side by side. */
-export function sinusoidalEncoding(position, dModel, base = 10000) {
+function sinusoidalEncoding(position, dModel, base = 1e4) {
   return angles(position, dModel, base).flatMap((angle) => [Math.sin(angle), Math.cos(angle)]);
 }
-
-/** By how many degrees each hand of `from` must turn clockwise to stand where it does in `to`: from 0 to 360. */
-export function turns(from, to) {
+function turns(from, to) {
   return Array.from({ length: from.length / 2 }, (_, i) => {
     const [a, b, c, d] = [from[2 * i], from[2 * i + 1], to[2 * i], to[2 * i + 1]];
-    const degrees = (Math.atan2(c * b - d * a, a * c + b * d) * 180) / Math.PI;
+    const degrees = Math.atan2(c * b - d * a, a * c + b * d) * 180 / Math.PI;
     return degrees < -1e-6 ? degrees + 360 : Math.abs(degrees);
   });
 }
-
-const R = 30;
-
+var R = 30;
 function clock(i, here, there) {
-  const hand = ([x, y], colour, width) =>
-    h("line", { x1: 0, y1: 0, x2: R * x, y2: -R * y, stroke: colour, "stroke-width": width, "stroke-linecap": "round" });
+  const hand = ([x, y], colour, width) => h("line", { x1: 0, y1: 0, x2: R * x, y2: -R * y, stroke: colour, "stroke-width": width, "stroke-linecap": "round" });
   return h(
     "svg",
     { viewBox: "-36 -36 72 90", width: 72, height: 90, "aria-hidden": "true" },
     h("circle", { r: R + 3, fill: "none", stroke: PLAIN }),
     hand(here, QUERY, 5),
     hand(there, KEY, 3),
-    h("text", { y: 48, "text-anchor": "middle" }, `pair ${i}`),
+    h("text", { y: 48, "text-anchor": "middle" }, `pair ${i}`)
   );
 }
-
 function render({ el }) {
   const position = slider("position", { min: 0, max: 100, value: 3 }, draw);
   const distance = slider("distance k", { min: -20, max: 20, value: 2 }, draw);
   const width = slider("d_model", { min: 2, max: 16, step: 2, value: 8 }, draw);
   const base = slider("base", { min: 1, max: 5, value: 4 }, draw, (power) => (10 ** power).toLocaleString("en"));
   const told = teller(), clocks = h("div", { class: "side" }), numbers = h("div");
-
   function draw() {
     const [p, k, d, b] = [position.value(), distance.value(), width.value(), 10 ** base.value()];
     const [here, there] = [p, p + k].map((one) => sinusoidalEncoding(one, d, b));
@@ -189,20 +121,25 @@ function render({ el }) {
     const product = here.reduce((sum, one, i) => sum + one * there[i], 0);
     const pair = (x, i) => x.slice(2 * i, 2 * i + 2);
     const tip = (x, i) => `(${pair(x, i).map((one) => one.toFixed(2)).join(", ")})`;
-    const length = (i) => ((2 * Math.PI) / angles(1, d, b)[i]).toLocaleString("en", { maximumFractionDigits: 1 });
+    const length = (i) => (2 * Math.PI / angles(1, d, b)[i]).toLocaleString("en", { maximumFractionDigits: 1 });
     clocks.replaceChildren(...turned.map((_, i) => clock(i, pair(here, i), pair(there, i))));
-    told.textContent =
-      `Blue: position ${p}. Orange: position ${p + k}. From blue to orange each hand turns by an angle that depends on k ` +
-      `and not on the position; so does the dot product of the two vectors, ${product.toFixed(2)}.`;
+    told.textContent = `Blue: position ${p}. Orange: position ${p + k}. From blue to orange each hand turns by an angle that depends on k and not on the position; so does the dot product of the two vectors, ${product.toFixed(2)}.`;
     const columns = ["pair", "a full turn", `p = ${p}`, `p = ${p + k}`, "turned by", `0 to ${k}`];
     numbers.replaceChildren(
-      table("Sine and cosine of each pair; by how many degrees its hand turns, here and from position 0", columns,
-        turned.map((turn, i) => [`${i}`, length(i), tip(here, i), tip(there, i), `${turn.toFixed(1)}°`, `${fromZero[i].toFixed(1)}°`])),
+      table(
+        "Sine and cosine of each pair; by how many degrees its hand turns, here and from position 0",
+        columns,
+        turned.map((turn, i) => [`${i}`, length(i), tip(here, i), tip(there, i), `${turn.toFixed(1)}°`, `${fromZero[i].toFixed(1)}°`])
+      )
     );
   }
-
   show(el, [position, distance, width, base].map((one) => one.el), told, clocks, numbers);
   draw();
 }
-
-export default { render };
+var positions_default = { render };
+export {
+  angles,
+  positions_default as default,
+  sinusoidalEncoding,
+  turns
+};

@@ -1,41 +1,22 @@
-// Made by `make notebooks` from schedule.mjs in book/widgets and what it imports: change it there.
-
-const $html = (() => {
-// Make elements: h("button", { type: "button", onclick }, "Press") is a button that says Press.
-
-const SVG = ["svg", "g", "line", "circle", "text", "title"];
-
-/** An element with attributes, listeners (names that start with "on"), and children: elements or text. */
+// Made by `make notebooks` with esbuild@0.25.12 from book/widgets (3b2c75092aba): change it there, not here (0a1dbe1f9292).
+// html.mjs
+var SVG = ["svg", "g", "line", "circle", "text", "title"];
 function h(tag, attributes = {}, ...children) {
   const el = SVG.includes(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) el.addEventListener(name.slice(2), value);
     else if (value === true) el.setAttribute(name, "");
-    else if (value !== false && value !== undefined) el.setAttribute(name, value);
+    else if (value !== false && value !== void 0) el.setAttribute(name, value);
   }
   el.append(...children);
   return el;
 }
-
-/**
- * For a widget's outermost element: JupyterLab takes a key that is pressed on a slider or a button for one of its commands,
- * and "dd" deletes a cell, unless that very element says that the key is its own. Text fields need not say it.
- */
-const keepKeys = {
-  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", ""),
+var keepKeys = {
+  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", "")
 };
 
-/** A piece as people read it: without the mark of a word's start. */
-const word = (piece) => piece.replace(/^▁(?=.)/u, "");
-
-return { h, keepKeys };
-})();
-
-const $theme = (() => {
-// The colours of the place where a widget stands: the book's, else JupyterLab's, else the browser's own.
-
-/** For the style of a widget's outermost element. What stands on what comes from the same of the three places. */
-const THEME = `
+// theme.mjs
+var THEME = `
   --text: var(--pst-color-text-base, var(--jp-content-font-color1, CanvasText));
   --muted: var(--pst-color-text-muted, var(--jp-content-font-color2, color-mix(in srgb, CanvasText 72%, Canvas)));
   --surface: var(--pst-color-surface, var(--jp-layout-color1, color-mix(in srgb, CanvasText 5%, Canvas)));
@@ -47,19 +28,11 @@ const THEME = `
   background: var(--surface); color: var(--text);
 `;
 
-return { THEME };
-})();
-
-const $parts = (() => {
-// What the small pictures of the chapters have in common: their look, sliders, switches, tables.
-
-const { h, keepKeys } = $html;
-const { THEME } = $theme;
-
-/** Okabe and Ito's colours, with the same meaning as in transformer/plots/style.py. For fills and lines, not for text. */
-const QUERY = "#0072B2", KEY = "#E69F00", VALUE = "#009E73", OUTPUT = "#CC79A7", WRONG = "#D55E00", PLAIN = "#808080";
-
-const STYLE = `
+// parts.mjs
+var QUERY = "#0072B2";
+var KEY = "#E69F00";
+var PLAIN = "#808080";
+var STYLE = `
 .answers { ${THEME} border: 1px solid var(--border); border-radius: .4rem; padding: 1rem; margin: 1rem 0; font-size: .9rem; }
 .answers .controls { display: flex; flex-wrap: wrap; gap: .6rem 1.2rem; align-items: end; }
 .answers label { display: flex; flex-direction: column; gap: .2rem; min-width: 0; }
@@ -84,34 +57,23 @@ const STYLE = `
 }
 .answers .caption { margin: .5rem 0 .2rem; }
 `;
-
-/** Put a picture into its place: controls first, then what they change. */
 function show(el, controls, ...rest) {
   el.replaceChildren(h("style", {}, STYLE), h("div", { class: "answers", ...keepKeys }, h("div", { class: "controls" }, ...controls), ...rest));
 }
-
-/** A slider that shows its value, as `say` words it; `changed` is called when it moves. */
 function slider(name, range, changed, say = String) {
   const told = h("span", { "aria-hidden": "true" });
   const tell = () => {
     told.textContent = `${name}: ${say(Number(input.value))}`;
     input.setAttribute("aria-valuetext", say(Number(input.value)));
   };
-  const input = h("input", { type: "range", "aria-label": name, ...range, oninput: () => { tell(); changed(); } });
+  const input = h("input", { type: "range", "aria-label": name, ...range, oninput: () => {
+    tell();
+    changed();
+  } });
   tell();
   return { el: h("label", {}, told, input), value: () => Number(input.value) };
 }
-
-/** A box to tick. */
-function tick(name, checked, changed) {
-  const input = h("input", { type: "checkbox", checked, onchange: changed });
-  return { el: h("label", { class: "switch" }, input, name), value: () => input.checked };
-}
-
-/** The sentence that says what there is to see now, to the eye and to a screen reader. */
-const teller = () => h("p", { class: "told", "aria-live": "polite" });
-
-/** A table: names of the columns, and rows that begin with their own name. Too wide a table scrolls in its own box. */
+var teller = () => h("p", { class: "told", "aria-live": "polite" });
 function table(caption, columns, rows) {
   const head = h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)));
   const lines = rows.map(([name, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name), ...cells.map((cell) => h("td", {}, cell))));
@@ -119,38 +81,10 @@ function table(caption, columns, rows) {
   return h("div", {}, h("p", { class: "caption" }, caption), h("div", box, h("table", {}, h("thead", {}, head), h("tbody", {}, ...lines))));
 }
 
-/** Shares that sum to one. */
-function softmax(scores) {
-  const highest = Math.max(...scores);
-  const exps = scores.map((score) => Math.exp(score - highest));
-  const sum = exps.reduce((a, b) => a + b, 0);
-  return exps.map((one) => one / sum);
-}
-
-/** A bar as long as a share. */
-const bar = (share, colour, width = 90) =>
-  h("span", { style: `display: inline-block; vertical-align: middle; height: .8em; width: ${(share * width).toFixed(1)}px; background: ${colour}` });
-
-return { KEY, PLAIN, QUERY, show, slider, table, teller };
-})();
-
-const $chart = (() => {
-// Curves over an axis, for the small pictures.
-
-const { h } = $html;
-const { PLAIN } = $parts;
-
-/**
- * Curves over an axis, as an SVG element.
- *
- * @param {string} label what is said in its place where it is not seen.
- * @param {Object[]} curves each with its `points` [x, y], `colour` and `width`.
- * @param {Object[]} marks dots: each with its `at` [x, y], `colour` and `name`.
- * @param {Object} ends the largest `x` and `y`, and the names of both axes, `xName` and `yName`.
- */
+// chart.mjs
 function chart(label, curves, marks, { x, y, xName, yName }) {
   const [W, H, LEFT, LOW] = [300, 170, 10, 140];
-  const place = ([a, b]) => [LEFT + (a / x) * (W - 2 * LEFT), LOW - (Math.min(b, y) / y) * (LOW - 24)];
+  const place = ([a, b]) => [LEFT + a / x * (W - 2 * LEFT), LOW - Math.min(b, y) / y * (LOW - 24)];
   const line = (from, to, stroke, width) => {
     const [[x1, y1], [x2, y2]] = [from, to].map(place);
     return h("line", { x1, y1, x2, y2, stroke, "stroke-width": width, "stroke-linecap": "round" });
@@ -167,52 +101,40 @@ function chart(label, curves, marks, { x, y, xName, yName }) {
   return h("svg", box, line([0, 0], [x, 0], PLAIN, 1), line([0, 0], [0, y], PLAIN, 1), ...drawn, ...dots, ...words);
 }
 
-return { chart };
-})();
-
-// The learning rate over the steps, and where its peak is (chapter 11). `learningRate` is that of transformer/schedule.py.
-
-const { chart } = $chart;
-const { h } = $html;
-const { KEY, PLAIN, QUERY, show, slider, table, teller } = $parts;
-
-/** factor · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5) (§5.3); steps count from 1. */
-export function learningRate(step, dModel, warmup = 4000, factor = 1) {
+// schedule.mjs
+function learningRate(step, dModel, warmup = 4e3, factor = 1) {
   return factor * dModel ** -0.5 * Math.min(step ** -0.5, step * warmup ** -1.5);
 }
-
-const STEPS = 20000;
-
+var STEPS = 2e4;
 function render({ el }) {
   const count = (n) => n.toLocaleString("en");
   const width = slider("d_model", { min: 6, max: 11, value: 9 }, draw, (n) => count(2 ** n));
-  const warmup = slider("warm-up", { min: 500, max: 16000, step: 500, value: 4000 }, draw, count);
+  const warmup = slider("warm-up", { min: 500, max: 16e3, step: 500, value: 4e3 }, draw, count);
   const factor = slider("factor", { min: 0.1, max: 3, step: 0.1, value: 1 }, draw, (one) => one.toFixed(1));
   const told = teller(), picture = h("div"), numbers = h("div");
-
   function draw() {
     const [d, w, f] = [2 ** width.value(), warmup.value(), factor.value()];
     const rate = (step) => learningRate(step, d, w, f);
     const raised = (digits) => [...digits].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
     const scientific = (one) => one.toExponential(2).replace(/e-(\d+)/, (_, digits) => ` · 10⁻${raised(digits)}`);
-    const peak = rate(w), papers = learningRate(4000, 512), top = 1.25 * Math.max(peak, papers);
-    told.textContent =
-      `The peak is ${scientific(peak)}, at step ${count(w)}: factor / √(d_model · warm-up) = ${f.toFixed(1)} / √(${count(d)} · ${count(w)}). ` +
-      `The paper's base model (grey) has ${scientific(papers)}, so this is ${(peak / papers).toFixed(2)} times as high.`;
-    const steps = [1, ...Array.from({ length: 100 }, (_, i) => ((i + 1) * STEPS) / 100)];
-    const curve = (how) => [...new Set([...steps, w])].sort((a, b) => a - b).map((step) => [step, how(step)]);
+    const peak = rate(w), papers = learningRate(4e3, 512), top = 1.25 * Math.max(peak, papers);
+    told.textContent = `The peak is ${scientific(peak)}, at step ${count(w)}: factor / √(d_model · warm-up) = ${f.toFixed(1)} / √(${count(d)} · ${count(w)}). The paper's base model (grey) has ${scientific(papers)}, so this is ${(peak / papers).toFixed(2)} times as high.`;
+    const steps = [1, ...Array.from({ length: 100 }, (_, i) => (i + 1) * STEPS / 100)];
+    const curve = (how) => [.../* @__PURE__ */ new Set([...steps, w])].sort((a, b) => a - b).map((step) => [step, how(step)]);
     picture.replaceChildren(chart(
       told.textContent,
       [{ points: curve((step) => learningRate(step, 512)), colour: PLAIN, width: 1.5 }, { points: curve(rate), colour: QUERY, width: 3 }],
       [{ at: [w, peak], colour: KEY, name: `peak ${scientific(peak)}` }],
-      { x: STEPS, y: top, xName: `steps, to ${count(STEPS)}`, yName: `learning rate, to ${scientific(top)}` },
+      { x: STEPS, y: top, xName: `steps, to ${count(STEPS)}`, yName: `learning rate, to ${scientific(top)}` }
     ));
-    const at = [[1, "the first"], [w / 2, "half of the warm-up"], [w, "the peak"], [4 * w, "four times as far: half"], [100000, "the base model's last"]];
+    const at = [[1, "the first"], [w / 2, "half of the warm-up"], [w, "the peak"], [4 * w, "four times as far: half"], [1e5, "the base model's last"]];
     numbers.replaceChildren(table("The rate at some steps", ["step", "rate", "which"], at.map(([step, which]) => [count(step), scientific(rate(step)), which])));
   }
-
   show(el, [width, warmup, factor].map((one) => one.el), told, h("div", { class: "side" }, picture, numbers));
   draw();
 }
-
-export default { render };
+var schedule_default = { render };
+export {
+  schedule_default as default,
+  learningRate
+};

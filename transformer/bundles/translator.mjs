@@ -1,54 +1,29 @@
-// Made by `make notebooks` from translator.mjs in book/widgets and what it imports: change it there.
-
-const $html = (() => {
-// Make elements: h("button", { type: "button", onclick }, "Press") is a button that says Press.
-
-const SVG = ["svg", "g", "line", "circle", "text", "title"];
-
-/** An element with attributes, listeners (names that start with "on"), and children: elements or text. */
+// Made by `make notebooks` with esbuild@0.25.12 from book/widgets (3b2c75092aba): change it there, not here (9a310d02878c).
+// html.mjs
+var SVG = ["svg", "g", "line", "circle", "text", "title"];
 function h(tag, attributes = {}, ...children) {
   const el = SVG.includes(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) el.addEventListener(name.slice(2), value);
     else if (value === true) el.setAttribute(name, "");
-    else if (value !== false && value !== undefined) el.setAttribute(name, value);
+    else if (value !== false && value !== void 0) el.setAttribute(name, value);
   }
   el.append(...children);
   return el;
 }
-
-/**
- * For a widget's outermost element: JupyterLab takes a key that is pressed on a slider or a button for one of its commands,
- * and "dd" deletes a cell, unless that very element says that the key is its own. Text fields need not say it.
- */
-const keepKeys = {
-  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", ""),
+var keepKeys = {
+  onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", "")
 };
+var word = (piece) => piece.replace(/^▁(?=.)/u, "");
 
-/** A piece as people read it: without the mark of a word's start. */
-const word = (piece) => piece.replace(/^▁(?=.)/u, "");
-
-return { h, keepKeys, word };
-})();
-
-const $heatmap = (() => {
-// Attention weights as colours: small, and large enough to read.
-
-const { h, word } = $html;
-
-/** The large map shows so many words of each side. */
-const LARGEST = 40;
-
-/** Viridis, as in the book's other pictures: dark is 0, light is 1. */
-const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
-
+// heatmap.mjs
+var LARGEST = 40;
+var STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 function colour(weight) {
   const at = Math.min(weight, 1) * (STOPS.length - 1);
   const low = Math.min(Math.floor(at), STOPS.length - 2);
   return STOPS[low].map((value, i) => Math.round(value + (at - low) * (STOPS[low + 1][i] - value)));
 }
-
-/** A small map: a canvas with one pixel for each weight, which the page's style enlarges. */
 function smallMap(rows) {
   const width = Math.max(...rows.map((row) => row.length));
   const canvas = h("canvas", { width, height: rows.length, "aria-hidden": "true" });
@@ -60,57 +35,42 @@ function smallMap(rows) {
   context.putImageData(image, 0, 0);
   return canvas;
 }
-
-/**
- * A large map: a table with the words at its sides, which reads out the cell under the pointer.
- *
- * @param {Float32Array[]} rows weights: a row for each query.
- * @param {string[]} queries pieces.
- * @param {string[]} keys pieces.
- */
 function largeMap(rows, queries, keys) {
-  const cut = rows.length > LARGEST || keys.length > LARGEST;
+  const cut2 = rows.length > LARGEST || keys.length > LARGEST;
   const shown = keys.slice(0, LARGEST);
   const told = h("p", { class: "told", "aria-live": "polite" }, "Point at a cell, or tab to a row, to read it.");
   const strongest = (row) => row.indexOf(Math.max(...row));
   const say = (q, k) => {
     told.textContent = `${word(queries[q])} → ${word(keys[k])}: ${(rows[q][k] ?? 0).toFixed(3)}`;
   };
-  const line = (row, q) =>
-    h(
-      "tr",
-      { tabindex: "0", onfocus: () => say(q, strongest(row)) },
-      h("th", { scope: "row" }, word(queries[q])),
-      ...shown.map((_, k) =>
-        h("td", { style: `background: rgb(${colour(row[k] ?? 0)})`, onpointerenter: () => say(q, k) }),
-      ),
-    );
+  const line = (row, q) => h(
+    "tr",
+    { tabindex: "0", onfocus: () => say(q, strongest(row)) },
+    h("th", { scope: "row" }, word(queries[q])),
+    ...shown.map(
+      (_, k) => h("td", { style: `background: rgb(${colour(row[k] ?? 0)})`, onpointerenter: () => say(q, k) })
+    )
+  );
   const head = h("tr", {}, h("td"), ...shown.map((key) => h("th", { scope: "col" }, h("span", {}, word(key)))));
   const table = h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows.slice(0, LARGEST).map(line)));
-  const note = cut ? [h("p", {}, `The first ${LARGEST} pieces of each side.`)] : [];
+  const note = cut2 ? [h("p", {}, `The first ${LARGEST} pieces of each side.`)] : [];
   return h("div", { class: "large" }, told, h("div", { class: "scroll" }, table), ...note);
 }
 
-return { largeMap, smallMap };
-})();
-
-const $tokenizer = (() => {
-// Text to token ids and back, as transformer/tokenizer.py does it: the same .model file, read without SentencePiece.
-
-const PAD = 0, BOS = 1, EOS = 2, UNK = 3;
-
-/** What Python's str.split takes for white space. It is not quite what \s is here. */
-const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u;
-
-/** NFKC, and single spaces for white space and for "▁", which is SentencePiece's own mark of a space. */
+// tokenizer.mjs
+var PAD = 0;
+var BOS = 1;
+var EOS = 2;
+var UNK = 3;
+var WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u;
 function tidied(text) {
   if (/\p{Surrogate}/u.test(text)) throw new Error("the text has half a character: it is not valid Unicode");
   return text.normalize("NFKC").replaceAll("▁", " ").split(WHITE_SPACE).filter(Boolean).join(" ");
 }
-
-const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BPE = 2;
-
-/** The fields of a protobuf message: pairs of a field's number and its value, a number, or bytes. */
+var NORMAL = 1;
+var UNKNOWN = 2;
+var CONTROL = 3;
+var BPE = 2;
 function* fields(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
@@ -127,22 +87,35 @@ function* fields(bytes) {
     const key = varint();
     const field = Math.floor(key / 8);
     switch (key % 8) {
-      case 0: yield [field, varint()]; break;
-      case 1: yield [field, view.getFloat64(at, true)]; at += 8; break;
-      case 2: { const end = varint() + at; yield [field, bytes.subarray(at, end)]; at = end; break; }
-      case 5: yield [field, view.getFloat32(at, true)]; at += 4; break;
-      default: throw new Error("this is not a SentencePiece model, or it is damaged");
+      case 0:
+        yield [field, varint()];
+        break;
+      case 1:
+        yield [field, view.getFloat64(at, true)];
+        at += 8;
+        break;
+      case 2: {
+        const end = varint() + at;
+        yield [field, bytes.subarray(at, end)];
+        at = end;
+        break;
+      }
+      case 5:
+        yield [field, view.getFloat32(at, true)];
+        at += 4;
+        break;
+      default:
+        throw new Error("this is not a SentencePiece model, or it is damaged");
     }
   }
 }
-
-class Tokenizer {
+var Tokenizer = class {
   /** @param {ArrayBuffer} model the bytes of a .model file. */
   constructor(model) {
     const text = new TextDecoder();
-    this.vocabulary = []; // id → the piece
+    this.vocabulary = [];
     this.types = [];
-    this.ids = new Map(); // piece → its id, of those that text is made of
+    this.ids = /* @__PURE__ */ new Map();
     this.scores = [];
     for (const [field, value] of fields(new Uint8Array(model))) {
       if (field === 1) {
@@ -159,42 +132,37 @@ class Tokenizer {
       }
     }
   }
-
   /** The rules of normalisation: a trie of what is replaced, and the text that replaces it. */
   #readRules(bytes) {
-    const copy = bytes.slice(); // so that it starts where 32-bit numbers may start
+    const copy = bytes.slice();
     const size = new DataView(copy.buffer).getUint32(0, true);
     this.trie = new Uint32Array(copy.buffer, 4, size / 4);
     this.replacements = copy.subarray(4 + size);
   }
-
   /** The longest rule that text has at a place: [bytes it replaces, where its replacement starts], or null. */
   #rule(bytes, at) {
-    // A "double array": from a node, byte b leads to the node at its offset XOR b, if that one is labelled b.
     const { trie } = this;
-    const offset = (unit) => (unit >>> 10) << ((unit & 512) >>> 6);
+    const offset = (unit) => unit >>> 10 << ((unit & 512) >>> 6);
     let node = offset(trie[0]), found = null;
     for (let i = at; i < bytes.length; i++) {
       node ^= bytes[i];
       const unit = trie[node];
-      if ((unit & 0x800000ff) !== bytes[i]) break;
+      if ((unit & 2147483903) !== bytes[i]) break;
       node ^= offset(unit);
-      if (unit & 256) found = [i + 1 - at, trie[node] & 0x7fffffff];
+      if (unit & 256) found = [i + 1 - at, trie[node] & 2147483647];
     }
     return found;
   }
-
   /** The text as the tokenizer sees it: as in Python, first `tidied`, then the model's own rules. */
   normalize(text) {
     return this.replaced(tidied(text));
   }
-
   /** The model's own rules alone. After `tidied`, they still know characters that are newer than this browser. */
   replaced(text) {
     const bytes = new TextEncoder().encode(text);
     const found = [];
     const emit = (byte) => {
-      if (byte !== 32 || (found.length && found.at(-1) !== 32)) found.push(byte); // single spaces, none at the start
+      if (byte !== 32 || found.length && found.at(-1) !== 32) found.push(byte);
     };
     for (let at = 0; at < bytes.length; ) {
       const rule = this.#rule(bytes, at);
@@ -202,13 +170,14 @@ class Tokenizer {
         at += rule[0];
         for (let i = rule[1]; this.replacements[i]; i++) emit(this.replacements[i]);
       } else {
-        do emit(bytes[at++]); while ((bytes[at] & 0xc0) === 0x80); // the rest of a character
+        do
+          emit(bytes[at++]);
+        while ((bytes[at] & 192) === 128);
       }
     }
     while (found.at(-1) === 32) found.pop();
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(new Uint8Array(found));
   }
-
   /**
    * Ids of the text's pieces, without bos and eos.
    *
@@ -217,17 +186,16 @@ class Tokenizer {
    */
   encode(text) {
     const normal = this.normalize(text);
-    const ids = normal ? normal.split(" ").flatMap((word) => this.#merge(["▁", ...word])) : [];
-    return ids.filter((id, i) => id !== UNK || ids[i - 1] !== UNK); // a run of unknown pieces is one
+    const ids = normal ? normal.split(" ").flatMap((word2) => this.#merge(["▁", ...word2])) : [];
+    return ids.filter((id, i) => id !== UNK || ids[i - 1] !== UNK);
   }
-
   /** Byte-pair encoding of one word: merge the two neighbours whose piece was learned first, until none are left. */
   #merge(symbols) {
     const rank = (i) => this.scores[this.ids.get(symbols[i] + symbols[i + 1])] ?? -Infinity;
     const ranks = symbols.slice(1).map((_, i) => rank(i));
-    for (;;) {
+    for (; ; ) {
       let best = -1, highest = -Infinity;
-      for (let i = 0; i < ranks.length; i++) if (ranks[i] > highest) highest = ranks[(best = i)];
+      for (let i = 0; i < ranks.length; i++) if (ranks[i] > highest) highest = ranks[best = i];
       if (best < 0) return symbols.map((symbol) => this.ids.get(symbol) ?? UNK);
       symbols.splice(best, 2, symbols[best] + symbols[best + 1]);
       ranks.splice(best, 1);
@@ -235,12 +203,11 @@ class Tokenizer {
       if (best < ranks.length) ranks[best] = rank(best);
     }
   }
-
   /** The text of these ids. Special tokens leave nothing, but UNK " ⁇ ". */
   decode(ids) {
     let text = "";
     for (const id of ids) {
-      if (id === UNK) text += " \u2047 ";
+      if (id === UNK) text += " ⁇ ";
       else if (this.types[id] === NORMAL) {
         const piece = this.vocabulary[id];
         text += (text ? piece : piece.replace(/^▁/u, "")).replaceAll("▁", " ");
@@ -248,91 +215,37 @@ class Tokenizer {
     }
     return text;
   }
-
   /** The pieces themselves, for showing; "▁" marks the start of a word. */
   pieces(ids) {
     return Array.from(ids, (id) => this.vocabulary[id]);
   }
-}
+};
 
-return { BOS, EOS, PAD, Tokenizer, UNK };
-})();
-
-const $search = (() => {
-// From probabilities to a sentence: greedy and beam search of transformer/decoding.py, for one sentence (§6.1).
-
-const { BOS, EOS, PAD } = $tokenizer;
-
-/** A translation may have this many tokens more than its source (§6.1). */
-const EXTRA_LENGTH = 50;
-
-/** ((5 + length) / 6)^α: a log-probability is divided by it, so that long translations have no disadvantage. */
-const lengthPenalty = (length, alpha) => ((5 + length) / 6) ** alpha;
-
-/** How many tokens a translation may have, eos included. */
-const lengthLimit = (model, source) => Math.min(source.length + EXTRA_LENGTH, model.config.max_length);
-
-/**
- * Take the most probable token at every step.
- *
- * @param {number[]} source token ids, with eos.
- * @returns {number[]} token ids, without bos and eos.
- */
-function greedySearch(model, source) {
-  const cache = model.startCache(model.encode(source));
-  const found = [];
-  for (let token = BOS, length = 1; ; length++) {
-    const logits = model.decodeStep([token], cache)[0];
-    token = bestTokens(logits, 1, length === lengthLimit(model, source))[0].token;
-    if (token === EOS) return found;
-    found.push(token);
-  }
-}
-
-/**
- * Keep the `beam` best beginnings at every step, and return the best finished translations, best first.
- *
- * @param {number[]} source token ids, with eos.
- * @param {Object} [settings] beam: beginnings kept; alpha: strength of the length penalty; nBest: translations wanted,
- *   at most `beam`; trace: an array that is given every candidate weighed, for a picture of the search.
- * @returns {{tokens: number[], logProbability: number, score: number}[]}
- */
-function beamSearch(model, source, settings) {
-  const steps = beamSearchSteps(model, source, settings);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-  }
-}
-
-/** `beamSearch`, which pauses after each step: a page can draw meanwhile, or give the search up. */
+// search.mjs
+var EXTRA_LENGTH = 50;
+var lengthPenalty = (length, alpha) => ((5 + length) / 6) ** alpha;
+var lengthLimit = (model, source) => Math.min(source.length + EXTRA_LENGTH, model.config.max_length);
 function* beamSearchSteps(model, source, { beam = 4, alpha = 0.6, nBest = 1, trace } = {}) {
   if (!(nBest >= 1 && nBest <= beam)) throw new Error(`nBest must be from 1 to beam; got ${nBest}, beam ${beam}`);
   if (!(alpha >= 0)) throw new Error(`alpha must not be negative; got ${alpha}`);
   const limit = lengthLimit(model, source);
   const cache = model.startCache(model.encode(source));
   const finished = [];
-  let living = [{ tokens: [], logProbability: 0 }]; // at first there is one beginning
+  let living = [{ tokens: [], logProbability: 0 }];
   for (let length = 1; ; length++) {
     const logits = model.decodeStep(living.map(({ tokens }) => tokens.at(-1) ?? BOS), cache);
-    // The best 2 · beam of all are among the best 2 · beam of each beginning, and at most half of them end.
-    const candidates = living
-      .flatMap(({ logProbability }, parent) =>
-        bestTokens(logits[parent], 2 * beam, length === limit).map((best) => ({
-          length,
-          parent,
-          token: best.token,
-          logProbability: logProbability + best.logProbability,
-          score: (logProbability + best.logProbability) / lengthPenalty(length, alpha),
-          fate: "dropped",
-          beam: null,
-        })),
-      )
-      .sort((a, b) => b.logProbability - a.logProbability)
-      .slice(0, 2 * beam);
+    const candidates = living.flatMap(
+      ({ logProbability }, parent) => bestTokens(logits[parent], 2 * beam, length === limit).map((best) => ({
+        length,
+        parent,
+        token: best.token,
+        logProbability: logProbability + best.logProbability,
+        score: (logProbability + best.logProbability) / lengthPenalty(length, alpha),
+        fate: "dropped",
+        beam: null
+      }))
+    ).sort((a, b) => b.logProbability - a.logProbability).slice(0, 2 * beam);
     trace?.push(...candidates);
-
-    // An eos among the `beam` best candidates finishes its hypothesis; the best others live on.
     const next = [];
     candidates.forEach((candidate, place) => {
       const { tokens } = living[candidate.parent];
@@ -354,24 +267,20 @@ function* beamSearchSteps(model, source, { beam = 4, alpha = 0.6, nBest = 1, tra
     yield length;
   }
 }
-
-/** Whether running on cannot change the `nBest`: log-probabilities only fall, penalties only grow. */
 function isDone(finished, living, limit, alpha, nBest) {
   if (!living.length) return true;
   if (finished.length < nBest) return false;
   return living[0].logProbability / lengthPenalty(limit, alpha) <= finished[nBest - 1].score;
 }
-
-/** The most probable next tokens, best first; never pad or bos, and nothing but eos where the limit is reached. */
 function bestTokens(logits, count, endsHere) {
   let top = -Infinity, total = 0;
   for (let i = 0; i < logits.length; i++) if (logits[i] > top) top = logits[i];
   for (let i = 0; i < logits.length; i++) total += Math.exp(logits[i] - top);
   const logTotal = top + Math.log(total);
-  const found = []; // the best so far, in order
+  const found = [];
   for (let token = 0; token < logits.length; token++) {
     const logit = logits[token];
-    if (token === PAD || token === BOS || (endsHere && token !== EOS)) continue;
+    if (token === PAD || token === BOS || endsHere && token !== EOS) continue;
     if (found.length === count && logit <= found[count - 1].logit) continue;
     let place = found.length;
     while (place && found[place - 1].logit < logit) place--;
@@ -381,14 +290,8 @@ function bestTokens(logits, count, endsHere) {
   return found;
 }
 
-return { beamSearchSteps };
-})();
-
-const $theme = (() => {
-// The colours of the place where a widget stands: the book's, else JupyterLab's, else the browser's own.
-
-/** For the style of a widget's outermost element. What stands on what comes from the same of the three places. */
-const THEME = `
+// theme.mjs
+var THEME = `
   --text: var(--pst-color-text-base, var(--jp-content-font-color1, CanvasText));
   --muted: var(--pst-color-text-muted, var(--jp-content-font-color2, color-mix(in srgb, CanvasText 72%, Canvas)));
   --surface: var(--pst-color-surface, var(--jp-layout-color1, color-mix(in srgb, CanvasText 5%, Canvas)));
@@ -400,22 +303,11 @@ const THEME = `
   background: var(--surface); color: var(--text);
 `;
 
-return { THEME };
-})();
-
-const $model = (() => {
-// The model of transformer/model.py, for one sentence: the names are the same, and so are the numbers.
-//
-// What is simpler here: a sequence is an array of vectors, one for each position, so there is no padding and no mask.
-// The encoder's positions look at all others. The decoder goes one position at a time, and what is not yet computed
-// cannot be looked at: the look-ahead mask is the order of the work.
-
-/** Weight · x + bias: the weight is (rows, x.length), row-major. */
+// model.mjs
 function linear(x, weight, bias, rows) {
   const width = x.length;
   const y = new Float32Array(rows);
   for (let row = 0, at = 0; row < rows; row++, at += width) {
-    // Four sums instead of one: the processor works on all four at once.
     let a = 0, b = 0, c = 0, d = 0;
     for (let i = 0; i < width; i += 4) {
       a += weight[at + i] * x[i];
@@ -427,8 +319,6 @@ function linear(x, weight, bias, rows) {
   }
   return y;
 }
-
-/** Mean 0 and variance 1 over the vector, then a learned scale and shift (§3.1). */
 function layerNorm(x, { weight, bias }) {
   let mean = 0, variance = 0;
   for (const value of x) mean += value / x.length;
@@ -436,27 +326,20 @@ function layerNorm(x, { weight, bias }) {
   const scale = 1 / Math.sqrt(variance + 1e-5);
   return x.map((value, i) => (value - mean) * scale * weight[i] + bias[i]);
 }
-
-/** Scores, one for each key, to weights that sum to one; in place. */
 function softmax(scores) {
   let top = -Infinity, total = 0;
   for (const score of scores) top = Math.max(top, score);
   for (let i = 0; i < scores.length; i++) total += scores[i] = Math.exp(scores[i] - top);
   for (let i = 0; i < scores.length; i++) scores[i] /= total;
 }
-
-const add = (x, y) => x.map((value, i) => value + y[i]);
-
-/** Sines and cosines of a position, one pair for two dimensions (§3.5). */
+var add = (x, y) => x.map((value, i) => value + y[i]);
 function sinusoidalEncoding(position, d_model) {
   return Float32Array.from({ length: d_model }, (_, i) => {
-    const angle = position * 10000 ** (-(i - (i % 2)) / d_model);
+    const angle = position * 1e4 ** (-(i - i % 2) / d_model);
     return i % 2 ? Math.cos(angle) : Math.sin(angle);
   });
 }
-
-/** Several attentions side by side, each in its own slice of d_model / n_heads dimensions (§3.2.2). */
-class MultiHeadAttention {
+var MultiHeadAttention = class {
   constructor(name, model) {
     const { d_model, n_heads } = model.config;
     const { weight, bias } = model.part(`${name}.query_key_value`);
@@ -464,18 +347,15 @@ class MultiHeadAttention {
     this.model = model;
     this.d_model = d_model;
     this.n_heads = n_heads;
-    // W_Q, W_K and W_V lie one below the other.
     this.query = { weight: weight.subarray(0, d_model * d_model), bias: bias.subarray(0, d_model) };
     this.keyValue = { weight: weight.subarray(d_model * d_model), bias: bias.subarray(d_model) };
     this.output = model.part(`${name}.output`);
   }
-
   /** The key and the value of a position. */
   project(x) {
     const both = linear(x, this.keyValue.weight, this.keyValue.bias, 2 * this.d_model);
     return { key: both.subarray(0, this.d_model), value: both.subarray(this.d_model) };
   }
-
   /**
    * Look from x at some positions: softmax(QKᵀ / √d_k) V in each head (§3.2.1).
    *
@@ -487,7 +367,7 @@ class MultiHeadAttention {
     const { d_model, n_heads } = this;
     const d_head = d_model / n_heads;
     const query = linear(x, this.query.weight, this.query.bias, d_model);
-    const heads = new Float32Array(d_model); // the heads' outputs, side by side
+    const heads = new Float32Array(d_model);
     for (let head = 0; head < n_heads; head++) {
       const first = head * d_head, end = first + d_head;
       const weights = new Float32Array(positions.length);
@@ -498,8 +378,8 @@ class MultiHeadAttention {
         weights[p] = score / Math.sqrt(d_head);
       }
       softmax(weights);
-      if (record) ((record[this.name] ??= Array.from({ length: n_heads }, () => []))[head]).push(weights);
-      if (this.model.off[this.name]?.includes(head)) continue; // a head that is off adds nothing
+      if (record) (record[this.name] ??= Array.from({ length: n_heads }, () => []))[head].push(weights);
+      if (this.model.off[this.name]?.includes(head)) continue;
       for (let p = 0; p < positions.length; p++) {
         const { value } = positions[p];
         for (let i = first; i < end; i++) heads[i] += weights[p] * value[i];
@@ -507,10 +387,8 @@ class MultiHeadAttention {
     }
     return linear(heads, this.output.weight, this.output.bias, d_model);
   }
-}
-
-/** A layer of the encoder, or of the decoder, which has one sublayer more: cross-attention (§3.1). */
-class Layer {
+};
+var Layer = class {
   constructor(name, model) {
     this.norm = model.config.norm;
     this.d_ff = model.config.d_ff;
@@ -521,31 +399,25 @@ class Layer {
     this.outer = model.part(`${name}.feed_forward.outer`);
     this.norms = (decoding ? [0, 1, 2] : [0, 1]).map((i) => model.part(`${name}.residuals.${i}.norm`));
   }
-
   /** What a sublayer reads: x, or with norm="pre" the norm of x. */
   before(x, i) {
     return this.norm === "pre" ? layerNorm(x, this.norms[i]) : x;
   }
-
   /** x with what its sublayer computed added; with norm="post" the norm of that. */
   after(x, added, i) {
     const sum = add(x, added);
     return this.norm === "pre" ? sum : layerNorm(sum, this.norms[i]);
   }
-
   /** Two linear layers with a ReLU between them (§3.3). */
   feedForward(x) {
     const inner = linear(x, this.inner.weight, this.inner.bias, this.d_ff);
     for (let i = 0; i < inner.length; i++) if (inner[i] < 0) inner[i] = 0;
     return linear(inner, this.outer.weight, this.outer.bias, x.length);
   }
-}
-
-/** The encoder–decoder of the paper: source ids and target ids in, a score for every next token out. */
-class Transformer {
+};
+var Transformer = class {
   /** Heads that add nothing: an attention's name, for example "decoder.1.cross_attention" → heads of it. */
   off = {};
-
   /**
    * @param {Object} config what `best.json` has under "model".
    * @param {Object<string, {shape: number[], data: Float32Array}>} weights from `readTensors`.
@@ -558,31 +430,25 @@ class Transformer {
     const layers = [...Array(config.n_layers).keys()];
     this.encoder = layers.map((i) => new Layer(`encoder.${i}`, this));
     this.decoder = layers.map((i) => new Layer(`decoder.${i}`, this));
-    // Matrices that are one are stored once, under the first of their names.
     this.source_embedding = this.part("source_embedding").weight;
     this.target_embedding = this.part("target_embedding").weight ?? this.source_embedding;
     this.unembedding = this.part("unembedding").weight ?? this.target_embedding;
     this.encoder_norm = this.part("encoder_norm");
     this.decoder_norm = this.part("decoder_norm");
   }
-
   /** The weight and the bias of a part of the model. */
   part(name) {
     return { weight: this.weights[`${name}.weight`]?.data, bias: this.weights[`${name}.bias`]?.data };
   }
-
   /** A token's vector times √d_model, plus its position's (§3.4, §3.5). */
   embed(id, position, embedding) {
     const { d_model, vocab_size, max_length } = this.config;
     if (!(id >= 0 && id < vocab_size)) throw new Error(`ids must be from 0 to ${vocab_size - 1}; got ${id}`);
     if (position >= max_length) throw new Error(`the model reads at most ${max_length} tokens`);
-    const where = this.weights.positions
-      ? this.weights.positions.data.subarray(position * d_model, (position + 1) * d_model)
-      : sinusoidalEncoding(position, d_model);
+    const where = this.weights.positions ? this.weights.positions.data.subarray(position * d_model, (position + 1) * d_model) : sinusoidalEncoding(position, d_model);
     const vector = embedding.subarray(id * d_model, (id + 1) * d_model);
     return vector.map((value, i) => value * Math.sqrt(d_model) + where[i]);
   }
-
   /**
    * Read the source.
    *
@@ -600,7 +466,6 @@ class Transformer {
     }
     return this.config.norm === "pre" ? xs.map((x) => layerNorm(x, this.encoder_norm)) : xs;
   }
-
   /**
    * What decoding keeps between steps: for each layer the memory's keys and values, and each hypothesis's own.
    *
@@ -610,15 +475,14 @@ class Transformer {
     return {
       length: 0,
       memory: this.decoder.map((layer) => memory.map((x) => layer.cross_attention.project(x))),
-      past: [this.decoder.map(() => [])], // hypothesis → layer → a key and a value for each position
+      past: [this.decoder.map(() => [])]
+      // hypothesis → layer → a key and a value for each position
     };
   }
-
   /** Each hypothesis goes on from the past of its parent. A key or a value is never copied, only named again. */
   follow(cache, parents) {
     cache.past = parents.map((parent) => cache.past[parent].map((layer) => [...layer]));
   }
-
   /**
    * One more position of each hypothesis; those before are in the cache.
    *
@@ -633,7 +497,7 @@ class Transformer {
       this.decoder.forEach((layer, l) => {
         const past = cache.past[hypothesis][l];
         const read = layer.before(x, 0);
-        past.push(layer.self_attention.project(read)); // a position may look at itself
+        past.push(layer.self_attention.project(read));
         x = layer.after(x, layer.self_attention.attend(read, past, record), 0);
         x = layer.after(x, layer.cross_attention.attend(layer.before(x, 1), cache.memory[l], record), 1);
         x = layer.after(x, layer.feedForward(layer.before(x, 2)), 2);
@@ -644,7 +508,6 @@ class Transformer {
     cache.length += 1;
     return logits;
   }
-
   /**
    * Score every next token of a target: bos and a translation, without its eos.
    *
@@ -654,33 +517,18 @@ class Transformer {
     const cache = this.startCache(this.encode(source, record));
     return target.map((token) => this.decodeStep([token], cache, record)[0]);
   }
-}
+};
 
-return { Transformer };
-})();
-
-const $safetensors = (() => {
-// Read a .safetensors file: eight bytes that say how long the header is, the header as JSON, then the numbers.
-
-/** What every 16-bit float is worth; filled at the first use. */
-let halves = null;
-
-/** One 16-bit float: a sign, five bits of exponent, ten of fraction. */
+// safetensors.mjs
+var halves = null;
 function half(bits) {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 31;
+  const sign = bits & 32768 ? -1 : 1;
+  const exponent = bits >> 10 & 31;
   const fraction = bits & 1023;
   if (exponent === 0) return sign * fraction * 2 ** -24;
   if (exponent === 31) return fraction ? NaN : sign * Infinity;
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
-
-/**
- * The tensors of a file.
- *
- * @param {ArrayBuffer} file
- * @returns {Object<string, {shape: number[], data: Float32Array}>} by name; each row-major, in 32 bits.
- */
 function readTensors(file) {
   const start = 8 + Number(new DataView(file).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(file, 8, start - 8)));
@@ -703,36 +551,22 @@ function readTensors(file) {
   return tensors;
 }
 
-return { readTensors };
-})();
-
-const $translation = (() => {
-// A trained model with its tokenizer, as in transformer/translation.py: made of three files, wherever they lie.
-
-const { Transformer } = $model;
-const { readTensors } = $safetensors;
-const { Tokenizer } = $tokenizer;
-
-/** Files at an address: what `Translator.load` reads with. */
-const fromFolder = (address) => async (name) => {
+// translation.mjs
+var fromFolder = (address) => async (name) => {
   const response = await fetch(`${address}/${name}`);
   if (!response.ok) throw new Error(`${name}: ${response.status} ${response.statusText}`);
   return response.arrayBuffer();
 };
-
-/** Files that were handed over: by name, each a view of some bytes. */
-const fromBytes = (files) => async (name) => {
+var fromBytes = (files) => async (name) => {
   if (!files[name]) throw new Error(`${name} was not handed over`);
   const { buffer, byteOffset, byteLength } = files[name];
   return buffer.slice(byteOffset, byteOffset + byteLength);
 };
-
-class Translator {
+var Translator = class _Translator {
   constructor(model, tokenizer) {
     this.model = model;
     this.tokenizer = tokenizer;
   }
-
   /**
    * A model from its files: best.json, the weights that it names, and tokenizer.model.
    *
@@ -741,36 +575,25 @@ class Translator {
   static async load(read) {
     const described = JSON.parse(new TextDecoder().decode(await read("best.json")));
     const [weights, tokenizer] = await Promise.all([read(described.weights.file), read("tokenizer.model")]);
-    return new Translator(new Transformer(described.model, readTensors(weights)), new Tokenizer(tokenizer));
+    return new _Translator(new Transformer(described.model, readTensors(weights)), new Tokenizer(tokenizer));
   }
-}
+};
 
-return { Translator, fromBytes, fromFolder };
-})();
-
-const $tree = (() => {
-// A beam search from above: every candidate that it weighed, what became of it, and the way of the winner.
-// The same picture as transformer/plots/beam_tree.py; and the same in words, for whoever cannot see it or goes by keyboard.
-
-const { h, word } = $html;
-
-const COLUMN = 58, ROW = 46;
-const COLOURS = { kept: "#0072B2", finished: "#009E73", dropped: "#808080" };
-const SAYS = { kept: "lives on", finished: "finished", dropped: "dropped" };
-
-/** What the colours mean. */
+// tree.mjs
+var COLUMN = 58;
+var ROW = 46;
+var COLOURS = { kept: "#0072B2", finished: "#009E73", dropped: "#808080" };
+var SAYS = { kept: "lives on", finished: "finished", dropped: "dropped" };
 function legend() {
   const entries = Object.entries(SAYS).flatMap(([fate, text]) => [
     h("span", { style: `color: ${COLOURS[fate]}`, "aria-hidden": "true" }, "● "),
-    `${text}; `,
+    `${text}; `
   ]);
   return h("p", { class: "told" }, ...entries, "a thick line leads to the winner; each number is a score.");
 }
-
-/** Each candidate with its place, its words so far, and the candidate it goes on from; and which are the winner's. */
 function arranged(trace, vocabulary) {
   const nodes = [];
-  let beams = [undefined]; // the nodes that the last step's beams stand at
+  let beams = [void 0];
   let becomes = [];
   let place = 0;
   for (const candidate of trace) {
@@ -782,62 +605,49 @@ function arranged(trace, vocabulary) {
     nodes.push(node);
   }
   const ended = nodes.filter(({ fate }) => fate === "finished");
-  let at = ended.reduce((best, one) => (best && best.score >= one.score ? best : one), undefined);
+  let at = ended.reduce((best, one) => best && best.score >= one.score ? best : one, void 0);
   for (; at; at = at.from) at.winner = true;
   return nodes;
 }
-
-/**
- * The picture, as an SVG element.
- *
- * @param {Object[]} trace what beam search has left.
- * @param {string[]} vocabulary the pieces by id.
- * @param {string} label what is said in its place where it is not seen.
- */
 function searchTree(trace, vocabulary, label) {
   const nodes = arranged(trace, vocabulary);
   const width = COLUMN * (Math.max(...nodes.map(({ place }) => place)) + 1);
   const height = ROW * nodes.at(-1).length + 10;
   const x = ({ place }) => COLUMN * (place + 0.5);
   const y = ({ length }) => ROW * (length - 0.5);
-  const lines = nodes
-    .filter(({ from }) => from)
-    .map((node) =>
-      h("line", {
-        x1: x(node.from), y1: y(node.from), x2: x(node), y2: y(node), stroke: COLOURS[node.fate],
-        "stroke-width": node.winner ? 4 : 1, opacity: node.fate === "dropped" ? 0.4 : 1,
-      }),
-    );
-  const dots = nodes.map((node) =>
-    h(
+  const lines = nodes.filter(({ from }) => from).map(
+    (node) => h("line", {
+      x1: x(node.from),
+      y1: y(node.from),
+      x2: x(node),
+      y2: y(node),
+      stroke: COLOURS[node.fate],
+      "stroke-width": node.winner ? 4 : 1,
+      opacity: node.fate === "dropped" ? 0.4 : 1
+    })
+  );
+  const dots = nodes.map(
+    (node) => h(
       "g",
       { class: node.winner ? "winner" : "" },
-      h("title", {}, `${node.text.replaceAll("▁", " ").trim()}\nlog-probability ${node.logProbability.toFixed(2)}, score ${node.score.toFixed(3)}, ${node.fate}`),
+      h("title", {}, `${node.text.replaceAll("▁", " ").trim()}
+log-probability ${node.logProbability.toFixed(2)}, score ${node.score.toFixed(3)}, ${node.fate}`),
       h("circle", { cx: x(node), cy: y(node), r: node.winner ? 6 : 3.5, fill: COLOURS[node.fate] }),
       h("text", { x: x(node), y: y(node) - 9, "text-anchor": "middle" }, word(node.piece).slice(0, 10)),
-      h("text", { x: x(node), y: y(node) + 17, "text-anchor": "middle", class: "score" }, node.score.toFixed(2)),
-    ),
+      h("text", { x: x(node), y: y(node) + 17, "text-anchor": "middle", class: "score" }, node.score.toFixed(2))
+    )
   );
   return h("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, ...lines, ...dots);
 }
-
-/**
- * The picture in words: a table of all candidates, step by step.
- *
- * @param {Object[]} trace as above.
- * @param {string[]} vocabulary as above.
- * @param {string} lang the language of the translations.
- */
 function searchTable(trace, vocabulary, lang) {
   const nodes = arranged(trace, vocabulary);
-  const row = (node) =>
-    h(
-      "tr",
-      {},
-      h("th", { scope: "row", lang }, node.text.replaceAll("▁", " ").trim()),
-      ...[node.logProbability.toFixed(2), node.score.toFixed(3)].map((value) => h("td", { class: "number" }, value)),
-      h("td", {}, node.winner ? `${SAYS[node.fate]}, the winner's way` : SAYS[node.fate]),
-    );
+  const row = (node) => h(
+    "tr",
+    {},
+    h("th", { scope: "row", lang }, node.text.replaceAll("▁", " ").trim()),
+    ...[node.logProbability.toFixed(2), node.score.toFixed(3)].map((value) => h("td", { class: "number" }, value)),
+    h("td", {}, node.winner ? `${SAYS[node.fate]}, the winner's way` : SAYS[node.fate])
+  );
   const step = (_, i) => {
     const rows = nodes.filter(({ length }) => length === i + 1).map(row);
     return h("tbody", {}, h("tr", {}, h("th", { scope: "rowgroup", colspan: 4 }, `Step ${i + 1}`)), ...rows);
@@ -847,32 +657,16 @@ function searchTable(trace, vocabulary, lang) {
   return h("table", { class: "steps" }, h("thead", {}, head), ...Array.from({ length: nodes.at(-1).length }, step));
 }
 
-return { legend, searchTable, searchTree };
-})();
-
-// The live translator: a sentence goes in, and its translation, the search and every head come out, with no server.
-
-const { largeMap, smallMap } = $heatmap;
-const { h, keepKeys, word } = $html;
-const { beamSearchSteps } = $search;
-const { THEME } = $theme;
-const { BOS, EOS, UNK } = $tokenizer;
-const { Translator, fromBytes, fromFolder } = $translation;
-const { legend, searchTable, searchTree } = $tree;
-
-/** Longer input is cut here, and the page says so: first characters, then pieces. */
-const LONGEST = 200, MOST_PIECES = 64;
-
-/** Milliseconds of work after which the browser may draw and listen. */
-const SLICE = 12;
-
-const ATTENTIONS = {
+// translator.mjs
+var LONGEST = 200;
+var MOST_PIECES = 64;
+var SLICE = 12;
+var ATTENTIONS = {
   cross_attention: "Cross-attention: the translation looks at the source",
   encoder_self: "Encoder: the source looks at itself",
-  decoder_self: "Decoder: the translation looks at itself",
+  decoder_self: "Decoder: the translation looks at itself"
 };
-
-const STYLE = `
+var STYLE = `
 .translator { ${THEME} border: 1px solid var(--border); border-radius: .4rem; padding: 1rem; margin: 1rem 0; }
 .translator form { display: flex; flex-wrap: wrap; gap: .8rem 1.2rem; }
 .translator label { display: flex; flex-direction: column; gap: .2rem; font-size: .9rem; min-width: 0; }
@@ -917,24 +711,19 @@ const STYLE = `
 }
 @media print { .translator .scroll { max-height: none; } }
 `;
-
-const pause = () => new Promise((resume) => setTimeout(resume));
-
-/** What was typed, as much of it as is translated. */
+var pause = () => new Promise((resume) => setTimeout(resume));
 function cut(text) {
-  const characters = [...text.slice(0, 4 * LONGEST)]; // whole characters, of which no more are taken than needed
+  const characters = [...text.slice(0, 4 * LONGEST)];
   return characters.length > LONGEST ? characters.slice(0, LONGEST).join("") : text;
 }
-
 function render({ model, el }) {
-  const models = model.get("models"); // what there is to choose from
-  const files = model.get("files"); // a model's name → its files as bytes; without, they lie at an address
-  const loaded = new Map(); // a model's name → its translator, or the promise of it
-  let off = {}; // heads that are switched off, as `Transformer.off` has them
-  let enlarged = null; // which head is shown large: [its layer's name, head]
-  let run = 0; // the newest run; an older one gives up
-  let weighed = null; // what the last search weighed: [its candidates, the vocabulary]
-
+  const models = model.get("models");
+  const files = model.get("files");
+  const loaded = /* @__PURE__ */ new Map();
+  let off = {};
+  let enlarged = null;
+  let run = 0;
+  let weighed = null;
   const input = (attributes) => h("input", { oninput: () => start(200), ...attributes });
   const which = h("select", { onchange: choose }, ...models.map(({ title }, i) => h("option", { value: i }, title)));
   const sentence = input({ type: "text", autocomplete: "off", spellcheck: "false" });
@@ -951,8 +740,11 @@ function render({ model, el }) {
   const inWords = h("details", { ontoggle: () => tellSteps() }, h("summary", {}, "The same, step by step, in words"), steps);
   const large = h("div");
   const heads = h("div");
-  const allOn = h("button", { type: "button", onclick: () => { off = {}; drawHeads(null); start(0); } }, "Switch all heads on");
-
+  const allOn = h("button", { type: "button", onclick: () => {
+    off = {};
+    drawHeads(null);
+    start(0);
+  } }, "Switch all heads on");
   el.replaceChildren(
     h("style", {}, STYLE),
     h(
@@ -960,11 +752,14 @@ function render({ model, el }) {
       { class: "translator", ...keepKeys },
       h(
         "form",
-        { onsubmit: (event) => { event.preventDefault(); start(0); } },
-        ...(models.length > 1 ? [h("label", { class: "wide" }, "Model", which)] : []),
+        { onsubmit: (event) => {
+          event.preventDefault();
+          start(0);
+        } },
+        ...models.length > 1 ? [h("label", { class: "wide" }, "Model", which)] : [],
         h("label", { class: "wide" }, "Sentence", sentence),
         h("label", {}, beamTold, beam),
-        h("label", {}, alphaTold, alpha),
+        h("label", {}, alphaTold, alpha)
       ),
       examples,
       told,
@@ -972,21 +767,22 @@ function render({ model, el }) {
       pieces,
       h("details", { open: true }, h("summary", {}, "The best translations"), best),
       h("details", { open: true }, h("summary", {}, "The search: every candidate weighed"), legend(), tree, inWords),
-      h("details", { open: true }, h("summary", {}, "Every head"), allOn, large, heads),
-    ),
+      h("details", { open: true }, h("summary", {}, "Every head"), allOn, large, heads)
+    )
   );
   choose();
-
-  /** Another model: its examples, the first of them with the translation that came with the page. */
   function choose() {
     const chosen = models[which.value];
     off = {};
     enlarged = null;
     examples.replaceChildren(
-      ...(chosen.sentences.length ? ["Try: "] : []),
-      ...chosen.sentences.map((one) =>
-        h("button", { type: "button", lang: chosen.languages[0], onclick: () => { sentence.value = one; start(0); } }, one),
-      ),
+      ...chosen.sentences.length ? ["Try: "] : [],
+      ...chosen.sentences.map(
+        (one) => h("button", { type: "button", lang: chosen.languages[0], onclick: () => {
+          sentence.value = one;
+          start(0);
+        } }, one)
+      )
     );
     sentence.value = chosen.sentences[0] ?? "";
     translation.textContent = chosen.translations[0] ?? "";
@@ -994,14 +790,10 @@ function render({ model, el }) {
     clear();
     start(0);
   }
-
-  /** Nothing is found yet. */
   function clear() {
     weighed = null;
     for (const part of [pieces, best, tree, steps, large, heads]) part.replaceChildren();
   }
-
-  /** Translate what is there now, after a pause in which nobody types. */
   async function start(wait) {
     const mine = ++run;
     const stale = () => run !== mine;
@@ -1018,24 +810,21 @@ function render({ model, el }) {
       translation.textContent = "";
     }
   }
-
-  /** A model's translator, loaded once. */
   async function ready({ name, megabytes }) {
     if (!loaded.has(name)) {
       told.textContent = `Loading the model, ${megabytes} MB.`;
       if (translation.textContent) told.textContent += " Until then, this translation is one made before.";
-      const read = () => (files ? fromBytes(files[name]) : fromFolder(`${model.get("folder")}${name}`));
-      loaded.set(name, pause().then(() => Translator.load(read()))); // what was told is drawn first
-      loaded.get(name).catch(() => loaded.delete(name)); // another try may do better
+      const read = () => files ? fromBytes(files[name]) : fromFolder(`${model.get("folder")}${name}`);
+      loaded.set(name, pause().then(() => Translator.load(read())));
+      loaded.get(name).catch(() => loaded.delete(name));
     }
     return loaded.get(name);
   }
-
   async function translate(translator, stale) {
-    const { model, tokenizer } = translator;
+    const { model: model2, tokenizer } = translator;
     const text = cut(sentence.value);
     const all = tokenizer.encode(text);
-    const ids = all.slice(0, Math.min(MOST_PIECES, model.config.max_length - 1));
+    const ids = all.slice(0, Math.min(MOST_PIECES, model2.config.max_length - 1));
     if (!ids.length) {
       told.textContent = "Type a sentence.";
       translation.replaceChildren();
@@ -1053,30 +842,26 @@ function render({ model, el }) {
         slow = drawn - began > 500;
       }
     };
-
-    model.off = off;
+    model2.off = off;
     const trace = [];
     const settings = { beam: Number(beam.value), alpha: Number(alpha.value), nBest: Number(beam.value), trace };
-    const steps = beamSearchSteps(model, source, settings);
-    let step = steps.next();
+    const steps2 = beamSearchSteps(model2, source, settings);
+    let step = steps2.next();
     while (!step.done) {
       await breathe();
       if (stale()) return;
-      step = steps.next();
+      step = steps2.next();
     }
     const hypotheses = step.value;
     const took = performance.now() - began;
-
-    // The winner once more, token by token, to see what its heads look at.
     const record = {};
     const target = [BOS, ...hypotheses[0].tokens];
-    const cache = model.startCache(model.encode(source, record));
+    const cache = model2.startCache(model2.encode(source, record));
     for (const token of target) {
       await breathe();
       if (stale()) return;
-      model.decodeStep([token], cache, record);
+      model2.decodeStep([token], cache, record);
     }
-
     const notes = [`Translated in ${took.toFixed(0)} ms, in this page.`];
     if (text !== sentence.value) notes.push(`Only the first ${LONGEST} characters were read.`);
     if (ids.length < all.length) notes.push(`Only the first ${ids.length} pieces were read.`);
@@ -1093,42 +878,41 @@ function render({ model, el }) {
     tellSteps();
     drawHeads({ record, source: tokenizer.pieces(source), target: tokenizer.pieces(target) });
   }
-
-  /** The search in words, made only where somebody reads it. */
   function tellSteps() {
-    steps.replaceChildren(...(inWords.open && weighed ? [searchTable(...weighed, translation.lang)] : []));
+    steps.replaceChildren(...inWords.open && weighed ? [searchTable(...weighed, translation.lang)] : []);
   }
-
   function table(hypotheses, tokenizer) {
-    const row = ({ tokens, logProbability, score }, i) =>
-      h(
-        "tr",
-        {},
-        h("td", { class: "number" }, `${i + 1}`),
-        h("td", { lang: translation.lang }, tokenizer.decode(tokens)),
-        ...[logProbability.toFixed(2), score.toFixed(3), `${tokens.length}`].map((v) => h("td", { class: "number" }, v)),
-      );
+    const row = ({ tokens, logProbability, score }, i) => h(
+      "tr",
+      {},
+      h("td", { class: "number" }, `${i + 1}`),
+      h("td", { lang: translation.lang }, tokenizer.decode(tokens)),
+      ...[logProbability.toFixed(2), score.toFixed(3), `${tokens.length}`].map((v) => h("td", { class: "number" }, v))
+    );
     const names = ["", "translation", "log-probability", "score", "tokens"];
     const column = (name) => h("th", { scope: "col", class: name === "translation" ? "" : "number" }, name);
-    const head = h("tr", {}, ...names.map((name) => (name ? column(name) : h("td"))));
+    const head = h("tr", {}, ...names.map((name) => name ? column(name) : h("td")));
     return h("table", { class: "best" }, h("thead", {}, head), h("tbody", {}, ...hypotheses.map(row)));
   }
-
-  /** The small maps of all heads, and the large one if there is one; without new weights, only which heads are on. */
   function drawHeads(shown) {
     if (!shown) {
-      heads.querySelectorAll("input").forEach((box) => { box.checked = true; });
-      heads.querySelectorAll(".off").forEach((one) => one.classList.remove("off"));
+      heads.querySelectorAll("input").forEach((box) => {
+        box.checked = true;
+      });
+      heads.querySelectorAll(".off").forEach((one2) => one2.classList.remove("off"));
       return;
     }
-    const focused = document.activeElement?.dataset.head; // the boxes are made anew: who goes by keyboard stays
+    const focused = document.activeElement?.dataset.head;
     const enlarge = () => {
       large.replaceChildren();
       if (!enlarged) return;
       const [name, head] = enlarged;
       const queries = name.startsWith("encoder") ? shown.source : shown.target;
       const keys = name.endsWith("cross_attention") ? shown.source : queries;
-      const close = h("button", { type: "button", onclick: () => { enlarged = null; enlarge(); } }, "Close");
+      const close = h("button", { type: "button", onclick: () => {
+        enlarged = null;
+        enlarge();
+      } }, "Close");
       large.append(h("p", {}, h("code", {}, name), `, head ${head + 1} `, close), largeMap(shown.record[name][head], queries, keys));
     };
     const one = (name, head, rows) => {
@@ -1139,7 +923,11 @@ function render({ model, el }) {
         target.closest(".head").classList.toggle("off", isOff());
         start(0);
       };
-      const show = () => { enlarged = [name, head]; enlarge(); large.scrollIntoView({ block: "nearest", behavior: "instant" }); };
+      const show = () => {
+        enlarged = [name, head];
+        enlarge();
+        large.scrollIntoView({ block: "nearest", behavior: "instant" });
+      };
       const named = `${name}, head ${head + 1}`;
       return h(
         "div",
@@ -1149,29 +937,29 @@ function render({ model, el }) {
           "label",
           {},
           h("input", { type: "checkbox", onchange: toggle, checked: !isOff(), "aria-label": `${named} is on`, "data-head": `box ${named}` }),
-          `head ${head + 1}`,
-        ),
+          `head ${head + 1}`
+        )
       );
     };
-    const kind = (name) => (name.endsWith("cross_attention") ? "cross_attention" : `${name.split(".")[0]}_self`);
+    const kind = (name) => name.endsWith("cross_attention") ? "cross_attention" : `${name.split(".")[0]}_self`;
     const wasOpen = Object.fromEntries([...heads.children].map((fold) => [fold.dataset.kind, fold.open]));
     heads.replaceChildren(
-      ...Object.entries(ATTENTIONS).map(([of, title]) =>
-        h(
+      ...Object.entries(ATTENTIONS).map(
+        ([of, title]) => h(
           "details",
           { "data-kind": of, open: wasOpen[of] ?? of === "cross_attention" },
           h("summary", {}, title),
-          ...Object.entries(shown.record)
-            .filter(([name]) => kind(name) === of)
-            .map(([name, found]) =>
-              h("fieldset", { class: "layer" }, h("legend", {}, name), ...found.map((rows, head) => one(name, head, rows))),
-            ),
-        ),
-      ),
+          ...Object.entries(shown.record).filter(([name]) => kind(name) === of).map(
+            ([name, found]) => h("fieldset", { class: "layer" }, h("legend", {}, name), ...found.map((rows, head) => one(name, head, rows)))
+          )
+        )
+      )
     );
     enlarge();
     if (focused) heads.querySelector(`[data-head="${focused}"]`)?.focus();
   }
 }
-
-export default { render };
+var translator_default = { render };
+export {
+  translator_default as default
+};
