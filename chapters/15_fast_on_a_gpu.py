@@ -751,7 +751,10 @@ for name, rate in (("link", 300e9), ("slot", 30e9)):
     print(f"{name}: {spent * 1e3:4.1f} ms, beside {work * 1e3:.1f} ms of work")
 
 # %% [markdown]
-# (Eight A100, a share of the peak of 0.4, both of them assumptions.) It also overlaps with the backward pass, as the last layers' gradients are ready first. So eight GPUs are nearly eight times as fast, if each has enough to do. `torchrun` starts a process for each:
+# (Eight A100, a share of the peak of 0.4, both of them assumptions.) It also overlaps with the backward pass, as the last layers' gradients are ready first. So eight GPUs are nearly eight times as fast, if each has enough to do.
+#
+# That was arithmetic. What we have measured is smaller: two processes, a core for each, on a machine of two cores, in turn with one process that makes the same steps alone. The page of [results](../book/results.md) has their ratio under
+# *processes*: below 2, and not far below. The two share the memory and its bandwidth, and a step is over when the slower one is. Where you have several GPUs, `transformer bench processes` measures all of them against one. To train, `torchrun` starts a process for each:
 #
 # ```bash
 # torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
