@@ -44,8 +44,8 @@ def attention(
     else:
         check_mask(mask)
         # The lowest finite number, not -inf: a row with nothing to attend to would otherwise be 0/0.
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        weights = scores.softmax(dim=-1).masked_fill(~mask, 0.0)
+        scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(dim=-1) * mask
     return F.dropout(weights, dropout) @ value, weights
 
 

@@ -257,7 +257,7 @@ def _best_tokens(logits: Tensor, count: int, ends_here: Tensor) -> tuple[Tensor,
     Returns:
         Log-probabilities, best first, and ids, both (sentences, beams, count or a little more).
     """
-    best, tokens = logits.topk(min(count + 2, logits.size(-1)))
+    best, tokens = _topk(logits, min(count + 2, logits.size(-1)))
     end, top = logits[..., EOS].clone(), best[..., :1]
     # The log-softmax of these few alone, worked out in the logits' own memory: a second block of their size costs more.
     log_total = top + logits.sub_(top).exp_().sum(-1, keepdim=True).log()
@@ -266,6 +266,21 @@ def _best_tokens(logits: Tensor, count: int, ends_here: Tensor) -> tuple[Tensor,
     best[ends_here], tokens[ends_here] = -torch.inf, EOS
     best[ends_here, :, 0] = (end - log_total[..., 0])[ends_here]
     return best, tokens
+
+
+def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """``logits.topk(count)``, found in half the time: first the columns, of eight tokens each, then the tokens in them.
+
+    The ``count`` best tokens stand in the ``count`` columns of the highest maxima.
+    """
+    if logits.size(-1) % 8 or logits.size(-1) < 8 * count:
+        return logits.topk(count)
+    table = logits.unflatten(-1, (8, -1))  # (..., rows, columns)
+    columns = table.amax(-2).topk(count).indices
+    rows = torch.arange(8, device=logits.device) * table.size(-1)  # where each begins
+    tokens = (columns[..., None] + rows).flatten(-2)  # (..., count · 8)
+    best, places = logits.gather(-1, tokens).topk(count)
+    return best, tokens.gather(-1, places)
 
 
 def _allowed(logits: Tensor, ends_here: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from transformer.decoding import Candidate, beam_search, greedy_search, length_penalty, sample
+from transformer.decoding import Candidate, _topk, beam_search, greedy_search, length_penalty, sample
 from transformer.model import ModelConfig, Transformer
 from transformer.tokenizer import BOS, EOS, PAD
 
@@ -67,6 +67,17 @@ def test_a_beam_that_covers_everything_finds_the_best_of_all(alpha: float) -> No
         found = beam_search(model, source, beam=len(every), alpha=alpha)[0][0]
         assert tuple(found.tokens) == best
         assert found.score == pytest.approx(scored[best], rel=1e-4)
+
+
+@pytest.mark.parametrize("vocab_size", [3, 80, 96, 1000, 10_001])
+def test_the_best_of_a_large_vocabulary_are_topks(vocab_size: int) -> None:
+    torch.manual_seed(1)
+    logits = torch.randn(3, 2, vocab_size)
+    logits[0, 0, :: max(1, vocab_size // 8)] += 10  # the best all in one column, from the first row to the last
+    logits[1, 1, -10:] += torch.arange(min(10, vocab_size)) + 10.0  # and side by side, at the end
+    values, tokens = _topk(logits, min(10, vocab_size))
+    expected = logits.topk(min(10, vocab_size))
+    assert torch.equal(values, expected.values) and torch.equal(tokens, expected.indices)
 
 
 def test_length_penalty_by_hand() -> None:
