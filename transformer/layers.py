@@ -23,7 +23,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, length, d_model) → the same shape."""
-        return self.outer(self.dropout(self.inner(x).relu()))
+        return self.outer(self.dropout(self.inner(x).relu_()))
 
 
 class Residual(nn.Module):
