@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 Spread = Literal["all", "others"]
-CHUNK_ROWS = {"cpu": 256, "cuda": 4096, "mps": 4096}
+CHUNK_ROWS = {"cpu": 384, "cuda": 4096, "mps": 4096}
 """Rows of logits in memory at a time: few on a CPU, for its cache; many on a GPU, which wants large products."""
 
 
