@@ -103,6 +103,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         "multi30k",
         {},
     ),
+    "wmt14-mini": Experiment(
+        "What does the small model learn from a small part of WMT14?",
+        "wmt14-mini",
+        {},
+    ),
 }
 
 

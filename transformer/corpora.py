@@ -9,10 +9,11 @@ import hashlib
 import json
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -121,7 +122,7 @@ class Generated:
     """A corpus made on the spot."""
 
     name: str
-    make: Callable[[str], list[Pair]]
+    make: Callable[[str], Iterable[Pair]]
     """The pairs of a split."""
     sources: tuple[str, ...]
     """The package's files that its text depends on."""
@@ -148,8 +149,9 @@ def find_corpus(name: str) -> Corpus:
     """A corpus by its name, or one of your own.
 
     Args:
-        name: ``pocket``, ``copy``, ``reverse`` or a name in ``corpora.json``; or the path of a manifest (``.json``);
-            or of a text: a table (English, a tab, German), or two files with a comma between them.
+        name: ``pocket``, ``pocket-200k``, ``copy``, ``reverse`` or a name in ``corpora.json``; or the path of a
+            manifest (``.json``); or of a text: a table (English, a tab, German), or two files with a comma between
+            them.
 
     Raises:
         UserError: if there is none of this name, or its manifest is none.
@@ -224,16 +226,20 @@ def reverse_pairs(split: str) -> list[Pair]:
     return [(line, line[::-1]) for line in strings(split)]
 
 
-def pocket_pairs(split: str) -> list[Pair]:
-    """English and German by the grammar of `pocket`."""
-    made = pocket.pairs(cast(pocket.Split, split), GENERATED_SIZE[split])
-    return [(pair.source, pair.target) for pair in made]
+def pocket_pairs(split: str, times: int = 1) -> Iterator[Pair]:
+    """English and German by the grammar of `pocket`; ``times`` as many pairs as usual to train on."""
+    count = GENERATED_SIZE[split] * (times if split == "train" else 1)
+    for pair in islice(pocket.endless(cast(pocket.Split, split)), count):
+        yield pair.source, pair.target
 
+
+POCKET_FILES = ("pocket.py", "pocket_grammar.py", "pocket_lexicon.tsv")
 
 GENERATED: dict[str, Generated] = {
     corpus.name: corpus
     for corpus in (
-        Generated("pocket", pocket_pairs, ("pocket.py", "pocket_grammar.py", "pocket_lexicon.tsv")),
+        Generated("pocket", pocket_pairs, POCKET_FILES),
+        Generated("pocket-200k", partial(pocket_pairs, times=5), (*POCKET_FILES, "corpora.py")),
         Generated("copy", copy_pairs, ("corpora.py",)),
         Generated("reverse", reverse_pairs, ("corpora.py",)),
     )

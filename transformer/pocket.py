@@ -19,7 +19,7 @@ import random
 from bisect import bisect
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Literal, TypeVar, get_args
 
 from transformer.pocket_grammar import (
@@ -53,7 +53,7 @@ from transformer.pocket_grammar import (
     say,
 )
 
-__all__ = ["Pair", "Split", "count_lemmas", "language_size", "pairs"]
+__all__ = ["Pair", "Split", "count_lemmas", "endless", "language_size", "pairs"]
 
 T = TypeVar("T")
 Split = Literal["train", "valid", "test"]
@@ -538,19 +538,24 @@ def pairs(split: Split, count: int, seed: int = 0) -> list[Pair]:
 
     Raises ValueError for an unknown split or a negative count.
     """
-    if split not in get_args(Split):
-        raise ValueError(f"unknown split {split!r}: choose train, valid or test")
     if count < 0:
         raise ValueError(f"count must not be negative: {count}")
+    return list(islice(endless(split, seed), count))
+
+
+def endless(split: Split, seed: int = 0) -> Iterator[Pair]:
+    """The sentence pairs of a split, one after the other, as many as are asked for; all different, as in `pairs`."""
+    if split not in get_args(Split):
+        raise ValueError(f"unknown split {split!r}: choose train, valid or test")
     chooser = Chooser(f"pocket {split} {seed}")
-    found: dict[str, Pair] = {}
-    while len(found) < count:
+    seen: set[str] = set()
+    while True:
         sentence = chooser.sentence()
         if split_of(sentence) == split:
             pair = say(sentence)
-            if max(len(pair.source_words), len(pair.target_words)) <= LONGEST:
-                found.setdefault(pair.source, pair)
-    return list(found.values())
+            if max(len(pair.source_words), len(pair.target_words)) <= LONGEST and pair.source not in seen:
+                seen.add(pair.source)
+                yield pair
 
 
 def count_lemmas() -> int:

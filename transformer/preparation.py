@@ -41,8 +41,8 @@ class DataConfig:
     """Which text a model learns from."""
 
     corpus: str = "pocket"
-    """pocket, copy, reverse, multi30k, iwslt17, wmt14 or wmt14-mini; or your own: MANIFEST.json, TABLE.tsv or
-    TEXT.en,TEXT.de."""
+    """pocket, pocket-200k, copy, reverse, multi30k, iwslt17, wmt14 or wmt14-mini; or your own: MANIFEST.json,
+    TABLE.tsv or TEXT.en,TEXT.de."""
     direction: str = "en-de"
     """The source's language and the target's."""
     train_pairs: int | None = None

@@ -311,10 +311,18 @@ def test_a_generated_corpus_has_its_sizes_and_no_source_in_two_splits(
     for split, size in {"train": 500, "valid": 20, "test": 30}.items():
         monkeypatch.setitem(GENERATED_SIZE, split, size)
     splits = {split: pairs_of(name, split) for split in GENERATED_SIZE}
-    assert {split: len(pairs) for split, pairs in splits.items()} == GENERATED_SIZE
+    times = 5 if name == "pocket-200k" else 1
+    assert {split: len(pairs) for split, pairs in splits.items()} == {**GENERATED_SIZE, "train": 500 * times}
     sources = [{source for source, _ in pairs} for pairs in splits.values()]
     assert len(set().union(*sources)) == sum(len(side) for side in sources)
     assert pairs_of(name, "test", "de-en") == swapped(splits["test"])
+
+
+def test_more_of_pocket_begins_as_pocket_and_is_tested_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GENERATED_SIZE, "train", 50)
+    assert pairs_of("pocket-200k", "train")[:50] == pairs_of("pocket", "train")
+    assert pairs_of("pocket-200k", "test") == pairs_of("pocket", "test")
+    assert find_corpus("pocket-200k").fingerprint() != find_corpus("pocket").fingerprint()
 
 
 def test_no_string_is_in_two_splits_of_copy() -> None:
@@ -527,7 +535,7 @@ def test_the_fingerprint_of_a_generated_corpus(monkeypatch: pytest.MonkeyPatch) 
     [
         (
             "wmt99",
-            "there is no corpus 'wmt99'; there are pocket, copy, reverse, multi30k, iwslt17, wmt14-mini, wmt14, and",
+            "there is no corpus 'wmt99'; there are pocket, pocket-200k, copy, reverse, multi30k, iwslt17, wmt14-mini, ",
         ),
         ("", "there is no corpus ''"),
         ("none.tsv", "there is no corpus 'none.tsv'"),
