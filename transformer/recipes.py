@@ -102,14 +102,16 @@ RECIPES |= {
     ),
     "pocket-small": replace(
         _pocket,
-        description="The same as pocket, and six times as long: nearly no mistakes.",
-        training=replace(_pocket.training, steps=36_000, average_steps=6000),
+        description="The same with five times the text, and eight times as long: nearly no mistakes.",
+        data=DataConfig("pocket-200k"),
+        training=replace(_pocket.training, steps=48_000, average_steps=8000),
     ),
     "pocket-large": replace(
         _pocket,
-        description="The pocket corpus for a model with more layers and heads to look into.",
+        description="The same text for a model with more layers and heads to look into.",
+        data=DataConfig("pocket-200k"),
         model=replace(_pocket.model, d_model=192, n_heads=6, d_ff=512, n_layers=3),
-        training=replace(_pocket.training, steps=18_000, average_steps=3000),
+        training=replace(_pocket.training, steps=30_000, average_steps=5000),
     ),
 }
 """Variants of those above."""
