@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 Spread = Literal["all", "others"]
 CHUNK_ROWS = {"cpu": 384, "cuda": 4096, "mps": 4096}
-"""Rows of logits in memory at a time: few on a CPU, for its cache; many on a GPU, which wants large products."""
+"""Rows of logits in memory at a time: few on a CPU, where more gain nothing; many on a GPU, for large products."""
 
 
 def label_smoothed_cross_entropy(

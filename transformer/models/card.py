@@ -29,7 +29,7 @@ CANNOT = {
         "replaced by one that it knows, or spelled into nonsense."
     ),
 }
-"""What models of a corpus cannot do."""
+"""What models of a corpus cannot do, or of a larger one of its kind: of ``pocket-200k`` as of ``pocket``."""
 
 
 def card(folder: Path, name: str) -> str:
@@ -55,7 +55,7 @@ def card(folder: Path, name: str) -> str:
         "## What it learned from",
         _data(data),
         "## What it cannot do",
-        CANNOT.get(data["corpus"], "Text of another kind than it learned from."),
+        CANNOT.get(data["corpus"].partition("-")[0], "Text of another kind than it learned from."),
         "## How good it is",
         _scores(scores),
         "## How it was made",
