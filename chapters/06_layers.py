@@ -468,11 +468,11 @@ for i, name in enumerate(("encoder 1", "encoder 2", "decoder 1", "decoder 2")):
     before, after = speaks["fresh"][i], speaks["trained"][i]
     dead = (after.sum(dim=0) == 0).float().mean()
     print(f"{name:11} {before.mean():6.0%} {after.mean():8.0%} {dead:7.1%}")
-    assert 0.4 < before.mean() < 0.6 and after.mean() < 0.4 and dead < 0.05
+    assert 0.4 < before.mean() < 0.6 and after.mean() < 0.4 and dead < 0.1
 
 # %% [markdown]
 # A fresh model is a coin: half of the units speak at any place. Training makes them choosy, most of all in the encoder. The last column counts **dead** units, which
-# none of these sentences wakes. A ReLU that is never above zero has no gradient, so it may never come back. Here hardly any has died; silence is not death, most units just wait for their word. For example:
+# none of these sentences wakes. A ReLU that is never above zero has no gradient, so it may never come back. Here few have died, and none in the decoder; silence is not death, most units just wait for their word. For example:
 
 # %%
 values = inner_values(trained)[0]  # the encoder's first layer: (tokens, d_ff)
@@ -497,10 +497,10 @@ unit = int((at_five - elsewhere).argmax())
 print(f"unit {unit} speaks")
 print(f"at {at_five[unit]:4.0%} of the {is_one.sum()} such words")
 print(f"at {elsewhere[unit]:4.0%} of all others")
-assert at_five[unit] > 0.85 and elsewhere[unit] < 0.15
+assert at_five[unit] > 0.75 and elsewhere[unit] < 0.05
 
 # %% [markdown]
-# It is the best of 256 units, so there is some luck in it, but not much: to answer nearly always to five words and hardly ever to all others takes a reason. Nobody told the model that these words belong together. It had to find out, because they ask for the same thing.
+# It is the best of 256 units, so there is some luck in it, but not much: to answer to five words most of the time, and hardly ever to any other, takes a reason. Nobody told the model that these words belong together. It had to find out, because they ask for the same thing.
 #
 # How often each unit of that layer speaks, before and after training:
 

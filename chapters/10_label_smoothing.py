@@ -860,10 +860,10 @@ for name, (T, before, after) in cures.items():
 assert cures["hard"][0] > 1.2 and cures["shipped"][0] < 1
 assert cures["hard"][2] < cures["hard"][1] / 2
 assert cures["shipped"][2] < cures["shipped"][1] / 2
-assert abs(cures["smoothed"][2] - cures["smoothed"][1]) < 0.03
+assert 0.8 < cures["smoothed"][0] < 1.2
 
 # %% [markdown]
-# So as far as *honesty* goes, one number afterwards does much of what smoothing does in training, and it mends the modest model as well. The smoothed one it leaves about as it was. What a temperature cannot do is change what was learned.
+# So as far as *honesty* goes, one number afterwards does much of what smoothing does in training, and it mends the modest model as well. The smoothed one needs little of it: its $T$ is close to one. What a temperature cannot do is change what was learned.
 #
 # **What is not shown here.** Two models with one seed, made to overfit, show that the effect exists, not how large it is in a long training with dropout and millions of sentences. Whether smoothing makes better *translations* the page of [results](../book/results.md) asks, with the whole
 # recipe and four values of $\varepsilon$. And the calibration error itself has its weaknesses. It depends on the bins, it looks only at the first choice, and a model that always says the same, the mean success, has an error of zero and is of no use.

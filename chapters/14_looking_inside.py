@@ -494,15 +494,15 @@ for name, (table, chance) in both.items():
     print(f"{name:13} at least {wider.min():.1f}, mostly {wider.median():.0f}")
     assert wider.min() > 1.5 and wider.median() > 5
     one_on = ours["min"]["encoder", "one on"], theirs["min"]["encoder", "one on"]
-    assert one_on[0] < 0.7 * one_on[1]
+    assert one_on[0] < 0.8 * one_on[1]
     assert 0.45 < best(table, "encoder", "one back")["share"] < 0.75
 
 # %% [markdown]
 # What stands out, and what does not:
 #
-# - **Random heads are all alike, trained ones are not.** The gray ticks lie on top of each other. Training has pulled the heads apart, to *both* sides: a head that hardly ever looks one on
-#   has learned something, too.
-# - **Few heads have one job.** In either encoder the best *one back* head gives it half of its weight or a little more, and the rest goes elsewhere. "Positional head" is the name of a tendency.
+# - **Random heads are all alike, trained ones are not.** The gray ticks lie on top of each other. Training has pulled the heads apart, to *both* sides: a head that looks one on less than
+#   chance does has learned something, too.
+# - **Few heads have one job.** In either encoder the best *one back* head gives it about half of its weight, or a little more, and the rest goes elsewhere. "Positional head" is the name of a tendency.
 # - **The cross-attention of the pocket model is sharp,** and has much on *own place*. That is a fact about German and English as much as about the model: the two often run in parallel. The
 #   next section takes this apart. That of the captions' model is more spread out.
 #
@@ -785,7 +785,7 @@ Picture(
         "Alignment error rates, a row for each cross-attention head: a dot for "
         "asking where the word is written, a square for where it is read. All "
         "squares stand at about 0.9, near the line of random links. The dots lie "
-        "between 0.05 and 0.4; those of the last layer are left of the line of IBM "
+        "between 0.1 and 0.3; those of the last layer are left of the line of IBM "
         "model 1 but for one, all of them left of the diagonal's."
     ),
 )
@@ -794,12 +794,12 @@ Picture(
 for name in cross:
     assert min(read[name]) > 0.8 and max(written[name]) < rivals["diagonal"]
 assert top[0] < rivals["IBM model 1"] < rivals["diagonal"] < rivals["random"]
-assert 0.4 < top[0] / rivals["IBM model 1"] < 0.6
+assert 0.5 < top[0] / rivals["IBM model 1"] < 0.8
 assert rivals["mean of all layers"] < rivals["IBM model 1"]
 assert 0 < rivals["never wrong, one link a word"] < top[0]
 
 # %% [markdown]
-# In the wrong row **every** head is as bad as chance. In the right one the best head has about half of model 1's error rate, without ever having been told what an alignment is. The last
+# In the wrong row **every** head is as bad as chance. In the right one the best head has about two thirds of model 1's error rate, without ever having been told what an alignment is. The last
 # line of the table is the limit that one link a word sets: never wrong, and not zero.
 #
 # Model 1 has a fair complaint. The translator has seen a great many more sentences, and model 1 is blind to order. So look at the words for which order does not help: those whose English words *all* stand three
@@ -917,8 +917,9 @@ Picture(
     alt=(
         "A grid, a row for each layer and a column for each head: the share of "
         "sentences that are still translated exactly with this head alone off. "
-        "Most cells are above 0.8; one head of the encoder's second layer stands "
-        "out, with little more than half."
+        "Most cells are above 0.9. One head of the encoder's second layer stands "
+        "out, with a fifth; two of the decoder's first self-attention follow, with "
+        "a half and two thirds."
     ),
 )
 
@@ -926,10 +927,10 @@ Picture(
 worst = heads[int(right.argmin())]
 assert worst == noun_head, "the head that finds the noun"
 assert right.flatten().sort().values[1] > right.min() + 0.1, "by far"
-assert right[-1].min() > 0.85 and rise[-1].min() > 0.8 * whole_loss
+assert right[-1].min() > 0.9 and rise[-1].min() > whole_loss
 
 # %% [markdown]
-# The two scores do not agree. Without any one head of the last layer's cross-attention the loss about doubles, and yet most sentences stay right: the model has become less sure, not wrong. A score of what is *said* and a score of how *sure* it is rank heads
+# The two scores do not agree. Without any one head of the last layer's cross-attention the loss more than doubles, and yet nearly all sentences stay right: the model has become less sure, not wrong. A score of what is *said* and a score of how *sure* it is rank heads
 # differently, so say which you used.
 #
 # Of all heads, the one that costs most sentences is the one that links determiners to their nouns. If the story is true, the damage should show **in the determiners**. What does the model say in place of what it should, without
@@ -954,44 +955,44 @@ def wrong_pieces(name, h):
 
 
 # %%
-everything, shares = pieces(answer[real].tolist()), {}
+everything, wrong = pieces(answer[real].tolist()), {}
 usual = determiners(everything) / len(everything)
 print(f"of all pieces {usual:.0%} are determiners")
 for name, h in [head for head in heads if head[0] == noun_head[0]]:
     right_ones, said = wrong_pieces(name, h)
-    found = determiners(right_ones)
-    shares[name, h] = found / len(right_ones)
-    print(f"without head {h + 1}: {found:2} of {len(right_ones):2} wrong pieces")
+    wrong[name, h] = found = determiners(right_ones), len(right_ones)
+    print("without head {}: {:3} of {:3} wrong pieces".format(h + 1, *found))
     if (name, h) == noun_head:
         pairs_of = list(zip(said, right_ones, strict=True))[:4]
         print("  ", ", ".join(f"{b} for {a}" for b, a in pairs_of))
-assert max(shares, key=shares.get) == noun_head
-assert shares[noun_head] > 0.7 > 3 * usual
+found, of = wrong.pop(noun_head)
+assert found / of > 0.7 > 3 * usual
+assert found > 20 * max(others for others, _ in wrong.values())
 
 # %% [markdown]
 # Most of what this head's absence spoils is determiners, and look at how: the right word with the wrong ending, as the wrong gender or case would have it.
 #
-# The layer has a second head that looks at the noun. Among the dots of its row you can see it, not far behind. By its picture and by its mean it would pass for a colleague:
+# Without any other head of the layer, hardly a word goes wrong. Is a head with a clear habit always missed, then? Take the one that looks most at the word before. It stands in the same layer, and after the finder of nouns
+# none in the encoder has a clearer picture:
 
 # %%
-in_layer = sorted(
-    shares, key=lambda head: -share(weights[head[0]], its_noun)[head[1]]
-)
-for name, h in in_layer[:2]:
-    looks, kept_right = share(weights[name], its_noun)[h], alone[name, h][1]
-    print(f"head {h + 1}   on the noun {looks:.2f}   without it {kept_right:.0%}")
-second = in_layer[1]
-assert share(weights[second[0]], its_noun)[second[1]] > 0.5
-assert shares[second] < 0.2 and alone[second][1] > alone[noun_head][1] + 0.2
+back = best(trained, "encoder", "one back")
+(name,) = (name for name in weights if short(name) == back["layer"])
+habits = {"its noun": noun_head, "one back": (name, int(back["head"]) - 1)}
+for what, head in habits.items():
+    looks = best(trained, "encoder", what)["share"]
+    print(f"{what}: head {head[1] + 1} gives it {looks:.2f}, ", end="")
+    print(f"without that head {alone[head][1]:.0%} of the sentences are right")
+assert name == noun_head[0] and looks > 0.4
+assert alone[head][1] > whole_right - 0.05 > alone[noun_head][1]
 
 # %% [markdown]
-# Without it, hardly a determiner goes wrong. It looks at the noun, and whatever it does with it, the determiners do not depend on it as long as its neighbour is there. **Two heads that look at the same thing need not matter
-# for the same thing**, and no heat map says which does.
+# It has a habit, and next to nothing is lost without it: what it fetches from the word before, the model has from somewhere else as well. **A habit is not yet a job**, and no heat map tells one from the other.
 #
 # Look, measure, take away, look at the damage: four steps, and each could have gone against the story. That is what it takes to say what *one* head does.
 #
-# **Do it yourself.** In a live notebook, the next cell puts this very model on the screen. Switch off the head that finds the nouns, and watch the articles. Then put it back, and try the others of its layer on the
-# last sentence: one of them spoils articles, too, but in another way. What is lost with that one? (Layers bear their names in the code there: *encoder 2* is `encoder.1.self_attention`.) In the book the cell stands without its
+# **Do it yourself.** In a live notebook, the next cell puts this very model on the screen. Switch off the head that finds the nouns, and watch the articles. Then put it back, and switch off
+# the first head of *self 1*. A whole word goes missing. Which one, from which sentence, and why is it not missed in the others? (Layers bear their names in the code there: *encoder 2* is `encoder.1.self_attention`, *self 1* is `decoder.0.self_attention`.) In the book the cell stands without its
 # output; [The translator, live](../book/live.md) has the same model, under *the pocket corpus*.
 
 # %% tags=["skip-execution"]
@@ -1007,21 +1008,21 @@ live(translator, [english, "He had to look for the picture.", giving])
 
 # %%
 together = {}
-for row, name in enumerate(weights):
+summed = dict(zip(weights, rise.sum(dim=1).tolist(), strict=True))
+for name in weights:
     with without_heads(model, {name: range(weights[name].size(1))}):
         loss, kept_right, _ = score()
     together[name] = loss - whole_loss
     print(
-        f"{short(name):10} heads alone, summed {rise[row].sum():.2f}"
+        f"{short(name):10} heads alone, summed {summed[name]:.2f}"
         f"   all at once {together[name]:.2f}"
     )
-assert all(
-    together[name] > 1.5 * rise[row].sum() for row, name in enumerate(weights)
-)
-assert together[cross[-1]] > 5 * rise[list(weights).index(cross[-1])].sum()
+times = {name: together[name] / summed[name] for name in weights}
+assert times[cross[-1]] > 5
+assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 1.5
 
 # %% [markdown]
-# Any one head of the last cross-attention can be spared, as far as the words go; the layer cannot. Its heads all do the same job, as you saw in the first chart: each is the others' **understudy**. "Not missed" is not "does nothing", and costs measured
+# Any one head of the last cross-attention can be spared, as far as the words go; the layer cannot. Its heads all do the same job, as you saw in the first chart: each is the others' **understudy**. Only where the finder of nouns is, all heads together cost no more than the sum: there one has the job to itself, and nobody stands in. "Not missed" is not "does nothing", and costs measured
 # one at a time must not be added up.
 #
 # **One after another.** We rank the heads by what each costs alone and switch them off for good, in that order and in the reverse one.
@@ -1055,23 +1056,25 @@ Picture(
     ),
     alt=(
         "The share of sentences translated exactly, against the number of heads "
-        "that are off. If the most important go first, it falls steeply and is 0 "
-        "after a handful. If the least important go first, it falls slowly at the "
-        "beginning and reaches zero with more than half of the heads gone."
+        "that are off. If the most important go first, it falls steeply and is "
+        "nearly 0 after a handful. If the least important go first, it hardly falls "
+        "for the first four, then steadily, and is 0 with three quarters gone."
     ),
 )
 
 # %%
-few_off = len(heads) // 6
-kept_right = least_first[few_off], most_first[few_off]
-print(f"{few_off} of {len(heads)} heads off: ", end="")
-print("least first {:.0%}, most first {:.0%}".format(*kept_right))
-assert kept_right[0] > kept_right[1] + 0.4
-lost_alone = sum(whole_right - alone[head][1] for head in ranked[:few_off])
-assert whole_right - kept_right[0] > lost_alone, "more than the sum of the parts"
+four, eight = len(heads) // 6, len(heads) // 3
+for off in (four, eight):
+    kept_right = least_first[off], most_first[off]
+    print(f"{off} of {len(heads)} heads off: ", end="")
+    print("least first {:.0%}, most first {:.0%}".format(*kept_right))
+lost_alone = sum(whole_right - alone[head][1] for head in ranked[:eight])
+print(f"the first {eight}, each alone: {lost_alone:.0%} lost, all in all")
+assert least_first[four] > whole_right - 0.03 and most_first[four] < 0.2
+assert whole_right - least_first[eight] > 3 * lost_alone, "more than its parts"
 
 # %% [markdown]
-# The ranking is worth something: the curves lie far apart. But even its first few heads together cost more than the sum of their parts, and this small model has no large stock of idle heads. Larger translators have. {cite}`michel2019` switch off a good part of their
+# The ranking is worth something: the curves lie far apart. Its first four heads can go, and next to nothing is lost. But the first eight together cost far more than the sum of their parts: this small model has no large stock of idle heads. Larger translators have. {cite}`michel2019` switch off a good part of their
 # model's heads and notice little. {cite}`voita2019` let training choose which to remove, so that the rest can adapt, and most heads of the encoder go. Ours could not adapt.
 
 # %% [markdown]
