@@ -269,7 +269,7 @@ def _best_tokens(logits: Tensor, count: int, ends_here: Tensor) -> tuple[Tensor,
 
 
 def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """``logits.topk(count)``, found in half the time: first the columns, of eight tokens each, then the tokens in them.
+    """``logits.topk(count)``, sooner found on a CPU: first the columns, of eight tokens each, then the tokens in them.
 
     The ``count`` best tokens stand in the ``count`` columns of the highest maxima.
     """

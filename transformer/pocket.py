@@ -544,10 +544,16 @@ def pairs(split: Split, count: int, seed: int = 0) -> list[Pair]:
 
 
 def endless(split: Split, seed: int = 0) -> Iterator[Pair]:
-    """The sentence pairs of a split, one after the other, as many as are asked for; all different, as in `pairs`."""
+    """The sentence pairs of a split, one after the other, as many as are asked for; all different, as in `pairs`.
+
+    Raises ValueError for an unknown split.
+    """
     if split not in get_args(Split):
         raise ValueError(f"unknown split {split!r}: choose train, valid or test")
-    chooser = Chooser(f"pocket {split} {seed}")
+    return _all_different(split, Chooser(f"pocket {split} {seed}"))
+
+
+def _all_different(split: Split, chooser: Chooser) -> Iterator[Pair]:
     seen: set[str] = set()
     while True:
         sentence = chooser.sentence()

@@ -485,7 +485,7 @@ def test_longer_runs_begin_alike_and_seeds_differ() -> None:
 
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="choose train, valid or test"):
-        pocket.pairs("dev", 1)  # type: ignore[arg-type]
+        pocket.pairs("dev", 0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="negative"):
         pocket.pairs("train", -1)
 
