@@ -253,13 +253,13 @@ def _train(words: list[str], folder: Path, called: str) -> str | None:
 
 
 def portable(command: str | None) -> str | None:
-    """A command without the folders of the machine that it ran on: no ``--run``, and a corpus by its file's name."""
+    """A command without the folders of its machine: no ``--run`` or ``--mirror``, and a corpus by its file's name."""
     if command is None:
         return None
     words = iter([word for one in shlex.split(command) for word in (one.split("=", 1) if one[:2] == "--" else [one])])
     kept = []
     for word in words:
-        if word == "--run":
+        if word in ("--run", "--mirror"):
             next(words, None)
         else:
             kept.append(word)

@@ -232,6 +232,7 @@ def test_a_run_that_was_stopped_early_is_recorded_as_that(ran: Path, tmp_path: P
         ("transformer train pocket --data.corpus /a/b.tsv", "transformer train pocket --data.corpus b.tsv"),
         ("transformer train pocket --data.corpus=/a/b.en,/a/b.de", "transformer train pocket --data.corpus b.en,b.de"),
         ("transformer train pocket --run", "transformer train pocket"),
+        ("transformer train multi30k --mirror /a --run b", "transformer train multi30k"),
         (None, None),
     ],
 )
