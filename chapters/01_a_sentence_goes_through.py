@@ -113,7 +113,7 @@ print(ids)
 # %% [markdown]
 # ### The encoder reads
 #
-# The encoder takes the numbers and returns the **memory**: one vector for each piece. All pieces are read at once; there is no first and no last.
+# The encoder takes the numbers and returns the **memory**: one vector for each piece. All pieces are read at once; none has to wait for another.
 # What a model reads has to lie where the model does: on the GPU if this machine has one, or else on the CPU. That place is `device`; answers that we keep come back with `.cpu()`.
 # (And `precision="fp32"`, above, asks a GPU not to shorten numbers, as it would to be quicker. A CPU does not shorten them.)
 
@@ -124,8 +124,8 @@ with torch.no_grad():
 memory.shape  # (batch, source, d_model)
 
 # %% [markdown]
-# It is worth a look what kind of vectors these are. Before the first layer, the vector of *dog* is the same in every sentence: a row of a table. In
-# the memory it is not. It has taken in what stands around it.
+# It is worth looking at what kind of vectors these are. Before the first layer, a *dog* in fifth place has the same vector in every sentence: a row of a table, and
+# what is added for the place. In the memory it has not. It has taken in what stands around it.
 
 
 # %%
@@ -133,11 +133,12 @@ memory.shape  # (batch, source, d_model)
 def vector_of(piece, text):
     ids = translator.encode(text)
     place = tokenizer.pieces(ids).index(piece)
+    assert place == 4, "the fifth piece"
     return model.encode(torch.tensor([ids], device=device))[0][0, place]
 
 
-here = vector_of("▁dog", "A dog runs across the field.")
-there = vector_of("▁dog", "A boy plays with a small dog.")
+here = vector_of("▁dog", "A woman in a dog costume.")
+there = vector_of("▁dog", "A man and a dog run across the field.")
 similarity = torch.cosine_similarity(here, there, dim=0)
 assert similarity < 0.95
 print(f"the two dogs have a cosine similarity of {similarity:.2f}")
@@ -187,7 +188,7 @@ text
 
 # %% [markdown]
 # **Step through it yourself.** At each step you see what was said so far, and what the decoder thought might come next. Where one piece has it all, the
-# grammar left no choice; where several share, there is more than one good way to go on.
+# source and the grammar left no choice; where several share, there is more than one good way to go on.
 
 # %% tags=["hide-input"]
 from transformer.plots.next_words import next_words
@@ -230,7 +231,7 @@ for beginning in ("Zwei", "Auf"):
     print(go_on_from(beginning))
 
 # %% [markdown]
-# The grammar follows the new beginning as well as it can, and the rest still comes from the source. It also shows a weakness: a first word that was badly chosen
+# The verb follows the new beginning: *rennen*, plural. The noun does not (*Hund* should be *Hunde*), and the rest still comes from the source. It also shows a weakness: a first word that was badly chosen
 # cannot be taken back. Beam search, which keeps several beginnings alive, is the remedy.
 
 # %% [markdown]
@@ -291,7 +292,7 @@ assert looks[row].argmax() == column, "for Hund it looks at dog most"
 # ## Why not word by word?
 #
 # Until 2017 a sentence was mostly read by a **recurrent network**: one word after the other, with a vector of fixed size that is carried along and changed at every step.
-# The last one was all that the decoder got {cite}`sutskever2014`. Three things are wrong with that.
+# In the first translators of this kind, the last of these vectors was all that the decoder got {cite}`sutskever2014`. Three things are wrong with that, and the first was soon mended, as you will see.
 #
 # **The bottleneck.** However long the sentence, it has to fit into the same vector. The memory of the Transformer grows with the sentence:
 
@@ -448,7 +449,7 @@ assert (
     len(answers) == 5
     and len({float(next_piece([BOS]).max()) for _ in range(5)}) == 1
 )
-print("five times the same question:", sorted(round(a, 3) for a in answers))
+print("five times the same question:", sorted(round(a, 5) for a in answers))
 
 # %% [markdown]
 # ## Where each part is opened
@@ -547,7 +548,7 @@ print("five times the same question:", sorted(round(a, 3) for a in answers))
 #
 # </details>
 #
-# **5. You put *Zwei* into the decoder's mouth although there is one dog. Which part of the model makes the rest of the sentence plural, and which keeps the field?**
+# **5. You put *Zwei* into the decoder's mouth although there is one dog. Which part of the model makes the verb plural, and which keeps the field?**
 #
 # <details><summary>Answer</summary>
 #

@@ -374,8 +374,8 @@ from transformer.attention import attention, fused_attention
 Source(attention)
 
 # %% [markdown]
-# Four forms should give the same numbers: our loops, our matrices, the package, and PyTorch's `scaled_dot_product_attention`, which does
-# it in one fused step without ever storing the weights. We don't hope, we check, on random input with different sizes everywhere, so
+# Four forms should give the same numbers: our loops, our matrices, the package, and PyTorch's `scaled_dot_product_attention`, which has
+# *fused* kernels: where one fits the shapes, it does all in one step, without ever storing the weights. We don't hope, we check, on random input with different sizes everywhere, so
 # that no two dimensions can be mixed up unnoticed.
 
 # %%

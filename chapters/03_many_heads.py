@@ -612,7 +612,7 @@ Picture(
 
 # %% [markdown]
 # The dotted level is half of $\ln 10$: one question answered, the other guessed. The single head ends a little below it, for it has one budget and
-# spends most of it on one question. Two heads rest there for a moment, until the second head finds the second question. Then the loss falls to zero.
+# divides it: more for one question, too little for the other. Two heads rest there for a moment, until the second head finds the second question. Then the loss falls to zero.
 
 # %%
 parameters = {
@@ -662,7 +662,7 @@ Row(
 # %% [markdown]
 # Nobody dealt out the questions. Two heads that ask the same are worse than two that do not, and the gradient finds that out.
 #
-# **Now leaf through the four heads**, and point at a cell (or tap it) to read it. Two have a question of their own, two look a little at everything.
+# **Now leaf through the four heads**, and point at a cell (or tap it) to read it. Two have a question of their own, two divide themselves between both.
 # Then put the slider to 0, the mean of all. That is what PyTorch's module hands out unless you ask for more (`average_attn_weights=False`), and it
 # looks much like the picture of the single head that failed. **Never judge heads by their mean.**
 
@@ -677,8 +677,8 @@ leaf_through(
     description=(
         "A grid of attention weights, eight places by eight. A slider leafs "
         "through four heads; at 0 it shows their mean. One head has a bright rising "
-        "diagonal, one a bright band two below the falling one, two are spread "
-        "out, and the mean is a blur. A line below reads the cell that is "
+        "diagonal, one a bright band two below the falling one, two "
+        "smear over both places, and the mean is a blur. A line below reads the cell that is "
         "pointed at, such as: head 1: 2 looks at 5, weight 0.82."
     ),
 )
@@ -824,7 +824,7 @@ assert abs(by_head.std() - 1) < 0.05
 
 # %% [markdown]
 # **4. No $W^O$.** Joined has the right shape already, so nothing complains. But then head 1 can write only into the first features of the word, head
-# 2 only into the next, and what follows is the residual sum, which does not mix either. Let one head say something else, and count the features that
+# 2 only into the next, and what follows (the word's old vector is added, as you will see in [Layers](06_layers.ipynb)) does not mix either. Let one head say something else, and count the features that
 # change:
 
 # %%

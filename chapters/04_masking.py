@@ -334,8 +334,8 @@ for form in (lambda *a: attention(*a)[0], fused_attention):
 print("zeros, never NaN, forwards and backwards")
 
 # %% [markdown]
-# Why not simply write `-1e9`, as many programs do? Because half precision ends at 65504. There `-1e9` is minus infinity again, and the
-# NaN is back on the very day you train on a GPU. `torch.finfo(dtype).min` fits every type.
+# Why not simply write `-1e9`, as many programs do? Because float16 ends at 65504. There `masked_fill` refuses it, and where it is added to the scores it is
+# minus infinity again, and the NaN is back. (bfloat16 reaches further.) `torch.finfo(dtype).min` fits every type.
 
 # %%
 torch.tensor(-1e9).to(torch.float16), torch.finfo(torch.float16).min

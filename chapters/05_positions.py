@@ -311,7 +311,7 @@ Row(
 # %% [markdown]
 # ## A shift is a rotation
 #
-# The paper gives one reason for sinusoids (§3.5): a model should find it easy to attend by *relative* position, such as "three places back", wherever it
+# The paper gives two reasons for sinusoids (§3.5). One, sentences longer than those of the training, is tested below. The other: a model should find it easy to attend by *relative* position, such as "three places back", wherever it
 # stands. Here is what makes it easy. Going two positions on turns a hand by two steps, **whatever it showed before**:
 
 # %% tags=["hide-input"]
@@ -653,8 +653,9 @@ Row(
         drawn("three back"),
         alt=(
             "Share of right answers to three back over lengths 12 to 64. All are "
-            "near 1 up to 16, the longest length trained. Then rotary stays at 1 "
-            "while sinusoidal and learned fall, below a half at length 64."
+            "near 1 at 12; at 16, the longest length trained, learned is a little "
+            "lower. Then rotary stays at 1 while sinusoidal and learned fall, below "
+            "a half at length 64."
         ),
     ),
     Picture(
@@ -751,7 +752,7 @@ assert error["sinusoidal", "all late"] > 0.01 < error["rotary", "late from 3 on"
 assert error["rotary", "all late"] < 1e-5, "only distances matter"
 
 # %% [markdown]
-# Rotary forgives when *everything* is late by the same amount, for no distance changes. It does not forgive the common case: a prompt read as a block from
+# Rotary forgives when *everything* is late by the same amount, for no distance changes. It does not forgive the common case: a given beginning (a *prompt*) that is read as a block from
 # 0, and then steps counted from somewhere else. So test with a prompt, and not only from an empty cache.
 #
 # **Bug 2: $\sqrt{d_\text{model}}$ forgotten.** Compare two vectors by the cosine between them: once the same word at two places, once two words at the same place.
@@ -974,7 +975,7 @@ print(f"the worst hand is wrong by {worst:.1f} radians")
 #
 # - **The paper on positions** is §3.5, with row E of Table 3 for the learned ones {cite}`vaswani2017`.
 # - **Learned positions** came with translators made of convolutions: {cite}`gehring2017`.
-# - **Distance as part of the score**, by the authors of the Transformer, a year later: {cite}`shaw2018`.
+# - **Distance as part of the score**, by two authors of the Transformer and a colleague, a year later: {cite}`shaw2018`.
 # - **Rotary positions**, with the derivation in two and in more dimensions: §3.2 of {cite}`su2021`.
 # - **Beyond the training length:** {cite}`press2022` measure how several kinds fail, and propose a penalty that grows with the distance.
 # - **No positions at all:** {cite}`haviv2022` look inside language models that had to find out for themselves.

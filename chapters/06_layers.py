@@ -704,8 +704,8 @@ Row(
 )
 
 # %% [markdown]
-# Two different curves, and one law behind them. Say the stream is $\sigma$ times as large as what a sublayer adds to it. Everyone who reads it later reads it through a norm, so what matters
-# is not what was added but by which *angle* the stream was turned, and that is $1/\sigma$ of it. So **gradient times size of the stream** should be level. With post-norm the stream is 1 everywhere and the
+# Two different curves, and one law behind them. Say the stream has the size $\sigma$ (root mean square), and what a sublayer adds has much the same size in every layer. Everyone who reads it later reads it through a norm, so what matters
+# is not what was added but by which *angle* the stream was turned, and that goes with $1/\sigma$. So **gradient times size of the stream** should be level. With post-norm the stream is 1 everywhere and the
 # gradient level; with pre-norm the stream grows and the gradient falls in step with it:
 
 # %%
@@ -718,7 +718,7 @@ assert max(gradients["post"]) < 2 * min(gradients["post"])
 
 # %% [markdown]
 # {cite}`xiong2020` measured such gradients, and proved how they depend on the depth. In post-norm's last layer the gradient has the same size whether there are six layers below it or
-# twenty-four; in pre-norm it shrinks, about as the root of the depth. That, they say, is why one needs a warm-up and the other does not. We find it so, but that post-norm's even grows a little:
+# twenty-four; in pre-norm it shrinks, about as the root of the depth. That, they say, is why one needs a warm-up and the other does not. We find the same, except that post-norm's even grows a little:
 
 # %%
 last = {
@@ -731,8 +731,8 @@ for norm in ("post", "pre"):
 assert last["pre", 24] < 0.75 * last["pre", 6] < last["post", 24]
 
 # %% [markdown]
-# But is it the reason? The factor is two or three, and the optimiser is **Adam**, which divides each gradient by its own usual size. Its first step moves every weight by exactly the rate, whether
-# its gradient is large or small (we shall check that). So we keep the question open and let both orders run.
+# But is it the reason? The factor is two or three, and the optimiser is **Adam**, which divides each gradient by its own usual size. Its first step moves every weight that has a gradient by the whole rate, however
+# small that gradient is (we shall check that). So we keep the question open and let both orders run.
 
 # %% [markdown]
 # ## The race
@@ -765,8 +765,8 @@ class Sorter(nn.Module):
 
 
 # %% [markdown]
-# A **warm-up** (§5.3) lets the rate climb in a straight line, here for 60 steps; then it stays. (The paper's falls again.) Without a warm-up it is there from the first step. So it is never
-# *higher* without, only sooner there. All runs start from the same weights and see the same letters.
+# A **warm-up** (§5.3) lets the rate climb in a straight line, here for 60 steps; then it stays. (The paper's falls again.) Without a warm-up it is there from the first step. So without a warm-up the rate is never
+# *higher*, it is only reached sooner. All runs start from the same weights and see the same letters.
 
 
 # %%
@@ -842,7 +842,7 @@ assert max(end[run] for run in end if run[2] < 0.01) < 2
 
 # %% [markdown]
 # Be careful with the lesson. At the lower rates post-norm learns without a warm-up as well, and at the lowest a warm-up only costs time. Depth matters as much as the rate: what kills six layers is fine for two, and for ten not even the
-# warm-up is enough. And pre-norm has an edge too, only further out:
+# warm-up is enough. And pre-norm has its limit too, only further out:
 
 # %%
 trials = [("post", 2, "no warm-up", 0.01), ("post", 4, "no warm-up", 0.01)]
@@ -855,8 +855,8 @@ for norm, layers, name, rate in trials:
 assert end[2, 0.01] < 1 and end[10, 0.01] > 1.8 and end[6, 0.1] > 1.8
 
 # %% [markdown]
-# So *post-norm needs a warm-up* means: **the deeper the stack, the lower the rate that it can bear from the first step**, and pre-norm bears more. The page of [results](../book/results.md) has the same
-# comparison on translation, with several seeds.
+# So *post-norm needs a warm-up* means: **the deeper the stack, the lower the rate that it can bear from the first step**, and here pre-norm bears more. The page of [results](../book/results.md) has another
+# comparison, on translation. There the rate without a warm-up begins at 0.05, and that is too much for pre-norm as well.
 
 # %% [markdown]
 # ## The autopsy
@@ -972,7 +972,7 @@ assert post[-1] > 100 * post[0] and max(pre) < 2 * min(pre)
 
 # %% [markdown]
 # In pre-norm **the same gradient arrives in every layer**: on the stream there is nothing but pluses. In post-norm each norm divides the stream by the size of the sum, on the way forward and on the way back. If the stream has mean square
-# 1 and a sublayer adds $a$, that is $\sqrt{1 + a}$. Does this arithmetic give the loss that we measured? We multiply over the ten sublayers between the first layer's output and the last's:
+# 1 and what a sublayer adds has mean square $a$, that is $\sqrt{1 + a}$. Does this arithmetic give the loss that we measured? We multiply over the ten sublayers between the first layer's output and the last's:
 
 # %%
 print("steps  predicted  measured")
@@ -1055,7 +1055,7 @@ print(f"the same Adam {kept:.2f}, a new one {forgotten:.2f}")
 assert forgotten < kept - 0.2
 
 # %% [markdown]
-# With a new Adam it begins to learn again. From the start, at this rate, it had got much further in as many steps: compare the race's first column.
+# With a new Adam it begins to learn again. Trained at this rate from the start, it got much further in as many steps: compare the race's first column.
 #
 # {cite}`liu2020` have made a related examination on real translation models. They hold that vanishing gradients are not the root of it, since Adam evens them out, and that what counts is how much a small change of the weights is amplified on its way
 # to the output. In our small model you have seen both: first the blow, then a gradient that vanishes faster than Adam can follow.
@@ -1090,8 +1090,8 @@ def unbiased(x, eps=1e-5):
 
 for d in (4, 32, 512):
     x = torch.randn(100, d)
-    ratio = (norm_by_hand(x) / unbiased(x)).mean()
-    print(f"d = {d:3}: too small by {ratio - 1:.2%}")
+    ratio = (unbiased(x) / norm_by_hand(x)).mean()
+    print(f"d = {d:3}: too small by {1 - ratio:.2%}")
 
 # %% [markdown]
 # **ε outside the root.** $\sqrt{\sigma^2} + \varepsilon$ looks like the same safeguard, and forwards it is. But the root has an infinite slope at zero. A vector of equal numbers, such as a row of zeros for
@@ -1277,7 +1277,7 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 #
 # And five experiments.
 #
-# 1. **Where is the edge?** For 2, 4, 6 and 10 layers, find the highest rate that post-norm bears without a warm-up: `train("post", 1, rate, layers)`. How does it depend on the depth? The same for pre-norm.
+# 1. **Where is the limit?** For 2, 4, 6 and 10 layers, find the highest rate that post-norm bears without a warm-up: `train("post", 1, rate, layers)`. How does it depend on the depth? The same for pre-norm.
 # 2. **How short a warm-up** saves six layers at 0.01? Try 2, 5, 10, 20 steps, and look at `apart` after each.
 # 3. **Other seeds.** Is any of the four verdicts at 0.01 luck? Give `train` a seed.
 # 4. **No feed-forward.** Take it out of the `Sorter` and make attention as much wider as its parameters allow. Does it still sort?
@@ -1288,6 +1288,8 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 # transformer train pocket --run runs/post-cold --model.norm post --training.warmup-steps 1
 # transformer train pocket --run runs/pre-cold  --training.warmup-steps 1
 # ```
+#
+# Without a warm-up the rate begins at 0.05. Which order stands that? And with `--training.rate-factor 0.06`, a tenth?
 
 # %% [markdown]
 # ## Going further

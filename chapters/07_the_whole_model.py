@@ -499,7 +499,7 @@ for name in begun:
 # - **0.02** at this width is the same illness, milder: still a parrot, but the encoder is heard. As $1/\sqrt n$ this number would belong to $n = 2500$. Carry a rule over from other models, not a number.
 # - **0.2.** The sublayers shout the residual down. Its loss looks perfect. But towards the first layer its gradient grows in the encoder, and in the decoder it vanishes.
 #
-# How much of a bad start training repairs, only training shows. Adam divides every gradient by its own usual size, so one that is merely small can be overcome. Exercise 4 tries it.
+# How much of a bad start training repairs, only training shows. Adam divides every gradient by its own usual size, so one that is merely small can be overcome. The fourth experiment at the end tries it.
 
 # %%
 x, tiny, huge = gradients["Xavier"], gradients["0.002"], gradients["0.2"]
@@ -743,7 +743,7 @@ table = [[name, of_base / 1e9, of_big / 1e9] for name, of_base, of_big in number
 print(tabulate(table, headers=["GB", *columns], floatfmt=".2f"))
 
 # %% [markdown]
-# Two lessons. Before the first sentence is read, training takes four times the memory of use, eight times that of use in half precision. And the activations grow with the batch, and nothing else does: when memory is short, take
+# Two lessons. From its first step on, and without a single activation, training takes four times the memory of use, eight times that of use in half precision. And the activations grow with the batch, and nothing else does: when memory is short, take
 # two batches of half the size for a step. The estimate leaves out what kernels need for a moment and what the allocator holds in reserve, so measure before you rely on it. Where do base's activations come from?
 
 # %%
@@ -979,7 +979,7 @@ assert sum(by_formula(10, 20, 1, 100).values()) == 3280
 # 1. **Design a model** with at most 20 million parameters and a vocabulary of 16,000. Deep and narrow or shallow and wide? Write down three with the sliders and count them with `parameter_table`.
 # 2. **A start for your width.** Take `begin` and `look` from above, another `d_model`, and find the deviation at which the encoder's and the decoder's gradients are equal. Compare it with Xavier's.
 # 3. **Pre-norm** in the gradients' picture: `replace(start, norm="pre")`. Which of the four lines changes most?
-# 4. **Does tying help?** Each of these is one run of some minutes; compare their `metrics.jsonl`:
+# 4. **Does tying help, and does the start matter?** Each of these is one run of some minutes; compare their `metrics.jsonl`:
 #
 # ```bash
 # transformer train pocket --run runs/tied

@@ -519,7 +519,7 @@ for word, pieces in {
     assert segment(word, ranks) == pieces.split()
 
 # %% [markdown]
-# **The wedge.** A part of a compound is written small and has no mark, the word itself is written large and has one. They are two strings,
+# **The wedge.** Inside a compound the part begins with a small letter and has no mark; as a word of its own it begins with a capital and has one. They are two strings,
 # so they have two rows, and each must learn on its own what a door is:
 
 # %%
@@ -545,7 +545,7 @@ for strange in ("Łukasz", "café", "жук", "☕"):
     assert UNK in tokenizer.encode(strange) and with_bytes.decode(ids) == strange
 
 # %% [markdown]
-# With bytes nothing can be lost, whatever comes in. The price: 256 rows, and a language in a foreign script at several tokens a character.
+# With bytes no character becomes `<unk>`, whatever comes in. The price: 256 rows, and a language in a foreign script at several tokens a character.
 # When no byte is ever seen in training, the rows stay as random as they began; then the text survives, but not the sense.
 
 # %% [markdown]

@@ -860,7 +860,7 @@ Picture(
 
 # %% [markdown]
 # Look at the left end, **before anything was learned**. A model that guesses has a loss of $\ln V$. The honest one is near it; the other is far below. With residuals around every layer, and one matrix for looking words up and for
-# saying them (§3.4), an untrained Transformer says what it reads. For the honest one that is a small handicap. For the other it is half of the answer, as a gift.
+# saying them (§3.4), an untrained Transformer as shallow as this one says what it reads. For the honest one that is a small handicap. For the other it is half of the answer, as a gift.
 
 # %%
 guessing = math.log(len(tokenizer))
@@ -987,7 +987,7 @@ assert (once - wanted).norm() < 1e-4 * wanted.norm() and error > 0.2
 # %% [markdown]
 # ### The test set in the vocabulary
 #
-# [Subwords](08_subwords.ipynb) showed what it brings: a better score on that test, and on nothing else. Does the package do it? Learn the vocabulary again from the training half of the store alone. If it is the same
+# [Subwords](08_subwords.ipynb) showed what it brings: the pieces suit that test better, and nothing else. Does the package do it? Learn the vocabulary again from the training half of the store alone. If it is the same
 # file to the last byte, nothing else had a part in it.
 
 # %%

@@ -518,7 +518,7 @@ print(f"{others - package:.6f} = {formula:.6f}")
 assert_close(others - package, formula, atol=1e-4, rtol=0)
 
 # %% [markdown]
-# A $V$-th of a tenth of a few logits: with 37,000 words it is invisible. If somebody's loss differs from yours by more than a whole nat, it is not this. Then they report the **Kullback-Leibler** part, and you the cross-entropy. The gradients agree; the
+# A $V$-th of a tenth of a few logits: with 37,000 words it is invisible. If somebody's loss differs from yours by more than a whole **nat** (the unit of a loss in natural logarithms), it is not this. Then they report the **Kullback-Leibler** part, and you the cross-entropy. The gradients agree; the
 # numbers are a floor apart.
 #
 # ### Padding does not count, and the mean is over tokens
@@ -865,8 +865,8 @@ assert 0.8 < cures["smoothed"][0] < 1.2
 # %% [markdown]
 # So as far as *honesty* goes, one number afterwards does much of what smoothing does in training, and it mends the modest model as well. The smoothed one needs little of it: its $T$ is close to one. What a temperature cannot do is change what was learned.
 #
-# **What is not shown here.** Two models with one seed, made to overfit, show that the effect exists, not how large it is in a long training with dropout and millions of sentences. Whether smoothing makes better *translations* the page of [results](../book/results.md) asks, with the whole
-# recipe and four values of $\varepsilon$. And the calibration error itself has its weaknesses. It depends on the bins, it looks only at the first choice, and a model that always says the same, the mean success, has an error of zero and is of no use.
+# **What is not shown here.** Two models with one seed, made to overfit, show that the effect exists, not how large it is in a long training with dropout and millions of sentences. Whether smoothing makes better *translations* the page of [results](../book/results.md) asks, with the
+# recipe `pocket`, cut short, and four values of $\varepsilon$. And the calibration error itself has its weaknesses. It depends on the bins, it looks only at the first choice, and a model that always says the same, the mean success, has an error of zero and is of no use.
 
 # %% [markdown]
 # ## What the beam feels
@@ -1163,7 +1163,7 @@ assert_close(4 * each.mean(), by_tokens)
 # - **How much is enough?** Train the two small models with 500, 1,000 and 2,000 sentences, and plot both calibration errors. When does smoothing begin to hurt?
 # - **Dropout or smoothing?** Give `small` a dropout of 0.2 and train with ε = 0. How much of the boasting is left?
 # - **The bins.** Compute the calibration error with 5, 10, 50 and 500 bins. Which way does it go, and why can it only go that way when the bins are split?
-# - **The whole recipe.** Four trainings, and then the beam. Do the lengths of the translations change?
+# - **The whole recipe.** Two trainings, and then the beam. Do the lengths of the translations change?
 #
 # ```bash
 # transformer train pocket --run runs/hard     --training.smoothing 0
@@ -1174,7 +1174,7 @@ assert_close(4 * each.mean(), by_tokens)
 # %% [markdown]
 # ## Going further
 #
-# - **The paper** has two sentences on it, in §5.4 of {cite}`vaswani2017`, and a line in Table 3 where ε is varied.
+# - **The paper** has two sentences on it, in §5.4 of {cite}`vaswani2017`, and two lines in Table 3, in group (D), where ε is varied.
 # - **Where it comes from:** §7 of {cite}`szegedy2016` introduces it for images, for the reason that we took as well: a largest logit that must be far above all others makes a model too sure of itself.
 # - **When it helps, and what it costs:** {cite}`muller2019` look at what it does to the last layer, measure calibration and translation, and find that a smoothed model is a worse teacher for another.
 # - **Calibration:** {cite}`guo2017` showed how badly modern networks keep their promises, and that a temperature mends most of it. The error by bins is from {cite}`naeini2015`.

@@ -56,7 +56,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # %% [markdown]
 # ## The question
 #
-# A fresh Transformer is some hundred thousand random numbers. At the end of this page it turns English into German, with the verb in its place
+# A fresh Transformer, as small as the one of this page, is a million random numbers. At the end of this page it turns English into German, with the verb in its place
 # and the right ending on the adjective. Nobody will have told it a rule. So **what is it asked, so often and so exactly, that it finds the rules itself?**
 #
 # To watch this we need a language that is real enough to be worth learning and small enough to be learned while you wait. The course carries
@@ -317,8 +317,8 @@ def fresh_model():
 # %% [markdown]
 # ### The first test: learn one batch by heart
 #
-# Before any long run, take a few sentences and train on nothing else. A model that is wired up rightly must be able to learn them by heart. If the loss
-# stops anywhere above zero, there is a bug, and you have found it in seconds.
+# Before any long run, take a few sentences and train on nothing else. A model that is wired up rightly must be able to learn them by heart. Switch
+# smoothing and dropout off for it: both keep the loss above zero. If it still stops there, there is a bug, and you have found it in seconds.
 
 # %%
 model, optimizer = fresh_model()
@@ -473,7 +473,7 @@ live(translator, [source for source, _ in tests[:3]])
 #
 # - **Not shifted:** the decoder reads the very token that it should say.
 # - **Out of step:** each translation stands beside the source of another pair, as when a line is missing in one of two files.
-# - **No warm-up:** the first steps are taken at the highest rate.
+# - **No warm-up:** the formula with a warm-up of one step. So the first step is taken at a rate that the healthy run never reaches.
 # - **A rate far too low:** the warm-up takes so long that nothing ever happens.
 # - **Gradients kept:** nobody sets them to zero, so each step is made of all batches so far.
 
@@ -529,8 +529,8 @@ assert ends["rate too low"] > 8 and ends["gradients kept"] > ends["healthy"] + 0
 # Read them like a doctor.
 #
 # - **Too good.** The best curve belongs to a worthless model. Without the shift the answer stands in the input, and copying it is easily learned; at translation time there is
-#   nothing to copy. **A loss that falls suspiciously fast is a leak until you have proved otherwise**; the causality test of the [masking
-#   chapter](04_masking.ipynb) proves it.
+#   nothing to copy. **A loss that falls suspiciously fast is a leak until you have proved otherwise.** The causality test of the [masking
+#   chapter](04_masking.ipynb) clears the mask. This fault it does not find, for the leak is in the data: that takes the line about them in [Data and batches](09_data_and_batches.ipynb).
 # - **A plateau.** Without warm-up the model still learns how frequent each token is, and then stays there.
 # - **A flat line.** The rate is too low, or the optimiser does not hold the parameters that you think it does.
 # - **Down, then up.** The steps go on in directions that are long out of date. A rate that is too high later in a run looks alike.

@@ -62,7 +62,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # %% [markdown]
 # ## By hand
 #
-# A toy decoder that knows three words and says two of them before it ends. These are its probabilities for the first word, and for the second after each first:
+# A toy decoder that says two words before it ends, and has three to choose from each time. These are its probabilities for the first word, and for the second after each first:
 
 # %%
 first = {"the": 0.5, "a": 0.4, "dogs": 0.1}
@@ -282,7 +282,7 @@ assert len(ended) and winner.iloc[-1]["score"] == ended["score"].max()
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# With $\alpha = 0$ nothing is changed; with $\alpha = 1$ it is nearly the mean log-probability of a piece. The paper takes 0.6.
+# With $\alpha = 0$ nothing is changed; with $\alpha = 1$ a long translation is divided by about a sixth of its length, so that translations are ordered nearly by their mean log-probability of a piece. The paper takes 0.6.
 
 # %%
 from transformer.decoding import length_penalty
@@ -303,12 +303,21 @@ for alpha in (0, 0.6):
     assert (a > b) == (alpha == 0)
 
 # %% [markdown]
-# **Turn it yourself.** These are the eight best translations that a beam of 8 has found for one caption. The slider is $\alpha$: watch who is on top.
+# **Turn it yourself.** These are the eight best translations that a beam of 8 finds for *A man with a beard plays the guitar in front of a shop.* The slider is $\alpha$: watch who is on top.
 
 # %% tags=["hide-input"]
 from transformer.plots.reranking import rerank
 
-((*hypotheses,),) = beam_search(model, source, beam=8, alpha=0, n_best=8)
+bearded = "A man with a beard plays the guitar in front of a shop."
+((*hypotheses,),) = beam_search(
+    model, ids(translator.encode(bearded)), beam=8, alpha=0, n_best=8
+)
+for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
+    best = max(
+        hypotheses,
+        key=lambda h: h.log_probability / length_penalty(len(h.tokens) + 1, alpha),
+    )
+    assert words in tokenizer.decode(best.tokens)
 rerank(
     [tokenizer.decode(h.tokens) for h in hypotheses],
     [h.log_probability for h in hypotheses],
@@ -322,10 +331,13 @@ rerank(
 )
 
 # %% [markdown]
+# Without a penalty the adjective wins, *ein bärtiger Mann*. With a strong one it is *ein Mann mit Bart*, a word longer. Both are right: α is a question of taste as well.
+
+# %% [markdown]
 # ## How wide?
 #
-# We translate all captions with 1, 2, 4, 8 and 16 beams. A wider beam finds translations that the model finds more probable, a little each time, and takes
-# longer. Four is where most people stop; so does the paper (§6.1).
+# We translate all captions with 1, 2, 4, 8 and 16 beams. Even two beams find translations that the model finds more probable than the greedy ones.
+# For captions as short as these, more beams find hardly anything else, and take longer. Four is where most people stop; so does the paper (§6.1).
 
 # %%
 sources = [ids(translator.encode(caption)) for caption in captions]
@@ -354,7 +366,7 @@ Picture(
     ),
     alt=(
         "Mean negative log-probability of the translations found, against the "
-        "number of beams from 1 to 16. It falls from 1 to 4 beams and is nearly "
+        "number of beams from 1 to 16. It falls from 1 to 2 beams and is nearly "
         "level after that."
     ),
 )
@@ -367,9 +379,9 @@ Picture(
 # %% [markdown]
 # ## What the cache saves
 #
-# Our beam by hand is slow. At each step it runs the decoder over everything said so far, although only the last place is new: after the mask of
+# Our beam by hand is slow. At each step it runs the decoder over everything said so far, although only the last place is new: because of the mask of
 # [chapter 4](04_masking.ipynb), what earlier places compute can never change. So their keys and values can be kept. That is the **key/value cache**.
-# To say $n$ words, the decoder then looks at $n$ places instead of $1 + 2 + \dots + n$:
+# To say $n$ words, the decoder then computes $n$ places instead of $1 + 2 + \dots + n$; each of them still looks at all before it:
 
 # %%
 for n in (10, 20, 40, 80):
@@ -556,6 +568,6 @@ assert round(2 * 512 * 4 * 64 * 4 * 100 * 6 / 1e6) == 629
 # ## Going further
 #
 # - **In the paper:** beam 4, $\alpha = 0.6$ and the limit of 50 pieces more than the source: §6.1 of {cite}`vaswani2017`. The penalty comes from {cite}`wu2016`, §7.
-# - **Wider is not better:** {cite}`koehn2017`, the fourth of their six challenges. {cite}`stahlberg2019` search exactly, and find that for many sentences the
+# - **Wider is not better:** {cite}`koehn2017`, the last of their six challenges. {cite}`stahlberg2019` search exactly, and find that for many sentences the
 #   most probable translation is the empty one.
 # - **Sampling instead of searching:** {cite}`holtzman2020`, for texts where there is no one right answer.

@@ -1022,7 +1022,7 @@ assert times[cross[-1]] > 5
 assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 1.5
 
 # %% [markdown]
-# Any one head of the last cross-attention can be spared, as far as the words go; the layer cannot. Its heads all do the same job, as you saw in the first chart: each is the others' **understudy**. Only where the finder of nouns is, all heads together cost no more than the sum: there one has the job to itself, and nobody stands in. "Not missed" is not "does nothing", and costs measured
+# Any one head of the last cross-attention can be spared, as far as the words go; the layer cannot. Its heads all do the same job, as you saw in the first chart: each is the others' **understudy**. Only where the finder of nouns is, all heads together cost hardly more than the sum: there one has the job to itself, and nobody stands in. "Not missed" is not "does nothing", and costs measured
 # one at a time must not be added up.
 #
 # **One after another.** We rank the heads by what each costs alone and switch them off for good, in that order and in the reverse one.
@@ -1280,9 +1280,9 @@ for name, left in own.items():
     assert 0.4 < left[-1] < 0.7 < squared[name][-1]
 
 # %% [markdown]
-# A row for each model, a number for each layer. It becomes less from layer to layer. At the end, little more than half of what moves a place is its own word: what a deep layer calls "place 3" is a mixture in which word 3 has the largest part.
+# A row for each model, a number for each layer. It becomes less from layer to layer. At the end, only about half of what moves a place is its own word: what a deep layer calls "place 3" is a mixture in which word 3 has the largest part.
 #
-# The numbers in brackets add up the *squares* of the same movements, and say that hardly anything has been mixed. Both are right. No *single* other word moves a place far; squares see only that. There are many of them, and lengths add up. **How mixed a
+# The numbers in brackets add up the *squares* of the same movements, and say that much less has been mixed. Both are right. No *single* other word moves a place far; squares see only that. There are many of them, and lengths add up. **How mixed a
 # vector is depends on the ruler**, so whoever gives you such a number should name theirs. Our two models are shallow and their sentences short; the paper's has six layers. {cite}`brunner2020` measure with gradients in a deeper model, and find
 # less left.
 
@@ -1420,7 +1420,7 @@ for what, rows in (("short", n_keys <= 8), ("long", n_keys >= 15)):
 #
 # <details><summary>A. The head does nothing</summary>
 #
-# No. It may do a job that others do as well. The heads of the last cross-attention on this page are such a case.
+# No. It may do a job that others do as well, and be missed only when they are off, too.
 #
 # </details>
 # <details><summary>B. It can be taken out together with all others of which the same is true</summary>
@@ -1435,7 +1435,7 @@ for what, rows in (("short", n_keys <= 8), ("long", n_keys >= 15)):
 # </details>
 # <details><summary>D. Its weights are spread evenly</summary>
 #
-# No. What a head looks at and whether it is missed are two things. The last layer's are as sharp as can be.
+# No. What a head looks at and whether it is missed are two things. The head that looks one back has a clear habit, and is hardly missed.
 #
 # </details>
 #

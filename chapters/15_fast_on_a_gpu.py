@@ -88,7 +88,7 @@ rows = [
 print(tabulate(rows, headers=["data sheet", "TFLOP/s", "hours"], floatfmt=".1f"))
 
 # %% [markdown]
-# Nobody sees these hours. Even good programs reach less than half of such a peak, and careless ones far less. **Where does the rest of the time go, and what can be done about each part?**
+# Nobody sees these hours. Even good programs seldom reach more than half of such a peak, and careless ones far less. **Where does the rest of the time go, and what can be done about each part?**
 #
 # A word on honesty. The numbers of this page come from three places: data sheets, arithmetic, and measurements that were made on the machine that built the page, which may have had
 # no GPU. Each says which it is. What was measured with `transformer bench`, and on what, stands on the page of [results](../book/results.md).
@@ -242,7 +242,7 @@ Picture(
 # data sheet. The small ones inside attention are products, too, and yet they wait for memory: each score is a sum of 64 products, and then it is written out. And everything that touches each number once waits for memory, on
 # every chip there is.
 #
-# Look also at the bends. From T4 to H100 the arithmetic grew fifteenfold and the memory tenfold. **The newer the chip, the more it pays to move less.**
+# Look also at the bends. From T4 to H100 the arithmetic grew fifteenfold and the memory tenfold, so the H100's bend lies further to the right: there it pays more to move less. The A100, with its fast memory, has its bend to the left of both. **Look at the ratio, not at the year.**
 #
 # Now play. Begin with an A100 and $2^{14}$ tokens. Then tick the two boxes, one after the other; make the batch small; change the GPU.
 
@@ -265,10 +265,10 @@ time_explorer(
 # %% [markdown]
 # Three things to find there:
 #
-# - With both boxes open, four tenths of the time go to operations that compute next to nothing. Tick both, and half of that is gone without a FLOP less. In sentences of 25 attention's table is small, so its box
+# - With neither box ticked, four tenths of the time go to operations that compute next to nothing. Tick both, and half of that is gone without a FLOP less. In sentences of 25 attention's table is small, so its box
 #   alone brings little; it is for long texts.
 # - With 64 tokens *everything* is orange. Each matrix of weights is read for a few tokens only, and that is the same as an addition. Decoding sentence by sentence lives down there, training should not.
-# - The L4 has twice the T4's arithmetic and less bandwidth. There even the output projection turns orange.
+# - The L4 has twice the T4's arithmetic and less bandwidth. There even the feed-forward turns orange, with all the rest.
 #
 # These are lower bounds. A real program also waits for launches, for data, for other GPUs; each has its section below.
 
@@ -428,7 +428,7 @@ headers = ["", "bits", "largest", "smallest normal", "next after 1: 1 +"]
 print(tabulate(rows, headers=headers))
 
 # %% [markdown]
-# **bfloat16** has float32's range and three digits less than half of its precision; **float16** has more precision and hardly any range. Each has its own way to fail. Add a thousandth to a weight of one, a thousand times:
+# **bfloat16** has float32's range and about a third of its digits; **float16** has more precision and hardly any range. Each has its own way to fail. Add a thousandth to a weight of one, a thousand times:
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -703,7 +703,7 @@ Picture(
 # transformer bench wmt14-base --compile yes --precision bf16
 # ```
 #
-# The **share of the peak** in the second table is the number to hold against the hardware: FLOP of the products that the model needs, over the time, over what the largest product reaches on the same machine.
+# The **share of the peak** in the table of `bench wmt14-base` is the number to hold against the hardware: FLOP of the model's products, those of padding too, over the time, over what the largest product reaches on the same machine.
 
 # %% [markdown]
 # ### Several GPUs
@@ -751,7 +751,7 @@ for name, rate in (("link", 300e9), ("slot", 30e9)):
     print(f"{name}: {spent * 1e3:4.1f} ms, beside {work * 1e3:.1f} ms of work")
 
 # %% [markdown]
-# (Eight A100, a share of the peak of 0.4, both of them assumptions.) It also overlaps with the backward pass, as the last layers' gradients are ready first. So eight GPUs are nearly eight times as fast, if each has enough to do.
+# (Eight A100, a share of the peak of 0.4, both of them assumptions.) It also overlaps with the backward pass, as the last layers' gradients are ready first. So over the link eight GPUs are nearly eight times as fast, if each has enough to do. Over the slot the adding takes longer than the work; even if all of it overlaps, they are about five times as fast.
 #
 # That was arithmetic. What we have measured is smaller: two processes, a core for each, on a machine of two cores, in turn with one process that makes the same steps alone. The page of [results](../book/results.md) has their ratio under
 # *processes*: below 2, and not far below. The two share the memory and its bandwidth, and a step is over when the slower one is. Where you have several GPUs, `transformer bench processes` measures all of them against one. To train, `torchrun` starts a process for each:

@@ -20,7 +20,7 @@
 # - lose a session in the middle of a run, and prove that you lost nothing but minutes;
 # - read the score that comes out, and know where to look first when it is too low.
 #
-# **About 45 minutes.** It is the last chapter and builds on all of them, most of all on [The whole model](07_the_whole_model.ipynb), [Training your first
+# **About 45 minutes.** It builds on all chapters before it, most of all on [The whole model](07_the_whole_model.ipynb), [Training your first
 # model](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 
 # %% tags=["setup", "hide-cell"]
@@ -242,7 +242,7 @@ assert table_2["base"] > 3 * total["base"]
 #
 # The peaks are from the makers' data sheets, for dense products of 16-bit matrices (bfloat16 where the GPU has it, float16 on T4 and V100). They are promises,
 # not measurements. **Set the share, the number of GPUs, and what you pay for an hour.** Which share is realistic? Start with 30 %, about what the authors had,
-# and try how bad it may get. Then measure yours: `transformer bench wmt14-base` makes twenty real steps and tells.
+# and try how bad it may get. Then measure yours: `transformer bench wmt14-base` makes twenty real steps and tells the *work done* in a second; divide that by the data sheet's peak. (Its own "share of the peak" is of the largest product that it measures on the same machine, and so a larger one.)
 
 # %%
 from transformer.gpus import GPUS
@@ -390,7 +390,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Full size**, the whole way is this. The second line measures your share of the peak and foretells the hours, before you commit to them.
+# **Full size**, the whole way is this. The second line measures how fast your machine makes real steps and foretells the hours, before you commit to them.
 #
 # ```bash
 # transformer prepare wmt14-base
@@ -537,7 +537,7 @@ print(f"counted {counted:,.0f}, by hand {pencil:,.0f}")
 assert math.isclose(counted, pencil)
 
 # %% [markdown]
-# To the last operation. (Padding is in both counts: the GPU multiplies it too. That is one of the reasons why no share is ever 100 %.)
+# To the last operation. (Padding is in both counts: the GPU multiplies it too. The sum for the whole training leaves it out, one of the reasons why a share that is reckoned from hours never reaches 100 %.)
 #
 # ### Train
 #
@@ -705,7 +705,7 @@ assert saved > 20 * room(parameters["base"])
 # ### Average
 #
 # The paper does not translate with the last checkpoint. It takes the **mean of the weights** of the last five, written ten minutes apart (§6.1). At about 0.4
-# seconds a step (§5.2) that is one every 1,500 steps.
+# seconds a step (§5.2) that is one every 1,500 steps. (Of the big model it takes the last twenty: `--training.keep 20`, then `transformer average --last 20`.)
 
 # %%
 said = shell("transformer average runs/whole")
@@ -849,7 +849,7 @@ Source(average_checkpoints)
 # %%
 both = {  # sacreBLEU 13a; tokenised and split at hyphens
     "Tensor2Tensor, base, trained long": (27.52, 29.02),
-    "fairseq, big, more data": (28.6, 29.29),
+    "fairseq, big, WMT16 data": (28.6, 29.29),
 }
 gaps = [split - plain for plain, split in both.values()]
 for (name, (plain, split)), gap in zip(both.items(), gaps, strict=True):
@@ -1201,8 +1201,8 @@ assert torch.finfo(torch.bfloat16).max > 1e38 > torch.finfo(torch.float16).max
 #   vocabulary (it says how large one may be). What does `prepare` leave out?
 # - **The small way, for real.** `wmt14-mini` downloads News Commentary and the official test sets. It is the same path, with the same test set as the paper's.
 #   Foretell its hours first.
-# - **The way.** `wmt14-base`, all of it. Write down beforehand what this page's formula foretells for your GPU with the share that `transformer bench`
-#   measured, and compare.
+# - **The way.** `wmt14-base`, all of it. Write down beforehand what this page's formula foretells for your GPU, with the *work done*
+#   that `transformer bench` measured for peak times share, and compare.
 
 # %% [markdown]
 # ## Going further

@@ -154,7 +154,7 @@ Picture(
 )
 
 # %% [markdown]
-# | model | keeps | a word sees | is asked | answers a text of $n$ words |
+# | model | keeps | a word sees | is asked | graded answers in a text of $n$ words |
 # |---|---|---|---|---|
 # | BERT {cite}`devlin2019` | encoder | all words | the words that were blanked | $0.15\,n$ |
 # | GPT {cite}`radford2018` | decoder, no cross-attention | the words before it | the next word, everywhere | $n$ |
@@ -458,7 +458,7 @@ assert gpt_share <= majority < bert_share
 print(f"GPT {gpt_share:.0%}   BERT {bert_share:.0%}")
 
 # %% [markdown]
-# It has one favourite, the one that begins most of the sentences that it read, and says it to all. Same language, same layers, same width. What separates them is the upper triangle. No training would help GPT here: the word that decides has not been written yet.
+# It has one favourite, the one of the three that begins the most of the sentences that it read, and says it to all. Same language, same layers, same width. What separates them is the upper triangle. No training would help GPT here: the word that decides has not been written yet.
 #
 # So has it not learned the rule? **Ask it differently.** Put each of the three articles in front, and take the sentence that it finds most probable as a whole. Now the noun has its say: behind the wrong article it comes as a surprise.
 
