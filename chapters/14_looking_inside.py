@@ -1473,8 +1473,9 @@ for what, rows in (("short", n_keys <= 8), ("long", n_keys >= 15)):
 #
 # How they can be written stands, folded, under [Solutions](../book/solutions.md).
 #
-# And five experiments:
+# And six experiments:
 #
+# - **More heads.** Load `"pocket-large"` in place of `"pocket-small"`: three layers of six heads, trained on the same sentences. Which jobs do you find again, in which layer, and are there new ones? Can more heads be turned off before it shows?
 # - **The captions' model.** Turn off its heads one by one. There are no references, so take its own greedy translations as such, and count those that stay as they are. In which layers are the heads that are missed most?
 # - **Understudies.** For the last cross-attention, turn off every pair and every three of its heads. At how many does the loss jump? Which head is the best one to be left alone?
 # - **Both directions.** Let model 1 align from English to German too. Keep the links that both directions propose, then those that either proposes. What happens to precision, recall and AER? Which of the two can beat the limit of one link a word?

@@ -276,7 +276,7 @@ def translate(
         transformer translate multi30k-de-en < bildunterschriften.txt
 
     Args:
-        model: A run folder, or a model of the course: multi30k, multi30k-de-en or pocket-small.
+        model: A run folder, or a model of the course: multi30k, multi30k-de-en, pocket-small or pocket-large.
         text: Sentences; without any, lines are read from standard input.
         beam: Hypotheses kept while searching.
         alpha: Strength of the length penalty.
@@ -306,7 +306,7 @@ def attention(
         transformer attention runs/pocket "Why does the dog not sleep?" --output pocket.html
 
     Args:
-        model: A run folder, or a model of the course: multi30k, multi30k-de-en or pocket-small.
+        model: A run folder, or a model of the course: multi30k, multi30k-de-en, pocket-small or pocket-large.
         text: Sentences to begin with.
         output: The page, .html.
         device: Where to translate them.

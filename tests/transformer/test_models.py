@@ -28,7 +28,7 @@ from transformer.runs import METRICS, RECIPE, SESSIONS, differences, read_sessio
 from transformer.training import train
 from transformer.translation import Translator
 
-LARGEST = {"multi30k": 12, "multi30k-de-en": 12, "pocket-small": 3}
+LARGEST = {"multi30k": 12, "multi30k-de-en": 12, "pocket-small": 3, "pocket-large": 12}
 """Megabytes of the weights and the tokenizer together."""
 CAPTIONS = Path(__file__).parent / "captions.tsv"
 """Captions of our own in the manner of Multi30k, which may not be copied: English, German."""
@@ -68,7 +68,7 @@ def test_a_card_says_what_the_files_say(name: str) -> None:
     assert not any(" /" in command for command in commands), "somebody's own folders"
 
 
-@pytest.mark.parametrize("name", ["pocket-small"])
+@pytest.mark.parametrize("name", ["pocket-small", "pocket-large"])
 def test_a_pocket_model_translates_unseen_sentences(name: str) -> None:
     pairs = list(sentence_pairs("pocket", "test"))[:100]
     found = [best.text for (best,) in load_model(name, "cpu").beam([source for source, _ in pairs])]
@@ -206,7 +206,7 @@ def test_names_and_folders(run: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert find_model(tmp_path / "pocket-small") == tmp_path / "pocket-small"
     with pytest.raises(UserError, match=r"there is no run folder poket-small; .* did you mean pocket-small\?"):
         find_model("poket-small")
-    with pytest.raises(UserError, match="the course has multi30k, multi30k-de-en, pocket-small"):
+    with pytest.raises(UserError, match="the course has multi30k, multi30k-de-en, pocket-large, pocket-small"):
         find_model("runs/wmt14-big")
 
 
