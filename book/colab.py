@@ -15,7 +15,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 IN_COLAB = "import google.colab"
 """What Colab's own kernel has done before a notebook's first cell."""
@@ -56,7 +56,7 @@ def run(path: Path, course: str | None) -> str | None:
         client = NotebookClient(notebook, timeout=1800, kernel_name="python3", resources={"metadata": {"path": folder}})
         try:
             client.execute()
-        except CellExecutionError as error:
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             return str(error)
     return None
 

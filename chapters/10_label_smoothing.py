@@ -591,8 +591,8 @@ chunks = measured(lambda x, w: linear_loss(x, w, target, 0.1))
 
 # %%
 print(f"whole:  {whole[0]:9,} = 2048 × 4000")
-print(f"chunks: {chunks[0]:9,} = {CHUNK_ROWS['cpu']} × 4000")
-assert whole[0] == 2048 * 4000 and chunks[0] == CHUNK_ROWS["cpu"] * 4000
+print(f"chunks: {chunks[0]:9,} = {CHUNK_ROWS} × 4000")
+assert whole[0] == 2048 * 4000 and chunks[0] == CHUNK_ROWS * 4000
 for one, other in zip(whole[1:], chunks[1:], strict=True):
     assert_close(other, one, rtol=1e-4, atol=1e-4)
 print("loss and both gradients are the same")

@@ -140,7 +140,8 @@ class Exercise:
                 return f"{mistake.title}\n{mistake.hint}"
         for mistake, outcomes in wrong:  # the same mistake, and axes or a dtype that are not as they should be either
             if all(map(Outcome.alike, outcomes, theirs)) and not all(map(Outcome.alike, outcomes, right)):
-                also = differences(self.results, theirs[0].results, right[0].results)[0]
+                mine, expected = next(pair for pair in zip(theirs, right, strict=True) if not Outcome.same(*pair))
+                also = differences(self.results, mine.results, expected.results)[0]
                 return f"{mistake.title}\n{mistake.hint}\nAnd {also}."
         return None
 

@@ -121,7 +121,7 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         try:
             paths = find(names, root)
-            return list(pool.map(one, paths, (f"{run}-{i}" for i in range(len(paths)))))
+            return list(pool.map(one, paths, (f"{run}-{i}-" for i in range(len(paths)))))
         finally:
             _end(run)
 

@@ -111,6 +111,7 @@ def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
 
     Raises:
         DamagedError: if they are missing, or not what was written.
+        UserError: if the file cannot be read just now.
     """
     named = read_json(folder / f"{name}.json").get(kind)
     if not isinstance(named, dict):
@@ -118,8 +119,10 @@ def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
     path = folder / Path(str(named.get("file"))).name
     try:
         data = path.read_bytes()
+    except FileNotFoundError:
+        raise DamagedError(f"the checkpoint {path} is missing") from None
     except OSError as error:
-        raise DamagedError(f"cannot read the checkpoint {path}: {error.strerror}") from None
+        raise UserError(f"cannot read the checkpoint {path}: {error.strerror}") from None
     if hashlib.sha256(data).hexdigest() != named.get("sha256"):
         raise DamagedError(f"the checkpoint {path} is damaged: its sha256 is not the one in {name}.json")
     try:
@@ -146,6 +149,20 @@ def forget(folder: Path, name: str, kind: str = "") -> None:
         path.unlink()
 
 
+def set_aside(folder: Path, name: str) -> None:
+    """Take a damaged checkpoint out of those to go on from; its files stay until its name is used again."""
+    path = folder / f"{name}.json"
+    if path.exists():
+        path.replace(folder / f"{name}.json.damaged")
+
+
+def sweep(folder: Path) -> None:
+    """Delete the halves of checkpoints that were being written when a training was killed. None may be running."""
+    for name in (BEST, "step-"):
+        for path in folder.glob(f".{name}*.safetensors-*"):
+            path.unlink()
+
+
 def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
     """Save as `AVERAGED` the model whose weights are the mean of these checkpoints' (§6.1).
 
@@ -170,21 +187,30 @@ def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
             total[key] += weight
     for weight in total.values():
         weight /= len(names)
-    save_checkpoint(folder, AVERAGED, mean, {"averaged": names})
+    save_checkpoint(folder, AVERAGED, mean, {"averaged": names, "last_step": step_checkpoints(folder)[-1:]})
     return names
+
+
+def usual_checkpoint(folder: Path) -> str:
+    """The one to translate with: `AVERAGED`, if the training did not go on since it was made, or else `BEST`."""
+    path, last = folder / f"{AVERAGED}.json", step_checkpoints(folder)[-1:]
+    return AVERAGED if path.exists() and read_json(path).get("last_step", last) == last else BEST
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object from a file.
 
     Raises:
-        UserError: if there is none.
+        DamagedError: if there is none.
+        UserError: if the file cannot be read just now.
     """
     try:
         value = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise DamagedError(f"there is no {path.name} in {path.parent}: is that a run folder?") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
         raise DamagedError(f"cannot read {path}: {error}") from None
     if not isinstance(value, dict):
         raise DamagedError(f"{path} does not hold a JSON object")

@@ -397,7 +397,7 @@ def bench(
         transformer bench --quick
 
     Args:
-        names: Contests (train, loss, beam, growth, greedy), or recipes; without any, all contests.
+        names: Contests (train, loss, beam, growth, greedy, processes), or recipes; without any, all contests.
         device: Where to run.
         precision: In what numbers.
         threads: CPU threads for everybody; without it, as many as PyTorch takes by itself.

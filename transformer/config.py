@@ -106,7 +106,7 @@ class TrainingConfig:
     clip: float = 1.0
     """Largest norm of the gradient; 0 leaves it alone."""
     average_steps: int = 0
-    """The final weights are the mean over so many last steps; 0: the last ones."""
+    """The final weights are the mean over so many last steps, unless patience ends the run before; 0: the last ones."""
     validate_every: int = 1000
     """Steps between validations, each with a checkpoint if it is the best so far."""
     validate_sentences: int = 200

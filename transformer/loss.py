@@ -11,8 +11,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 Spread = Literal["all", "others"]
-CHUNK_ROWS = {"cpu": 384, "cuda": 4096, "mps": 4096}
-"""Rows of logits in memory at a time: few on a CPU, where more gain nothing; many on a GPU, for large products."""
+CHUNK_ROWS = 384
+"""Rows of logits in memory at a time on a CPU, where more gain nothing."""
+CHUNKS = 8
+"""A GPU takes about an eighth of the rows at a time: large products, and compiled code is the same for all."""
 
 
 def label_smoothed_cross_entropy(
@@ -50,7 +52,7 @@ def label_smoothed_cross_entropy(
 def linear_label_smoothed_cross_entropy(
     x: Tensor, weight: Tensor, target: Tensor, smoothing: float = 0.1, spread: Spread = "all", pad_id: int | None = None
 ) -> Tensor:
-    """``label_smoothed_cross_entropy(x @ weight.T, …)``, without ever holding more than ``CHUNK_ROWS`` rows of logits.
+    """``label_smoothed_cross_entropy(x @ weight.T, …)``, without ever holding all logits: see ``CHUNK_ROWS``.
 
     A row's p - q is known as soon as its logits are. So each chunk goes forward and backward at once and is forgotten;
     what stays are the gradients of x and weight. They are made only if wanted, and cannot be differentiated again.
@@ -81,7 +83,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, target: Tensor, counts: Tensor, flat: Tensor, extra: float
     ) -> Tensor:
-        rows = CHUNK_ROWS[x.device.type]
+        rows = _rows(len(x), x.device.type)
         x_needed, weight_needed, *_ = ctx.needs_input_grad
         x_gradient = torch.empty_like(x)
         weight_gradient = torch.zeros_like(weight, dtype=flat.dtype) if weight_needed else None
@@ -112,6 +114,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         x_gradient, weight_gradient = (None if g is None else g * upstream for g in ctx.saved_tensors)
         return x_gradient, weight_gradient, None, None, None, None
+
+
+def _rows(n: int, device: str) -> int:
+    """How many of n rows of logits are in memory at a time."""
+    return CHUNK_ROWS if device == "cpu" else n // CHUNKS + 1
 
 
 def _targets(

@@ -8,11 +8,13 @@ from typing import Any
 
 import filelock
 
-from transformer.checkpoint import read_json, write_atomically
+from transformer.checkpoint import read_json, sweep, write_atomically
 from transformer.errors import UserError
 from transformer.provenance import provenance
 
 RECIPE, METRICS, SESSIONS = "recipe.json", "metrics.jsonl", "sessions.jsonl"
+HARMLESS = "training.accumulate:"
+"""A run may go on with another number of batches a step: what it learns stays the same."""
 
 
 @contextmanager
@@ -21,28 +23,36 @@ def opened(run: Path, recipe: dict[str, Any], force: bool = False) -> Iterator[N
 
     Args:
         recipe: the settings; they are written down when the run begins.
-        force: go on although the settings are others than those written down, and write down these.
+        force: go on although the settings are others than those written down.
 
     Raises:
         UserError: if the folder holds something else, is in use, or its settings are others.
     """
     recipe = json.loads(json.dumps(recipe))  # as they will be read
-    if run.exists() and (not run.is_dir() or any(run.iterdir()) and not (run / RECIPE).exists()):
+    if run.exists() and (not run.is_dir() or any(map(_counts, run.iterdir())) and not (run / RECIPE).exists()):
         raise UserError(f"{run} is not a run folder, and not empty: name another with --run")
     run.mkdir(parents=True, exist_ok=True)
     try:
         with filelock.FileLock(run / ".lock", blocking=False):
-            if (run / RECIPE).exists() and not force:
+            sweep(run)
+            if not (run / RECIPE).exists():
+                write_recipe(run, recipe)
+            if not force:
                 changes = list(differences(read_json(run / RECIPE), recipe))
+                changes = [change for change in changes if not change.startswith(HARMLESS)]
                 if changes:
                     raise UserError(
                         f"{run} was begun with other settings ({'; '.join(changes[:5])}): "
                         "name another folder with --run, or go on with the new ones by --force"
                     )
-            write_atomically(run / RECIPE, json.dumps(recipe, indent=2).encode())
             yield
     except filelock.Timeout:
         raise UserError(f"{run} is in use: another process trains in it") from None
+
+
+def write_recipe(run: Path, recipe: dict[str, Any]) -> None:
+    """Write down the settings of a run."""
+    write_atomically(run / RECIPE, json.dumps(recipe, indent=2).encode())
 
 
 def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
@@ -78,6 +88,11 @@ def read_sessions(run: Path) -> list[dict[str, Any]]:
 def add_session(run: Path, step: int, device: object) -> None:
     """Write down that the run is taken up after a step, and the `provenance` of what follows."""
     _write(run / SESSIONS, [*read_sessions(run), {"step": step, **provenance(device)}])
+
+
+def _counts(path: Path) -> bool:
+    """Whether a file makes a folder one that is not empty; what a run leaves before its first file does not."""
+    return path.name != ".lock" and not path.name.startswith(f".{RECIPE}-")
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -4,8 +4,9 @@ import math
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +58,8 @@ class Progress:
     """Where the batches stand."""
     loss_sum: float = 0.0
     loss_tokens: int = 0
-    """This process's loss since the last validation, and the target tokens of all processes."""
+    """Loss since the last validation, this process's share of it (in a checkpoint: all processes'), and the target
+    tokens of all."""
 
 
 class Trainer:
@@ -113,18 +115,25 @@ class Trainer:
             (full_somewhere,) = self.processes.sum([not fits])
             if not full_somewhere:
                 return
-            self.progress.accumulate *= 2
+            self._accumulate(2 * self.progress.accumulate)
             if self.config.batch_tokens < 100 * self.progress.accumulate * self.processes.count:
                 raise UserError("not even batches of 100 tokens fit into the device's memory: choose a smaller model")
             if self.processes.is_first:
                 print(f"memory is full: {self.progress.accumulate} batches a step, and smaller ones", file=sys.stderr)
-            self.batches = self._batches()
+
+    def _accumulate(self, parts: int) -> None:
+        """Go on from the same place in so many smaller batches a step; a run has never fewer than before."""
+        self.progress.epoch_step = self.progress.epoch_step * parts // self.progress.accumulate
+        self.progress.accumulate = parts
+        self.batches = self._batches()
 
     def _fits(self, batch: Batch) -> bool:
         """Whether there is room for a batch, forward and backward. What it takes is free again afterwards."""
         try:
-            moments = [torch.empty_like(p) for p in self.model.parameters() for _ in range(2)]  # Adam's, to come
-            with torch.random.fork_rng():
+            to_come = [] if self.optimizer.state else [p for p in self.model.parameters() for _ in range(2)]
+            moments = [torch.empty_like(p) for p in to_come]  # Adam's
+            gpus = [batch.source.device] if batch.source.is_cuda else []
+            with torch.random.fork_rng(devices=gpus):
                 with self.device.autocast():
                     loss = loss_of(self.model, batch, self.config.smoothing)
                 loss.backward()
@@ -145,14 +154,17 @@ class Trainer:
         # The loss is a mean over all target tokens of the step, whichever process has them.
         (total_tokens,) = self.processes.sum([sum(batch.n_tokens for batch in batches)])
         n_tokens = int(total_tokens)
-        loss = torch.zeros((), device=self.device.device)
-        for number, batch in enumerate(batches, 1):
-            with self._gradients_shared(number == len(batches)):
-                with self.device.autocast():
-                    batch_loss = self._loss(batch.to(self.device.device))
-                # Processes average their gradients: times their number, that is a sum.
-                self.scaler.scale(batch_loss * (self.processes.count / n_tokens)).backward()
-            loss += batch_loss.detach()
+        try:
+            loss = self._gradients(batches, n_tokens)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            if self.loss is self.eager_loss:
+                raise
+            print(f"not compiled, so slower: {str(error).strip().splitlines()[0][:200]}", file=sys.stderr)
+            self.loss = self.eager_loss
+            self.optimizer.zero_grad()
+            loss = self._gradients(batches, n_tokens)
         self.scaler.unscale_(self.optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.clip or math.inf)
         progress.target_tokens += n_tokens
@@ -181,22 +193,24 @@ class Trainer:
         """Take part of the mean of the last steps, and at the end, become it."""
         step, steps = self.progress.step, self.config.steps
         if self.averaged is not None and step > steps - self.config.average_steps:
+            if step == steps - self.config.average_steps + 1:
+                self.averaged.n_averaged.zero_()  # in a run that had ended before and was prolonged
             self.averaged.update_parameters(self.model)
             if step == steps:
                 self.model.load_state_dict(self.averaged.module.state_dict())
 
-    def _loss(self, batch: Batch) -> Tensor:
-        """The batch's summed loss; a model that cannot be compiled runs as it is."""
-        try:
-            return cast(Tensor, self.loss(batch.source, batch.decoder_input, batch.expected))
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:
-            if self.loss is self.eager_loss:
-                raise
-            print(f"not compiled, so slower: {str(error).strip().splitlines()[0][:200]}", file=sys.stderr)
-            self.loss = self.eager_loss
-            return self._loss(batch)
+    def _gradients(self, batches: list[Batch], n_tokens: int) -> Tensor:
+        """Add up the gradients of the mean over ``n_tokens``; the batches' summed loss, ()."""
+        loss = torch.zeros((), device=self.device.device)
+        for number, batch in enumerate(batches, 1):
+            batch = batch.to(self.device.device)
+            with self._gradients_shared(number == len(batches)):
+                with self.device.autocast():
+                    batch_loss = self.loss(batch.source, batch.decoder_input, batch.expected)
+                # Processes average their gradients: times their number, that is a sum.
+                self.scaler.scale(batch_loss * (self.processes.count / n_tokens)).backward()
+            loss += batch_loss.detach()
+        return loss
 
     def _gradients_shared(self, last: bool) -> Any:
         """Processes exchange their gradients once a step, after the last batch."""
@@ -227,9 +241,13 @@ class Trainer:
         return self.progress.step >= self.config.steps or out_of_patience
 
     def save(self, run: Path) -> None:
-        """Leave a checkpoint to go on from, and forget those that are too old."""
+        """Leave a checkpoint to go on from, and forget those that are too old. All processes must call it."""
         self.progress.epoch, self.progress.epoch_step = self.batches.epoch, self.batches.step
-        facts = {"progress": asdict(self.progress), "scaler": self.scaler.state_dict()}
+        (loss_sum,) = self.processes.sum([self.progress.loss_sum])
+        if not self.processes.is_first:
+            return
+        progress = asdict(self.progress) | {"loss_sum": loss_sum}
+        facts = {"progress": progress, "scaler": self.scaler.state_dict()}
         save_checkpoint(run, step_name(self.progress.step), self.model, facts, self._state())
         names = step_checkpoints(run)
         for name in names[: -self.config.keep]:
@@ -238,11 +256,11 @@ class Trainer:
             forget(run, name, "state")
 
     def restore(self, run: Path, name: str) -> None:
-        """Take over a checkpoint: on the CPU, the next steps are exactly as if nothing had happened in between.
+        """Take over a checkpoint: on the CPU, in one process, the next steps are exactly as if nothing had happened.
 
         Raises:
             DamagedError: if something of it is missing or not what was written.
-            UserError: if it is of another model.
+            UserError: if it cannot be read, or is of another model or version.
         """
         model, described = load_checkpoint(run, name)
         state = read_tensors(run, name, "state")
@@ -255,19 +273,21 @@ class Trainer:
             averaged = {k.removeprefix("averaged."): t for k, t in state.items() if k.startswith("averaged.")}
             if self.averaged is not None and averaged:
                 self.averaged.load_state_dict(averaged, strict=False)
-            if self.scaler.is_enabled():
+            if self.scaler.is_enabled() and described["scaler"]:  # it is empty after steps in another precision
                 self.scaler.load_state_dict(described["scaler"])
             self.progress = Progress(**described["progress"])
             torch.set_rng_state(state["random.cpu"])
             if self.device.device.type == "cuda" and "random.cuda" in state:
                 torch.cuda.set_rng_state(state["random.cuda"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise DamagedError(f"the checkpoint {run / name} cannot be gone on from: {error}") from error
-        if self.config.accumulate > self.progress.accumulate:  # asked for since: the same place, in smaller batches
-            self.progress.epoch_step = self.progress.epoch_step * self.config.accumulate // self.progress.accumulate
-            self.progress.accumulate = self.config.accumulate
-        self.batches = self._batches()
-        if self.processes.rank:
+        except KeyError as error:
+            raise DamagedError(f"the checkpoint {run / name} lacks {error}") from error
+        except torch.OutOfMemoryError as error:
+            raise UserError("the device's memory is full already, before the first step") from error
+        except (TypeError, ValueError, RuntimeError) as error:  # whole, but not what this version writes
+            raise UserError(f"the checkpoint {run / name} cannot be gone on from: {error}") from error
+        self._accumulate(max(self.config.accumulate, self.progress.accumulate))  # more may be asked for since
+        if not self.processes.is_first:
+            self.progress.loss_sum = 0.0  # the first has it all
             torch.manual_seed(self.config.seed + self.processes.rank + self.progress.step)
 
     def _state(self) -> dict[str, Tensor]:
@@ -317,7 +337,10 @@ def loss_of(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
 
 @torch.no_grad()
 def validate(translator: Translator, data: PreparedData, config: TrainingConfig) -> dict[str, float]:
-    """Loss (nats a token, unsmoothed) over the validation set, and BLEU of greedy translations of its beginning."""
+    """Loss (nats a token, unsmoothed) over the validation set, and BLEU of greedy translations of its beginning.
+
+    Sentences that are empty, or longer than the model reads, are in neither.
+    """
     model, device = translator.model, translator.device
     sources, targets = data.tokens("valid")
     was_training = model.training
@@ -329,6 +352,8 @@ def validate(translator: Translator, data: PreparedData, config: TrainingConfig)
             loss += float(loss_of(model, batch, smoothing=0.0))
         n_tokens += batch.n_tokens
     model.train(was_training)
-    texts = data.valid[: config.validate_sentences]
+    encode, limit = translator.tokenizer.encode, model.config.max_length
+    readable = (pair for pair in data.valid if 0 < len(encode(pair[0])) < limit)
+    texts = list(islice(readable, config.validate_sentences))
     hypotheses = translator.greedy([source for source, _ in texts])
     return {"valid_loss": loss / n_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).value}

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from transformer.checkpoint import BEST, DamagedError, forget, save_checkpoint, step_checkpoints, write_atomically
+from transformer.checkpoint import BEST, DamagedError, save_checkpoint, set_aside, step_checkpoints, write_atomically
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.preparation import PreparedData
 from transformer.processes import joined
-from transformer.runs import add_metrics, add_session, keep_metrics, opened
+from transformer.runs import add_metrics, add_session, keep_metrics, opened, write_recipe
 from transformer.trainer import Trainer
 from transformer.translation import Translator
 
@@ -50,19 +50,22 @@ def train(
         tensorboard: write the metrics for TensorBoard too, into the folder ``tensorboard``.
 
     Raises:
-        UserError: if the folder is in use or holds something else, a gradient is never finite, or memory runs out.
+        UserError: if a sentence is longer than the model reads, the folder is in use or holds something else, a
+            gradient is never finite, or memory runs out.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, when all is saved.
     """
+    check_lengths(data, model_config.max_length)
     recipe = recipe or {"model": asdict(model_config), "training": asdict(config)}
     with joined(device) as processes:
         folder = opened(run, recipe, force) if processes.is_first else nullcontext()
-        with folder, stopping() as stop, room_to_write(run):
+        with room_to_write(run), folder, stopping() as stop:
             trainer = _begun(run, lambda: Trainer(model_config, config, data, device, processes, compiled))
             if processes.is_first:
+                _keep_tokenizer(run, data.tokenizer.model)
                 keep_metrics(run, trainer.progress.step)
                 if not trainer.is_done:
                     add_session(run, trainer.progress.step, device)
-                _keep_tokenizer(run, data.tokenizer.model)
+                write_recipe(run, recipe)
             with tqdm(
                 initial=trainer.progress.step,
                 total=config.steps,
@@ -80,6 +83,20 @@ def train(
                     log=_tensorboard(run) if tensorboard and processes.is_first else None,
                 )
     return Translator.load(run, device)[0]
+
+
+def check_lengths(data: PreparedData, max_length: int) -> None:
+    """Whether a model of this ``max_length`` can read all prepared pairs, with their eos.
+
+    Raises:
+        UserError: if not.
+    """
+    longest = max(int(side.lengths().max(initial=0)) for split in ("train", "valid") for side in data.tokens(split))
+    if longest >= max_length:
+        raise UserError(
+            f"a sentence of the corpus has {longest} tokens, and this model reads {max_length - 1}: give "
+            f"--model.max-length {longest + 1}, or leave such pairs out by --data.max-length {max_length - 1}"
+        )
 
 
 def _loop(
@@ -116,7 +133,7 @@ def _loop(
             if report is not None and processes.is_first:
                 report(metrics)
             bar.set_postfix_str(f"valid loss {metrics['valid_loss']:.3f}, BLEU {metrics['valid_bleu']:.1f}")
-        if processes.is_first and (last or stopped or progress.step % config.checkpoint_every == 0):
+        if last or stopped or progress.step % config.checkpoint_every == 0:
             trainer.save(run)
         if stopped and not last:
             if processes.is_first:
@@ -153,18 +170,21 @@ def _tensorboard(run: Path) -> Callable[[dict[str, float]], None]:
 
 
 def _begun(run: Path, new: Callable[[], Trainer]) -> Trainer:
-    """A trainer that goes on from the last checkpoint; one that is damaged is named, and forgotten."""
+    """A trainer that goes on from the last checkpoint; one that is damaged is named, and set aside."""
+    trainer = new()
     for name in reversed(step_checkpoints(run)):
-        trainer = new()
+        damage = None
         try:
             trainer.restore(run, name)
         except DamagedError as error:
-            print(f"{error}; trying the one before", file=sys.stderr)
-            if trainer.processes.is_first:
-                forget(run, name)
-        else:
-            return trainer
-    trainer = new()
+            damage = error
+        (anywhere,) = trainer.processes.sum([damage is not None])
+        if not anywhere:
+            break
+        if trainer.processes.is_first:
+            print(f"{damage or name + ' is damaged'}; trying the one before", file=sys.stderr)
+            set_aside(run, name)
+        trainer = new()
     if trainer.device.device.type == "cuda":
         trainer.make_room()
     return trainer

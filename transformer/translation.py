@@ -9,7 +9,7 @@ import torch
 from tqdm import tqdm
 
 from transformer.batching import pad
-from transformer.checkpoint import AVERAGED, BEST, load_checkpoint
+from transformer.checkpoint import load_checkpoint, usual_checkpoint
 from transformer.decoding import Hypothesis, beam_search, greedy_search
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
@@ -48,14 +48,14 @@ class Translator:
         """A model of a run folder, and what was written about it.
 
         Args:
-            checkpoint: its name; without one, the averaged checkpoint if there is one, or else the best.
+            checkpoint: its name; without one, the `usual_checkpoint`.
 
         Raises:
             UserError: if the folder is none, or its files are missing or damaged.
         """
         if not run.is_dir():
             raise UserError(f"there is no run folder {run}; `transformer train` makes one")
-        checkpoint = checkpoint or (AVERAGED if (run / f"{AVERAGED}.json").exists() else BEST)
+        checkpoint = checkpoint or usual_checkpoint(run)
         model, described = load_checkpoint(run, checkpoint)
         tokenizer = Tokenizer.load(run / "tokenizer.model")
         if len(tokenizer) != model.config.vocab_size:

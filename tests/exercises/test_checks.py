@@ -1181,3 +1181,10 @@ def test_a_function_among_the_inputs_is_told_by_what_it_does() -> None:
 def test_half_precision_outcomes_compare_with_its_tolerance() -> None:
     inputs = {"scores": torch.tensor([[1.0, 2.0]], dtype=torch.float16)}
     assert call(lambda s: s.softmax(-1), inputs).same(call(lambda s: s.float().softmax(-1).half(), inputs))
+
+
+def test_a_mistake_with_a_wrong_dtype_that_shows_late_is_still_explained() -> None:
+    exercise = Exercise("size", torch.abs, [{"x": torch.tensor([1.0, 2])}, {"x": torch.tensor([-1.0, 2])}], ("size",))
+    exercise.mistake("signs kept", "Take them off.")(lambda x: x)
+    said = exercise.judge(lambda x: x.double() if (x < 0).any() else x)
+    assert said and said.startswith("signs kept\nTake them off.\nAnd ") and "float64" in said

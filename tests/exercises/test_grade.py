@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from exercises import __main__ as command
+from exercises import grade as grading
 from exercises.grade import MARK, Grade, find, grade_all, refused, submission
 from exercises.make import OPEN
 from exercises.notebooks import ROOT, answer_key, check_key, read, write
@@ -322,3 +323,20 @@ def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["grade", "--help"])
     assert "python -m exercises grade all" in capsys.readouterr().out
+
+
+def test_the_end_of_one_notebook_is_not_that_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes are found by the beginning of their mark: the first notebook's must not begin the tenth's."""
+    marks: list[str] = []
+
+    def note(submission: object, seconds: int, mark: str) -> Grade:
+        marks.append(mark)
+        return Grade(tmp_path, "", {}, None)
+
+    monkeypatch.setattr(grading, "grade", note)
+    monkeypatch.setattr(grading, "submission", lambda path, root: None)
+    for number in range(12):
+        (tmp_path / f"{number}.ipynb").write_text("{}")
+    grade_all([str(tmp_path)])
+    assert len(marks) == 12
+    assert not [(a, b) for a in marks for b in marks if a != b and b.startswith(a)]

@@ -240,6 +240,29 @@ def test_contenders_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done == [(name, number) for number in range(3) for name in ("ours", "rival")]
 
 
+def test_one_that_fails_is_named_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(race_module, "Apart", Here)
+
+    def contender(name: str, fails_in: int) -> Contender:
+        def work(number: int) -> float:
+            if number == fails_in:
+                raise torch.OutOfMemoryError("CUDA out of memory\nand more")
+            return 1.0
+
+        if fails_in < 0:
+            raise_it = lambda: work(fails_in)  # noqa: E731
+            return Contender(name, raise_it)  # type: ignore[arg-type]
+        return Contender(name, lambda: work)
+
+    contenders = [contender("ours", 9), contender("late", 2), contender("early", 0), contender("at once", -1)]
+    contest = Contest("any", "", "", contenders)
+    rows = race(contest, QUICK, rounds=2, progress=False)
+    assert rows[0].speed and len(rows[0].speeds) == 2
+    for row in rows[1:]:
+        assert row.missing == "failed: CUDA out of memory" and row.speed is row.speed_ratio is None
+        assert f"| {row.missing}" in table(contest, rows)
+
+
 def test_a_memory_that_cannot_be_measured_costs_no_times(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

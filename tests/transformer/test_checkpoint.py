@@ -1,3 +1,4 @@
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -5,7 +6,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer.checkpoint import average_checkpoints, load_checkpoint, save_checkpoint, write_atomically
+from transformer.checkpoint import (
+    DamagedError,
+    average_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+    step_name,
+    sweep,
+    usual_checkpoint,
+    write_atomically,
+)
 from transformer.errors import UserError
 from transformer.model import Transformer
 
@@ -60,8 +70,39 @@ def test_damage_is_found(folder: Path) -> None:
     with pytest.raises(UserError, match="is damaged: its sha256"):
         load_checkpoint(folder, "best")
     path.unlink()
-    with pytest.raises(UserError, match="cannot read the checkpoint"):
+    with pytest.raises(DamagedError, match="is missing"):
         load_checkpoint(folder, "best")
+
+
+def test_what_cannot_be_read_just_now_is_not_called_damaged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: Path) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    with pytest.raises(UserError, match=r"cannot read the checkpoint .*Input/output error") as caught:
+        load_checkpoint(folder, "best")
+    assert not isinstance(caught.value, DamagedError)
+
+
+def test_halves_of_checkpoints_are_swept_away_and_nothing_else(folder: Path) -> None:
+    before = set(folder.iterdir())
+    for name in ("best-weights-0123456789ab", "step-0000004-state-0123456789ab"):
+        (folder / f".{name}.safetensors-x1y2z3w4").write_bytes(b"half")
+    sweep(folder)
+    assert set(folder.iterdir()) == before
+    load_checkpoint(folder, "best")
+
+
+def test_an_average_is_translated_with_until_the_training_goes_on(folder: Path, tiny: Transformer) -> None:
+    assert usual_checkpoint(folder) == "best"
+    for step in (2, 4):
+        save_checkpoint(folder, step_name(step), tiny, {})
+    average_checkpoints(folder, ["step-0000002", "step-0000004"])
+    assert usual_checkpoint(folder) == "averaged"
+    save_checkpoint(folder, step_name(6), tiny, {})
+    assert usual_checkpoint(folder) == "best"
+    average_checkpoints(folder, ["step-0000002"])  # somebody wants just this one
+    assert usual_checkpoint(folder) == "averaged"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"weights": "../../etc/passwd"}'])

@@ -4,10 +4,12 @@ import shutil
 
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounter
+from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
 
+from transformer import loss
 from transformer.config import ModelConfig
 from transformer.model import Transformer
+from transformer.trainer import SmoothedLoss
 
 SHAPE = ModelConfig(40, 32, 4, 64, 1, dropout=0.0, max_length=64)
 needs_compiler = pytest.mark.skipif(
@@ -46,6 +48,19 @@ def test_the_cached_step_compiles_to_the_same_scores() -> None:
             results.append([step(tokens[:, :, t], cache) for t in range(6)])
     for plain, compiled in zip(*results, strict=True):
         torch.testing.assert_close(plain, compiled, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile uses what PyTorch deprecates
+def test_a_gpus_training_is_compiled_once_and_not_for_every_size_of_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the loss, as the trainer does it. The CPU's chunks are more with every size, a GPU's are always eight."""
+    usual = loss._rows
+    monkeypatch.setattr(loss, "_rows", lambda n, device: usual(n, "cuda"))
+    counter = CompileCounterWithBackend("aot_eager")
+    training = torch.compile(SmoothedLoss(Transformer(SHAPE), 0.1), dynamic=True, backend=counter)
+    for rows, source, target in [(30, 9, 11), (40, 12, 14), (50, 7, 6), (90, 20, 25), (16, 15, 13), (300, 31, 9)]:
+        batch = (torch.randint(4, 40, (rows, length)) for length in (source, target, target))
+        training(*batch).backward()
+    assert counter.frame_count <= 2
 
 
 def test_other_lengths_recompile_a_bounded_number_of_times() -> None:

@@ -31,7 +31,7 @@ spreads = pytest.mark.parametrize("spread", ["all", "others"])
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten rows at a time: the 44 of ``example`` are four chunks and a rest."""
-    monkeypatch.setattr("transformer.loss.CHUNK_ROWS", {"cpu": 10})
+    monkeypatch.setattr("transformer.loss.CHUNK_ROWS", 10)
 
 
 def example(dtype: torch.dtype = torch.float32, rows: int = 44) -> tuple[Tensor, Tensor, Tensor]:

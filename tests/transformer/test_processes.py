@@ -30,6 +30,7 @@ def test_n_processes_are_one_with_n_batches_a_step(processes: int, tmp_path: Pat
     assert found["apart"] < 1e-5 < found["far"]
     assert found["losses"][0] == pytest.approx(found["losses"][1], rel=1e-5)
     assert found["tokens"][0] == found["tokens"][1]
+    assert found["saved"][0] == pytest.approx(found["saved"][1], rel=1e-5)
 
 
 def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_path: Path) -> None:

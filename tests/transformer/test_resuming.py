@@ -12,12 +12,13 @@ import filelock
 import pytest
 import torch
 
-from transformer import checkpoint
+from transformer import checkpoint, runs
+from transformer.batching import Batch
 from transformer.checkpoint import read_json, step_checkpoints
 from transformer.config import TrainingConfig
-from transformer.device import choose_device
+from transformer.device import Device, choose_device
 from transformer.errors import UserError
-from transformer.model import ModelConfig
+from transformer.model import ModelConfig, Transformer
 from transformer.preparation import DataConfig, PreparedData, prepare
 from transformer.provenance import provenance
 from transformer.runs import read_metrics, read_sessions
@@ -44,9 +45,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
         return prepare(DataConfig("copy", train_pairs=60), 57)
 
 
-def go(run: Path, data: PreparedData, force: bool = False, **changes: object) -> None:
+def go(
+    run: Path, data: PreparedData, device: Device | None = None, force: bool = False, **changes: object
+) -> Transformer:
     config = TrainingConfig(**{**SETTINGS, **changes})  # type: ignore[arg-type]
-    train(run, data, SHAPE, config, choose_device("cpu"), report=lambda _: None, force=force)
+    device = device or choose_device("cpu")
+    return train(run, data, SHAPE, config, device, report=lambda _: None, force=force).model
 
 
 class Crash(BaseException):
@@ -56,14 +60,14 @@ class Crash(BaseException):
 def go_until(step: int, run: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, how: type = Crash) -> None:
     """Train, and break off in the middle of a step."""
     with monkeypatch.context() as patch:
-        usual = Trainer._loss
+        usual = Trainer._gradients
 
-        def loss(self: Trainer, batch: object) -> torch.Tensor:
+        def gradients(self: Trainer, batches: list[Batch], n_tokens: int) -> torch.Tensor:
             if self.progress.step == step:
                 raise how
-            return usual(self, batch)  # type: ignore[arg-type]
+            return usual(self, batches, n_tokens)
 
-        patch.setattr(Trainer, "_loss", loss)
+        patch.setattr(Trainer, "_gradients", gradients)
         with pytest.raises(how):
             go(run, data)
 
@@ -163,6 +167,36 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     said = capsys.readouterr().err
     assert "step-0000008-state" in said and "is damaged" in said and "trying the one before" in said
     assert result(run) == undisturbed
+    assert (run / "step-0000008.json.damaged").exists()  # set aside, not deleted
+
+
+def test_it_goes_on_in_another_precision(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine whose GPU is another one today: in fp16 there is a scale, of which fp32 has left nothing."""
+    run = tmp_path / "run"
+    go_until(7, run, data, monkeypatch)
+    go(run, data, choose_device("cpu", "fp16"))
+    go(run, data, steps=14, force=True)
+    assert [session["step"] for session in read_sessions(run)] == [0, 6, 12]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), torch.OutOfMemoryError("CUDA is full")])
+def test_what_keeps_it_from_going_on_just_now_costs_no_checkpoint(
+    error: Exception, tmp_path: Path, data: PreparedData, undisturbed: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    go_until(7, run, data, monkeypatch)
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", fail) if isinstance(error, OSError) else None
+        patch.setattr(torch.optim.Adam, "load_state_dict", fail)
+        with pytest.raises(UserError, match=r"Input/output error|memory is full"):
+            go(run, data)
+    assert step_checkpoints(run) == ["step-0000002", "step-0000004", "step-0000006"]
+    go(run, data)
+    assert result(run) == undisturbed
 
 
 def test_with_all_checkpoints_damaged_it_begins_again(
@@ -193,6 +227,20 @@ def test_a_full_disk_ends_the_run_but_not_the_last_checkpoint(
     assert step_checkpoints(run)[-1] == "step-0000006"
     go(run, data)
     assert result(run) == undisturbed
+
+
+def test_a_disk_that_is_full_from_the_first_is_no_harm_either(
+    tmp_path: Path, data: PreparedData, undisturbed: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(path: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "write_atomically", write)
+        with pytest.raises(UserError, match=r"cannot write .*No space left .*nothing is saved yet"):
+            go(tmp_path / "run", data)
+    go(tmp_path / "run", data)
+    assert result(tmp_path / "run") == undisturbed
 
 
 def test_half_a_line_of_metrics_is_forgotten(
@@ -227,6 +275,8 @@ def test_a_run_goes_on_in_smaller_batches_when_asked_to(tmp_path: Path, data: Pr
     run = tmp_path / "run"
     go(run, data, steps=4, batch_tokens=50)
     before = read_json(run / "step-0000004.json")["progress"]
+    with pytest.raises(UserError, match=r"\(training.steps: 4, now 6\)"):  # nothing else is in the way
+        go(run, data, steps=6, batch_tokens=50, accumulate=2)
     go(run, data, steps=6, batch_tokens=50, accumulate=2, force=True)
     after = read_json(run / "step-0000006.json")["progress"]
     assert (before["accumulate"], after["accumulate"]) == (1, 2)
@@ -242,6 +292,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path, data: Prepared
     with pytest.raises(UserError, match="another model than the settings describe"):
         train(run, data, other, config, choose_device("cpu"), report=lambda _: None, force=True)
     assert step_checkpoints(run)[-1] == "step-0000012"
+    go(run, data)  # as before: the settings that were refused are not written down
 
 
 def test_another_vocabulary_is_refused(tmp_path: Path, data: PreparedData) -> None:

@@ -1,12 +1,13 @@
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from transformer.batching import Batch, Batches, Sequences, collate
+from transformer.checkpoint import load_checkpoint
 from transformer.config import TrainingConfig
 from transformer.device import choose_device
 from transformer.errors import UserError
@@ -15,7 +16,7 @@ from transformer.model import ModelConfig, Transformer
 from transformer.preparation import DataConfig, PreparedData, prepare
 from transformer.processes import Processes
 from transformer.tokenizer import PAD
-from transformer.trainer import Trainer, loss_of
+from transformer.trainer import SmoothedLoss, Trainer, loss_of, validate
 from transformer.training import train
 from transformer.translation import Translator
 
@@ -29,10 +30,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
         return prepare(DataConfig("copy", train_pairs=500), 57)
 
 
-def run(folder: Path, data: PreparedData, **settings: object) -> Translator:
+def run(folder: Path, data: PreparedData, force: bool = False, **settings: object) -> Translator:
     defaults = {"steps": 4, "batch_tokens": 300, "warmup_steps": 2, "validate_every": 2, "validate_sentences": 5}
     config = TrainingConfig(**{**defaults, **settings})  # type: ignore[arg-type]
-    return train(folder, data, SHAPE, config, choose_device("cpu"), report=lambda _: None)
+    return train(folder, data, SHAPE, config, choose_device("cpu"), report=lambda _: None, force=force)
 
 
 def weights(model: Transformer) -> torch.Tensor:
@@ -114,6 +115,23 @@ def test_the_end_is_the_mean_of_the_last_steps(
     torch.testing.assert_close(weights(model), torch.stack(seen[-3:]).mean(0))
 
 
+def test_a_run_that_is_prolonged_ends_with_the_mean_of_its_own_last_steps(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path / "run", data, steps=4, average_steps=2)
+    seen: list[torch.Tensor] = []
+    step = torch.optim.Adam.step
+
+    def spy(self: torch.optim.Adam) -> None:
+        step(self)
+        seen.append(torch.cat([p.detach().flatten() for g in self.param_groups for p in g["params"]]))
+
+    monkeypatch.setattr(torch.optim.Adam, "step", spy)
+    run(tmp_path / "run", data, force=True, steps=8, average_steps=2)
+    longer, _ = load_checkpoint(tmp_path / "run", "step-0000008")
+    torch.testing.assert_close(weights(longer), torch.stack(seen[-2:]).mean(0))
+
+
 def test_the_best_checkpoint_is_kept(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([3.0, 1.0, 2.0])
     monkeypatch.setattr("transformer.trainer.validate", lambda *_: {"valid_loss": next(losses), "valid_bleu": 0.0})
@@ -176,6 +194,21 @@ def test_it_makes_room_by_smaller_batches_of_which_a_step_takes_more(
     assert 0.8 < cramped.progress.target_tokens / plain.progress.target_tokens < 1.2
 
 
+def test_a_run_that_goes_on_makes_room_too(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with less memory than yesterday's: it goes on from the same place, in smaller batches."""
+    before = trainer(data)
+    for _ in range(2):
+        before.step()
+    before.save(tmp_path)
+    after = trainer(data)
+    after.restore(tmp_path, "step-0000002")
+    random = torch.get_rng_state()
+    Full(400, monkeypatch)
+    after.make_room()
+    assert (after.progress.accumulate, after.batches.step) == (4, 4 * before.batches.step)
+    assert torch.equal(torch.get_rng_state(), random) and all(p.grad is None for p in after.model.parameters())
+
+
 def test_no_room_at_all(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     Full(10, monkeypatch)
     with pytest.raises(UserError, match="not even batches of 100 tokens fit"):
@@ -194,12 +227,13 @@ class Poisoned:
     """A model's loss that is not a number in some steps."""
 
     def __init__(self, steps: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
-        usual = Trainer._loss
+        usual = SmoothedLoss.forward
 
-        def loss(self: Trainer, batch: Batch) -> torch.Tensor:
-            return usual(self, batch) * (float("nan") if self.progress.step in steps else 1.0)
+        def forward(self: SmoothedLoss, *batch: torch.Tensor) -> torch.Tensor:
+            self.step = getattr(self, "step", 0) + 1
+            return usual(self, *batch) * (float("nan") if self.step in steps else 1.0)
 
-        monkeypatch.setattr(Trainer, "_loss", loss)
+        monkeypatch.setattr(SmoothedLoss, "forward", forward)
 
 
 def test_a_step_whose_gradient_is_not_finite_is_skipped(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,6 +267,53 @@ def test_a_model_that_cannot_be_compiled_runs_as_it_is(
     compiled = train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=lambda _: None, compiled=True)
     assert capsys.readouterr().err == "not compiled, so slower: no C++ compiler\n"
     assert torch.equal(weights(compiled.model), weights(run(tmp_path / "b", data).model))
+
+
+class BackwardFails(torch.autograd.Function):
+    """What a compiler's error looks like that comes with the first backward pass."""
+
+    @staticmethod
+    def forward(ctx: object, loss: torch.Tensor) -> torch.Tensor:
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx: object, *upstream: torch.Tensor) -> None:
+        raise RuntimeError("no kernel\nfor this GPU")
+
+
+def test_nor_does_one_whose_backward_pass_cannot_be_compiled(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch, "compile", lambda loss, dynamic: lambda *batch: BackwardFails.apply(loss(*batch)))
+    config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validate_sentences=5)
+    compiled = train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=lambda _: None, compiled=True)
+    assert capsys.readouterr().err == "not compiled, so slower: no kernel\n"
+    assert torch.equal(weights(compiled.model), weights(run(tmp_path / "b", data).model))
+
+
+def test_a_sentence_that_the_model_cannot_read_is_found_before_the_first_step(
+    tmp_path: Path, data: PreparedData
+) -> None:
+    longest = max(side.lengths().max() for split in ("train", "valid") for side in data.tokens(split))
+    config = TrainingConfig(steps=1, batch_tokens=300)
+    short = replace(SHAPE, max_length=int(longest))
+    message = rf"has {longest} tokens, .*--model.max-length {longest + 1}, or .*--data.max-length {longest - 1}"
+    with pytest.raises(UserError, match=message):
+        train(tmp_path / "run", data, short, config, choose_device("cpu"), report=lambda _: None)
+    assert not (tmp_path / "run").exists()
+    train(tmp_path / "run", data, replace(short, max_length=int(longest) + 1), config, choose_device("cpu"))
+
+
+def test_validation_leaves_out_what_cannot_be_read(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = run(tmp_path / "usual", data)
+    pairs = data.valid
+    odd = [("", "nothing"), (" ", ""), (" ".join(["a"] * 100), "too long"), *pairs]
+    expected = [validate(usual, data, TrainingConfig(validate_sentences=n)) for n in (5, 4)]
+    monkeypatch.setattr(PreparedData, "valid", odd)
+    assert [validate(usual, data, TrainingConfig(validate_sentences=n)) for n in (5, 4)] == expected
+    assert expected[0]["valid_loss"] > 0
 
 
 def test_tensorboard_gets_the_metrics(tmp_path: Path, data: PreparedData) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from transformer.attention import MultiHeadAttention
+from transformer.checkpoint import read_json
 from transformer.config import TrainingConfig
 from transformer.device import choose_device
 from transformer.model import ModelConfig, Transformer
@@ -29,7 +30,7 @@ TRAINING = TrainingConfig(
     rate_factor=0.02,
     validate_every=4,
     validate_sentences=2,
-    checkpoint_every=4,
+    checkpoint_every=3,
 )
 
 
@@ -82,6 +83,10 @@ def main(folder: Path, processes: int) -> None:
                 "apart": float((weights(joint) - weights(alone)).abs().max()),
                 "far": float((weights(joint) - weights(other)).abs().max()),
                 "losses": losses,
+                "saved": [  # between two validations
+                    read_json(folder / name / "step-0000006.json")["progress"]["loss_sum"]
+                    for name in ("together", "alone")
+                ],
                 "tokens": [read_metrics(folder / name)[-1]["target_tokens"] for name in ("together", "alone")],
             }
         )

@@ -60,10 +60,19 @@ def race(contest: Contest, setting: Setting, rounds: int, progress: bool = True)
                 except ImportError:
                     by_name[contender.name].missing = NOT_INSTALLED
                     bar.update(runs)
+                except RuntimeError as error:
+                    by_name[contender.name].missing = _failed(error)
+                    bar.update(runs)
             for number in range(rounds + 1):
-                for name, racer in racers.items():
+                for name, racer in list(racers.items()):
                     bar.set_postfix_str(name)
-                    speed = racer.work(number)
+                    try:
+                        speed = racer.work(number)
+                    except RuntimeError as error:  # one that has no room, for example; the others go on
+                        by_name[name].missing = _failed(error)
+                        by_name[name].speeds.clear()
+                        racers.pop(name)
+                        continue
                     if number > 0:
                         by_name[name].speeds.append(speed)
                     bar.update()
@@ -85,3 +94,7 @@ def race(contest: Contest, setting: Setting, rounds: int, progress: bool = True)
         if row.peak_memory and other.peak_memory:
             row.memory_ratio = other.peak_memory / row.peak_memory
     return rows
+
+
+def _failed(error: RuntimeError) -> str:
+    return f"failed: {str(error).strip().splitlines()[0][:80]}"

@@ -49,8 +49,8 @@ def bench(
         rows = race(contest, setting, rounds, progress)
         kept = {"name": name, "title": contest.title, "unit": contest.unit}
         found.append({**kept, "contenders": [asdict(row) for row in rows]})
+        keep(output, {**told, "contests": found})
         yield f"{name}: {contest.title}\n\n{table(contest, rows)}"
-    keep(output, {**told, "contests": found})
 
 
 def check_output(output: Path | None) -> None:
