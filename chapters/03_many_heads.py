@@ -412,7 +412,8 @@ for h in (1, 2, 4, 8, 16):
 
 # %% [markdown]
 # So $h$ trades **how many** questions a layer asks against **how fine** each can be. The paper tried it at equal cost (§6.2, Table 3, rows A): a
-# single head does clearly worse than 8 or 16, and 32 lose some of it again.
+# single head does clearly worse than 8 or 16, and 32 lose some of it again. The page of [results](../book/results.md) has the same experiment with our small
+# translator, several seeds each.
 
 # %% [markdown]
 # ## Self-attention and cross-attention

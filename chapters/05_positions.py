@@ -690,7 +690,7 @@ assert first["learned"] > 0.7 > 0.4 > first["rotary"]
 # learned.** Nor is rotary's perfect line a law. Distances never seen do not answer *three back*, but they do take part in its softmax, and
 # nothing in training has kept their scores low. A model of another width may be less lucky; the exercises try one.
 #
-# These are models of one layer with nothing else to do. A large one asks questions of both kinds at once; that we have not measured here. The paper had only the hope
+# These are models of one layer with nothing else to do. A large one asks questions of both kinds at once. The page of [results](../book/results.md) has whole translators with three of these positions, trained with several seeds; not beyond the training length. The paper had only the hope
 # that sinusoids might carry on (§3.5). Later measurements on language models found that they hardly do {cite}`press2022`.
 
 # %% [markdown]

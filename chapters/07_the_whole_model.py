@@ -499,7 +499,7 @@ for name in begun:
 # - **0.02** at this width is the same illness, milder: still a parrot, but the encoder is heard. As $1/\sqrt n$ this number would belong to $n = 2500$. Carry a rule over from other models, not a number.
 # - **0.2.** The sublayers shout the residual down. Its loss looks perfect. But towards the first layer its gradient grows in the encoder, and in the decoder it vanishes.
 #
-# How much of a bad start training repairs, only training shows. Adam divides every gradient by its own usual size, so one that is merely small can be overcome. The fourth experiment at the end tries it.
+# How much of a bad start training repairs, only training shows. Adam divides every gradient by its own usual size, so one that is merely small can be overcome. The page of [results](../book/results.md) has two ways to begin, trained with several seeds, and the fourth experiment at the end tries it.
 
 # %%
 x, tiny, huge = gradients["Xavier"], gradients["0.002"], gradients["0.2"]

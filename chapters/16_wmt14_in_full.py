@@ -779,7 +779,7 @@ Picture(
 #
 # ### Evaluate
 #
-# `evaluate` takes the averaged checkpoint if there is one. It translates the test set with the paper's beam (4, α = 0.6) and prints seven scores.
+# `evaluate` takes the averaged checkpoint, if there is one and the training did not go on since. It translates the test set with the paper's beam (4, α = 0.6) and prints seven scores.
 
 # %%
 said = shell("transformer evaluate runs/whole --device cpu")
