@@ -32,6 +32,8 @@ RESULTS = Path(__file__).parent / "results"
 RUNS = Path("runs", "experiments")
 SHORT = ["--training.steps", "3000", "--training.average-steps", "500", "--training.validate-every", "250"]
 """Half of ``pocket``'s steps: enough to tell good settings from bad ones."""
+CAPTIONS = ["--training.steps", "2000", "--training.validate-every", "250", "--training.average-steps", "300"]
+"""A fifth of ``multi30k``'s steps."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,26 @@ EXPERIMENTS: dict[str, Experiment] = {
         "How should the model be told the order of the words?",
         "pocket",
         {name: [*SHORT, "--model.positions", name] for name in CHOICES["positions"]},
+    ),
+    "captions": Experiment(
+        "Which of the recipe's settings matter for real captions?",
+        "multi30k",
+        {
+            "the recipe": CAPTIONS,
+            "vocabulary 2,000": [*CAPTIONS, "--model.vocab-size", "2000"],
+            "vocabulary 8,000": [*CAPTIONS, "--model.vocab-size", "8000"],
+            "BPE dropout 0.1": [*CAPTIONS, "--data.bpe-dropout", "0.1", "--data.segmentations", "5"],
+            "dropout 0.05": [*CAPTIONS, "--model.dropout", "0.05"],
+            "dropout 0.3": [*CAPTIONS, "--model.dropout", "0.3"],
+            "2 layers": [*CAPTIONS, "--model.n-layers", "2"],
+            "6 layers": [*CAPTIONS, "--model.n-layers", "6"],
+            "d_model 64": [*CAPTIONS, "--model.d-model", "64", "--model.d-ff", "256"],
+            "d_model 256": [*CAPTIONS, "--model.d-model", "256", "--model.d-ff", "1024"],
+            "post-norm": [*CAPTIONS, "--model.norm", "post"],
+            "no smoothing": [*CAPTIONS, "--training.smoothing", "0"],
+            "not averaged": [*CAPTIONS[:-1], "0"],
+        },
+        seeds=(1,),
     ),
     "multi30k": Experiment(
         "Which settings suit a small corpus of real sentences?",
