@@ -100,9 +100,8 @@ def test_accumulated_batches_have_the_gradient_of_one_large_batch(
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
 
 
-def test_the_end_is_the_mean_of_the_last_steps(
-    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def after_each_step(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
+    """A list that will have the weights after each step to come."""
     seen: list[torch.Tensor] = []
     step = torch.optim.Adam.step
 
@@ -111,6 +110,13 @@ def test_the_end_is_the_mean_of_the_last_steps(
         seen.append(torch.cat([p.detach().flatten() for g in self.param_groups for p in g["params"]]))
 
     monkeypatch.setattr(torch.optim.Adam, "step", spy)
+    return seen
+
+
+def test_the_end_is_the_mean_of_the_last_steps(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = after_each_step(monkeypatch)
     model = run(tmp_path / "mean", data, steps=6, average_steps=3, validate_every=6).model
     torch.testing.assert_close(weights(model), torch.stack(seen[-3:]).mean(0))
 
@@ -119,14 +125,7 @@ def test_a_run_that_is_prolonged_ends_with_the_mean_of_its_own_last_steps(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(tmp_path / "run", data, steps=4, average_steps=2)
-    seen: list[torch.Tensor] = []
-    step = torch.optim.Adam.step
-
-    def spy(self: torch.optim.Adam) -> None:
-        step(self)
-        seen.append(torch.cat([p.detach().flatten() for g in self.param_groups for p in g["params"]]))
-
-    monkeypatch.setattr(torch.optim.Adam, "step", spy)
+    seen = after_each_step(monkeypatch)
     run(tmp_path / "run", data, force=True, steps=8, average_steps=2)
     longer, _ = load_checkpoint(tmp_path / "run", "step-0000008")
     torch.testing.assert_close(weights(longer), torch.stack(seen[-2:]).mean(0))
