@@ -115,6 +115,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "d_model 64": [*CAPTIONS, "--model.d-model", "64", "--model.d-ff", "256"],
             "d_model 256": [*CAPTIONS, "--model.d-model", "256", "--model.d-ff", "1024"],
             "post-norm": [*CAPTIONS, "--model.norm", "post"],
+            "rotary positions": [*CAPTIONS, "--model.positions", "rotary"],
             "no smoothing": [*CAPTIONS, "--training.smoothing", "0"],
             "not averaged": [*CAPTIONS[:-1], "0"],
         },
