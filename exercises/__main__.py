@@ -1,6 +1,7 @@
 """``python -m exercises``: make the notebooks from their solutions, grade filled ones, tell how far a learner is."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -71,6 +72,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever read along, head or less, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def _make() -> int:

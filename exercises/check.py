@@ -91,6 +91,7 @@ class Exercise:
     """The names of what it returns."""
     mistakes: list[Mistake] = field(default_factory=list)
     around: Around = contextlib.nullcontext
+    """Answers run within it; what the course itself wrote may call anything."""
 
     def mistake(self, title: str, hint: str) -> Callable[[Function], Function]:
         """A decorator that gives a wrong answer its name and its hint."""
@@ -149,7 +150,9 @@ class Exercise:
         return [self._call(function, inputs) for inputs in self.inputs]
 
     def _call(self, function: Function, inputs: Inputs) -> Outcome:
-        return call(function, inputs, self.around)
+        own = any(function is one for one in (self.reference, *(mistake.function for mistake in self.mistakes)))
+        around = contextlib.nullcontext if own else self.around
+        return call(function, inputs, around, several=len(self.results) > 1)
 
     def _explained(self, answer: Function, inputs: Inputs, expected: Outcome, theirs: Outcome) -> str:
         if theirs.error:
@@ -169,11 +172,13 @@ class Topic:
         self.exercises: dict[str, Exercise] = {}
         self.given = Given(self)
 
-    def exercise(self, *inputs: Inputs, results: tuple[str, ...] = ("result",)) -> Callable[[Function], Exercise]:
+    def exercise(
+        self, *inputs: Inputs, results: tuple[str, ...] = ("result",), around: Around | None = None
+    ) -> Callable[[Function], Exercise]:
         """A decorator that makes a blank of its reference, of the same name."""
 
         def register(reference: Function) -> Exercise:
-            exercise = Exercise(reference.__name__, reference, inputs, results, around=self.around)
+            exercise = Exercise(reference.__name__, reference, inputs, results, around=around or self.around)
             self.exercises[exercise.name] = exercise
             return exercise
 
@@ -217,19 +222,24 @@ def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> T
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
-def call(function: Function, inputs: Inputs, around: Around = contextlib.nullcontext) -> Outcome:
-    """Call it with copies of the inputs. Exceptions and exits are caught; an interrupt goes through."""
+def call(function: Function, inputs: Inputs, around: Around = contextlib.nullcontext, several: bool = False) -> Outcome:
+    """Call it with copies of the inputs. Exceptions and exits are caught; an interrupt goes through.
+
+    Args:
+        several: a tuple that it returns is several results, not one.
+    """
     copies = copy.deepcopy(list(inputs.values()))
-    results: Any = ()
+    value: Any = ()
     error: BaseException | None = None
     printed = _Printed()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
             with around():
-                results = plain(function(*copies))
+                value = plain(function(*copies))
         except (Exception, SystemExit) as e:
             error = e
-    return Outcome(results if isinstance(results, tuple) else (results,), error, printed.getvalue())
+    results = value if several and isinstance(value, tuple) else (value,)
+    return Outcome(results, error, printed.getvalue())
 
 
 class _Printed(io.StringIO):

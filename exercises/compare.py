@@ -64,10 +64,11 @@ def differences(names: tuple[str, ...], yours: tuple[Any, ...], expected: tuple[
     """What is wrong with the first result that is."""
     if len(yours) == 1 and yours[0] is None:
         return ["it returns None: has it a return at the end?"]
+    if len(expected) == 1 and isinstance(yours[0], tuple) and _family(expected[0]) is not list:
+        return [f"it returns {len(yours[0])} things, and should return one"]
     if len(yours) != len(expected):
         returned = "one thing" if len(yours) == 1 else f"{len(yours)} things"
-        wanted = "one" if len(expected) == 1 else f"{len(expected)}: {', '.join(names)}"
-        return [f"it returns {returned}, and should return {wanted}"]
+        return [f"it returns {returned}, and should return {len(expected)}: {', '.join(names)}"]
     name, mine, right = next(row for row in zip(names, yours, expected, strict=True) if not same(*row[1:]))
     return list(_difference("the result" if len(names) == 1 else name, mine, right))
 

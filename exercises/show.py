@@ -1,7 +1,7 @@
 """Small tensors and other values as text that a learner can read."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -48,6 +48,8 @@ def text(value: Any) -> str:
         return "[" + ", ".join(map(text, value)) + "]"
     if isinstance(value, tuple):
         return "(" + ", ".join(map(text, value)) + ("," if len(value) == 1 else "") + ")"
+    if isinstance(value, Iterator):
+        return "values that come one after the other, once"
     return repr(value)
 
 

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Exercises: attention
 #
-# Six blanks, from a dot product to multi-head attention (§3.2 of the paper). Together they are what
-# `transformer/attention.py` is made of.
+# Six blanks, from a dot product to multi-head attention (§3.2 of the paper). They are the heart of
+# `transformer/attention.py`.
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
 #   wrong.
@@ -336,7 +336,8 @@ check("multi_head_attention", multi_head_attention)
 #
 # Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade attention`.
 #
-# Then open `transformer/attention.py`: you have written all its ideas yourself.
+# Then open `transformer/attention.py`. Its function `attention` is your third blank, `MultiHeadAttention` your last three; masks,
+# which both of them take as well, come in chapter 4.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.here import grade_this_notebook

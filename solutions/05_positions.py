@@ -256,7 +256,8 @@ check("embed", embed)
 #
 # Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade positions`.
 #
-# Then open `transformer/positions.py`: it is what you have just written.
+# Then open `transformer/positions.py`: your first two blanks and the fourth. The shift is a property that only the chapter needs, and
+# the fifth is `embed` in `transformer/model.py`.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.here import grade_this_notebook

@@ -97,7 +97,8 @@ check("feed_forward", feed_forward)
 #
 # $$\frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \cdot g + b$$
 #
-# The variance $\sigma^2$ is the mean of the squares, divided by d_model and not by one less. Do not use PyTorch's layer norm.
+# The variance $\sigma^2$ is the mean of the squares of $x - \mu$: their sum, divided by d_model and not by one less. PyTorch's own layer norm is
+# not allowed: it is what you write.
 #
 # <details><summary>Hint</summary>
 #

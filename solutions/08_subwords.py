@@ -92,7 +92,7 @@ check("count_pairs", count_pairs)
 #
 # The most frequent pair is merged next. Often several are equally frequent, and then the result must not depend on the order in
 # which they were counted: of those, take the one whose joined symbol is **shorter**, and of equally long ones the one whose joined
-# symbol comes **first in the alphabet** (by code points, as Python compares strings).
+# symbol comes **first in the alphabet** (by code points, as Python compares strings). No two pairs here have the same joined symbol.
 #
 # <details><summary>Hint</summary>
 #

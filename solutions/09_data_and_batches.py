@@ -61,7 +61,7 @@ Pair = tuple[str, str]  # a sentence and its translation
 # 2. A side has more than `max_tokens` tokens.
 # 3. The longer side has more than `max_ratio` times the tokens of the shorter one.
 # 4. Both sides have the same tokens in the same order.
-# 5. The same pair was kept before.
+# 5. The very same pair was kept before: both strings are equal, white space and all.
 #
 # (The package has two rules more: for characters that a wrong encoding destroyed, and for the very short.)
 #

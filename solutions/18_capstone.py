@@ -71,7 +71,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # | `DecoderLayer` | `self_attention`, `cross_attention`; `inner` and `outer`; `norms`, three of them |
 # | `Model` | `embedding`, one matrix for all words; `encoder` and `decoder`, lists of layers |
 #
-# Linear layers and norms are called: `part.query(x)`, `layer.norms[0](x)`. There is no dropout: the corpus is never at an end.
+# Linear layers and norms are called: `part.query(x)`, `layer.norms[0](x)`. There is no dropout: one part less to write.
 #
 # A mask is boolean, and **True means: may look**. It fits to scores of shape (batch, heads, query, key).
 
@@ -377,6 +377,10 @@ check("translation_loss", translation_loss)
 # <details><summary>Help: <code>0.0 cannot be raised to a negative power</code></summary>
 #
 # `enumerate` counts from 0 unless you tell it where to begin.
+# </details>
+# <details><summary>Help: <code>object of type 'list_iterator' has no len()</code></summary>
+#
+# Batches may come from anywhere, one after the other, and nobody knows how many there will be. `for` is all that you need.
 # </details>
 # <details><summary>Help: <code>element 0 of tensors does not require grad and does not have a grad_fn</code></summary>
 #

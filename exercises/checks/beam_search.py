@@ -583,16 +583,21 @@ CLOSE: list[Hypothesis] = [
     {"hypotheses": CLOSE, "alpha": 1.0, "n": 4},
     {"hypotheses": FAR_APART, "alpha": 1.0, "n": 3},
     {"hypotheses": [(-3.0, [1, 5, 0]), (-3.3, [1, 6, 7, 0]), (-3.33, [1, 8, 9, 0])], "alpha": 0.72, "n": 3},
+    {"hypotheses": [(-1.0, [5, 1, 0, 3, 2]), (-2.0, [5, 4, 2])], "alpha": 0.6, "n": 2},
 )
 def n_best(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
     """The best by their normalised score."""
     return _ranked(hypotheses, lambda value, length: value / decoding.length_penalty(length, alpha))[:n]
 
 
-def _ranked(hypotheses: list[Hypothesis], score: Callable[[float, int], float]) -> list[list[int]]:
+def _ranked(
+    hypotheses: list[Hypothesis],
+    score: Callable[[float, int], float],
+    words: Callable[[list[int]], list[int]] = lambda tokens: tokens[1:-1],
+) -> list[list[int]]:
     """Best first; the length of a hypothesis is that of its tokens without bos."""
     ranked = sorted(hypotheses, key=lambda h: -score(h[0], len(h[1]) - 1))
-    return [tokens[1:-1] for _, tokens in ranked]
+    return [words(tokens) for _, tokens in ranked]
 
 
 @n_best.mistake(
@@ -665,7 +670,19 @@ def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
 
 @n_best.mistake("bos and eos are still there", "The order is right. The sentences should come without bos and eos.")
 def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return [[1, *tokens, 0] for tokens in n_best.reference(hypotheses, alpha, n)]
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_penalty(length, alpha), list)[:n]
+
+
+@n_best.mistake(
+    "the ids of bos and eos taken for granted",
+    "It is right as long as bos is 1 and eos is 0. Other vocabularies have other ids, and words with these: it is the "
+    "first and the last token that should go.",
+)
+def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
+    def words(tokens: list[int]) -> list[int]:
+        return [token for token in tokens if token not in (0, 1)]
+
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_penalty(length, alpha), words)[:n]
 
 
 @n_best.mistake(

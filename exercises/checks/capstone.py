@@ -1,7 +1,7 @@
 """Checks of 18 the capstone: a whole translator, made of own parts only (§3, §5)."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -878,6 +878,11 @@ def squared_error(model: nn.Module, batch: Batch) -> Tensor:
     return (model(batch[0]) - batch[1]).square().mean()
 
 
+def small_error(model: nn.Module, batch: Batch) -> Tensor:
+    """a hundred-thousandth of the mean squared error"""
+    return 1e-5 * squared_error(model, batch)
+
+
 def _line(seed: int) -> nn.Linear:
     line = nn.Linear(2, 1)
     for i, parameter in enumerate(line.parameters()):
@@ -898,10 +903,12 @@ def _growing(count: int) -> list[Batch]:
     {"model": _line(0), "batches": _points(3, 0), "loss_of": squared_error, "d_model": 4, "warmup_steps": 2},
     {"model": _line(7), "batches": _points(8, 20, 3), "loss_of": squared_error, "d_model": 16, "warmup_steps": 5},
     {"model": _line(0), "batches": _growing(10), "loss_of": squared_error, "d_model": 16, "warmup_steps": 4},
+    {"model": _line(3), "batches": _points(6, 60), "loss_of": small_error, "d_model": 4, "warmup_steps": 2},
+    {"model": _line(5), "batches": iter(_points(3, 80)), "loss_of": squared_error, "d_model": 4, "warmup_steps": 2},
 )
 def train_model(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     loss_of: Callable[[nn.Module, Batch], Tensor],
     d_model: int,
     warmup_steps: int,
@@ -920,7 +927,7 @@ def _rate(step: int, d_model: int, warmup_steps: int) -> float:
 
 def _train(
     model: nn.Module,
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     loss_of: Callable[[nn.Module, Batch], Tensor],
     d_model: int,
     warmup_steps: int,
@@ -981,6 +988,13 @@ def _(*inputs: Any) -> list[float]:
 @train_model.mistake("Adam as it comes", "The paper does not use PyTorch's settings of Adam (§5.3).")
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, optimizer_of=torch.optim.Adam)
+
+
+@train_model.mistake(
+    "PyTorch's own ε", "Both betas are the paper's, and ε is PyTorch's: 1e-8, where the paper has 1e-9."
+)
+def _(*inputs: Any) -> list[float]:
+    return _train(*inputs, optimizer_of=lambda p: torch.optim.Adam(p, betas=(0.9, 0.98)))
 
 
 @train_model.mistake("AdamW", "Your weights shrink a little at every step: that is another optimiser, a later one.")

@@ -63,6 +63,7 @@ Order = Callable[[int], list[int]]
             ("Hello", "Hallo"),
             ("Hello", "Servus"),
             ("Hi", "Hallo"),
+            ("Good  day", "Guten Tag"),
         ],
         "max_tokens": 9,
         "max_ratio": 3.0,
@@ -275,6 +276,17 @@ def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
 def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
     kept = _kept(pairs, _longer_than(max_tokens), _uneven_by(max_ratio))
     return [pair for pair in kept if Counter(kept)[pair] == 1]
+
+
+@clean_pairs.mistake(
+    "the same tokens taken for the same pair",
+    "For you two pairs are the same as soon as their tokens are. Here the strings themselves have to be equal.",
+)
+def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
+    first: dict[str, Pair] = {}
+    for source, target in clean_pairs.reference(pairs, max_tokens, max_ratio):
+        first.setdefault(f"{source.split()} {target.split()}", (source, target))
+    return list(first.values())
 
 
 @clean_pairs.mistake(

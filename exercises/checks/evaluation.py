@@ -514,6 +514,7 @@ def _(hypotheses: Words, references: Words) -> float:
     {"hypothesis": "an old dog", "reference": "a very old dog"},
     {"hypothesis": "Der Hund mag die die Milch.", "reference": "der Hund trank Milch."},
     {"hypothesis": "ja", "reference": "jau"},
+    {"hypothesis": "jau", "reference": "ja"},
     {"hypothesis": "nein", "reference": "ja"},
 )
 def chrf(hypothesis: str, reference: str) -> float:
@@ -585,6 +586,32 @@ def _(hypothesis: str, reference: str) -> float:
 def _(hypothesis: str, reference: str) -> float:
     shares = _shares(hypothesis.replace(" ", ""), reference.replace(" ", ""))
     precision, recall = (sum(column) / 6 for column in zip(*shares, strict=True))
+    return 100 * _f(precision, recall, 4.0)
+
+
+@chrf.mistake(
+    "a length that only the hypothesis has",
+    "It is right until the reference is the shorter text, of less than six characters: an n of which it has no piece "
+    "counts for you as a recall of 0. Leave such an n out, on both sides.",
+)
+def _(hypothesis: str, reference: str) -> float:
+    return _longest(hypothesis, reference, len(hypothesis.replace(" ", "")))
+
+
+@chrf.mistake(
+    "a length that only the reference has",
+    "It is right until the hypothesis is the shorter text, of less than six characters: an n of which it has no piece "
+    "counts for you as a precision of 0. Leave such an n out, on both sides.",
+)
+def _(hypothesis: str, reference: str) -> float:
+    return _longest(hypothesis, reference, len(reference.replace(" ", "")))
+
+
+def _longest(hypothesis: str, reference: str, longest: int) -> float:
+    """The means over every n up to 6 and a length; a missing share is 0."""
+    shares = _shares(hypothesis.replace(" ", ""), reference.replace(" ", ""))
+    count = max(len(shares), min(6, longest))
+    precision, recall = (sum(column) / count for column in zip(*shares, strict=True))
     return 100 * _f(precision, recall, 4.0)
 
 

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from exercises.borrowed import LAYER_NORM, without
 from exercises.check import Topic, numbers
 
 topic = Topic()
@@ -115,6 +116,7 @@ def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     },
     {"x": numbers(2, 3, 6), "gain": numbers(6, seed=1), "bias": numbers(6, seed=2), "eps": 1e-5},
     {"x": torch.full((2, 4), 3.0), "gain": torch.ones(4), "bias": torch.tensor([0.0, 1.0, 2.0, 3.0]), "eps": 1e-5},
+    around=without(LAYER_NORM),
 )
 def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     """By PyTorch's."""
@@ -170,6 +172,14 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     return x / (_norm(x)[1] + eps).sqrt() * gain + bias
+
+
+@layer_norm.mistake(
+    "the mean square",
+    "You take the mean of the squares of x itself. The variance is that of the squares of x - μ.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return _norm(x)[0] / (x.square().mean(-1, keepdim=True) + eps).sqrt() * gain + bias
 
 
 @layer_norm.mistake(

@@ -268,6 +268,10 @@ _TRUE, _FALSE = True, False
         "scores": torch.tensor([[1.0, 2.0, 3.0], [2.0, 0.0, -1.0]], dtype=torch.float16),
         "mask": torch.tensor([[_TRUE, _TRUE, _FALSE], [_FALSE, _FALSE, _FALSE]]),
     },
+    {
+        "scores": torch.tensor([[-500.0, -501.0, 300.0], [200.0, 201.0, 300.0]]),
+        "mask": torch.tensor([[_TRUE, _TRUE, _FALSE], [_TRUE, _TRUE, _FALSE]]),
+    },
 )
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax over what may be seen; zeros where that is nothing."""
@@ -324,6 +328,25 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.softmax(dim=-1) * mask
+
+
+@masked_softmax.mistake(
+    "masked after the softmax, and divided anew",
+    "It is right until what is hidden scores far higher than what may be seen: then the softmax leaves nothing for the "
+    "rest of the row, and nothing can be divided. When must the mask act?",
+)
+def _(scores: Tensor, mask: Tensor) -> Tensor:
+    weights = scores.softmax(dim=-1) * mask
+    return (weights / weights.sum(dim=-1, keepdim=True)).nan_to_num()
+
+
+@masked_softmax.mistake(
+    "not low enough",
+    "Your low number is not low beside every score: where what may be seen scores lower still, what is hidden takes "
+    "the weight. Which number is the lowest of its dtype?",
+)
+def _(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(~mask, -100.0).softmax(dim=-1).masked_fill(~mask, 0.0)
 
 
 @masked_softmax.mistake(

@@ -180,6 +180,23 @@ def _(pairs: dict[Pair, int]) -> Pair:
 
 
 @best_pair.mistake(
+    "the pair with its count",
+    "The right pair, and its count beside it: `pairs.items()` has both. Asked is the pair alone.",
+)
+def _(pairs: dict[Pair, int]) -> tuple[Pair, int]:
+    best = best_pair.reference(pairs)
+    return best, pairs[best]
+
+
+@best_pair.mistake(
+    "joined",
+    "That is the symbol that the right pair becomes. The pair itself is asked for, with its two halves apart.",
+)
+def _(pairs: dict[Pair, int]) -> str:
+    return "".join(best_pair.reference(pairs))
+
+
+@best_pair.mistake(
     "its count",
     "That is how often the best pair occurs. Which pair is it?",
 )
@@ -196,6 +213,7 @@ def _(pairs: dict[Pair, int]) -> int:
     {"symbols": ["a", "a", "a"], "pair": ("a", "a")},
     {"symbols": ["ca", "b", "a", "bc"], "pair": ("a", "b")},
     {"symbols": ["a"], "pair": ("a", "b")},
+    {"symbols": ["a", "c", "a", "b", "a", "b"], "pair": ("a", "b")},
 )
 def merge_pair(symbols: list[str], pair: Pair) -> list[str]:
     """The package's merge."""
@@ -254,6 +272,15 @@ def _(symbols: list[str], pair: Pair) -> list[str]:
 )
 def _(symbols: list[str], pair: Pair) -> list[str]:
     return " ".join(symbols).replace(" ".join(pair), "".join(pair)).split()
+
+
+@merge_pair.mistake(
+    "side by side",
+    "Two pairs that follow each other share the space between them in your text, so the second one is not found. "
+    "Compare whole symbols.",
+)
+def _(symbols: list[str], pair: Pair) -> list[str]:
+    return f" {' '.join(symbols)} ".replace(f" {' '.join(pair)} ", f" {''.join(pair)} ").split()
 
 
 @merge_pair.mistake(

@@ -256,9 +256,20 @@ def packages_attention(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> Te
     return package_attention(x, memory, memory)[0]
 
 
+def whole_attention(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    size, layers = x.size(-1), (part.query, part.key, part.value)
+    q, k, v = (layer.weight for layer in layers)
+    return torch.nn.functional.multi_head_attention_forward(
+        x.mT, memory.mT, memory.mT, size, part.n_heads, None, torch.cat([layer.bias for layer in layers]), None, None,
+        False, 0.0, part.output.weight, part.output.bias, use_separate_proj_weight=True,
+        q_proj_weight=q, k_proj_weight=k, v_proj_weight=v,
+    )[0]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "answer", "part"),
     [
+        ("look_up", whole_attention, "nn.MultiheadAttention"),
         ("look_up", borrowed_attention, "PyTorch's scaled_dot_product_attention"),
         ("look_up", torchs_attention, "nn.MultiheadAttention"),
         ("look_up", packages_attention, "transformer.attention.attention"),
@@ -271,6 +282,33 @@ def test_the_capstone_takes_own_parts_only(name: str, answer: Any, part: str) ->
     assert said[0] == f"✗ {name}: a part that is not your own"
     assert said[1].startswith(f"It calls {part}. ")
     assert sys.getprofile() is before
+
+
+def by_autograd(logits: Tensor, q: Tensor) -> Tensor:
+    z = logits.clone().requires_grad_()
+    torch.nn.functional.cross_entropy(z, q, reduction="sum").backward()
+    return z.grad if z.grad is not None else z
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "part"),
+    [
+        ("softmax", lambda scores: scores.softmax(-1), "softmax"),
+        ("softmax", lambda scores: torch.softmax(scores, -1), "softmax"),
+        ("softmax", lambda scores: torch.nn.functional.softmax(scores, -1), "softmax"),
+        ("softmax", nn.Softmax(-1), "softmax"),
+        ("softmax", lambda scores: torch.special.softmax(scores, -1), "special_softmax"),
+        ("softmax", lambda scores: scores.log_softmax(-1).exp(), "log_softmax"),
+        ("layer_norm", lambda x, g, b, eps: torch.nn.functional.layer_norm(x, g.shape, g, b, eps), "layer_norm"),
+        ("layer_norm", lambda x, g, b, eps: nn.LayerNorm(len(g), eps, False)(x) * g + b, "layer_norm"),
+        ("layer_norm", lambda x, g, b, eps: torch.native_layer_norm(x, g.shape, g, b, eps)[0], "native_layer_norm"),
+        ("gradient", by_autograd, "run_backward"),
+    ],
+)  # fmt: skip
+def test_what_a_text_forbids_is_refused(name: str, answer: Any, part: str) -> None:
+    assert message(name, answer) == (
+        f"✗ {name}: a part that is not your own\nIt calls PyTorch's {part}. This one you write."
+    )
 
 
 def einsum_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -974,7 +1012,7 @@ for
   query = [[2, 0, 0, 0], [0, 2, 0, 1]]
   key = [[1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 4]]"""
     )
-    only_large = message("softmax", lambda s: s.softmax(-1) if s.dim() == 2 else s.softmax(-1).flip(-1))
+    only_large = message("softmax", lambda s: softmaxed(s) if s.dim() == 2 else softmaxed(s).flip(-1))
     assert "yours[0, 0]" in only_large
     assert "float32 numbers of shape (2, 2, 3, 4)" in only_large
     masked = message("causal_mask", lambda n: causal_by_comparison(n).flip(-1))
@@ -983,6 +1021,15 @@ for
 
 def test_differences_smaller_than_two_decimals_can_be_seen() -> None:
     assert "1.0004*" in message("attention_scores", lambda q, k: scores(q, k) + 4e-4)
+
+
+def softmaxed(scores: Tensor) -> Tensor:
+    e = (scores - scores.amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True)
+
+
+def trained_by_index(model: Any, batches: Any, *rest: Any) -> list[float]:
+    return capstone._train(model, [batches[i] for i in range(len(batches))], *rest)
 
 
 @pytest.mark.parametrize(
@@ -1001,6 +1048,10 @@ def test_differences_smaller_than_two_decimals_can_be_seen() -> None:
         ("attention_scores", torch.ones(2), "attention_scores is a Tensor, and should be a function"),
         ("scaled_dot_product_attention", lambda q, k, v: v, "returns one thing, and should return 2: output, weights"),
         ("split_heads", lambda x, n: (x, x), "returns 2 things, and should return one"),
+        ("best_pair", lambda pairs: ("c", "b"), "the result has wrong entries, marked with *"),
+        ("best_pair", lambda pairs: ("c", "a", 5), "the result has 3 entries, and should have 2"),
+        ("best_pair", lambda pairs: [("c", "a"), 5], "the result has wrong entries, marked with *"),
+        ("train_model", trained_by_index, "batches = values that come one after the other, once"),
         ("causal_mask", lambda n: causal_by_comparison(n).int(), "holds int32, and should hold bool: the values"),
     ],
 )  # fmt: skip
