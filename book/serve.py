@@ -21,12 +21,13 @@ def server(port: int) -> ThreadingHTTPServer:
 
 
 def main() -> int:
-    """Serve until Ctrl-C; a port in use is one line on stderr and exit code 1."""
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 8000
+    """Serve until Ctrl-C; a port that cannot be had is one line on stderr and exit code 1."""
+    port = sys.argv[1] if len(sys.argv) > 1 else "8000"
     try:
-        here = server(port)
-    except OSError as error:
-        print(f"error: port {port}: {error.strerror}; choose another: make serve PORT={port + 1}", file=sys.stderr)
+        here = server(int(port))
+    except (OSError, OverflowError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is a number from 0 to 65535"
+        print(f"error: port {port}: {why}; choose another: make serve PORT=8080", file=sys.stderr)
         return 1
     with here:
         print(f"The book is at http://localhost:{here.server_port}/ (Ctrl-C ends this)", flush=True)

@@ -705,7 +705,7 @@ assert saved > 20 * room(parameters["base"])
 # ### Average
 #
 # The paper does not translate with the last checkpoint. It takes the **mean of the weights** of the last five, written ten minutes apart (§6.1). At about 0.4
-# seconds a step (§5.2) that is one every 1,500 steps. (Of the big model it takes the last twenty: `--training.keep 20`, then `transformer average --last 20`.)
+# seconds a step (§5.2) that is one every 1,500 steps. (Of the big model it takes the last twenty. The recipe `wmt14-big` keeps so many: `transformer average runs/wmt14-big --last 20`.)
 
 # %%
 said = shell("transformer average runs/whole")

@@ -14,12 +14,13 @@ import torch
 from transformer import __version__
 from transformer.checkpoint import read_json, write_atomically
 from transformer.corpora import Pair, sentence_pairs
+from transformer.decoding import check_search
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.evaluation import Score, compare, comparison_table, score_table, scores
 from transformer.preparation import DataConfig
 from transformer.reading import Place, read_pairs
-from transformer.translation import Translator
+from transformer.translation import Translator, usable_search
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,8 @@ def put_to_test(
         UserError: if a setting is out of its range.
     """
     start = time.perf_counter()
-    try:
+    with usable_search():
         found = translator.test_set(sources, beam, alpha, progress=progress)
-    except ValueError as error:
-        raise UserError(str(error)) from error
     seconds = round(time.perf_counter() - start, 3)
     texts = [_one_line(text) for text in found.texts]
     return Outcome(texts, scores(texts, references, direction.rpartition("-")[2]), found.empty, found.cut, seconds)
@@ -95,6 +94,8 @@ def assess(
     """
     if not runs:
         raise UserError("name a run folder; `transformer train` makes one")
+    with usable_search():
+        check_search(beam, alpha)
     loaded = [Translator.load(run, device) for run in runs]
     data = [DataConfig.from_dict(read_json(run / "recipe.json").get("data", {})) for run in runs]
     for run, other in zip(runs, data, strict=True):

@@ -105,7 +105,7 @@ class KeyValueCache:
         return KeyValue(self.key[:, :, used].flatten(2, 3), self.value[:, :, used].flatten(2, 3))
 
     def keep(self, sentences: Tensor) -> None:
-        """Keep only these sentences, in this order."""
+        """Keep only these sentences, in this order: their rows, (kept,), int64."""
         self.key, self.value = self.key[sentences], self.value[sentences]
 
 
@@ -160,7 +160,14 @@ class MultiHeadAttention(nn.Module):
         return heads.transpose(1, 2).flatten(2)
 
     def project(self, x: Tensor, step: int | None = None) -> tuple[Tensor, KeyValue]:
-        """Queries, and keys and values, of the same positions; all stand at position ``step``, if it is given."""
+        """Queries, and keys and values, of the same positions; all stand at position ``step``, if it is given.
+
+        Args:
+            x: (batch, length, d_model).
+
+        Returns:
+            Each (batch, heads, length, d_head).
+        """
         query, key, value = (self.split(part) for part in self.query_key_value(x).chunk(3, dim=-1))
         if self.turn is not None:
             turn = self.turn[:, : x.size(1)] if step is None else self.turn[:, step : step + 1]
@@ -168,12 +175,16 @@ class MultiHeadAttention(nn.Module):
         return query, KeyValue(key, value)
 
     def project_query(self, x: Tensor) -> Tensor:
-        """Only the queries of x, (batch, heads, n_query, d_head)."""
+        """Only the queries of x, (batch, n_query, d_model): (batch, heads, n_query, d_head)."""
         d = self.d_model
         return self.split(F.linear(x, self.query_key_value.weight[:d], self.query_key_value.bias[:d]))
 
     def project_memory(self, memory: Tensor) -> KeyValue:
-        """Only the keys and values of memory: what cross-attention looks things up in."""
+        """Only the keys and values of memory, (batch, n_key, d_model): what cross-attention looks things up in.
+
+        Returns:
+            Each (batch, heads, n_key, d_head).
+        """
         d = self.d_model
         key, value = F.linear(memory, self.query_key_value.weight[d:], self.query_key_value.bias[d:]).chunk(2, dim=-1)
         return KeyValue(self.split(key), self.split(value))

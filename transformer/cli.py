@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ from transformer.errors import UserError
 from transformer.inspection import parameter_table
 from transformer.model import Transformer
 from transformer.models import FOLDER as MODELS
-from transformer.models import find_model, load_model
+from transformer.models import find_model, load_model, shipped
 from transformer.models.export import export as export_model
 from transformer.overview import overview
 from transformer.preparation import PreparedData
@@ -29,7 +30,7 @@ from transformer.processes import is_first
 from transformer.recipes import RECIPES, Recipe
 from transformer.runs import RECIPE, read_metrics
 from transformer.training import train as train_model
-from transformer.translation import Translation, Translator
+from transformer.translation import Translation, Translator, usable_search
 
 Compile = Literal["auto", "yes", "no"]
 Over = Literal["step", "minutes", "target_tokens"]
@@ -173,7 +174,7 @@ def average(run: Positional[Path], checkpoints: Positional[tuple[str, ...]] = ()
     For example:
 
         transformer average runs/wmt14-base
-        transformer average runs/wmt14-base --last 20
+        transformer average runs/wmt14-big --last 20
         transformer average runs/wmt14-base step-0090000 step-0100000
 
     Args:
@@ -183,8 +184,14 @@ def average(run: Positional[Path], checkpoints: Positional[tuple[str, ...]] = ()
     """
     if last < 1:
         raise UserError(f"last must be at least 1; got {last}")
+    there = [path.stem for path in _run_folder(run).glob("*.json")]
+    for name in checkpoints:
+        if name not in there:
+            raise UserError(f"{run} has no checkpoint {name}; it has {', '.join(step_checkpoints(run)) or 'none'}")
     names = average_checkpoints(run, checkpoints or step_checkpoints(run)[-last:])
     print(f"averaged {', '.join(names)}")
+    if not checkpoints and len(names) < last:
+        say(f"there were no more than {len(names)} of {last}: --training.keep says how many a run keeps")
 
 
 @app.command
@@ -206,10 +213,12 @@ def curves(runs: Positional[tuple[Path, ...]], output: Path = Path("curves.svg")
 
     if not 1 <= len(runs) <= 4:
         raise UserError(f"name one to four run folders; got {len(runs)}")
-    rows = {str(run): read_metrics(run) for run in runs}
+    rows = {str(run): read_metrics(_run_folder(run)) for run in runs}
     for run, found in rows.items():
-        if not found:
+        if not found or not all(isinstance(row, dict) and {"step", "valid_loss"} <= row.keys() for row in found):
             raise UserError(f"there are no metrics in {run}: is that a run folder?")
+        if not any(math.isfinite(row["valid_loss"]) for row in found):
+            raise UserError(f"{run} has nothing to draw: no validation loss is a finite number")
     style.save(compare_runs(rows, over), output)
     print(f"the picture is in {output}")
 
@@ -267,7 +276,7 @@ def translate(
     n_best: int = 1,
     device: DeviceName = "auto",
 ) -> None:
-    """Translate sentences: those given, or the lines of standard input.
+    """Translate sentences: those given, or the lines of standard input, where an empty line stays one.
 
     For example:
 
@@ -284,10 +293,19 @@ def translate(
         device: Where to run.
     """
     translator = load_model(model, device)
-    lines = list(text) or sys.stdin.read().removesuffix("\n").split("\n")
-    for translations in _search(translator, lines, beam, alpha, n_best):
-        for t in translations:
+    lines = list(text) or _lines()
+    full = [i for i, line in enumerate(lines) if text or line.strip()]
+    for i in full:
+        try:
+            translator.encode(lines[i])
+        except UserError as error:
+            raise UserError(f"line {i + 1}: {error}" if len(lines) > 1 else str(error)) from None
+    found = dict(zip(full, _search(translator, [lines[i] for i in full], beam, alpha, n_best), strict=True))
+    for i in range(len(lines)):
+        for t in found.get(i, []):
             print(t.text if n_best == 1 else f"{t.hypothesis.score:8.3f}  {t.text}")
+        if i not in found:
+            print()
 
 
 @app.command
@@ -350,7 +368,7 @@ def export(
         mirror: As in prepare, if the corpus is not on this machine yet.
         device: Where to translate the test sets.
     """
-    for text in export_model(run, folder, choose_device(device), splits, mirror):
+    for text in export_model(_run_folder(run), Path(os.path.abspath(folder)), choose_device(device), splits, mirror):
         print(text, flush=True)
     print(f"the model is in {folder}, with its card")
 
@@ -463,10 +481,24 @@ def main(args: Sequence[str] | None = None) -> None:
 def _search(
     translator: Translator, sentences: Sequence[str], beam: int, alpha: float, n_best: int
 ) -> list[list[Translation]]:
-    try:
+    with usable_search():
         return translator.beam(sentences, beam, alpha, n_best)
-    except ValueError as error:  # a setting out of its range
-        raise UserError(str(error)) from error
+
+
+def _lines() -> list[str]:
+    """The lines of standard input."""
+    if sys.stdin is None:
+        raise UserError("there is no standard input: name a sentence")
+    return sys.stdin.read().removesuffix("\n").split("\n")
+
+
+def _run_folder(run: Path) -> Path:
+    """A folder of one's own; what comes with the course is finished."""
+    if run.is_dir():
+        return run
+    if str(run) in shipped():
+        raise UserError(f"{run} comes with the course and is no run of yours: its files are in {find_model(run)}")
+    raise UserError(f"there is no run folder {run}; `transformer train` makes one")
 
 
 def _check_name(name: str, known: Iterable[str], what: str) -> None:

@@ -1,5 +1,6 @@
 """A model's shape and how it learns: every choice in one place, and the paper's own (§5, §6.2)."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -63,6 +64,10 @@ class ModelConfig:
             raise UserError(
                 f"rotary positions turn pairs: d_model / n_heads must be even; got {self.d_model // self.n_heads}"
             )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise UserError(
+                f"sinusoidal positions are pairs of sine and cosine: d_model must be even; got {self.d_model}"
+            )
         for name in ("dropout", "attention_dropout", "inner_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 0 and less than 1; got {getattr(self, name)}")
@@ -89,7 +94,7 @@ PRESETS: dict[str, ModelConfig] = {
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How a model learns. The defaults are the paper's (§5)."""
+    """How a model learns. The defaults are the paper's (§5), but for ``clip``, of which it says nothing."""
 
     steps: int = 100_000
     """Optimiser steps."""
@@ -133,5 +138,8 @@ class TrainingConfig:
             raise UserError(f"average_steps must be from 0 to steps; got {self.average_steps}, steps={self.steps}")
         if not 0 <= self.smoothing < 1:
             raise UserError(f"smoothing must be at least 0 and less than 1; got {self.smoothing}")
-        if self.clip < 0 or self.patience < 0:
-            raise UserError(f"clip and patience must not be negative; got {self.clip} and {self.patience}")
+        if not 0 < self.rate_factor < math.inf:
+            raise UserError(f"rate_factor must be greater than 0, and finite; got {self.rate_factor}")
+        for name in ("clip", "patience", "seed"):
+            if not getattr(self, name) >= 0:
+                raise UserError(f"{name} must not be negative; got {getattr(self, name)}")

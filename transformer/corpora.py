@@ -111,6 +111,11 @@ class Manifest:
         name, _, inside = text.partition(":")
         remote = self._remote(text)
         if remote is None:
+            whole = self.folder / os.path.expanduser(text)
+            if whole.is_file():  # a name with a colon in it
+                return Place(whole)
+            if text.rpartition(":")[2].isdecimal():  # a column; what is before may have colons
+                name, _, inside = text.rpartition(":")
             return Place(self.folder / os.path.expanduser(name), inside)
         addresses = tuple(f"{home.rstrip('/')}/{remote.get('path', name)}" for home in self.described["homes"])
         file = RemoteFile(name, addresses, remote["digest"], remote.get("size"))

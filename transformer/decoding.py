@@ -1,5 +1,6 @@
 """From probabilities to a sentence: greedy, sampled, and beam search; batched, with a key/value cache (§6.1)."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -7,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from transformer.errors import UserError
 from transformer.model import Transformer
 from transformer.tokenizer import BOS, EOS, PAD
 
@@ -116,6 +118,8 @@ def sample(
 @torch.inference_mode()
 def _one_token_at_a_time(model: Transformer, source: Tensor, choose: Callable[[Tensor], Tensor]) -> list[list[int]]:
     """Let ``choose`` pick each row's next token from its logits, (sentences, vocab_size), until all have ended."""
+    if not len(source):
+        return []
     memory, memory_mask = model.encode(source)
     limits = length_limits(model, source)
     cache = model.start_cache(memory, memory_mask, int(limits.max()))
@@ -133,6 +137,20 @@ def _one_token_at_a_time(model: Transformer, source: Tensor, choose: Callable[[T
             sentences, tokens = sentences[going_on], tokens[going_on]
             cache.keep(going_on)
     return found
+
+
+def check_search(beam: int, alpha: float, n_best: int = 1) -> None:
+    """Whether `beam_search` takes these.
+
+    Raises:
+        ValueError: if not.
+    """
+    if beam < 1:
+        raise ValueError(f"beam must be at least 1; got {beam}")
+    if not 1 <= n_best <= beam:
+        raise ValueError(f"n_best must be from 1 to beam; got n_best={n_best}, beam={beam}")
+    if not 0 <= alpha < math.inf:
+        raise ValueError(f"alpha must not be negative, and finite; got {alpha}")
 
 
 @torch.inference_mode()
@@ -162,11 +180,11 @@ def beam_search(
 
     Raises:
         ValueError: if an argument is out of its range.
+        UserError: if the model's scores are not numbers.
     """
-    if not 1 <= n_best <= beam:
-        raise ValueError(f"n_best must be from 1 to beam; got n_best={n_best}, beam={beam}")
-    if alpha < 0:
-        raise ValueError(f"alpha must not be negative; got {alpha}")
+    check_search(beam, alpha, n_best)
+    if not len(source):
+        return []
     memory, memory_mask = model.encode(source)
     limits = length_limits(model, source)
     cache = model.start_cache(memory, memory_mask, int(limits.max()), beams=beam)
@@ -213,6 +231,8 @@ def beam_search(
             keep = torch.tensor(going_on, device=source.device)
             sentences, prefixes, scores = sentences[keep], prefixes[keep], scores[keep]
             cache.keep(keep)
+    if not all(finished):  # each of them ends at its limit, if not before
+        raise UserError("the model's scores are not numbers (NaN): a weight is broken, or half precision overflows")
     return [sorted(found, key=lambda h: -h.score)[:n_best] for found in finished]
 
 

@@ -85,7 +85,15 @@ class DecoderLayer(nn.Module):
         memory_mask: Tensor,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """x: (batch, target, d_model); memory: (batch, source, d_model), or its keys and values. Returns x's shape."""
+        """Returns x's shape.
+
+        Args:
+            x: (batch, target, d_model).
+            memory: (batch, source, d_model), or its keys and values.
+            target_mask: bool, (batch, 1, target, target); None: everything may be seen.
+            memory_mask: bool, (batch, 1, 1, source).
+            cache: of the positions before, if x is the newest alone.
+        """
         x = self.residuals[0](x, lambda y: self.self_attention(y, mask=target_mask, cache=cache))
         x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, mask=memory_mask))
         return self.residuals[2](x, self.feed_forward)

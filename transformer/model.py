@@ -21,6 +21,7 @@ class DecoderCache:
     target: list[KeyValueCache]
     memory: list[KeyValue]
     memory_mask: Tensor
+    """Bool, (sentences, 1, 1, source)."""
     past: Tensor
     """Which entries of the target's cache each beam looks at, (sentences, beams, steps, beams), bool. At first each
     beam's own; where the beams change places, this mask does too, and the keys and values stay where they are."""
@@ -168,7 +169,12 @@ class Transformer(nn.Module):
         return self.logits(self.decode(target, memory, memory_mask))
 
     def start_cache(self, memory: Tensor, memory_mask: Tensor, max_length: int, beams: int = 1) -> DecoderCache:
-        """An empty cache for decoding up to ``max_length`` positions of ``beams`` hypotheses for each sentence."""
+        """An empty cache for decoding up to ``max_length`` positions of ``beams`` hypotheses for each sentence.
+
+        Args:
+            memory: (sentences, source, d_model).
+            memory_mask: bool, (sentences, 1, 1, source).
+        """
         heads, d_head = self.config.n_heads, self.config.d_model // self.config.n_heads
         layers = [cast(DecoderLayer, layer) for layer in self.decoder]
         # Each head's keys and values in one piece: every step reads them all.

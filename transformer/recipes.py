@@ -89,7 +89,7 @@ RECIPES: dict[str, Recipe] = {
         "The paper's big model on the same corpus: 300,000 steps (§5).",
         DataConfig("wmt14", cleaning=WMT14_CLEANING),
         PRESETS["big"],
-        TrainingConfig(steps=300_000, batch_tokens=25_000, warmup_steps=4000, validate_every=2000),
+        TrainingConfig(steps=300_000, batch_tokens=25_000, warmup_steps=4000, validate_every=2000, keep=20),
     ),
 }
 

@@ -22,7 +22,7 @@ def opened(run: Path, recipe: dict[str, Any], force: bool = False) -> Iterator[N
     """Make a run folder, or go on with one; meanwhile no other process may train in it.
 
     Args:
-        recipe: the settings; they are written down when the run begins.
+        recipe: the settings, to hold against those written down.
         force: go on although the settings are others than those written down.
 
     Raises:
@@ -35,9 +35,7 @@ def opened(run: Path, recipe: dict[str, Any], force: bool = False) -> Iterator[N
     try:
         with filelock.FileLock(run / ".lock", blocking=False):
             sweep(run)
-            if not (run / RECIPE).exists():
-                write_recipe(run, recipe)
-            if not force:
+            if (run / RECIPE).exists() and not force:
                 changes = list(differences(read_json(run / RECIPE), recipe))
                 changes = [change for change in changes if not change.startswith(HARMLESS)]
                 if changes:

@@ -3,7 +3,7 @@
 import math
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,7 @@ class Trainer:
             self.loss = DistributedDataParallel(self.loss)
         self.eager_loss = self.loss
         if compiled:
+            torch._dynamo.config.optimize_ddp = False  # it cuts the graph in pieces, and cannot compile them
             self.loss = torch.compile(self.loss, dynamic=True)  # type: ignore[assignment]
 
     def _batches(self) -> Batches:
@@ -122,7 +123,10 @@ class Trainer:
                 print(f"memory is full: {self.progress.accumulate} batches a step, and smaller ones", file=sys.stderr)
 
     def _accumulate(self, parts: int) -> None:
-        """Go on from the same place in so many smaller batches a step; a run has never fewer than before."""
+        """Go on from the same place of the epoch in so many smaller batches a step; a run has never fewer than before.
+
+        Its pairs are dealt anew for that, so a few of this epoch come twice or not at all.
+        """
         self.progress.epoch_step = self.progress.epoch_step * parts // self.progress.accumulate
         self.progress.accumulate = parts
         self.batches = self._batches()
@@ -161,7 +165,8 @@ class Trainer:
         except Exception as error:
             if self.loss is self.eager_loss:
                 raise
-            print(f"not compiled, so slower: {str(error).strip().splitlines()[0][:200]}", file=sys.stderr)
+            said = [line for line in str(error).strip().splitlines() if not line.endswith("raised:")]
+            print(f"not compiled, so slower: {(said or [type(error).__name__])[0][:200]}", file=sys.stderr)
             self.loss = self.eager_loss
             self.optimizer.zero_grad()
             loss = self._gradients(batches, n_tokens)
@@ -174,7 +179,7 @@ class Trainer:
             progress.loss_sum += float(loss)
             progress.loss_tokens += n_tokens
         else:
-            self._skip(float(loss) / n_tokens)
+            self._skip(float(loss) * self.processes.count / n_tokens)
         self.scaler.update()
         self.optimizer.zero_grad()
         self._average()
@@ -226,7 +231,12 @@ class Trainer:
             "target_tokens": progress.target_tokens,
             "train_loss": loss_sum / max(1, progress.loss_tokens),
             "learning_rate": self.optimizer.param_groups[0]["lr"],
-            **validate(self.translator, self.data, self.config),
+            **validate(
+                self.translator,
+                self.data,
+                replace(self.config, batch_tokens=self.batches.batch_tokens),  # these are known to fit into memory
+                self.processes,
+            ),
         }
         progress.loss_sum, progress.loss_tokens = 0.0, 0
         progress.without_gain += 1
@@ -336,24 +346,32 @@ def loss_of(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
 
 
 @torch.no_grad()
-def validate(translator: Translator, data: PreparedData, config: TrainingConfig) -> dict[str, float]:
+def validate(
+    translator: Translator, data: PreparedData, config: TrainingConfig, processes: Processes | None = None
+) -> dict[str, float]:
     """Loss (nats a token, unsmoothed) over the validation set, and BLEU of greedy translations of its beginning.
 
-    Sentences that are empty, or longer than the model reads, are in neither.
+    Sentences that are empty, or longer than the model reads, are in neither. The loss is over the tokens as prepared,
+    so it leaves out what ``data.max_length`` does.
+
+    Args:
+        processes: those that share the work of the loss, and all call this; each gets the same numbers.
     """
     model, device = translator.model, translator.device
+    processes = processes or Processes(0, 1, device.device)
     sources, targets = data.tokens("valid")
     was_training = model.training
     model.eval()
     loss, n_tokens = 0.0, 0
-    for indices in token_batches(sources, targets, config.batch_tokens):
+    for indices in token_batches(sources, targets, config.batch_tokens)[processes.rank :: processes.count]:
         batch = collate(sources, targets, indices).to(device.device)
         with device.autocast():
             loss += float(loss_of(model, batch, smoothing=0.0))
         n_tokens += batch.n_tokens
+    loss, all_tokens = processes.sum([loss, n_tokens])
     model.train(was_training)
     encode, limit = translator.tokenizer.encode, model.config.max_length
     readable = (pair for pair in data.valid if 0 < len(encode(pair[0])) < limit)
     texts = list(islice(readable, config.validate_sentences))
     hypotheses = translator.greedy([source for source, _ in texts])
-    return {"valid_loss": loss / n_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).value}
+    return {"valid_loss": loss / all_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).value}

@@ -1,5 +1,6 @@
 """A run: training from its beginning, or from where it was broken off, to its end (§5)."""
 
+import errno
 import signal
 import sys
 import time
@@ -18,8 +19,8 @@ from transformer.device import Device
 from transformer.errors import UserError
 from transformer.preparation import PreparedData
 from transformer.processes import joined
-from transformer.runs import add_metrics, add_session, keep_metrics, opened, write_recipe
-from transformer.trainer import Trainer
+from transformer.runs import RECIPE, add_metrics, add_session, keep_metrics, opened, write_recipe
+from transformer.trainer import Progress, Trainer
 from transformer.translation import Translator
 
 
@@ -51,7 +52,7 @@ def train(
 
     Raises:
         UserError: if a sentence is longer than the model reads, the folder is in use or holds something else, a
-            gradient is never finite, or memory runs out.
+            gradient or the validation loss is never finite, or memory runs out.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, when all is saved.
     """
     check_lengths(data, model_config.max_length)
@@ -61,6 +62,8 @@ def train(
         with room_to_write(run), folder, stopping() as stop:
             trainer = _begun(run, lambda: Trainer(model_config, config, data, device, processes, compiled))
             if processes.is_first:
+                if not (run / RECIPE).exists():
+                    write_recipe(run, recipe)  # the first file: with it, this is a run's folder
                 _keep_tokenizer(run, data.tokenizer.model)
                 keep_metrics(run, trainer.progress.step)
                 if not trainer.is_done:
@@ -82,6 +85,10 @@ def train(
                     stop,
                     log=_tensorboard(run) if tensorboard and processes.is_first else None,
                 )
+    if not (run / f"{BEST}.json").exists():
+        raise UserError(
+            "no validation loss was a finite number: lower --training.rate-factor or lengthen --training.warmup-steps"
+        )
     return Translator.load(run, device)[0]
 
 
@@ -110,19 +117,15 @@ def _loop(
     config, progress, processes = trainer.config, trainer.progress, trainer.processes
     before, started = progress.seconds, time.monotonic()
     while not trainer.is_done:
-        try:
+        with room_in_memory(progress):
             trainer.step()
-        except torch.OutOfMemoryError as error:
-            raise UserError(
-                f"the device's memory is full: try --training.accumulate {2 * progress.accumulate}, which halves the "
-                f"batches and changes nothing else. {str(error).splitlines()[0][:100]}"
-            ) from error
         bar.update()
         progress.seconds = before + time.monotonic() - started
         last = progress.step == config.steps
         (stopped,) = processes.sum([stop()])
         if last or progress.step % config.validate_every == 0:
-            metrics = trainer.validate()
+            with room_in_memory(progress):
+                metrics = trainer.validate()
             last = trainer.is_done
             if processes.is_first:
                 add_metrics(run, metrics)
@@ -191,14 +194,28 @@ def _begun(run: Path, new: Callable[[], Trainer]) -> Trainer:
 
 
 @contextmanager
+def room_in_memory(progress: Progress) -> Iterator[None]:
+    """Say what helps when the device's memory is full."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise UserError(
+            f"the device's memory is full: try --training.accumulate {2 * progress.accumulate}, which halves the "
+            f"batches and changes nothing else. {str(error).splitlines()[0][:100]}"
+        ) from error
+
+
+@contextmanager
 def room_to_write(run: Path) -> Iterator[None]:
-    """Say what is left when the disk is full; checkpoints are written beside and renamed, so the last one is whole."""
+    """Say what is left when nothing can be written: checkpoints are renamed when complete, so the last one is whole."""
     try:
         yield
     except OSError as error:
         left = step_checkpoints(run)
-        hint = f"the same command goes on from {left[-1]}" if left else "nothing is saved yet"
-        raise UserError(f"cannot write in {run}: {error.strerror}. Make room; then {hint}") from error
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        hint = "make room" if full else "see to it that it can be written, or name another folder with --run"
+        then = f"then the same command goes on from {left[-1]}" if left else "nothing was saved yet"
+        raise UserError(f"cannot write in {run}: {error.strerror}; {hint}; {then}") from error
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """A trained model with its tokenizer: text in, text out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from transformer.decoding import Hypothesis, beam_search, greedy_search
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
 from transformer.model import Transformer
-from transformer.tokenizer import EOS, Tokenizer
+from transformer.tokenizer import EOS, PAD, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,33 @@ class Translated:
     """Sentences longer than the model reads; only as much of them was translated as it does."""
 
 
+@contextmanager
+def usable_search() -> Iterator[None]:
+    """A setting of the search that is out of its range, or too large for the memory, is a user's mistake.
+
+    Raises:
+        UserError: for the one and the other.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    except RuntimeError as error:  # PyTorch's, and it has no class of its own for a CPU
+        if "memory" not in str(error):
+            raise
+        raise UserError("memory is full: try a smaller beam, or shorter sentences") from error
+
+
 class Translator:
-    """Translates sentences in batches of similar length."""
+    """Translates sentences in batches of similar length.
+
+    Raises:
+        UserError: if the model fills up sentences with another id than the tokenizer does.
+    """
 
     def __init__(self, model: Transformer, tokenizer: Tokenizer, device: Device | None = None) -> None:
+        if model.config.pad_id != PAD:
+            raise UserError(f"sentences are filled up with id {PAD}, and the model takes pad_id={model.config.pad_id}")
         self.device = device or choose_device("cpu")
         self.model, self.tokenizer = model.to(self.device.device), tokenizer
 

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -21,6 +23,14 @@ def test_it_says_where_the_book_is(html):
         with urlopen(address) as page:
             assert page.read() == (html / "index.html").read_bytes()
         process.terminate()
+
+
+@pytest.mark.parametrize("port", ["abc", "99999"])
+def test_no_port_is_one_clear_line(port):
+    with serve(port) as process:
+        told = process.stderr.read()
+    assert process.returncode == 1
+    assert told.startswith(f"error: port {port}: ") and told.count("\n") == 1
 
 
 def test_a_port_in_use_is_one_clear_line():

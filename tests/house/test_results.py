@@ -109,7 +109,7 @@ def test_what_is_not_measured_yet_is_said(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published"])
 def test_the_files_that_are_there_can_be_shown(name: str) -> None:
-    assert section(name)
+    assert section(name) not in ([], [MISSING])
 
 
 def test_mean_and_spread_over_seeds() -> None:
@@ -172,7 +172,7 @@ def test_a_log_ends_with_the_recipe_over_its_seeds(root: Path) -> None:
 def test_only_failures_are_shown_too(root: Path) -> None:
     for name in ("heads", "beam-width"):
         plant(root, name, [lost("one", 1)])
-        assert section(name, root)
+        assert section(name, root) not in ([], [MISSING])
     plant(root, "multi30k", [lost("one", 1)], log=True)
     assert "not finite" in text(root, "multi30k")
 

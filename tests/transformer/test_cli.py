@@ -1,5 +1,6 @@
 """The command as a user types it: one small run is trained once, then everything is asked of it."""
 
+import io
 import json
 import os
 import re
@@ -7,9 +8,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from transformer.cli import main
 from transformer.corpora import GENERATED_SIZE
+from transformer.decoding import Hypothesis
+from transformer.tokenizer import EOS, PAD
 from transformer.translation import Translator
 
 SMALL = "--data.train-pairs 3000 --training.steps 60 --training.validate-every 30 --training.warmup-steps 20".split()
@@ -73,11 +77,44 @@ def test_n_best_come_with_falling_scores(run: Path, capsys: pytest.CaptureFixtur
 def test_lines_of_standard_input(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import io
-
     monkeypatch.setattr("sys.stdin", io.StringIO("a b c\nd e f\n"))
     main(["translate", str(run)])
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_an_empty_line_of_standard_input_stays_one(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def echo(model: object, source: torch.Tensor, *_: object) -> list[list[Hypothesis]]:
+        return [[Hypothesis([t for t in row if t not in (PAD, EOS)], -1.0, -1.0)] for row in source.tolist()]
+
+    monkeypatch.setattr("transformer.translation.beam_search", echo)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\na b c\n  \nd e f g\n\n"))
+    main(["translate", str(run)])
+    assert capsys.readouterr().out == "\na b c\n\nd e f g\n\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO("a b c\n\n" + "a " * 500))
+    assert fails(capsys, "translate", str(run)).startswith("error: line 3: a sentence has ")
+    monkeypatch.setattr("sys.stdin", None)
+    assert "there is no standard input" in fails(capsys, "translate", str(run))
+
+
+def test_the_searchs_settings_reach_the_search(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def spy(
+        model: object, source: torch.Tensor, beam: int = 4, alpha: float = 0.6, n_best: int = 1
+    ) -> list[list[Hypothesis]]:
+        seen.append((beam, alpha, n_best))
+        return [[Hypothesis([], -1.0, -1.0)] * n_best for _ in source]
+
+    monkeypatch.setattr("transformer.translation.beam_search", spy)
+    main(["translate", str(run), "a b c", "--beam", "5", "--alpha", "0", "--n-best", "2"])
+    text = tmp_path / "text"
+    text.write_text("a b c\n")
+    main(["evaluate", str(run), "--source", str(text), "--reference", str(text), "--beam", "3", "--alpha", "0.5"])
+    assert seen == [(5, 0.0, 2), (3, 0.5, 1)]
 
 
 def test_evaluate_prints_bleu_with_its_signature(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -314,6 +351,18 @@ def test_a_page_that_cannot_be_made(run: Path, tmp_path: Path, capsys: pytest.Ca
 
 def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "beam=2" in fails(capsys, "translate", str(run), "a b", "--beam", "2", "--n-best", "3")
+    assert "beam must be at least 1; got 0" in fails(capsys, "translate", str(run), "a b", "--beam", "0")
+    assert "alpha must not be negative" in fails(capsys, "evaluate", str(run), "--alpha", "nan")
+
+
+def test_a_search_that_memory_has_no_room_for(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 530000000000 bytes")
+
+    monkeypatch.setattr("transformer.translation.beam_search", full)
+    assert "memory is full: try a smaller beam" in fails(capsys, "translate", str(run), "a b")
 
 
 def test_a_broken_checkpoint(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -355,6 +404,12 @@ def test_curves_of_runs_and_what_cannot_be_drawn(run: Path, tmp_path: Path, caps
     assert str(run) in picture.read_text() and str(other) in picture.read_text()
     assert "ends in .png, .svg or .pdf" in fails(capsys, "curves", str(run), "--output", "x.jpg")
     assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
+    for rows in ('{"epoch": 1, "loss": 2.0}', "5"):  # somebody else's
+        (tmp_path / "metrics.jsonl").write_text(rows)
+        assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "valid_loss": NaN}')
+    assert "has nothing to draw" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
+    assert "multi30k comes with the course" in fails(capsys, "curves", "multi30k")
     assert "one to four run folders; got 5" in fails(capsys, "curves", *[str(run)] * 5)
 
 
@@ -362,7 +417,21 @@ def test_average_names_what_it_averaged(run: Path, tmp_path: Path, capsys: pytes
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     main(["average", str(copy)])
-    assert capsys.readouterr().out == "averaged step-0000060\n"
+    printed = capsys.readouterr()
+    assert printed.out == "averaged step-0000060\n"
+    assert printed.err == "there were no more than 1 of 5: --training.keep says how many a run keeps\n"
     assert "there is no checkpoint to average" in fails(capsys, "average", str(tmp_path))
     assert "last must be at least 1; got 0" in fails(capsys, "average", str(copy), "--last", "0")
-    assert "there is no step-7.json" in fails(capsys, "average", str(copy), "step-7")
+    assert "has no checkpoint step-7; it has step-0000060" in fails(capsys, "average", str(copy), "step-7")
+    assert "there is no run folder" in fails(capsys, "average", str(tmp_path / "none"))
+    assert "multi30k comes with the course" in fails(capsys, "average", "multi30k")
+
+
+def test_an_export_into_the_folder_where_one_stands(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "given").mkdir()
+    monkeypatch.chdir(tmp_path / "given")
+    main(["export", str(run.resolve()), ".", "--device", "cpu"])
+    assert (tmp_path / "given" / "CARD.md").read_text("utf-8").startswith("# given")
+    assert "multi30k comes with the course" in fails(capsys, "export", "multi30k", "other")

@@ -1,15 +1,19 @@
 """torch.compile takes the whole model in one graph, for training and for the cached decoding step."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
 
 from transformer import loss
-from transformer.config import ModelConfig
+from transformer.config import ModelConfig, TrainingConfig
+from transformer.device import choose_device
 from transformer.model import Transformer
-from transformer.trainer import SmoothedLoss
+from transformer.preparation import DataConfig, prepare
+from transformer.processes import Processes
+from transformer.trainer import SmoothedLoss, Trainer
 
 SHAPE = ModelConfig(40, 32, 4, 64, 1, dropout=0.0, max_length=64)
 needs_compiler = pytest.mark.skipif(
@@ -61,6 +65,28 @@ def test_a_gpus_training_is_compiled_once_and_not_for_every_size_of_batch(monkey
         batch = (torch.randint(4, 40, (rows, length)) for length in (source, target, target))
         training(*batch).backward()
     assert counter.frame_count <= 2
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_several_processes_train_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a megabyte of gradients: they travel in several parcels, and the graph must stay whole."""
+    monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "data"))
+    data = prepare(DataConfig("copy", train_pairs=60), 57)
+    usual, counter = torch.compile, CompileCounterWithBackend("aot_eager")
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: usual(module, dynamic=dynamic, backend=counter))
+    monkeypatch.setattr(Processes, "sum", lambda self, numbers: [self.count * n for n in numbers])
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
+    try:
+        shape = ModelConfig(57, 128, 4, 1024, 1, dropout=0.0, max_length=64)
+        two = Processes(0, 2, torch.device("cpu"))
+        training = Trainer(shape, TrainingConfig(batch_tokens=200), data, choose_device("cpu"), two, compiled=True)
+        assert sum(p.numel() for p in training.model.parameters()) * 4 > 2**20
+        for _ in range(3):
+            training.step()
+    finally:
+        torch.distributed.destroy_process_group()
+    assert training.loss is not training.eager_loss, "it fell back"
+    assert 1 <= counter.frame_count <= 2
 
 
 def test_other_lengths_recompile_a_bounded_number_of_times() -> None:

@@ -350,7 +350,17 @@ def test_a_table_and_two_files_and_an_archive(folder: Path) -> None:
     write(folder / "x.de.gz", gzip.compress(german.encode()))
     write(folder / "home/x.tgz", tgz({"in/en": english, "in/de": german}))
     write(folder / "sub/with, comma.tsv", (folder / "a b.tsv").read_bytes())
-    names = ["a b.tsv", str(folder / "a b.tsv"), "x.en,x.de.gz", f"{folder}/x.en,./x.de.gz", "sub/with, comma.tsv"]
+    write(folder / "at 12:30.tsv", (folder / "a b.tsv").read_bytes())
+    write(folder / "a:x.en", english)
+    names = [
+        "a b.tsv",
+        str(folder / "a b.tsv"),
+        "at 12:30.tsv",
+        "a:x.en,x.de.gz",
+        "x.en,x.de.gz",
+        f"{folder}/x.en,./x.de.gz",
+        "sub/with, comma.tsv",
+    ]
     for name in [*names, "~/x.tgz:in/en,~/x.tgz:in/de"]:
         found = find_corpus(name)
         assert found.languages == ("en", "de") and found.splits == ["train", "valid", "test"]

@@ -4,7 +4,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from transformer.decoding import Candidate, _topk, beam_search, greedy_search, length_penalty, sample
+from transformer.decoding import (
+    Candidate,
+    Hypothesis,
+    _is_done,
+    _topk,
+    beam_search,
+    greedy_search,
+    length_penalty,
+    sample,
+)
+from transformer.errors import UserError
 from transformer.model import ModelConfig, Transformer
 from transformer.tokenizer import BOS, EOS, PAD
 
@@ -88,8 +98,21 @@ def test_length_penalty_by_hand() -> None:
 def test_arguments_are_checked(tiny: Transformer, source: Tensor) -> None:
     with pytest.raises(ValueError, match="n_best=3, beam=2"):
         beam_search(tiny, source, beam=2, n_best=3)
-    with pytest.raises(ValueError, match="alpha must not be negative"):
-        beam_search(tiny, source, alpha=-1.0)
+    with pytest.raises(ValueError, match="beam must be at least 1; got 0"):
+        beam_search(tiny, source, beam=0)
+    for alpha in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="alpha must not be negative"):
+            beam_search(tiny, source, alpha=alpha)
+
+
+def test_of_no_sentences_there_are_no_translations(tiny: Transformer, source: Tensor) -> None:
+    assert greedy_search(tiny, source[:0]) == beam_search(tiny, source[:0]) == []
+
+
+def test_scores_that_are_no_numbers_are_an_error_and_no_translation(tiny: Transformer, source: Tensor) -> None:
+    tiny.unembedding.weight.data[7] = torch.nan
+    with pytest.raises(UserError, match="scores are not numbers"):
+        beam_search(tiny, source)
 
 
 def test_the_trace_tells_the_whole_search(tiny: Transformer, source: Tensor) -> None:
@@ -115,19 +138,30 @@ def test_the_trace_tells_the_whole_search(tiny: Transformer, source: Tensor) -> 
             assert {c.parent for c in step} <= {c.beam for c in mine if c.length == length - 1} or length == 1
 
 
+@pytest.mark.parametrize("n_best", [1, 3])
 def test_stopping_early_never_returns_worse_than_running_on(
-    tiny: Transformer, source: Tensor, monkeypatch: pytest.MonkeyPatch
+    n_best: int, tiny: Transformer, source: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(5):
         torch.manual_seed(seed)
         tiny.reset_parameters()
         tiny.unembedding.weight.data *= 2
-        early = beam_search(tiny, source, beam=3, alpha=1.0)
+        early = beam_search(tiny, source, beam=3, alpha=1.0, n_best=n_best)
         with monkeypatch.context() as patch:
             # Running on for as long as anything lives.
             patch.setattr("transformer.decoding._is_done", lambda finished, best, *_: best == -float("inf"))
-            late = beam_search(tiny, source, beam=3, alpha=1.0)
-        assert [h[0].score for h in early] == pytest.approx([h[0].score for h in late])
+            late = beam_search(tiny, source, beam=3, alpha=1.0, n_best=n_best)
+        assert [h.score for hs in early for h in hs] == pytest.approx([h.score for hs in late for h in hs])
+
+
+@pytest.mark.parametrize(("n_best", "best_living", "done"), [(1, -4.0, True), (3, -5.0, False), (3, -7.0, True)])
+def test_a_sentence_is_done_when_no_hypothesis_can_get_among_the_wanted(
+    n_best: int, best_living: float, done: bool
+) -> None:
+    """At a limit of 7 tokens and alpha 1 what lives can still be divided by 2."""
+    finished = [Hypothesis([], score, score) for score in (-2.0, -1.0, -3.0)]
+    assert _is_done(finished, best_living, 7, 1.0, n_best) is done
+    assert not _is_done(finished[: n_best - 1], best_living, 7, 1.0, n_best)
 
 
 def test_sampling_with_one_token_to_choose_from_is_greedy(tiny: Transformer, source: Tensor) -> None:

@@ -24,7 +24,11 @@ def test_the_cpu_runs_in_fp32_and_says_why(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     ("capability", "dtype", "said"),
-    [((9, 0), torch.bfloat16, "bf16 (the fastest"), ((7, 5), torch.float16, "fp16 (the fastest")],
+    [
+        ((9, 0), torch.bfloat16, "bf16 (the fastest"),
+        ((8, 0), torch.bfloat16, "bf16 (the fastest"),
+        ((7, 5), torch.float16, "fp16 (the fastest"),
+    ],
 )
 def test_a_gpu_runs_in_what_it_computes_in(
     gpu: pytest.MonkeyPatch, capability: tuple[int, int], dtype: torch.dtype, said: str

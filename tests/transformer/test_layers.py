@@ -11,6 +11,7 @@ from transformer.config import ModelConfig, Norm
 from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.masks import causal_mask
 from transformer.model import Transformer
+from transformer.positions import sinusoidal_encoding
 
 Theirs = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 SHAPE = ModelConfig(vocab_size=40, d_model=16, n_heads=4, d_ff=32, n_layers=2, dropout=0.0, max_length=20)
@@ -124,10 +125,24 @@ def test_post_norm_normalises_what_comes_out_and_pre_norm_does_not() -> None:
     assert pre.mean(-1).abs().max() > 0.01
 
 
-def test_dropout_stands_where_it_is_asked_for() -> None:
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("where", ["dropout", "attention_dropout", "inner_dropout"])
+def test_dropout_stands_where_it_is_asked_for(where: str, norm: Norm) -> None:
     x, everyone = torch.randn(2, 7, 16), REAL[:, None, None]
-    for where in ("dropout", "attention_dropout", "inner_dropout"):
-        layer = EncoderLayer(ModelConfig(**{**vars(SHAPE), where: 0.5}))
-        assert not torch.equal(layer(x, everyone), layer(x, everyone)), where
+    shape = ModelConfig(**{**vars(config(norm)), where: 0.5})
+    encoder, decoder = EncoderLayer(shape), DecoderLayer(shape)
+    for layer, arguments in ((encoder, (x, everyone)), (decoder, (x, x, everyone, everyone))):
+        assert not torch.equal(layer(*arguments), layer(*arguments))
         layer.eval()
-        assert torch.equal(layer(x, everyone), layer(x, everyone)), where
+        assert torch.equal(layer(*arguments), layer(*arguments))
+
+
+def test_dropout_is_for_embeddings_too() -> None:
+    model, ids = Transformer(ModelConfig(**{**vars(SHAPE), "dropout": 0.5})), torch.randint(4, 40, (2, 7))
+    table = model.source_embedding
+    assert not torch.equal(model.embed(ids, table), model.embed(ids, table))
+    model.eval()
+    assert torch.equal(model.embed(ids, table), model.embed(ids, table))
+    positions = model.embed(ids, table) - table(ids) * 16**0.5
+    torch.testing.assert_close(positions[0], positions[1])
+    torch.testing.assert_close(positions[0], sinusoidal_encoding(7, 16))

@@ -79,6 +79,23 @@ def test_beams_that_change_places_take_their_past_along(source: Tensor) -> None:
         cache.follow(parents)
 
 
+def test_the_decoder_reads_the_targets_own_table() -> None:
+    model = Transformer(ModelConfig(40, 32, 4, 64, 1, tie="none")).eval()
+    source, target = torch.randint(4, 40, (2, 5)), torch.randint(4, 40, (2, 4))
+    memory, mask = model.encode(source)
+
+    def read() -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.inference_mode():
+            cache = model.start_cache(memory, mask, max_length=4)
+            return model.decode(target, memory, mask), model.decode_step(target[:, :1], cache)
+
+    before = read()
+    model.source_embedding.weight.data.normal_()
+    assert all(map(torch.equal, before, read()))
+    model.target_embedding.weight.data.normal_()
+    assert not any(map(torch.equal, before, read()))
+
+
 @pytest.mark.parametrize(("tie", "matrices"), [("none", 3), ("two", 2), ("three", 1)])
 def test_tied_matrices_are_one(tie: Tying, matrices: int) -> None:
     model = Transformer(ModelConfig(40, 32, 4, 64, 1, tie=tie))

@@ -118,11 +118,15 @@ def test_each_session_of_a_run_is_written_down(
         assert {"step", *provenance("cpu")} == set(session) and session["device"].startswith("cpu in fp32")
 
 
-def test_broken_off_across_an_epoch(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_off_across_an_epoch(
+    tmp_path: Path, data: PreparedData, undisturbed: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The data has fewer batches than the run has steps, so that the place in the data is an epoch and a step."""
-    go(tmp_path / "run", data)
+    go_until(11, tmp_path / "run", data, monkeypatch)
     progress = read_json(tmp_path / "run" / f"{step_checkpoints(tmp_path / 'run')[-1]}.json")["progress"]
     assert progress["epoch"] >= 1 and progress["epoch_step"] >= 1
+    go(tmp_path / "run", data)
+    assert result(tmp_path / "run") == undisturbed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -237,10 +241,21 @@ def test_a_disk_that_is_full_from_the_first_is_no_harm_either(
 
     with monkeypatch.context() as patch:
         patch.setattr(runs, "write_atomically", write)
-        with pytest.raises(UserError, match=r"cannot write .*No space left .*nothing is saved yet"):
+        with pytest.raises(UserError, match=r"cannot write .*No space left .*make room; nothing was saved yet"):
             go(tmp_path / "run", data)
     go(tmp_path / "run", data)
     assert result(tmp_path / "run") == undisturbed
+
+
+def test_a_place_that_cannot_be_written_is_no_full_disk(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(path: Path, content: bytes) -> None:
+        raise OSError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(runs, "write_atomically", write)
+    with pytest.raises(UserError, match=r"Permission denied; .*name another folder with --run; nothing was saved yet"):
+        go(tmp_path / "run", data)
 
 
 def test_half_a_line_of_metrics_is_forgotten(

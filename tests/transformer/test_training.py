@@ -9,13 +9,14 @@ import torch
 from transformer.batching import Batch, Batches, Sequences, collate
 from transformer.checkpoint import load_checkpoint
 from transformer.config import TrainingConfig
+from transformer.corpora import sentence_pairs
 from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.preparation import DataConfig, PreparedData, prepare
 from transformer.processes import Processes
-from transformer.tokenizer import PAD
+from transformer.tokenizer import EOS, PAD
 from transformer.trainer import SmoothedLoss, Trainer, loss_of, validate
 from transformer.training import train
 from transformer.translation import Translator
@@ -144,7 +145,20 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path, data: PreparedData, monkeyp
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"steps": 0}, {"accumulate": 0}, {"smoothing": 1.0}, {"average_steps": 5}, {"batch_tokens": -1}]
+    "wrong",
+    [
+        {"steps": 0},
+        {"accumulate": 0},
+        {"smoothing": 1.0},
+        {"average_steps": 5},
+        {"batch_tokens": -1},
+        {"seed": -1},
+        {"clip": float("nan")},
+        {"rate_factor": 0.0},
+        {"rate_factor": -1.0},
+        {"rate_factor": float("nan")},
+        {"rate_factor": float("inf")},
+    ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
     (name,) = wrong
@@ -245,6 +259,148 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped(data: PreparedData, monk
     training.step()
     assert not torch.equal(weights(training.model), before) and training.progress.skipped == 0
     assert torch.isfinite(weights(training.model)).all()
+
+
+def test_a_step_is_the_papers_adam_with_a_clipped_gradient(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """§5.3, and the rate of the first step, not of the one before or after it."""
+    training = trainer(data, clip=0.01, rate_factor=1.7)
+    seen: list[tuple[float, dict[str, object]]] = []
+    usual = torch.optim.Adam.step
+
+    def spy(self: torch.optim.Adam) -> None:
+        (group,) = self.param_groups
+        norm = torch.cat([p.grad.flatten() for p in group["params"]]).norm()
+        seen.append((float(norm), {key: group[key] for key in ("betas", "eps", "lr", "weight_decay")}))
+        usual(self)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", spy)
+    training.step()
+    training.step()
+    for step, (norm, group) in enumerate(seen, 1):
+        assert norm == pytest.approx(0.01, rel=1e-3)
+        rate = 1.7 * 32**-0.5 * min(step**-0.5, step * 2**-1.5)
+        assert group == {"betas": (0.9, 0.98), "eps": 1e-9, "lr": pytest.approx(rate), "weight_decay": 0}
+
+
+def test_the_training_loss_is_that_of_all_tokens_since_the_last_validation(
+    data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = trainer(data, batch_tokens=200)
+    sums: list[tuple[float, int]] = []
+
+    def seen(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
+        loss = loss_of(model, batch, smoothing)
+        sums.append((float(loss.detach()), batch.n_tokens))
+        return loss
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr("transformer.trainer.loss_of", seen)
+            for _ in range(3):
+                training.step()
+        expected = sum(loss for loss, _ in sums) / sum(n for _, n in sums)
+        assert len({n for _, n in sums}) > 1, "batches of unequal size, or a mean of means would pass"
+        assert training.validate()["train_loss"] == pytest.approx(expected, rel=1e-5)
+        sums.clear()
+
+
+@pytest.fixture(scope="module")
+def reversed_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    """Pairs whose two sides differ."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("reversed")))
+        return prepare(DataConfig("reverse", train_pairs=60), 57)
+
+
+def as_text(data: PreparedData, batch: Batch) -> set[tuple[str, str]]:
+    """What a batch says, as pairs."""
+    decode = data.tokenizer.decode
+    return {
+        (decode([t for t in s if t not in (PAD, EOS)]), decode([t for t in e if t not in (PAD, EOS)]))
+        for s, e in zip(batch.source.tolist(), batch.expected.tolist(), strict=True)
+    }
+
+
+def test_sources_are_read_and_targets_are_learned(reversed_data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = trainer(reversed_data)
+    assert as_text(reversed_data, next(training.batches)) <= set(sentence_pairs("reverse", "train", "en-de"))
+    seen: list[Batch] = []
+    monkeypatch.setattr("transformer.trainer.loss_of", lambda _, batch, **__: seen.append(batch) or torch.zeros(()))
+    monkeypatch.setattr(Translator, "greedy", lambda _, sentences: [dict(reversed_data.valid)[s] for s in sentences])
+    assert training.validate()["valid_bleu"] == pytest.approx(100)
+    assert set.union(*(as_text(reversed_data, batch) for batch in seen)) == set(reversed_data.valid)
+
+
+def test_the_validation_loss_is_the_cross_entropy_without_smoothing_or_dropout(reversed_data: PreparedData) -> None:
+    torch.manual_seed(0)
+    model = Transformer(replace(SHAPE, dropout=0.5)).train()
+    translator = Translator(model, reversed_data.tokenizer)
+    config = TrainingConfig(batch_tokens=300, validate_sentences=2, smoothing=0.3)
+    found = validate(translator, reversed_data, config)["valid_loss"]
+    assert model.training
+    model.eval()
+    sides = reversed_data.tokens("valid")
+    loss, count = 0.0, 0
+    for i in range(len(sides[0])):
+        one = collate(*sides, [i])
+        logits = model(one.source, one.decoder_input)[0].detach()
+        loss += float(torch.nn.functional.cross_entropy(logits, one.expected[0], reduction="sum"))
+        count += one.n_tokens
+    assert found == pytest.approx(loss / count, rel=1e-5)
+
+
+def test_processes_share_the_validation_and_get_one_loss(
+    reversed_data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each adds up its own batches, together all of them once; the sum is the loss for each."""
+    translator = Translator(Transformer(SHAPE), reversed_data.tokenizer)
+    config = TrainingConfig(batch_tokens=100, validate_sentences=1)
+    alone = validate(translator, reversed_data, config)
+    parts: list[list[float]] = []
+    monkeypatch.setattr(Processes, "sum", lambda _, numbers: parts.append(list(numbers)) or [4.0, 2.0])
+    for rank in range(3):
+        assert validate(translator, reversed_data, config, Processes(rank, 3, torch.device("cpu")))["valid_loss"] == 2
+    loss, tokens = map(sum, zip(*parts, strict=True))
+    assert tokens == (reversed_data.tokens("valid")[1].lengths() + 1).sum()
+    assert alone["valid_loss"] == pytest.approx(loss / tokens)
+    assert all(0 < n < tokens for _, n in parts)
+
+
+def test_validation_takes_no_larger_batches_than_training_does(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cramped = trainer(data, batch_tokens=1000, accumulate=4)
+    full = Full(400, monkeypatch)
+    cramped.validate()
+    assert full.tried and max(full.tried) <= 400
+    full.limit = 10
+    monkeypatch.setattr(Trainer, "step", lambda self: setattr(self.progress, "step", self.progress.step + 1))
+    with pytest.raises(UserError, match=r"memory is full: try --training\.accumulate 2"):
+        run(tmp_path / "run", data)
+
+
+def test_a_start_that_fails_leaves_the_folder_free_for_other_settings(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "__init__", lambda *_: (_ for _ in ()).throw(UserError("not like this")))
+        with pytest.raises(UserError, match="not like this"):
+            run(tmp_path / "run", data, seed=1)
+    run(tmp_path / "run", data, seed=2)
+    assert json.loads((tmp_path / "run" / "recipe.json").read_text())["training"]["seed"] == 2
+
+
+def test_a_run_whose_losses_are_no_numbers_says_so(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformer.trainer.validate", lambda *_: {"valid_loss": float("nan"), "valid_bleu": 0.0})
+    with pytest.raises(UserError, match=r"no validation loss was a finite number: lower --training\.rate-factor"):
+        run(tmp_path / "run", data)
+
+
+def test_a_model_that_fills_up_with_another_id_is_refused(data: PreparedData) -> None:
+    with pytest.raises(UserError, match="filled up with id 0, and the model takes pad_id=5"):
+        Translator(Transformer(replace(SHAPE, pad_id=5)), data.tokenizer)
 
 
 def test_many_such_steps_in_a_row_end_the_run_with_a_diagnosis(
