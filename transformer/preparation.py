@@ -48,8 +48,8 @@ class DataConfig:
     train_pairs: int | None = None
     """Use only the first so many training pairs."""
     max_length: int = 150
-    """Training pairs with more tokens than this on a side are left out, and so are validation pairs of the loss; tokens
-    of the learned vocabulary."""
+    """Pairs with more tokens than this on a side are left out of the training and of the validation loss; tokens of the
+    learned vocabulary."""
     byte_fallback: bool = False
     """Spell characters that the vocabulary does not have in bytes, which take 256 of its pieces."""
     bpe_dropout: float = 0.0

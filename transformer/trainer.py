@@ -89,7 +89,7 @@ class Trainer:
             self.loss = DistributedDataParallel(self.loss)
         self.eager_loss = self.loss
         if compiled:
-            torch._dynamo.config.optimize_ddp = False  # it cuts the graph in pieces, and cannot compile them
+            torch._dynamo.config.optimize_ddp = False  # else it cuts the graph, and falls back
             self.loss = torch.compile(self.loss, dynamic=True)  # type: ignore[assignment]
 
     def _batches(self) -> Batches:

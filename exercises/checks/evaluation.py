@@ -537,9 +537,13 @@ def _shares(h: Sequence[str], r: Sequence[str], clip: bool = True) -> list[tuple
     return found
 
 
-def _chrf(hypothesis: str, reference: str, factor: float = 4.0, drop: str = " ", clip: bool = True) -> float:
+def _chrf(
+    hypothesis: str, reference: str, factor: float = 4.0, drop: str = " ", clip: bool = True, longest: int = 0
+) -> float:
+    """An n up to ``longest``, and to 6, counts as 0 where the two do not both have n-grams."""
     shares = _shares(hypothesis.replace(drop, ""), reference.replace(drop, ""), clip)
-    precision, recall = (sum(column) / len(shares) for column in zip(*shares, strict=True))
+    lengths = max(len(shares), min(6, longest))
+    precision, recall = (sum(column) / lengths for column in zip(*shares, strict=True))
     return 100 * _f(precision, recall, factor)
 
 
@@ -584,9 +588,7 @@ def _(hypothesis: str, reference: str) -> float:
     "exist is left out of the mean.",
 )
 def _(hypothesis: str, reference: str) -> float:
-    shares = _shares(hypothesis.replace(" ", ""), reference.replace(" ", ""))
-    precision, recall = (sum(column) / 6 for column in zip(*shares, strict=True))
-    return 100 * _f(precision, recall, 4.0)
+    return _chrf(hypothesis, reference, longest=6)
 
 
 @chrf.mistake(
@@ -595,7 +597,7 @@ def _(hypothesis: str, reference: str) -> float:
     "counts for you as a recall of 0. Leave such an n out, on both sides.",
 )
 def _(hypothesis: str, reference: str) -> float:
-    return _longest(hypothesis, reference, len(hypothesis.replace(" ", "")))
+    return _chrf(hypothesis, reference, longest=len(hypothesis.replace(" ", "")))
 
 
 @chrf.mistake(
@@ -604,15 +606,7 @@ def _(hypothesis: str, reference: str) -> float:
     "counts for you as a precision of 0. Leave such an n out, on both sides.",
 )
 def _(hypothesis: str, reference: str) -> float:
-    return _longest(hypothesis, reference, len(reference.replace(" ", "")))
-
-
-def _longest(hypothesis: str, reference: str, longest: int) -> float:
-    """The means over every n up to 6 and a length; a missing share is 0."""
-    shares = _shares(hypothesis.replace(" ", ""), reference.replace(" ", ""))
-    count = max(len(shares), min(6, longest))
-    precision, recall = (sum(column) / count for column in zip(*shares, strict=True))
-    return 100 * _f(precision, recall, 4.0)
+    return _chrf(hypothesis, reference, longest=len(reference.replace(" ", "")))
 
 
 @chrf.mistake(
