@@ -9,7 +9,9 @@ const folder = new URL("../models/", import.meta.url).href;
 async function mount(el) {
   const values = { ...JSON.parse(el.dataset.values ?? "{}"), folder };
   const widget = await import(`./${el.dataset.widget}.mjs`);
+  const within = el.contains(document.activeElement);
   await widget.default.render({ model: { get: (name) => values[name] }, el });
+  if (within) el.querySelector("a, button, input, select, textarea, [tabindex='0']")?.focus(); // what had it is gone
 }
 
 const observer = new IntersectionObserver(

@@ -45,6 +45,20 @@ def test_a_picture_draws_answers_and_fits(opened, address, html, name):
         assert wrong == []
 
 
+def test_a_picture_that_arrives_late_takes_over_the_focus(browser, address, html):
+    with browser.new_context() as context:
+        tab, held = context.new_page(), []
+        tab.route("**/widgets/attention.mjs", lambda route: held.append(route))
+        with tab.expect_request("**/widgets/attention.mjs"):
+            tab.goto(f"{address}chapters/02_attention.html", wait_until="domcontentloaded")
+            tab.locator("[data-widget=attention]").scroll_into_view_if_needed()
+        tab.evaluate("document.querySelector('[data-widget=attention] table').setAttribute('tabindex', 0)")
+        tab.locator("[data-widget=attention] table").focus()
+        held.pop().continue_()
+        tab.locator("[data-widget=attention] .answers").wait_for()
+        assert tab.evaluate("document.activeElement.matches('[data-widget=attention] .answers input')")
+
+
 def test_without_javascript_its_beginning_stands_there(browser, address, html):
     with browser.new_context(java_script_enabled=False) as context:
         tab = context.new_page()
