@@ -11,7 +11,7 @@ async function mount(el) {
   const widget = await import(`./${el.dataset.widget}.mjs`);
   const within = el.contains(document.activeElement);
   await widget.default.render({ model: { get: (name) => values[name] }, el });
-  if (within) el.querySelector("a, button, input, select, textarea, [tabindex='0']")?.focus(); // what had it is gone
+  if (within) el.querySelector("a[href], :enabled, [tabindex='0']")?.focus(); // what had it is gone
 }
 
 const observer = new IntersectionObserver(

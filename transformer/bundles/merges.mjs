@@ -1,4 +1,4 @@
-// Made by `make notebooks` with esbuild@0.25.12 from book/widgets (5fca142582e9): change it there, not here (5375e4fa6420).
+// Made by `make notebooks` with esbuild@0.25.12 from book/widgets (39fc658bcd75): change it there, not here (5375e4fa6420).
 // html.mjs
 var SVG = ["svg", "g", "line", "circle", "text", "title"];
 function h(tag, attributes = {}, ...children) {

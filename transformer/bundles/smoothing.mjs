@@ -1,4 +1,4 @@
-// Made by `make notebooks` with esbuild@0.25.12 from book/widgets (5fca142582e9): change it there, not here (c3eb5e3d59b0).
+// Made by `make notebooks` with esbuild@0.25.12 from book/widgets (39fc658bcd75): change it there, not here (c3eb5e3d59b0).
 // html.mjs
 var SVG = ["svg", "g", "line", "circle", "text", "title"];
 function h(tag, attributes = {}, ...children) {
