@@ -32,8 +32,11 @@ RESULTS = Path(__file__).parent / "results"
 RUNS = Path("runs", "experiments")
 SHORT = ["--training.steps", "3000", "--training.average-steps", "500", "--training.validate-every", "250"]
 """Half of ``pocket``'s steps: enough to tell good settings from bad ones."""
-CAPTIONS = ["--training.steps", "2000", "--training.validate-every", "250", "--training.average-steps", "300"]
-"""A fifth of ``multi30k``'s steps."""
+CAPTIONS = [
+    *("--model.vocab-size", "4000", "--model.dropout", "0.15"),
+    *("--training.steps", "2000", "--training.validate-every", "250", "--training.average-steps", "300"),
+]
+"""Where the search for ``multi30k``'s settings began: half of its vocabulary and dropout, a sixth of its steps."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Which of the recipe's settings matter for real captions?",
         "multi30k",
         {
-            "the recipe": CAPTIONS,
+            "the beginning": CAPTIONS,
             "vocabulary 2,000": [*CAPTIONS, "--model.vocab-size", "2000"],
             "vocabulary 8,000": [*CAPTIONS, "--model.vocab-size", "8000"],
             "BPE dropout 0.1": [*CAPTIONS, "--data.bpe-dropout", "0.1", "--data.segmentations", "5"],

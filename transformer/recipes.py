@@ -59,10 +59,10 @@ RECIPES: dict[str, Recipe] = {
         "29,000 captions of photographs, from English to German: the model that comes with the course.",
         DataConfig("multi30k"),
         ModelConfig(
-            vocab_size=4000, d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.15, norm="pre", max_length=256
+            vocab_size=8000, d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.3, norm="pre", max_length=256
         ),
         TrainingConfig(
-            steps=10_000, batch_tokens=1500, warmup_steps=1000, rate_factor=1.5, average_steps=1000, validate_every=500
+            steps=12_000, batch_tokens=1500, warmup_steps=1000, rate_factor=1.5, average_steps=1000, validate_every=500
         ),
     ),
     "iwslt17": Recipe(
