@@ -153,6 +153,17 @@ def test_a_card_tells_all(run: Path, tmp_path: Path) -> None:
     assert "model.norm" not in text, "a default"
 
 
+def test_a_card_names_each_command_that_went_on_with_the_run_once(run: Path, tmp_path: Path) -> None:
+    exported(run, tmp_path / "mine")
+    session = json.loads((run / SESSIONS).read_text())
+    first, longer = ({**session, "command": f"transformer train copy{more}"} for more in ("", " --training.steps 40"))
+    lines = [json.dumps(made) + "\n" for made in (first, longer, longer)]
+    (tmp_path / "mine" / SESSIONS).write_text("".join(lines), "utf-8")
+    text = card(tmp_path / "mine", "mine")
+    assert "`transformer train copy`. `transformer train copy --training.steps 40`." in text
+    assert text.count("transformer train") == 2
+
+
 def test_exporting_again_replaces_and_leaves_nothing_else(run: Path, tmp_path: Path) -> None:
     exported(run, tmp_path / "mine")
     before = sorted(path.name for path in (tmp_path / "mine").iterdir())

@@ -46,6 +46,7 @@ def card(folder: Path, name: str) -> str:
     shape = model.config
     files = [folder / facts["weights"]["file"], folder / "tokenizer.model"]
     last = facts.get("metrics") or read_metrics(folder)[-1]
+    commands = dict.fromkeys(made["command"] for made in (*sessions, scores["provenance"]))
     parts = [
         f"# {name}: {source} to {target}",
         f"An encoder-decoder Transformer with {sum(parameter_counts(model).values()):,} parameters: "
@@ -59,7 +60,7 @@ def card(folder: Path, name: str) -> str:
         "## How good it is",
         _scores(scores),
         "## How it was made",
-        " ".join(f"`{made['command']}`." for made in (sessions[0], scores["provenance"]) if made["command"]),
+        " ".join(f"`{command}`." for command in commands if command),
         _made(sessions, last),
         _settings(recipe),
         "## Files",
