@@ -231,8 +231,8 @@ for beginning in ("Zwei", "Auf"):
     print(go_on_from(beginning))
 
 # %% [markdown]
-# The verb follows the new beginning: *rennen*, plural. The noun does not (*Hund* should be *Hunde*), and the rest still comes from the source. It also shows a weakness: a first word that was badly chosen
-# cannot be taken back. Beam search, which keeps several beginnings alive, is the remedy.
+# What follows fits the new beginning. After *Zwei* come *Hunde* and *rennen*, both plural; after *Auf* the field comes first, and the verb stands before the dog, as
+# German has it. The rest still comes from the source, which has one dog and not two: a first word that was badly chosen cannot be taken back. Beam search, which keeps several beginnings alive, is the remedy.
 
 # %% [markdown]
 # ## All words at once

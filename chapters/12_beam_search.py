@@ -159,7 +159,7 @@ captions = [
     "A dog with a stick in its mouth is swimming in a lake.",
     "A crowd is watching a man on a motorcycle.",
     "An older woman is knitting in front of her house.",
-    "Several people are waiting in line to buy ice cream.",
+    "An old man feeds the pigeons in front of a church.",
 ]
 
 # %%
@@ -303,12 +303,12 @@ for alpha in (0, 0.6):
     assert (a > b) == (alpha == 0)
 
 # %% [markdown]
-# **Turn it yourself.** These are the eight best translations that a beam of 8 finds for *A man with a beard plays the guitar in front of a shop.* The slider is $\alpha$: watch who is on top.
+# **Turn it yourself.** These are the eight best translations that a beam of 8 finds for *A man with a beard is looking at a painting.* The slider is $\alpha$: watch who is on top.
 
 # %% tags=["hide-input"]
 from transformer.plots.reranking import rerank
 
-bearded = "A man with a beard plays the guitar in front of a shop."
+bearded = "A man with a beard is looking at a painting."
 ((*hypotheses,),) = beam_search(
     model, ids(translator.encode(bearded)), beam=8, alpha=0, n_best=8
 )

@@ -122,9 +122,9 @@ def experiment(root: Path, name: str) -> list[Part]:
 
 
 def log(rows: list[dict[str, Any]]) -> str:
-    """Runs that were made one after another: what each changed, what came of it, and the recipe over its seeds."""
+    """Runs that were made one after another: what each changed, what came of it, and the means over seeds."""
     cells = []
-    seeds: list[tuple[float, float, float]] = []
+    seeds: dict[tuple[str, ...], list[tuple[float, float, float]]] = {}
     for row in rows:
         made = [f"{row['step']:,}", f"{row['minutes']:.0f}"]
         changes = "; ".join(map(change, row["differs"])) or "nothing"
@@ -134,11 +134,13 @@ def log(rows: list[dict[str, Any]]) -> str:
             first, last = row["test_sets"][0], row["test_sets"][-1]
             found = score(first, "BLEU"), score(last, "BLEU"), score(last, "BLEU lc")
             cells.append([row["label"], *(f"{one:.1f}" for one in found), f"{row['parameters']:,}", *made, changes])
-            if all(difference.startswith("training.seed:") for difference in row["differs"]):
-                seeds.append(found)
-    if len(seeds) > 1:
-        spreads = [Spread.of(column).text() for column in zip(*seeds, strict=True)]
-        cells.append([f"mean of {len(seeds)} seeds", *spreads, "", "", "", "nothing but the seed"])
+            settings = tuple(one for one in row["differs"] if not one.startswith("training.seed:"))
+            seeds.setdefault(settings, []).append(found)
+    for settings, group in seeds.items():
+        if len(group) > 1:
+            spreads = [Spread.of(column).text() for column in zip(*group, strict=True)]
+            changes = "; ".join(map(change, settings)) or "nothing but the seed"
+            cells.append([f"mean of {len(group)} seeds", *spreads, "", "", "", changes])
     beams = beams_of(rows)
     scores = [f"BLEU, beam {beams[0]}", f"BLEU, beam {beams[-1]}", f"BLEU lc, beam {beams[-1]}"] if beams else [""] * 3
     return table(["run", *scores, "parameters", "steps", "minutes", "what it changes"], cells, long=True)

@@ -159,14 +159,23 @@ def test_a_log_tells_what_each_run_changed(root: Path) -> None:
     assert line(shown, "hot")[1:5] == [""] * 4 and line(shown, "hot")[-1].endswith("**the gradient was not finite**")
 
 
-def test_a_log_ends_with_the_recipe_over_its_seeds(root: Path) -> None:
+def test_a_log_ends_with_each_setting_over_its_seeds(root: Path) -> None:
+    wide = "model.d_model: 128, now 256"
     seeds = [
         {**row("usual", 1, 20), "differs": []},
         {**row("again", 2, 22), "differs": ["training.seed: 1, now 2"]},
-        {**row("wider", 2, 90), "differs": ["training.seed: 1, now 2", "model.d_model: 128, now 256"]},
+        {**row("wide", 1, 90), "differs": [wide]},
+        {**row("wide-2", 2, 91), "differs": [wide, "training.seed: 1, now 2"]},
+        {**row("wide-3", 3, 92), "differs": [wide, "training.seed: 1, now 3"]},
+        {**row("deep", 2, 50), "differs": ["model.n_layers: 4, now 8", "training.seed: 1, now 2"]},
     ]
     plant(root, "multi30k", seeds, log=True)
-    assert line(text(root, "multi30k"), "mean of 2 seeds")[1:4] == ["22.0 ± 1.4", "25.0 ± 1.4", "26.0 ± 1.4"]
+    shown = text(root, "multi30k")
+    assert line(shown, "mean of 2 seeds")[1:4] == ["22.0 ± 1.4", "25.0 ± 1.4", "26.0 ± 1.4"]
+    assert line(shown, "mean of 2 seeds")[-1] == "nothing but the seed"
+    assert line(shown, "mean of 3 seeds")[1:4] == ["92.0 ± 1.0", "95.0 ± 1.0", "96.0 ± 1.0"]
+    assert line(shown, "mean of 3 seeds")[-1] == "d_model 128 → 256"
+    assert shown.count("mean of") == 2, "one run has no mean"
 
 
 def test_only_failures_are_shown_too(root: Path) -> None:
