@@ -39,6 +39,8 @@ def curves(
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter(ScalarFormatter())
             axes.set_xticks(list(x)[::2], [f"{tick:g}" for tick in list(x)[::2]])
+        axes.update_datalim([(x[0], 0)])  # 0 belongs to the heights: there is room above the highest, however level
+        axes.autoscale_view()
         axes.set_ylim(bottom=0)
         axes.grid(True)
         axes.set_xlabel(x_label)

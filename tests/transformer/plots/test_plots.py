@@ -71,6 +71,12 @@ def test_curves_have_names() -> None:
     assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["a", "b", "floor"]
 
 
+def test_lines_that_are_nearly_level_have_the_axis_from_0_and_room_above() -> None:
+    (axes,) = curves.curves([1, 2, 4], {"a": [1.6, 1.5, 1.5]}, "x", "title", doubling=True).axes
+    bottom, top = axes.get_ylim()
+    assert bottom == 0 and 1.6 * 1.03 < top < 1.6 * 1.2
+
+
 def test_a_path_has_an_arrow_for_each_step_and_one_straight_across() -> None:
     figure = paths.paths(["the", "dogs", "that", "we", "saw", "were"], start=1, end=5)
     assert len(figure.axes[0].patches) == 4 + 1
