@@ -125,6 +125,7 @@ def log(rows: list[dict[str, Any]]) -> str:
     """Runs that were made one after another: what each changed, what came of it, and the means over seeds."""
     cells = []
     seeds: dict[tuple[str, ...], list[tuple[float, float, float]]] = {}
+    names: dict[tuple[str, ...], str] = {}
     for row in rows:
         made = [f"{row['step']:,}", f"{row['minutes']:.0f}"]
         changes = "; ".join(map(change, row["differs"])) or "nothing"
@@ -136,11 +137,12 @@ def log(rows: list[dict[str, Any]]) -> str:
             cells.append([row["label"], *(f"{one:.1f}" for one in found), f"{row['parameters']:,}", *made, changes])
             settings = tuple(one for one in row["differs"] if not one.startswith("training.seed:"))
             seeds.setdefault(settings, []).append(found)
+            names.setdefault(settings, row["label"])
     for settings, group in seeds.items():
         if len(group) > 1:
             spreads = [Spread.of(column).text() for column in zip(*group, strict=True)]
             changes = "; ".join(map(change, settings)) or "nothing but the seed"
-            cells.append([f"mean of {len(group)} seeds", *spreads, "", "", "", changes])
+            cells.append([f"{names[settings]}, mean of {len(group)} seeds", *spreads, "", "", "", changes])
     beams = beams_of(rows)
     scores = [f"BLEU, beam {beams[0]}", f"BLEU, beam {beams[-1]}", f"BLEU lc, beam {beams[-1]}"] if beams else [""] * 3
     return table(["run", *scores, "parameters", "steps", "minutes", "what it changes"], cells, long=True)

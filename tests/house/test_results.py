@@ -171,10 +171,10 @@ def test_a_log_ends_with_each_setting_over_its_seeds(root: Path) -> None:
     ]
     plant(root, "multi30k", seeds, log=True)
     shown = text(root, "multi30k")
-    assert line(shown, "mean of 2 seeds")[1:4] == ["22.0 ± 1.4", "25.0 ± 1.4", "26.0 ± 1.4"]
-    assert line(shown, "mean of 2 seeds")[-1] == "nothing but the seed"
-    assert line(shown, "mean of 3 seeds")[1:4] == ["92.0 ± 1.0", "95.0 ± 1.0", "96.0 ± 1.0"]
-    assert line(shown, "mean of 3 seeds")[-1] == "d_model 128 → 256"
+    assert line(shown, "usual, mean of 2 seeds")[1:4] == ["22.0 ± 1.4", "25.0 ± 1.4", "26.0 ± 1.4"]
+    assert line(shown, "usual, mean of 2 seeds")[-1] == "nothing but the seed"
+    assert line(shown, "wide, mean of 3 seeds")[1:4] == ["92.0 ± 1.0", "95.0 ± 1.0", "96.0 ± 1.0"]
+    assert line(shown, "wide, mean of 3 seeds")[-1] == "d_model 128 → 256"
     assert shown.count("mean of") == 2, "one run has no mean"
 
 
