@@ -124,8 +124,7 @@ def experiment(root: Path, name: str) -> list[Part]:
 def log(rows: list[dict[str, Any]]) -> str:
     """Runs that were made one after another: what each changed, what came of it, and the means over seeds."""
     cells = []
-    seeds: dict[tuple[str, ...], list[tuple[float, float, float]]] = {}
-    names: dict[tuple[str, ...], str] = {}
+    seeds: dict[tuple[str, ...], list[tuple[str, tuple[float, float, float]]]] = {}
     for row in rows:
         made = [f"{row['step']:,}", f"{row['minutes']:.0f}"]
         changes = "; ".join(map(change, row["differs"])) or "nothing"
@@ -136,13 +135,13 @@ def log(rows: list[dict[str, Any]]) -> str:
             found = score(first, "BLEU"), score(last, "BLEU"), score(last, "BLEU lc")
             cells.append([row["label"], *(f"{one:.1f}" for one in found), f"{row['parameters']:,}", *made, changes])
             settings = tuple(one for one in row["differs"] if not one.startswith("training.seed:"))
-            seeds.setdefault(settings, []).append(found)
-            names.setdefault(settings, row["label"])
+            seeds.setdefault(settings, []).append((row["label"], found))
     for settings, group in seeds.items():
         if len(group) > 1:
-            spreads = [Spread.of(column).text() for column in zip(*group, strict=True)]
+            labels, scores_found = zip(*group, strict=True)
+            spreads = [Spread.of(column).text() for column in zip(*scores_found, strict=True)]
             changes = "; ".join(map(change, settings)) or "nothing but the seed"
-            cells.append([f"{names[settings]}, mean of {len(group)} seeds", *spreads, "", "", "", changes])
+            cells.append([f"{labels[0]}, mean of {len(group)} seeds", *spreads, "", "", "", changes])
     beams = beams_of(rows)
     scores = [f"BLEU, beam {beams[0]}", f"BLEU, beam {beams[-1]}", f"BLEU lc, beam {beams[-1]}"] if beams else [""] * 3
     return table(["run", *scores, "parameters", "steps", "minutes", "what it changes"], cells, long=True)
