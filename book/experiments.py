@@ -18,15 +18,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from transformer.assessment import assess
 from transformer.checkpoint import read_json, write_atomically
 from transformer.config import CHOICES
 from transformer.device import choose_device
 from transformer.errors import UserError
+from transformer.evaluation.evaluate import assess
 from transformer.provenance import provenance
 from transformer.recipes import RECIPES
-from transformer.runs import RECIPE, differences, read_metrics, read_sessions
-from transformer.translation import Translator
+from transformer.training.run_folder import RECIPE, differences, read_metrics, read_sessions
+from transformer.translator import Translator
 
 RESULTS = Path(__file__).parent / "results"
 RUNS = Path("runs", "experiments")

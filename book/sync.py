@@ -6,7 +6,7 @@
 | the setup cell in ``chapters/*.py`` and ``solutions/*.py`` | the repository's address in ``_config.yml`` |
 | that address in the README, ``CITATION.cff``, ``pyproject.toml`` and other pages | ``_config.yml`` |
 | ``environment.yml`` | the dependencies in ``pyproject.toml`` |
-| ``transformer/bundles/*.mjs`` | ``book/widgets/*.mjs`` |
+| ``transformer/interactive/bundles/*.mjs`` | ``book/widgets/*.mjs`` |
 
 With ``--check`` no file changes: each one that is out of date is named, and the exit code is 1.
 """
@@ -84,7 +84,7 @@ class Sync:
 
     def bundles(self, make: bool) -> Iterator[tuple[Path, str]]:
         """The widgets as one file each. If one is out of date, all are made; or, as that takes Node, only named."""
-        modules, folder = self.root / "book" / "widgets", self.root / "transformer" / "bundles"
+        modules, folder = self.root / "book" / "widgets", self.root / "transformer" / "interactive" / "bundles"
         paths = {name: folder / f"{name}.mjs" for name in widgets(modules)}
         now = {name: path.read_text("utf-8") for name, path in paths.items() if path.exists()}
         current = {name: text for name, text in now.items() if is_current(modules, text)}

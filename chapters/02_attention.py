@@ -439,7 +439,7 @@ weights.shape  # (German queries, English keys)
 # %% [markdown]
 # **A look ahead.** One softmax makes one blend. But *it* may want to know its gender, its verb and its neighbour, all at once, and
 # a blend of three answers is mush. So the Transformer runs several attentions side by side, each with its own three smaller
-# matrices: **multi-head attention** (§3.2.2), the topic of [the next chapter](03_many_heads.ipynb).
+# matrices: **multi-head attention** (§3.2.2), the topic of [the next chapter](03_multi_head_attention.ipynb).
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -475,7 +475,7 @@ print("softmax: ", large.softmax(dim=0))
 
 # %% [markdown]
 # **And one that is no bug, but surprises everyone:** attention does not know the order of the words. Shuffle the keys together with their
-# values, and the output stays the same. Position has to be put into the vectors: see [Positions](05_positions.ipynb) (§3.5).
+# values, and the output stays the same. Position has to be put into the vectors: see [Positional encoding](05_positional_encoding.ipynb) (§3.5).
 
 # %%
 shuffled = torch.tensor([4, 2, 0, 3, 1])

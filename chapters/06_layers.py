@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Layers
+# # Encoder and decoder layers
 #
 # **You will be able to**
 #
@@ -21,8 +21,8 @@
 # - put the norm on either side of the addition, and say what that does to the gradient and to the need for a warm-up;
 # - examine a model that does not learn, and find out when it died and of what.
 #
-# **About 50 minutes.** It builds on [Attention](02_attention.ipynb), [Many heads](03_many_heads.ipynb), [Masking](04_masking.ipynb) and
-# [Positions](05_positions.ipynb).
+# **About 50 minutes.** It builds on [Attention](02_attention.ipynb), [Multi-head attention](03_multi_head_attention.ipynb), [Masking](04_masking.ipynb) and
+# [Positional encoding](05_positional_encoding.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab this installs the course and leaves Colab's own torch and numpy as they
@@ -374,7 +374,7 @@ for norm in ("post", "pre"):
     print(f"{norm}: by hand = package = PyTorch")
 
 # %% [markdown]
-# **Where dropout acts** (§5.4): on what a sublayer says, before it is added. (The whole model has two places more, see [there](07_the_whole_model.ipynb).) Let the stream hold fives and the
+# **Where dropout acts** (§5.4): on what a sublayer says, before it is added. (The whole model has two places more, see [there](07_full_model.ipynb).) Let the stream hold fives and the
 # sublayer say ones. In training, a tenth of the ones are dropped, the rest are stretched to $1 / 0.9$, and the five is never touched:
 
 # %%
@@ -426,8 +426,8 @@ print("places that move:", moved.nonzero().flatten().tolist())
 # %%
 from itertools import islice
 
-from transformer.batching import Sequences, collate
-from transformer.corpora import sentence_pairs
+from transformer.data.batching import Sequences, collate
+from transformer.data.corpora import sentence_pairs
 from transformer.model import Transformer
 
 small = transformer.load("pocket-small", device="cpu")
@@ -738,7 +738,7 @@ assert last["pre", 24] < 0.75 * last["pre", 6] < last["post", 24]
 # ## The race
 #
 # The task must be easy to make and need the whole layer: **sort letters**. Six letters of twelve go in, and at each place the model says which letter stands there once they are sorted. It has to gather (attention) and to
-# count (feed-forward). Six encoder layers, 32 numbers wide, and what [the next chapter](07_the_whole_model.ipynb) has to say about the two ends.
+# count (feed-forward). Six encoder layers, 32 numbers wide, and what [the next chapter](07_full_model.ipynb) has to say about the two ends.
 
 # %%
 from transformer.positions import sinusoidal_encoding
@@ -1298,4 +1298,4 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 # - **Where the residual comes from:** {cite}`he2016`. **Where the norm comes from:** {cite}`ba2016`. A norm that only divides and does not shift does nearly as well and is cheaper: {cite}`zhang2019`.
 # - **The norm's place:** {cite}`xiong2020` and {cite}`liu2020`, who disagree in an instructive way about the reason. {cite}`wang2019` train thirty encoder layers of a translator with pre-norm.
 # - **The feed-forward as a memory:** {cite}`geva2021`. **The stream** as what all parts read and write: {cite}`elhage2021`.
-# - **Next:** [The whole model](07_the_whole_model.ipynb) puts such layers into two stacks, and asks what has to be right before the first step.
+# - **Next:** [The full model](07_full_model.ipynb) puts such layers into two stacks, and asks what has to be right before the first step.

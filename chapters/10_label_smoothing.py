@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Label smoothing
+# # Label smoothing and calibration
 #
 # **You will be able to**
 #
@@ -21,7 +21,7 @@
 # - tell the floor of a loss from the fault of a model, and so compare losses only where they can be compared;
 # - measure whether a model's confidence can be trusted, and read its smoothing off its answers.
 #
-# **About 50 minutes.** It builds on the softmax of [Attention](02_attention.ipynb), and on batches as [Data and batches](09_data_and_batches.ipynb) makes them: rows of tokens,
+# **About 50 minutes.** It builds on the softmax of [Attention](02_attention.ipynb), and on batches as [Data and batching](09_data_and_batching.ipynb) makes them: rows of tokens,
 # filled up with padding.
 
 # %% tags=["setup", "hide-cell"]
@@ -647,8 +647,8 @@ assert abs(calibration_error(*bins_of(confidence, correct)) - 0.2) < 1e-6
 
 # %%
 import transformer
-from transformer import pocket
-from transformer.batching import Batches, Sequences, collate
+from transformer.data import pocket
+from transformer.data.batching import Batches, Sequences, collate
 
 shipped = transformer.load("pocket-small", precision="fp32")
 device = shipped.device.device  # a GPU, if this machine has one
@@ -665,7 +665,7 @@ unseen = collate(*packed(pocket.pairs("valid", 300)), range(300))
 
 # %%
 from transformer.model import Transformer
-from transformer.trainer import loss_of
+from transformer.training.trainer import loss_of
 
 small = replace(shipped.model.config, d_model=64, d_ff=128)
 
@@ -687,7 +687,7 @@ def learn(smoothing, steps=250):
 models = {"hard": learn(0.0), "smoothed": learn(0.1), "shipped": shipped.model}
 
 # %%
-from transformer.tokenizer import EOS, PAD
+from transformer.data.tokenizer import EOS, PAD
 
 real = unseen.expected != PAD
 wanted = unseen.expected[real]  # (tokens,)
@@ -948,7 +948,7 @@ print(f"nothing wins at {n:,} tokens,\nwithout the penalty at {without:.0f}")
 assert n > 50 * without
 
 # %% [markdown]
-# This is arithmetic about an ideal student. Real models may have other reasons for stopping early, and how much of it is smoothing's doing in yours, only two trainings would tell. The chapter on [beam search](12_beam_search.ipynb) looks at what the penalty does to real translations.
+# This is arithmetic about an ideal student. Real models may have other reasons for stopping early, and how much of it is smoothing's doing in yours, only two trainings would tell. The chapter on [beam search](12_decoding.ipynb) looks at what the penalty does to real translations.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -996,7 +996,7 @@ assert list(found.values()) == sorted(found.values())
 # The package validates without smoothing, whatever it trains with:
 
 # %%
-from transformer.trainer import validate
+from transformer.training.trainer import validate
 
 line = next(s for s in inspect.getsource(validate).splitlines() if "loss_of" in s)
 print(line.strip())

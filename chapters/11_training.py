@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Training your first model
+# # Training
 #
 # **You will be able to**
 #
@@ -21,7 +21,7 @@
 # - read a sick curve: five planted faults, what each looks like, and the one that no curve shows.
 #
 # **About 40 minutes**, of which the computer trains a few. It builds on [Masking](04_masking.ipynb); [Data and
-# batches](09_data_and_batches.ipynb) and [Label smoothing](10_label_smoothing.ipynb) tell more about what goes in and what is asked.
+# batches](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb) tell more about what goes in and what is asked.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab this installs the course and leaves Colab's own torch and numpy as they
@@ -63,7 +63,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # one in its pocket: a grammar that makes English and German sentences side by side. No download, and no two runs differ.
 
 # %%
-from transformer import pocket
+from transformer.data import pocket
 
 for pair in pocket.pairs("train", 5):
     print(f"{pair.source}\n    {pair.target}")
@@ -89,8 +89,8 @@ print(
 # languages together and keeps the result on disk.
 
 # %%
-from transformer.corpora import sentence_pairs
-from transformer.preparation import prepare
+from transformer.data.corpora import sentence_pairs
+from transformer.data.prepare import prepare
 from transformer.recipes import RECIPES
 
 recipe = RECIPES["pocket"]
@@ -109,7 +109,7 @@ for text in (source_text, target_text):
 # are one sequence, shifted by one (§3.1).
 
 # %%
-from transformer.batching import Sequences, collate
+from transformer.data.batching import Sequences, collate
 
 ids = [
     Sequences.pack([tokenizer.encode(text)]) for text in (source_text, target_text)
@@ -169,7 +169,7 @@ Picture(
 # On the left, sentences as they come; on the right, as the package batches them.
 
 # %%
-from transformer.batching import token_batches
+from transformer.data.batching import token_batches
 
 sources, targets = data.tokens("train")
 as_they_come = collate(sources, targets, range(60))
@@ -178,8 +178,8 @@ batches = token_batches(sources, targets, budget, seed=1)
 similar = collate(sources, targets, batches[0])
 
 # %% tags=["hide-input"]
+from transformer.data.tokenizer import PAD
 from transformer.plots.training import padding
-from transformer.tokenizer import PAD
 
 Row(
     Picture(
@@ -197,7 +197,7 @@ Row(
 # grows. So the package walks through the lengths like a snake: while the target grows, the source goes up and down in turn.
 
 # %%
-from transformer.batching import by_length
+from transformer.data.batching import by_length
 
 lengths = torch.tensor([(s, t) for s in range(1, 6) for t in (4, 8, 12)]).numpy()
 path = lengths[by_length(*lengths.T)]
@@ -223,7 +223,7 @@ assert max(full) <= budget and nearly > 0.9
 # predict padding. The package adds **label smoothing** (§5.4). With smoothing 0 the three agree:
 
 # %%
-from transformer.trainer import loss_of
+from transformer.training.trainer import loss_of
 
 by_torch = F.cross_entropy(
     untrained(one.source, one.decoder_input)[0], one.expected[0], reduction="sum"
@@ -336,7 +336,7 @@ assert loss < 0.1
 # not fit into memory; a step whose gradient is not finite is skipped; numbers may be half as long.
 
 # %%
-from transformer.trainer import Trainer
+from transformer.training.trainer import Trainer
 
 Source(Trainer.step)
 
@@ -347,7 +347,7 @@ Source(Trainer.step)
 
 # %%
 from transformer.device import choose_device
-from transformer.training import train
+from transformer.training.loop import train
 
 run = Path(tempfile.mkdtemp()) / "pocket"
 training = replace(
@@ -392,7 +392,7 @@ run_curves(
 # test set, and each has a combination that training never saw:
 
 # %%
-from transformer.translation import Translator
+from transformer.translator import Translator
 
 translator, _ = Translator.load(run, choose_device("cpu"))
 some = tests[:6]
@@ -416,7 +416,7 @@ for t in translator.beam(
 # And on test sentences as a whole:
 
 # %%
-from transformer.evaluation import bleu
+from transformer.evaluation.metrics import bleu
 
 some = tests[:100]
 score = bleu(translator.greedy([s for s, _ in some]), [t for _, t in some])
@@ -461,7 +461,7 @@ Picture(
 # [The translator, live](../book/live.md) does the same with the models that come with the course.
 
 # %% tags=["skip-execution"]
-from transformer.widgets import live
+from transformer.interactive.widgets import live
 
 live(translator, [source for source, _ in tests[:3]])
 
@@ -530,7 +530,7 @@ assert ends["rate too low"] > 8 and ends["gradients kept"] > ends["healthy"] + 0
 #
 # - **Too good.** The best curve belongs to a worthless model. Without the shift the answer stands in the input, and copying it is easily learned; at translation time there is
 #   nothing to copy. **A loss that falls suspiciously fast is a leak until you have proved otherwise.** The causality test of the [masking
-#   chapter](04_masking.ipynb) clears the mask. This fault it does not find, for the leak is in the data: that takes the line about them in [Data and batches](09_data_and_batches.ipynb).
+#   chapter](04_masking.ipynb) clears the mask. This fault it does not find, for the leak is in the data: that takes the line about them in [Data and batching](09_data_and_batching.ipynb).
 # - **A plateau.** Without warm-up the model still learns how frequent each token is, and then stays there.
 # - **A flat line.** The rate is too low, or the optimiser does not hold the parameters that you think it does.
 # - **Down, then up.** The steps go on in directions that are long out of date. A rate that is too high later in a run looks alike.

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Evaluation
+# # Evaluation: BLEU, chrF and significance
 #
 # **You will be able to**
 #
@@ -21,7 +21,7 @@
 # - tell a gain from luck with a bootstrap of your own;
 # - name the mistakes that none of these numbers sees.
 #
-# **About 45 minutes.** It builds on Python alone. [Training your first model](11_training.ipynb) shows where the translations come from; here we
+# **About 45 minutes.** It builds on Python alone. [Training](11_training.ipynb) shows where the translations come from; here we
 # make our own, with mistakes that we know, and train nothing.
 
 # %% tags=["setup", "hide-cell"]
@@ -50,7 +50,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from transformer.evaluation import bleu
+from transformer.evaluation.metrics import bleu
 from transformer.plots.style import Picture, Row, Source
 
 # %% [markdown]
@@ -288,7 +288,7 @@ def bleu_of(counts):
 # exchanges two neighbours.
 
 # %%
-from transformer.corpora import sentence_pairs
+from transformer.data.corpora import sentence_pairs
 
 references = [german for _, german in sentence_pairs("pocket", "test")]
 
@@ -398,7 +398,7 @@ system = [
 ]
 
 # %%
-from transformer.evaluation import score_table, scores
+from transformer.evaluation.metrics import score_table, scores
 
 found = scores(system, news, "de")
 print(score_table([found]))
@@ -457,7 +457,7 @@ assert Tokenizer13a()(line).split()[0] == "„Das"
 # then **split words at hyphens**, and put a mark where the hyphen was. The field calls it *compound splitting*, though it does not touch a real German compound.
 
 # %%
-from transformer.evaluation import paper_bleu, split_at_hyphens
+from transformer.evaluation.metrics import paper_bleu, split_at_hyphens
 
 one, other = "die S-Bahn hält heute".split(), "die S-Bahn fährt heute".split()
 print(split_at_hyphens(one))
@@ -512,7 +512,7 @@ print(f"27.3 is {27.3 - 25.1:.1f} above 25.1, and {27.3 - 26.49:.1f} above 26.49
 # some old friends*. The first has the wrong case in three words; the second forgives seven yellow cars.
 
 # %%
-from transformer.evaluation import chrf
+from transformer.evaluation.metrics import chrf
 
 reference = "Ein kluger Großvater verzeiht einigen alten Freunden."
 endings = "Ein kluger Großvater verzeiht einige alte Freunde."
@@ -588,7 +588,7 @@ print(f"{m} pairs in {chunks} chunks   F {F:.3f}   penalty {penalty:.3f}")
 print(f"METEOR {by_hand:.1f}")
 
 # %%
-from transformer.evaluation import meteor, tokenized
+from transformer.evaluation.metrics import meteor, tokenized
 
 score = meteor([hypothesis], [reference], "de")
 assert math.isclose(score.value, by_hand)
@@ -713,7 +713,7 @@ assert gain["mended"].std() < bleus["first"].std() / 4 < gain["again"].std() / 4
 # beyond the gain that we saw. That share is **p**. sacreBLEU does just that, with the differences taken as absolute values first, and the package asks sacreBLEU:
 
 # %%
-from transformer.evaluation import compare
+from transformer.evaluation.metrics import compare
 
 for name, g in gain.items():
     seen = abs(whole[name] - whole["first"])

@@ -253,7 +253,7 @@ check("shift_target", shift_target)
 # Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade masking`.
 #
 # Then open `transformer/masks.py`: it is your first three blanks. The fourth is a part of `attention` in `transformer/attention.py`,
-# the fifth of `collate` in `transformer/batching.py`.
+# the fifth of `collate` in `transformer/data/batching.py`.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.here import grade_this_notebook

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Exercises: layers
+# # Exercises: encoder and decoder layers
 #
 # Five blanks: the parts between two attentions, and the two orders to put them in (§3.1, §3.3 and §5.4 of the paper).
 #

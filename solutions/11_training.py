@@ -349,7 +349,7 @@ check("average_checkpoints", average_checkpoints)
 #
 # Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade training`.
 #
-# Then read `Trainer.step` in `transformer/trainer.py`. Adam and the clipping are PyTorch's there; that they do what you have just
+# Then read `Trainer.step` in `transformer/training/trainer.py`. Adam and the clipping are PyTorch's there; that they do what you have just
 # written, the course's tests check.
 
 # %% tags=["skip-execution", "nbval-skip"]

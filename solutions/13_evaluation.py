@@ -355,7 +355,7 @@ check("share_of_wins", share_of_wins)
 #
 # Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade evaluation`.
 #
-# Then open `transformer/evaluation.py`. It asks sacreBLEU, so that anybody gets the same numbers from the same text; now you know
+# Then open `transformer/evaluation/metrics.py`. It asks sacreBLEU, so that anybody gets the same numbers from the same text; now you know
 # what it asks for.
 
 # %% tags=["skip-execution", "nbval-skip"]

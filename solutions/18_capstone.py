@@ -55,7 +55,7 @@ from exercises.checks.capstone import (
     check,
     given,
 )
-from transformer.tokenizer import BOS, EOS, PAD
+from transformer.data.tokenizer import BOS, EOS, PAD
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -486,8 +486,8 @@ from sacrebleu import corpus_bleu
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
-from transformer import pocket
-from transformer.tokenizer import Tokenizer
+from transformer.data import pocket
+from transformer.data.tokenizer import Tokenizer
 
 torch.manual_seed(0)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -559,7 +559,7 @@ print(corpus_bleu(translations, [[pair.target for pair in unseen]]))
 #
 # Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade capstone`.
 #
-# Then open `transformer/model.py`, `transformer/trainer.py` and `transformer/decoding.py`. What is there and not here makes it fast, or tells a user what to do: the idea is on this page.
+# Then open `transformer/model.py`, `transformer/training/trainer.py` and `transformer/decoding.py`. What is there and not here makes it fast, or tells a user what to do: the idea is on this page.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.here import grade_this_notebook

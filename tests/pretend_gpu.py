@@ -4,7 +4,7 @@ Its tensors are CPU tensors in a wrapper, and all is computed on the CPU, with t
 what a GPU refuses: an operation that mixes its tensors with the CPU's, ``.numpy()``, a random generator of the CPU. It
 is never faster, it has one precision, and it knows nothing of kernels, of streams, or of memory that is full.
 
-    python -m tests.pretend_gpu chapters/12_beam_search.py
+    python -m tests.pretend_gpu chapters/12_decoding.py
 
 runs a script as on a machine whose fastest device it is.
 """

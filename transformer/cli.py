@@ -13,24 +13,24 @@ import torch
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
-from transformer.assessment import assess
 from transformer.checkpoint import average_checkpoints, read_json, step_checkpoints, write_atomically
 from transformer.config import PRESETS
+from transformer.data.prepare import PreparedData
+from transformer.data.prepare import prepare as prepare_data
+from transformer.data.statistics import overview
 from transformer.device import Device, DeviceName, Precision, choose_device
 from transformer.errors import UserError
+from transformer.evaluation.evaluate import assess
 from transformer.inspection import parameter_table
 from transformer.model import Transformer
 from transformer.models import FOLDER as MODELS
 from transformer.models import find_model, load_model, shipped
 from transformer.models.export import export as export_model
-from transformer.overview import overview
-from transformer.preparation import PreparedData
-from transformer.preparation import prepare as prepare_data
-from transformer.processes import is_first
 from transformer.recipes import RECIPES, Recipe
-from transformer.runs import RECIPE, read_metrics
-from transformer.training import train as train_model
-from transformer.translation import Translation, Translator, usable_search
+from transformer.training.distributed import is_first
+from transformer.training.loop import train as train_model
+from transformer.training.run_folder import RECIPE, read_metrics
+from transformer.translator import Translation, Translator, usable_search
 
 Compile = Literal["auto", "yes", "no"]
 Over = Literal["step", "minutes", "target_tokens"]
@@ -329,7 +329,7 @@ def attention(
         output: The page, .html.
         device: Where to translate them.
     """
-    from transformer.page import page
+    from transformer.interactive.page import page
 
     if output.suffix != ".html":
         raise UserError(f"the name of a page ends in .html; got {str(output)!r}")

@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.errors import UserError
 from transformer.model import Transformer
-from transformer.tokenizer import BOS, EOS, PAD
 
 EXTRA_LENGTH = 50
 """A translation may have this many tokens more than its source (§6.1)."""

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 from tyro.conf import Suppress
 
-from transformer.cleaning import CleaningConfig
 from transformer.config import PRESETS, TrainingConfig
+from transformer.data.cleaning import CleaningConfig
+from transformer.data.prepare import DataConfig
 from transformer.model import ModelConfig
-from transformer.preparation import DataConfig
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 // Byte-pair encoding on the reader's own words, merge by merge (chapter 8). The same merges in the same order as
-// transformer/bpe.py, counted anew at each step: slow for a corpus, quick enough for a sentence.
+// transformer/data/bpe.py, counted anew at each step: slow for a corpus, quick enough for a sentence.
 
 import { h } from "./html.mjs";
 import { OUTPUT, show, table, teller } from "./parts.mjs";

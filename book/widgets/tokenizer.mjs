@@ -1,4 +1,4 @@
-// Text to token ids and back, as transformer/tokenizer.py does it: the same .model file, read without SentencePiece.
+// Text to token ids and back, as transformer/data/tokenizer.py does it: the same .model file, read without SentencePiece.
 
 export const PAD = 0, BOS = 1, EOS = 2, UNK = 3;
 

@@ -1,4 +1,4 @@
-// A trained model with its tokenizer, as in transformer/translation.py: made of three files, wherever they lie.
+// A trained model with its tokenizer, as in transformer/translator.py: made of three files, wherever they lie.
 
 import { Transformer } from "./model.mjs";
 import { readTensors } from "./safetensors.mjs";

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from exercises.borrowed import own_parts_only
 from exercises.check import Topic, numbers
-from transformer.tokenizer import BOS, EOS, PAD
+from transformer.data.tokenizer import BOS, EOS, PAD
 
 topic = Topic(around=own_parts_only)
 check, given = topic.check, topic.given

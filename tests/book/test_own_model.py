@@ -11,8 +11,8 @@ from tests.book.test_live import TOLD, TRANSLATION, change, done, expected, foun
 from tests.book.test_widgets import PICTURES
 from transformer.cli import main
 from transformer.inspection import without_heads
+from transformer.interactive.widgets import bundle, model_files, offer
 from transformer.models import load_model
-from transformer.widgets import bundle, model_files, offer
 
 MODEL, SENTENCE, OTHER = "pocket-small", "Why does the dog not sleep?", "The old woman does not open the window."
 OFF = {"decoder.0.cross_attention": [0, 1, 2, 3], "encoder.1.self_attention": [3]}

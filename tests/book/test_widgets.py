@@ -8,9 +8,9 @@ from tests.book.test_barriers import BARRIERS
 PICTURES = {
     "attention": ("02_attention", "circle[aria-label^=query]", "ArrowRight", "The lookup of the query (1.3, 0.6)"),
     "masks": ("04_masking", "label:last-child input", "Space", "5 of 5 rows sum to less than one"),
-    "positions": ("05_positions", "input[aria-label=position]", "ArrowRight", "Orange: position 6"),
+    "positions": ("05_positional_encoding", "input[aria-label=position]", "ArrowRight", "Orange: position 6"),
     "norm": ("06_layers", "input[type=checkbox]", "Space", "Pre-norm, x + sublayer(norm(x))"),
-    "merges": ("08_subwords", "button:nth-of-type(2)", "Enter", "1 of 10 merges. The last one made ea."),
+    "merges": ("08_subword_tokenization", "button:nth-of-type(2)", "Enter", "1 of 10 merges. The last one made ea."),
     "smoothing": ("10_label_smoothing", "input[aria-label^=probability]", "End", "the gradient asks for less"),
     "schedule": ("11_training", "input[aria-label=d_model]", "ArrowLeft", "1.41 times as high"),
 }

@@ -18,47 +18,47 @@ from torch.utils.flop_counter import FlopCounterMode
 from exercises.check import Exercise, Mistake, Topic, WrongAnswerError, call
 from exercises.checks import (
     attention,
-    beam_search,
+    attention_heads,
     capstone,
-    data_and_batches,
+    data_and_batching,
+    decoding,
     evaluation,
+    full_model,
     label_smoothing,
     layers,
-    looking_inside,
-    many_heads,
     masking,
-    positions,
-    subwords,
-    the_whole_model,
+    multi_head_attention,
+    positional_encoding,
+    subword_tokenization,
     training,
 )
 from exercises.compare import plain, same
 from exercises.limits import LimitReached
-from transformer import decoding
-from transformer import evaluation as package_evaluation
+from transformer import decoding as package_decoding
 from transformer.attention import MultiHeadAttention
 from transformer.attention import attention as package_attention
-from transformer.batching import Batches, Sequences, pad
 from transformer.config import ModelConfig
+from transformer.data.batching import Batches, Sequences, pad
+from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.evaluation import metrics as package_evaluation
 from transformer.inspection import record_attention, without_heads
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import Transformer
-from transformer.tokenizer import BOS, EOS, PAD
 
 TOPICS = {
     "attention": attention.topic,
-    "many_heads": many_heads.topic,
+    "multi_head_attention": multi_head_attention.topic,
     "masking": masking.topic,
-    "beam_search": beam_search.topic,
+    "decoding": decoding.topic,
     "evaluation": evaluation.topic,
     "training": training.topic,
-    "positions": positions.topic,
+    "positional_encoding": positional_encoding.topic,
     "label_smoothing": label_smoothing.topic,
     "layers": layers.topic,
-    "subwords": subwords.topic,
-    "the_whole_model": the_whole_model.topic,
-    "looking_inside": looking_inside.topic,
-    "data_and_batches": data_and_batches.topic,
+    "subword_tokenization": subword_tokenization.topic,
+    "full_model": full_model.topic,
+    "attention_heads": attention_heads.topic,
+    "data_and_batching": data_and_batching.topic,
     "capstone": capstone.topic,
 }
 EXERCISES = [exercise for topic in TOPICS.values() for exercise in topic.exercises.values()]
@@ -107,19 +107,21 @@ def test_a_layer_is_the_packages_and_costs_what_is_counted() -> None:
     layer = MultiHeadAttention(12, 3, form="readable").requires_grad_(False)
     x, memory = torch.randn(1, 4, 12), torch.randn(1, 5, 12)
     query, (key, value) = layer.project(x)
-    projected = many_heads.query_key_value.reference(x, layer.query_key_value.weight, layer.query_key_value.bias)
+    projected = multi_head_attention.query_key_value.reference(
+        x, layer.query_key_value.weight, layer.query_key_value.bias
+    )
     for ours, theirs in zip(projected, (query, key, value), strict=True):
         torch.testing.assert_close(ours, layer.join(theirs))
 
     heads = package_attention(query, key, value)[0]
-    answers = many_heads.head_answers.reference(heads, layer.output.weight)
+    answers = multi_head_attention.head_answers.reference(heads, layer.output.weight)
     torch.testing.assert_close(answers.sum(1) + layer.output.bias, layer(x))
 
     with FlopCounterMode(display=False) as counter:
         layer(x, memory)
     weights_of_heads = 3 * 4 * 5
     counted = sum(p.numel() for p in layer.parameters()), counter.get_total_flops() // 2, weights_of_heads
-    assert many_heads.layer_cost.reference(4, 5, 12, 3) == counted
+    assert multi_head_attention.layer_cost.reference(4, 5, 12, 3) == counted
 
 
 def test_searches_find_what_the_packages_do() -> None:
@@ -134,10 +136,10 @@ def test_searches_find_what_the_packages_do() -> None:
             at_limit = len(tokens) == 6
             return torch.where(torch.arange(14) == EOS if at_limit else torch.arange(14) > BOS, log_probs, -torch.inf)
 
-        ((found,),) = decoding.beam_search(model, source, beam=3, alpha=0.6)
-        assert beam_search.beam_search.reference(next_log_probs, BOS, EOS, 3, 0.6, 6) == found.tokens
-        (greedy,) = decoding.greedy_search(model, source)
-        assert beam_search.greedy_search.reference(next_log_probs, BOS, EOS, 5) == greedy
+        ((found,),) = package_decoding.beam_search(model, source, beam=3, alpha=0.6)
+        assert decoding.beam_search.reference(next_log_probs, BOS, EOS, 3, 0.6, 6) == found.tokens
+        (greedy,) = package_decoding.greedy_search(model, source)
+        assert decoding.greedy_search.reference(next_log_probs, BOS, EOS, 5) == greedy
 
 
 def test_scores_are_sacrebleus() -> None:
@@ -177,7 +179,7 @@ def test_heads_are_off_as_in_the_package() -> None:
     with torch.no_grad(), record_attention(model) as weights, without_heads(model, {name: [0, 2]}):
         silenced = layer(x)
     heads = weights[name] @ layer.project(x)[1].value
-    by_reference = looking_inside.heads_off.reference(heads, [0, 2], layer.output.weight.T, layer.output.bias)
+    by_reference = attention_heads.heads_off.reference(heads, [0, 2], layer.output.weight.T, layer.output.bias)
     torch.testing.assert_close(by_reference, silenced)
 
 
@@ -188,13 +190,13 @@ def test_batches_are_read_on_and_wasted_as_the_packages_are() -> None:
     for plan in plans:
         padding = [pad([[5] * lengths[i] for i in rows]) == PAD for rows in plan]
         share = sum(int(p.sum()) for p in padding) / sum(p.numel() for p in padding)
-        assert math.isclose(data_and_batches.padding_share.reference(lengths, plan), share)
+        assert math.isclose(data_and_batching.padding_share.reference(lengths, plan), share)
 
     count = len(plans[1]) + 5
     for step in (0, 2, len(plans[0])):
         batches = Batches(ids, ids, 40, seed=3, step=step)
         read = [next(batches).source for _ in range(count)]
-        numbers = data_and_batches.read_on.reference(lambda e: plans[e], 0, step, count)
+        numbers = data_and_batching.read_on.reference(lambda e: plans[e], 0, step, count)
         assert [(row == 5).sum(1).tolist() for row in read] == [[len(ids[i]) for i in rows] for rows in numbers]
 
 
@@ -233,7 +235,7 @@ def test_the_capstone_is_the_packages_model() -> None:
         torch.testing.assert_close(capstone.translation_loss.reference(**inputs), loss)
     inputs = capstone.greedy_translations.inputs[-1]
     package = as_the_package_has_it(inputs["model"], norm="post", max_length=6)
-    found = decoding.greedy_search(package, inputs["source"])
+    found = package_decoding.greedy_search(package, inputs["source"])
     assert capstone.greedy_translations.reference(inputs["model"], inputs["source"], limit=5) == found
     assert {len(ids) for ids in found} == {2, 5}
 

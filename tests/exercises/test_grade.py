@@ -268,7 +268,10 @@ def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["atention"], "there is no exercise 'atention'; there are attention (02), many_heads (03), masking (04), "),
+        (
+            ["atention"],
+            "there is no exercise 'atention'; there are attention (02), multi_head_attention (03), masking (04), ",
+        ),
         (["nowhere.ipynb"], "there is no notebook nowhere.ipynb"),
         ([str(ROOT / "README.md")], "README.md is not a notebook"),
         (["attention", "--seconds", "0"], "--seconds must be at least 1; got 0"),

@@ -11,10 +11,10 @@ import pytest
 
 from book import experiments
 from book.experiments import EXPERIMENTS, Experiment, main, nameless, portable
-from transformer import assessment
 from transformer.config import CHOICES
-from transformer.corpora import sentence_pairs
+from transformer.data.corpora import sentence_pairs
 from transformer.errors import UserError
+from transformer.evaluation import evaluate as assessment
 from transformer.recipes import RECIPES
 from transformer.schedule import learning_rate
 

@@ -24,7 +24,7 @@ def house(tmp_path):
     """A small copy of the repository, in step."""
     for part in PARTS:
         shutil.copy(ROOT / part, tmp_path)
-    for folder in ("book/widgets", "chapters", "transformer"):
+    for folder in ("book/widgets", "chapters", "transformer/interactive"):
         (tmp_path / folder).mkdir(parents=True)
     for name in ("html", "masks", "parts", "theme"):
         shutil.copy(ROOT / "book" / "widgets" / f"{name}.mjs", tmp_path / "book" / "widgets")
@@ -50,9 +50,14 @@ def change(path, old, new):
         ("chapters/01_one.py", "--quiet", "--verbose", "chapters/01_one.py"),
         ("environment.yml", "pip", "pop", "environment.yml"),
         ("pyproject.toml", '"tqdm', '"tqqdm', "environment.yml"),
-        ("book/widgets/masks.mjs", ": -Infinity", ": -1e9", "transformer/bundles/masks.mjs"),
-        ("book/widgets/theme.mjs", "CanvasText", "black", "transformer/bundles/masks.mjs"),
-        ("transformer/bundles/masks.mjs", ": -Infinity", ": -1e9", "transformer/bundles/masks.mjs"),
+        ("book/widgets/masks.mjs", ": -Infinity", ": -1e9", "transformer/interactive/bundles/masks.mjs"),
+        ("book/widgets/theme.mjs", "CanvasText", "black", "transformer/interactive/bundles/masks.mjs"),
+        (
+            "transformer/interactive/bundles/masks.mjs",
+            ": -Infinity",
+            ": -1e9",
+            "transformer/interactive/bundles/masks.mjs",
+        ),
         ("_config.yml", "github.com/", "example.org/new/", "pyproject.toml"),
     ],
 )

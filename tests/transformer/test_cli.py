@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from transformer.cli import main
-from transformer.corpora import GENERATED_SIZE
+from transformer.data.corpora import GENERATED_SIZE
+from transformer.data.tokenizer import EOS, PAD
 from transformer.decoding import Hypothesis
-from transformer.tokenizer import EOS, PAD
-from transformer.translation import Translator
+from transformer.translator import Translator
 
 SMALL = "--data.train-pairs 3000 --training.steps 60 --training.validate-every 30 --training.warmup-steps 20".split()
 
@@ -88,7 +88,7 @@ def test_an_empty_line_of_standard_input_stays_one(
     def echo(model: object, source: torch.Tensor, *_: object) -> list[list[Hypothesis]]:
         return [[Hypothesis([t for t in row if t not in (PAD, EOS)], -1.0, -1.0)] for row in source.tolist()]
 
-    monkeypatch.setattr("transformer.translation.beam_search", echo)
+    monkeypatch.setattr("transformer.translator.beam_search", echo)
     monkeypatch.setattr("sys.stdin", io.StringIO("\na b c\n  \nd e f g\n\n"))
     main(["translate", str(run)])
     assert capsys.readouterr().out == "\na b c\n\nd e f g\n\n"
@@ -109,7 +109,7 @@ def test_the_searchs_settings_reach_the_search(
         seen.append((beam, alpha, n_best))
         return [[Hypothesis([], -1.0, -1.0)] * n_best for _ in source]
 
-    monkeypatch.setattr("transformer.translation.beam_search", spy)
+    monkeypatch.setattr("transformer.translator.beam_search", spy)
     main(["translate", str(run), "a b c", "--beam", "5", "--alpha", "0", "--n-best", "2"])
     text = tmp_path / "text"
     text.write_text("a b c\n")
@@ -361,7 +361,7 @@ def test_a_search_that_memory_has_no_room_for(
     def full(*_: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 530000000000 bytes")
 
-    monkeypatch.setattr("transformer.translation.beam_search", full)
+    monkeypatch.setattr("transformer.translator.beam_search", full)
     assert "memory is full: try a smaller beam" in fails(capsys, "translate", str(run), "a b")
 
 

@@ -9,11 +9,11 @@ from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
 
 from transformer import loss
 from transformer.config import ModelConfig, TrainingConfig
+from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
 from transformer.model import Transformer
-from transformer.preparation import DataConfig, prepare
-from transformer.processes import Processes
-from transformer.trainer import SmoothedLoss, Trainer
+from transformer.training.distributed import Processes
+from transformer.training.trainer import SmoothedLoss, Trainer
 
 SHAPE = ModelConfig(40, 32, 4, 64, 1, dropout=0.0, max_length=64)
 needs_compiler = pytest.mark.skipif(

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import (
     Candidate,
     Hypothesis,
@@ -16,7 +17,6 @@ from transformer.decoding import (
 )
 from transformer.errors import UserError
 from transformer.model import ModelConfig, Transformer
-from transformer.tokenizer import BOS, EOS, PAD
 
 
 def log_probability(model: Transformer, source: Tensor, tokens: list[int]) -> float:

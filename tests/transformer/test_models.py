@@ -14,19 +14,19 @@ import transformer
 from transformer.checkpoint import BEST, read_json, read_tensors
 from transformer.cli import main
 from transformer.config import TrainingConfig
-from transformer.corpora import sentence_pairs
+from transformer.data.corpora import sentence_pairs
+from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
 from transformer.errors import UserError
-from transformer.evaluation import bleu
+from transformer.evaluation.metrics import bleu
 from transformer.model import ModelConfig
 from transformer.models import FOLDER, find_model, load_model, shipped
 from transformer.models.card import CARD, SCORES, card
 from transformer.models.export import export
-from transformer.preparation import DataConfig, prepare
 from transformer.recipes import RECIPES
-from transformer.runs import METRICS, RECIPE, SESSIONS, differences, read_sessions
-from transformer.training import train
-from transformer.translation import Translator
+from transformer.training.loop import train
+from transformer.training.run_folder import METRICS, RECIPE, SESSIONS, differences, read_sessions
+from transformer.translator import Translator
 
 LARGEST = {"multi30k": 12, "multi30k-de-en": 12, "pocket-small": 3, "pocket-large": 12}
 """Megabytes of the weights and the tokenizer together."""
@@ -105,7 +105,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def short_test_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test sets of twenty sentences."""
-    for module in ("transformer.models.export", "transformer.assessment"):
+    for module in ("transformer.models.export", "transformer.evaluation.evaluate"):
         monkeypatch.setattr(f"{module}.sentence_pairs", lambda *about: islice(sentence_pairs(*about), 20))
 
 

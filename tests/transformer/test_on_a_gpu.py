@@ -13,15 +13,15 @@ import torch
 
 import transformer
 from tests.pretend_gpu import pretend_gpu
-from transformer.assessment import put_to_test
 from transformer.config import TrainingConfig
+from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.decoding import Candidate, beam_search, greedy_search, sample
 from transformer.device import Device, choose_device
+from transformer.evaluation.evaluate import put_to_test
 from transformer.inspection import record_attention, without_heads
 from transformer.loss import label_smoothed_cross_entropy, linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
-from transformer.preparation import DataConfig, PreparedData, prepare
-from transformer.training import train
+from transformer.training.loop import train
 
 SHAPE = ModelConfig(40, 32, 4, 64, 2, dropout=0.0, max_length=16)
 SHAPES = {

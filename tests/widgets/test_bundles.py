@@ -11,9 +11,9 @@ import pytest
 
 from book.bundle import bundles, widgets
 from tests.widgets import test_parity, test_small
-from transformer.corpora import sentence_pairs
+from transformer.data.corpora import sentence_pairs
+from transformer.interactive.widgets import BUNDLES, model_files
 from transformer.models import load_model
-from transformer.widgets import BUNDLES, model_files
 
 WIDGETS = Path(__file__).parents[2] / "book" / "widgets"
 

@@ -18,13 +18,13 @@ import torch
 from tests.widgets.hard import hard_strings
 from transformer.checkpoint import BEST, load_checkpoint, save_checkpoint
 from transformer.config import ModelConfig
-from transformer.corpora import sentence_pairs
+from transformer.data.corpora import sentence_pairs
+from transformer.data.tokenizer import BOS, EOS, Tokenizer
 from transformer.decoding import Candidate, beam_search, greedy_search
 from transformer.errors import UserError
 from transformer.inspection import record_attention, without_heads
 from transformer.model import Transformer
 from transformer.models import FOLDER
-from transformer.tokenizer import BOS, EOS, Tokenizer
 
 ROOT = Path(__file__).parents[2]
 WIDGETS = ROOT / "book" / "widgets"

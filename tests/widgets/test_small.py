@@ -13,10 +13,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from transformer import pocket
 from transformer.attention import attention
-from transformer.bpe import learn, split_words
 from transformer.config import Norm
+from transformer.data import pocket
+from transformer.data.bpe import learn, split_words
 from transformer.layers import Residual
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.masks import causal_mask, target_mask

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from transformer import decoding
 from transformer.attention import AttentionForm
-from transformer.batching import Batch, Sequences, SequencesWriter, collate, pad, token_batches
 from transformer.bench.engines import CTranslate2, Marian
 from transformer.bench.rivals import (
     TorchTransformer,
@@ -27,14 +26,15 @@ from transformer.bench.rivals import (
     uncached_beam,
     uncached_greedy,
 )
+from transformer.data.batching import Batch, Sequences, SequencesWriter, collate, pad, token_batches
+from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 from transformer.decoding import beam_search, greedy_search
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.layers import DecoderLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
-from transformer.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
-from transformer.trainer import loss_of
+from transformer.training.trainer import loss_of
 
 SMOOTHING = 0.1
 BEAM = 4

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from transformer.attention import MultiHeadAttention
+from transformer.data.tokenizer import BOS, EOS, PAD, UNK
 from transformer.device import Device
 from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.model import Transformer
 from transformer.positions import sinusoidal_encoding
-from transformer.tokenizer import BOS, EOS, PAD, UNK
 
 
 class Marian:

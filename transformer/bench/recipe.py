@@ -20,19 +20,19 @@ from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
 
 from transformer.attention import MultiHeadAttention
-from transformer.batching import Batch
 from transformer.bench.contests import Setting, random_data, wait_for
 from transformer.bench.memory import forget_peak, peak, used, wake
 from transformer.bench.report import about, check_output, keep, number
 from transformer.bench.rivals import TorchTransformer
+from transformer.data.batching import Batch
+from transformer.data.prepare import PreparedData, store_folder
+from transformer.data.tokenizer import PAD
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.model import Transformer
-from transformer.preparation import PreparedData, store_folder
-from transformer.processes import Processes
 from transformer.recipes import Recipe
-from transformer.tokenizer import PAD
-from transformer.trainer import Trainer, loss_of
+from transformer.training.distributed import Processes
+from transformer.training.trainer import Trainer, loss_of
 
 STEPS = 20
 """Measured steps, unless one says otherwise."""

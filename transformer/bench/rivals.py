@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from transformer import decoding
 from transformer.attention import MultiHeadAttention
-from transformer.batching import Batch
+from transformer.data.batching import Batch
+from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.model import Transformer
 from transformer.positions import sinusoidal_encoding
-from transformer.tokenizer import BOS, EOS, PAD
 
 
 @torch.inference_mode()

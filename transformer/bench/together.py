@@ -11,9 +11,9 @@ import torch
 from transformer.bench.apart import PROCESSES
 from transformer.bench.contests import Setting, Work, random_data, wait_for
 from transformer.config import ModelConfig, TrainingConfig
-from transformer.preparation import PreparedData
-from transformer.processes import joined
-from transformer.trainer import Trainer
+from transformer.data.prepare import PreparedData
+from transformer.training.distributed import joined
+from transformer.training.trainer import Trainer
 
 
 def together(setting: Setting, count: int, config: ModelConfig, batch_tokens: int) -> Work:

@@ -9,7 +9,7 @@ from pathlib import Path
 from transformer.checkpoint import BEST
 from transformer.device import DeviceName, Precision, choose_device
 from transformer.errors import UserError
-from transformer.translation import Translator
+from transformer.translator import Translator
 
 FOLDER = Path(__file__).parent
 

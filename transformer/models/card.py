@@ -8,10 +8,10 @@ from tabulate import tabulate
 
 from transformer.checkpoint import BEST, load_checkpoint, read_json
 from transformer.config import ModelConfig, TrainingConfig
-from transformer.corpora import Manifest, find_corpus
+from transformer.data.corpora import Manifest, find_corpus
+from transformer.data.prepare import DataConfig
 from transformer.inspection import parameter_counts
-from transformer.preparation import DataConfig
-from transformer.runs import RECIPE, read_metrics, read_sessions
+from transformer.training.run_folder import RECIPE, read_metrics, read_sessions
 
 CARD, SCORES = "CARD.md", "scores.json"
 
@@ -74,7 +74,7 @@ def _data(data: dict[str, Any]) -> str:
     corpus = find_corpus(data["corpus"])
     if not isinstance(corpus, Manifest):
         return (
-            f"The corpus `{data['corpus']}`, which the course makes itself, by a grammar (`transformer/pocket.py`): "
+            f"The corpus `{data['corpus']}`, which the course makes itself, by a grammar (`transformer/data/pocket/`): "
             "under the course's own licence, MIT."
         )
     told = corpus.described

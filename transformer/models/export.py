@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
-from transformer.assessment import put_to_test
 from transformer.checkpoint import BEST, read_json, save_checkpoint
-from transformer.corpora import Pair, find_corpus, sentence_pairs
+from transformer.data.corpora import Pair, find_corpus, sentence_pairs
+from transformer.data.prepare import DataConfig
 from transformer.device import Device
 from transformer.errors import UserError
+from transformer.evaluation.evaluate import put_to_test
 from transformer.models.card import CARD, SCORES, card
-from transformer.preparation import DataConfig
 from transformer.provenance import provenance
-from transformer.runs import METRICS, RECIPE, SESSIONS, read_sessions
-from transformer.translation import Translator
+from transformer.training.run_folder import METRICS, RECIPE, SESSIONS, read_sessions
+from transformer.translator import Translator
 
 SEARCHES = ((1, 0.0), (4, 0.6))
 """Beam and alpha: greedy search, and the paper's (§6.1)."""

@@ -9,9 +9,9 @@ import pandas as pd
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from transformer.batching import Batch, Indices
+from transformer.data.batching import Batch, Indices
+from transformer.data.tokenizer import PAD
 from transformer.plots import style
-from transformer.tokenizer import PAD
 
 BATCHES, ROWS = 6, 9
 """So many batches are drawn in the chart, and at most so many sentences of each."""

@@ -8,7 +8,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from transformer.batching import Indices
+from transformer.data.batching import Indices
 from transformer.plots import style
 
 CELLS = 60

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from transformer.bpe import Merge, merge_pair
+from transformer.data.bpe import Merge, merge_pair
 from transformer.plots import style
 
 NEVER = 1 << 30

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from transformer.batching import Sequences, collate
+from transformer.data.batching import Sequences, collate
 from transformer.plots import batches
 
 LENGTHS = np.array([5, 1, 4, 2, 3, 9, 1, 2])

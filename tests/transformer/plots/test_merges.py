@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from transformer.bpe import learn, segment
+from transformer.data.bpe import learn, segment
 from transformer.plots import merges as pictures
 from transformer.plots import style
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from transformer.gpus import GPUS, Gpu
-from transformer.plots.roofline import Operation, roofs, time_explorer
+from transformer.plots.roofline import GPUS, Gpu, Operation, roofs, time_explorer
 
 ADD = Operation("add", flop=1, traffic=12)
 PRODUCT = Operation("product", flop=1000, traffic=8, weights=4000)

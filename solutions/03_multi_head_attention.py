@@ -1,0 +1,357 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercises: multi-head attention
+#
+# Five blanks: three projections by one product, a layer of cross-attention, what each head says, what heads cost, and heads that share their keys (§3.2.2
+# and §3.2.3 of the paper).
+#
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
+#   wrong.
+# - The blanks do not depend on each other: leave one open and go on.
+# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
+# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+#
+# One convention holds throughout: **matrices are as `nn.Linear` keeps them**, (out, in). The paper writes $x W$ (§3.2.2); with the matrix kept turned it is
+# $x W^\top$, and that is what `F.linear(x, weight, bias)` computes.
+
+# %% tags=["setup", "hide-cell"]
+# In Colab this installs the course and leaves Colab's own torch and numpy as they
+# are. Anywhere else it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import pathlib
+    import subprocess
+    from importlib.metadata import version
+
+    course = "transformer-course[widgets] @ git+https://github.com/transformer-course/transformer-course@main"
+    keep = pathlib.Path("keep.txt")
+    keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
+    subprocess.run([*pip, course], check=True)
+
+# %%
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from exercises.checks.multi_head_attention import check, given, join_heads, split_heads
+from transformer.attention import attention
+
+torch.set_printoptions(precision=2, sci_mode=False)
+
+# %% [markdown]
+# ## 1 · Three by one
+#
+# ★☆☆ · 5 minutes · §3.2.2
+#
+# Queries, keys and values are three products with the same words. One larger product does for all: $W_Q$, $W_K$ and $W_V$ lie one behind the other in
+# one linear layer, in this order, and so do their biases. Compute it, and take the result apart.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# one product for all three               (batch, length, 3 · d_model)
+# cut the last axis in three equal parts  (batch, length, d_model) each
+# ```
+# </details>
+# <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (2x2 and 6x2)</code></summary>
+#
+# The matrix is kept turned: its rows are the outputs, and its columns meet the words' numbers. Turn it, or leave that to `F.linear`.
+# </details>
+# <details><summary>Help: <code>not enough values to unpack (expected 3, got 1)</code></summary>
+#
+# You took apart the first axis, which holds the sentences of the batch. The three lie side by side in the last one.
+# </details>
+# <details><summary>Help: <code>not enough values to unpack (expected 3, got 2)</code></summary>
+#
+# Either you cut along the axis of the words, of which there are two here, or `split` was told that a part is 3 wide. It wants to know how wide a part is;
+# `chunk` wants to know how many there are.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: query_key_value
+def query_key_value(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values of all heads, by one product.
+
+    x: (batch, length, d_model)
+    weight: (3 * d_model, d_model), bias: (3 * d_model,); W_Q, W_K, W_V
+    returns: query, key and value, each (batch, length, d_model)
+    """
+    ### BEGIN SOLUTION
+    query, key, value = F.linear(x, weight, bias).chunk(3, dim=-1)
+    return query, key, value
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("query_key_value", query_key_value)
+
+# %% [markdown]
+# ## 2 · Cross-attention
+#
+# ★★★ · 20 minutes · §3.2.3
+#
+# Now a whole layer, as the decoder has it: `x` asks and `memory` is asked. Their lengths differ, and the sentences in the memory are filled up with padding
+# that nobody may look at. `real` says where there is none. It has two axes; the scores have four, (batch, heads, query, key).
+#
+# `split_heads(x, n_heads)` and `join_heads(heads)` are those of the notebook on attention, and `attention(query, key, value, mask)` is the package's: it
+# returns output and weights, and in its mask True means *may be looked at*. All are imported above.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# queries: x through the first third of weight and bias
+# keys and values: memory through the other two
+# split the three into heads              (batch, heads, …, d_head)
+# real, with an axis of length one for the heads and one for the queries
+# attend; keep the output; join           (batch, n_query, d_model)
+# through the last matrix, and its bias
+# ```
+#
+# You may also call `given.query_key_value` twice, and use a part of what it returns. That computes more than it needs.
+# </details>
+# <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 2</code></summary>
+#
+# The mask still has two axes. Axes are lined up from the right, so its sentences came to stand where the queries are.
+# </details>
+# <details><summary>Help: <code>'tuple' object has no attribute 'transpose'</code></summary>
+#
+# `attention` returns two things, output and weights. Take the first.
+# </details>
+# <details><summary>Help: <code>the mask must be bool, True = may attend; got torch.float32</code></summary>
+#
+# The mask has been turned into numbers on the way. It only needs more axes.
+# </details>
+# <details><summary>Help: <code>Target sizes: [1, 2].  Tensor sizes: [6]</code></summary>
+#
+# A third of the matrix, and all of the bias: cut both.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: cross_attention
+def cross_attention(
+    x: Tensor,
+    memory: Tensor,
+    real: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    w_output: Tensor,
+    b_output: Tensor,
+    n_heads: int,
+) -> Tensor:
+    """Attend from x to the real words of memory.
+
+    x: (batch, n_query, d_model)
+    memory: (batch, n_key, d_model)
+    real: (batch, n_key), bool; False where a key is padding
+    weight: (3 * d_model, d_model), bias: (3 * d_model,); W_Q, W_K, W_V
+    w_output: (d_model, d_model), b_output: (d_model,)
+    returns: (batch, n_query, d_model)
+    """
+    ### BEGIN SOLUTION
+    d = x.size(-1)
+    query = split_heads(F.linear(x, weight[:d], bias[:d]), n_heads)
+    both = F.linear(memory, weight[d:], bias[d:]).chunk(2, dim=-1)
+    key, value = (split_heads(part, n_heads) for part in both)
+    heads, _ = attention(query, key, value, real[:, None, None, :])
+    return F.linear(join_heads(heads), w_output, b_output)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("cross_attention", cross_attention)
+
+# %% [markdown]
+# PyTorch's own module keeps its weights just so, which is why yours can take them over. Only its mask is the other way round: there True means *hidden*.
+# (Until your check says ✓, the cell compares the course's function.)
+
+# %% tags=["nbval-skip"]
+theirs = nn.MultiheadAttention(12, 3, batch_first=True).requires_grad_(False)
+target, source = torch.randn(2, 5, 12), torch.randn(2, 7, 12)
+words = torch.arange(7) < torch.tensor([[7], [4]])  # sentences of 7 and of 4
+out = theirs.out_proj
+weights = theirs.in_proj_weight, theirs.in_proj_bias, out.weight, out.bias
+mine = given.cross_attention(target, source, words, *weights, 3)
+expected, _ = theirs(target, source, source, key_padding_mask=~words)
+torch.allclose(mine, expected, atol=1e-6)
+
+# %% [markdown]
+# ## 3 · What each head says
+#
+# ★★☆ · 10 minutes · §3.2.2
+#
+# "Join the heads, then multiply by $W^O$" is a sum in disguise: each head meets a part of the matrix that belongs to it alone, and what comes out is added
+# up. Return the terms, one for each head. Added up, and with the bias, they are what the layer says. Leave one out, and you have turned off a head.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# in a joined vector head 0 has the first d_head numbers, head 1 the next d_head …
+# which part of the matrix do these meet? the matrix is (out, in), and they go in
+# each head by its own part               (batch, heads, n_query, d_model)
+# ```
+# </details>
+# <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (2x2 and 4x4)</code></summary>
+#
+# A head is d_head wide, and the whole matrix takes d_model numbers. Cut the matrix first.
+# </details>
+# <details><summary>Help: <code>unsupported operand type(s) for @: 'Tensor' and 'tuple'</code></summary>
+#
+# `chunk` and `split` return several tensors. Take them one by one, or make one tensor of them with an axis for the heads.
+# </details>
+# <details><summary>Help: <code>Expected size for first two dimensions of batch2 tensor to be: [2, 2] but got: [2, 4].</code></summary>
+#
+# The parts are (d_model, d_head). A head's vectors have d_head numbers, so that axis has to come first.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: head_answers
+def head_answers(heads: Tensor, w_output: Tensor) -> Tensor:
+    """What each head adds to the layer's result.
+
+    heads: what the heads found, (batch, n_heads, n_query, d_head)
+    w_output: (d_model, d_model), as nn.Linear keeps it: (out, in)
+    returns: (batch, n_heads, n_query, d_model)
+    """
+    ### BEGIN SOLUTION
+    parts = w_output.T.unflatten(0, (heads.size(1), -1))  # (n_heads, d_head, d_model)
+    return heads @ parts
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("head_answers", head_answers)
+
+# %% [markdown]
+# ## 4 · What it costs
+#
+# ★★☆ · 15 minutes · §3.2.2
+#
+# Count for a layer of cross-attention in which `n_query` words ask and `n_key` words are asked, one sentence of each:
+#
+# - **parameters**: four linear layers from d_model to d_model, with biases;
+# - **products**: the multiplications of two numbers in all matrix products. Multiply an $a \times b$ matrix by a $b \times c$ matrix, and these are
+#   $a \cdot b \cdot c$;
+# - **exponentials**: one for each weight of each head.
+#
+# Before you write, guess: which of the three grow with the number of heads?
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# which of the four matrices does a word that asks meet, and which a word that is asked?
+#     each time: d_model · d_model products
+# scores of one head: every query with every key, d_head products each
+# blends of one head: for every query, every value, d_head products each
+# all heads together: heads · d_head is …
+# ```
+# </details>
+# <details><summary>Help: <code>it returns 2 things, and should return 3: parameters, products, exponentials</code></summary>
+#
+# A function returns three results as `return parameters, products, exponentials`.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: layer_cost
+def layer_cost(n_query: int, n_key: int, d_model: int, n_heads: int) -> tuple[int, int, int]:
+    """What a layer learns, and what it does for one pair of sentences.
+
+    returns: parameters, products, exponentials
+    """
+    ### BEGIN SOLUTION
+    parameters = 4 * (d_model * d_model + d_model)
+    projections = 2 * n_query * d_model**2 + 2 * n_key * d_model**2
+    scores_and_blends = 2 * n_query * n_key * d_model
+    return parameters, projections + scores_and_blends, n_heads * n_query * n_key
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("layer_cost", layer_cost)
+
+# %% [markdown]
+# ## 5 · Heads that share their keys
+#
+# ★★★ · 15 minutes · beyond the paper
+#
+# When a model writes, it reads the keys and values of all words so far at every step, and that is what takes the time. So today's models let several query
+# heads share one head of keys and values. With 6 query heads and 2 groups, query heads 0, 1 and 2 look things up in group 0, and 3, 4 and 5 in group 1. One
+# group for all is multi-query attention (Shazeer, 2019), and what lies between has its name from Ainslie and others (2023): grouped queries. As many groups
+# as heads is the paper's attention.
+#
+# `attention(query, key, value)` returns output and weights.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# how many query heads share a group?
+# each group's keys so many times, all of group 0 first    (batch, heads, n_key, d_head)
+# the same with values
+# attend; return the output alone
+# ```
+# </details>
+# <details><summary>Help: <code>The size of tensor a (4) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
+#
+# Four query heads meet two groups of keys, or the weights of four heads two groups of values. Bring both to four.
+# </details>
+# <details><summary>Help: <code>The size of tensor a (6) must match the size of tensor b (4) at non-singleton dimension 1</code></summary>
+#
+# There are 6 query heads and 2 groups, and you made 4 of them. How many heads share a group is not how many groups there are.
+# </details>
+# <details><summary>Help: <code>Dimension out of range (expected to be in range of [-1, 0], but got -2)</code></summary>
+#
+# Without an axis, `repeat_interleave` lays all numbers in one row and repeats each of them. Tell it along which axis.
+# </details>
+# <details><summary>Help: <code>repeat_interleave() received an invalid combination of arguments - got (float, int)</code></summary>
+#
+# `/` gives a float even where nothing remains. A count is a whole number: `//`.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: grouped_attention
+def grouped_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Attention in which neighbouring query heads share keys and values.
+
+    query: (batch, n_heads, n_query, d_head)
+    key, value: (batch, n_groups, n_key, d_head); n_groups divides n_heads
+    returns: (batch, n_heads, n_query, d_head)
+    """
+    ### BEGIN SOLUTION
+    share = query.size(1) // key.size(1)
+    key, value = (t.repeat_interleave(share, dim=1) for t in (key, value))
+    return attention(query, key, value)[0]
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("grouped_attention", grouped_attention)
+
+# %% [markdown]
+# ## Done?
+#
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade many_heads`.
+#
+# Then open `transformer/attention.py` at `MultiHeadAttention`: the first two blanks are what it does. The last one comes back in the chapter
+# *From here to BERT, GPT, T5 and ViT*.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()

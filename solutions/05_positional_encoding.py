@@ -1,0 +1,265 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercises: positional encoding
+#
+# Five blanks: clocks that run at different speeds, the vectors made of them, the shift that is a rotation, rotary positions,
+# and the sum that the first layer sees (§3.4 and §3.5 of the paper).
+#
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
+#   wrong.
+# - The blanks do not depend on each other: leave one open and go on.
+# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
+# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+
+# %% tags=["setup", "hide-cell"]
+# In Colab this installs the course and leaves Colab's own torch and numpy as they
+# are. Anywhere else it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import pathlib
+    import subprocess
+    from importlib.metadata import version
+
+    course = "transformer-course[widgets] @ git+https://github.com/transformer-course/transformer-course@main"
+    keep = pathlib.Path("keep.txt")
+    keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
+    subprocess.run([*pip, course], check=True)
+
+# %%
+import math
+
+import torch
+from torch import Tensor
+
+from exercises.checks.positional_encoding import check, given
+
+torch.set_printoptions(precision=2, sci_mode=False)
+
+# %% [markdown]
+# ## 1 · Frequencies
+#
+# ★☆☆ · 5 minutes · §3.5
+#
+# Two dimensions share a clock hand: one has its sine, the other its cosine. Hand $i$ turns by $10000^{-2i/d_\text{model}}$ with
+# each position. The first turns fastest, by one radian.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# i runs over the pairs: 0, 1, … d_model / 2 - 1
+# 10000 to the power of -2i / d_model, for all of them at once
+# ```
+# </details>
+# <details><summary>Help: <code>expected Tensor as element 0 in argument 0, but got float</code></summary>
+#
+# `torch.stack` joins tensors, not numbers. `torch.tensor` makes a tensor of a list of numbers; better still, compute with a
+# tensor of all i.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: frequencies
+def frequencies(d_model: int) -> Tensor:
+    """By how much each clock hand turns from one position to the next, in radians.
+
+    d_model: even
+    returns: (d_model / 2,), float32
+    """
+    ### BEGIN SOLUTION
+    return 10000.0 ** (-torch.arange(0, d_model, 2) / d_model)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("frequencies", frequencies)
+
+# %% [markdown]
+# ## 2 · Sinusoidal encoding
+#
+# ★★☆ · 10 minutes · §3.5
+#
+# At position pos each hand has the angle pos · frequency. Dimension $2i$ is the sine of hand $i$'s angle, dimension $2i+1$ the
+# cosine of the **same** angle. `given.frequencies` is your own function once its check says ✓, and the course's until then.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# angle[pos, i] = pos · frequency[i]      (length, d_model / 2)
+# sines and cosines beside each other     (length, d_model / 2, 2)
+# join the last two axes                  (length, d_model)
+# ```
+# </details>
+# <details><summary>Help: <code>The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0</code></summary>
+#
+# Positions and frequencies are both vectors. To multiply each with each, give the positions a second axis of length one.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: sinusoidal_encoding
+def sinusoidal_encoding(length: int, d_model: int) -> Tensor:
+    """The vector of each position, from 0 on.
+
+    returns: (length, d_model), float32
+    """
+    ### BEGIN SOLUTION
+    angle = torch.arange(length)[:, None] * given.frequencies(d_model)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("sinusoidal_encoding", sinusoidal_encoding)
+
+# %% [markdown]
+# ## 3 · The shift
+#
+# ★★★ · 20 minutes · §3.5
+#
+# The authors chose sinusoids because a fixed distance is always the same linear map. Prove it: from the vectors of **some**
+# positions, make the vectors of the positions $k$ further on, without being told which positions they are. For an angle $a$ and a
+# step $b$:
+#
+# $$\sin(a + b) = \sin a \cos b + \cos a \sin b, \qquad \cos(a + b) = \cos a \cos b - \sin a \sin b.$$
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# b = k · frequency, one for each pair
+# old sines: every second dimension from 0; old cosines: every second from 1
+# new sines and new cosines by the two formulas, from the OLD ones
+# put them beside each other again
+# ```
+# </details>
+# <details><summary>Help: <code>'int' object has no attribute 'cos'</code></summary>
+#
+# `k` is one number, and each pair of dimensions has a step of its own: k times its frequency. That is a tensor, and has a cosine.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: shift
+def shift(encoding: Tensor, k: int) -> Tensor:
+    """The encodings of the positions k further on.
+
+    encoding: (n, d_model), of any n positions
+    k: may be negative
+    returns: (n, d_model)
+    """
+    ### BEGIN SOLUTION
+    b = k * given.frequencies(encoding.size(-1))
+    sin, cos = encoding[:, 0::2], encoding[:, 1::2]
+    return torch.stack([sin * b.cos() + cos * b.sin(), cos * b.cos() - sin * b.sin()], dim=-1).flatten(1)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("shift", shift)
+
+# %% [markdown]
+# ## 4 · Rotary positions
+#
+# ★★☆ · 15 minutes
+#
+# Rotary positions add nothing. They turn each pair of dimensions of a query or key by its position's angle, so that the dot
+# product of the two depends on their distance. Turning $(x, y)$ by $a$ gives
+# $(x \cos a - y \sin a,\ x \sin a + y \cos a)$.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# angle[pos, i] = pos · frequency[i]      (length, d_head / 2)
+# x: dimensions 0, 2, 4, …   y: dimensions 1, 3, 5, …
+# turn, and put the two beside each other again
+# ```
+# </details>
+# <details><summary>Help: <code>The size of tensor a (4) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
+#
+# There is one angle for each pair, so half as many as dimensions. Take the even and the odd dimensions apart first.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: rotate
+def rotate(x: Tensor) -> Tensor:
+    """Turn each pair of neighbouring dimensions by its position's angle.
+
+    x: queries or keys, (..., length, d_head); positions count from 0
+    returns: (..., length, d_head)
+    """
+    ### BEGIN SOLUTION
+    angle = torch.arange(x.size(-2))[:, None] * given.frequencies(x.size(-1))
+    even, odd = x[..., 0::2], x[..., 1::2]
+    turned = even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos()
+    return torch.stack(turned, dim=-1).flatten(-2)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("rotate", rotate)
+
+# %% [markdown]
+# ## 5 · What the first layer sees
+#
+# ★☆☆ · 5 minutes · §3.4
+#
+# Look up each token's vector, multiply it by $\sqrt{d_\text{model}}$, and add the vector of its position. The table of positions is
+# as long as the longest sentence, so take as much of it as you need.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# table[ids]                              (batch, length, d_model)
+# times the root of d_model
+# plus the first `length` rows of encoding
+# ```
+# </details>
+# <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1</code></summary>
+#
+# The table of positions is longer than the sentences of this batch: cut it.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: embed
+def embed(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
+    """Words and places, added.
+
+    ids: (batch, length), int64
+    table: (vocab_size, d_model), a vector for each token
+    encoding: (max_length, d_model), a vector for each position
+    returns: (batch, length, d_model)
+    """
+    ### BEGIN SOLUTION
+    return table[ids] * math.sqrt(table.size(1)) + encoding[: ids.size(1)]
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("embed", embed)
+
+# %% [markdown]
+# ## Done?
+#
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade positions`.
+#
+# Then open `transformer/positions.py`: your first two blanks and the fourth. The shift is a property that only the chapter needs, and
+# the fifth is `embed` in `transformer/model.py`.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()

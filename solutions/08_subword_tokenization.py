@@ -1,0 +1,297 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercises: subword tokenization
+#
+# Six blanks: byte-pair encoding, from counting pairs to a whole learner, and there and back again (§5.1 of the paper).
+#
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
+#   wrong.
+# - The blanks do not depend on each other: leave one open and go on.
+# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
+# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+
+# %% tags=["setup", "hide-cell"]
+# In Colab this installs the course and leaves Colab's own torch and numpy as they
+# are. Anywhere else it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import pathlib
+    import subprocess
+    from importlib.metadata import version
+
+    course = "transformer-course[widgets] @ git+https://github.com/transformer-course/transformer-course@main"
+    keep = pathlib.Path("keep.txt")
+    keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
+    subprocess.run([*pip, course], check=True)
+
+# %%
+from itertools import pairwise
+
+from exercises.checks.subword_tokenization import check, given
+
+# %% [markdown]
+# ## 1 · Count pairs
+#
+# ★☆☆ · 5 minutes
+#
+# Each word of the text is a list of symbols, at first its characters. How often does each pair of neighbours stand in the text? A
+# word that occurs three times counts three times. Pairs do not reach from one word to the next.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# for each word and its count
+#     for each symbol and the one after it
+#         add the count to what the pair has so far
+# ```
+# </details>
+# <details><summary>Help: <code>unhashable type: 'list'</code></summary>
+#
+# A key of a dict must not change, and a list can. A tuple cannot: `(first, second)`.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: count_pairs
+def count_pairs(words: list[list[str]], counts: list[int]) -> dict[tuple[str, str], int]:
+    """How often each pair of neighbouring symbols occurs.
+
+    words: each word once, as its symbols
+    counts: how often each of them occurs in the text
+    returns: pair → count; only pairs that occur
+    """
+    ### BEGIN SOLUTION
+    found: dict[tuple[str, str], int] = {}
+    for symbols, count in zip(words, counts, strict=True):
+        for pair in pairwise(symbols):
+            found[pair] = found.get(pair, 0) + count
+    return found
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("count_pairs", count_pairs)
+
+# %% [markdown]
+# ## 2 · The best pair
+#
+# ★★☆ · 10 minutes
+#
+# The most frequent pair is merged next. Often several are equally frequent, and then the result must not depend on the order in
+# which they were counted: of those, take the one whose joined symbol is **shorter**, and of equally long ones the one whose joined
+# symbol comes **first in the alphabet** (by code points, as Python compares strings). No two pairs here have the same joined symbol.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# min of the pairs, by a key of three parts:
+#     minus the count, the length of the joined symbol, the joined symbol
+# ```
+# </details>
+# <details><summary>Help: <code>bad operand type for unary -: 'tuple'</code></summary>
+#
+# You iterate over the pairs themselves. Their counts are the dict's values.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: best_pair
+def best_pair(pairs: dict[tuple[str, str], int]) -> tuple[str, str]:
+    """The pair to merge next.
+
+    pairs: pair → count; at least one
+    """
+    ### BEGIN SOLUTION
+    return min(pairs, key=lambda pair: (-pairs[pair], len("".join(pair)), "".join(pair)))
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("best_pair", best_pair)
+
+# %% [markdown]
+# ## 3 · Merge
+#
+# ★★☆ · 10 minutes
+#
+# Join the pair wherever it stands in a word, from left to right. What has been joined is not joined a second time: `a a a` with the
+# pair `a a` becomes `aa a`.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# walk along with an index
+#     the pair stands here: take both as one symbol, go on two further
+#     else: take the one symbol, go on one further
+# mind the last symbol
+# ```
+# </details>
+# <details><summary>Help: <code>list index out of range</code></summary>
+#
+# The last symbol has no neighbour. Ask first whether there is one.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: merge_pair
+def merge_pair(symbols: list[str], pair: tuple[str, str]) -> list[str]:
+    """The word's symbols, with the pair joined wherever it stands."""
+    ### BEGIN SOLUTION
+    merged: list[str] = []
+    i = 0
+    while i < len(symbols):
+        if tuple(symbols[i : i + 2]) == pair:
+            merged.append("".join(pair))
+            i += 2
+        else:
+            merged.append(symbols[i])
+            i += 1
+    return merged
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("merge_pair", merge_pair)
+
+# %% [markdown]
+# ## 4 · Learn
+#
+# ★★★ · 15 minutes · §5.1
+#
+# Now all together: spell every word in characters; count pairs, merge the best one in all words, and again, until there are enough
+# merges, or no pair is left. `given.count_pairs`, `given.best_pair` and `given.merge_pair` are your own functions once their checks
+# say ✓, and the course's until then.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# as long as merges are too few
+#     count the pairs in the words as they are NOW; none left: stop
+#     the best pair; note it
+#     every word: with that pair merged
+# ```
+# </details>
+# <details><summary>Help: <code>min() iterable argument is empty</code> (or <code>min() arg is an empty sequence</code>)</summary>
+#
+# When every word has become one symbol, there is no pair any more. Stop there.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: learn
+def learn(text: dict[str, int], n_merges: int) -> list[tuple[str, str]]:
+    """The merges of a text, in order.
+
+    text: word → how often it occurs
+    returns: at most n_merges pairs
+    """
+    ### BEGIN SOLUTION
+    words, counts = [list(word) for word in text], list(text.values())
+    merges: list[tuple[str, str]] = []
+    while len(merges) < n_merges and (pairs := given.count_pairs(words, counts)):
+        merges.append(given.best_pair(pairs))
+        words = [given.merge_pair(symbols, merges[-1]) for symbols in words]
+    return merges
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("learn", learn)
+
+# %% [markdown]
+# ## 5 · Segment
+#
+# ★★☆ · 10 minutes
+#
+# A word, perhaps one that nobody has seen, is spelled in characters, and then the merges are repeated **in the order in which they
+# were learned**, each wherever it fits. Characters that are in no merge stay as they are.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# the word as a list of characters
+# for each merge, from the first on: merge it
+# ```
+# </details>
+# <details><summary>Help: <code>unhashable type: 'list'</code></summary>
+#
+# A pair is a tuple here, in the list of merges too: compare tuples with tuples.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: segment
+def segment(word: str, merges: list[tuple[str, str]]) -> list[str]:
+    """The symbols of a word.
+
+    merges: in the order of learning
+    """
+    ### BEGIN SOLUTION
+    symbols = list(word)
+    for pair in merges:
+        symbols = given.merge_pair(symbols, pair)
+    return symbols
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("segment", segment)
+
+# %% [markdown]
+# ## 6 · And back
+#
+# ★☆☆ · 5 minutes
+#
+# In front of each word stands the mark `▁`, so that a text can be put together again without guessing where its spaces were. Symbols
+# become text: the mark is a space, and the text itself does not begin with one.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# all symbols in one string
+# each mark becomes a space
+# the one in front goes
+# ```
+# </details>
+# <details><summary>Help: <code>sequence item 0: expected str instance, list found</code></summary>
+#
+# `symbols` is one list of strings: join it as it is, not a list around it.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: decode
+def decode(symbols: list[str]) -> str:
+    """The text that the symbols spell."""
+    ### BEGIN SOLUTION
+    return "".join(symbols).replace("▁", " ").removeprefix(" ")
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("decode", decode)
+
+# %% [markdown]
+# ## Done?
+#
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade subwords`.
+#
+# Then open `transformer/data/bpe.py`. It learns the same merges and counts only what has changed, so that a real text takes seconds.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()

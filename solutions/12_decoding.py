@@ -1,0 +1,384 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercises: decoding
+#
+# Six blanks, from greedy search to a whole beam search with a length penalty (§6.1 of the paper). The models here are toys: a
+# few probabilities in a table, so that you can follow every search by hand. A model is a function. It reads **the token ids so
+# far**, a list that begins with bos, and returns the natural **log-probabilities** of the next token, one for each of the
+# vocabulary.
+#
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
+#   wrong.
+# - The blanks do not depend on each other: leave one open and go on.
+# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
+# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+
+# %% tags=["setup", "hide-cell"]
+# In Colab this installs the course and leaves Colab's own torch and numpy as they
+# are. Anywhere else it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import pathlib
+    import subprocess
+    from importlib.metadata import version
+
+    course = "transformer-course[widgets] @ git+https://github.com/transformer-course/transformer-course@main"
+    keep = pathlib.Path("keep.txt")
+    keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
+    subprocess.run([*pip, course], check=True)
+
+# %%
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from exercises.checks.decoding import check, given
+
+torch.set_printoptions(precision=2, sci_mode=False)
+
+Model = Callable[[list[int]], Tensor]  # token ids → (vocab_size,)
+
+# %% [markdown]
+# ## 1 · Greedy search
+#
+# ★☆☆ · 10 minutes · §3.1
+#
+# Take the most probable token, put it behind those you have, ask again. Stop when the model says eos. Some models never do, so
+# also stop when the sentence has `limit` tokens.
+#
+# The sentence is what stands between bos and eos: neither of the two is part of it.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# begin with a list that holds bos
+# as long as there are fewer than limit tokens behind bos:
+#     ask the model with the whole list       (vocab_size,)
+#     where is the largest number? that place is the token, as a plain int
+#     if it is eos: stop; else put it behind the others
+# return what stands behind bos
+# ```
+# </details>
+# <details><summary>Help: <code>the model reads a list of token ids; it got a Tensor</code></summary>
+#
+# These toys take Python lists. Keep the tokens in a list, as plain numbers: `int(…)` makes one of a tensor that holds a single
+# number.
+# </details>
+# <details><summary>Help: <code>the model reads a list of token ids; it got a NoneType</code></summary>
+#
+# `append` changes the list and returns nothing. Whoever writes `tokens = tokens.append(…)` has thrown the list away.
+# </details>
+# <details><summary>Help: <code>only one element tensors can be converted to Python scalars</code></summary>
+#
+# The model has answered with one number for every token of the vocabulary. You want to know where the largest of them stands.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: greedy_search
+def greedy_search(model: Model, bos: int, eos: int, limit: int) -> list[int]:
+    """The most probable token, again and again.
+
+    model: token ids, a list that begins with bos → log-probabilities of the next, (vocab_size,)
+    limit: a sentence has at most so many tokens
+    returns: token ids, plain numbers, without bos and eos
+    """
+    ### BEGIN SOLUTION
+    tokens = [bos]
+    while len(tokens) <= limit:
+        token = int(model(tokens).argmax())
+        if token == eos:
+            break
+        tokens.append(token)
+    return tokens[1:]
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("greedy_search", greedy_search)
+
+# %% [markdown]
+# ## 2 · Length penalty
+#
+# ★☆☆ · 5 minutes · §6.1
+#
+# A log-probability falls with every token, so a short translation has it easier than a long one. To be fair it is divided by
+#
+# $$\left(\frac{5 + \text{length}}{6}\right)^{\alpha}$$
+#
+# which is 1 for a single token and grows with the length; with $\alpha = 0$ it does nothing. The paper takes $\alpha = 0.6$.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# the fraction first, with its numerator in brackets
+# then the whole fraction to the power of alpha
+# ```
+# </details>
+# <details><summary>Help: <code>unsupported operand type(s) for ^: 'float' and 'float'</code></summary>
+#
+# In Python `^` is something else, for bits. A power is written `**`.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: length_penalty
+def length_penalty(length: int, alpha: float) -> float:
+    """What a log-probability is divided by.
+
+    length: tokens of the hypothesis
+    alpha: how strong the penalty is, 0 or more
+    """
+    ### BEGIN SOLUTION
+    return ((5 + length) / 6) ** alpha
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("length_penalty", length_penalty)
+
+# %% [markdown]
+# ## 3 · The best ways to go on
+#
+# ★★☆ · 15 minutes · §6.1
+#
+# Now the heart of it. There are a few beginnings, the beams, each with the log-probability of what it has said so far. Each can
+# go on with every token of the vocabulary. Find the `count` best of all these pairs, whichever beam they come from: how
+# probable is each, which beam does it go on from (its *parent*), and with which token?
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# score of each pair: the beam's score plus the log-probability of the token      (beam, vocab_size)
+# lay the rows of this table behind each other                                    (beam · vocab_size,)
+# the count largest of that list: their values, and their places
+# a place tells both: how many whole rows lie before it, and how far into its row it stands
+# ```
+# </details>
+# <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1</code></summary>
+#
+# A vector lines up with the last axis of a table, so you are adding one number to each column. Each row should get one: make the
+# scores a column, (beam, 1).
+# </details>
+# <details><summary>Help: <code>selected index k out of range</code></summary>
+#
+# `topk` looks for the best in every row of a table, and a row may be shorter than `count`. All rows should compete in one list.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: best_extensions
+def best_extensions(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The most probable hypotheses that are one token longer.
+
+    scores: (beam,), the log-probability of each beginning
+    log_probs: (beam, vocab_size), of the next token after each
+    returns: values, parents, tokens: each (count,), the best first; parents and tokens int64
+    """
+    ### BEGIN SOLUTION
+    values, places = (scores[:, None] + log_probs).flatten().topk(count)
+    vocab_size = log_probs.size(1)
+    return values, places // vocab_size, places % vocab_size
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("best_extensions", best_extensions)
+
+# %% [markdown]
+# ## 4 · Who ends, and who lives on
+#
+# ★★☆ · 10 minutes · §6.1
+#
+# A step weighs twice as many candidates as there are beams, best first. Some of them say eos. What becomes of each?
+#
+# - An eos among the first `beam` places **has finished**: it goes to the results.
+# - An eos further down is forgotten. It would not have survived as a beam either.
+# - Of all others the best `beam` **live on**. So the search stays as wide as it was, however many have finished.
+#
+# Return two lists of places in `tokens`, counted from 0.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# go through the tokens with their places (Python: enumerate)
+# eos, and place smaller than beam:  finished
+# no eos, and fewer than beam so far:  living
+# ```
+# </details>
+# <details><summary>Help: <code>'bool' object has no attribute 'nonzero'</code></summary>
+#
+# `tokens` is a list here, and `tokens == eos` asks whether the whole list is equal to one number. Go through it entry by entry.
+# </details>
+# <details><summary>Help: <code>it returns one thing, and should return 2: finished, living</code></summary>
+#
+# A function returns two results as `return finished, living`.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: finished_and_living
+def finished_and_living(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
+    """Sort the candidates of a step.
+
+    tokens: the newest token of each candidate, best candidate first; 2 · beam of them
+    returns: finished, the places of those that end here, and living, of those that go on, both best first
+    """
+    ### BEGIN SOLUTION
+    finished = [place for place, token in enumerate(tokens[:beam]) if token == eos]
+    living = [place for place, token in enumerate(tokens) if token != eos]
+    return finished, living[:beam]
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("finished_and_living", finished_and_living)
+
+# %% [markdown]
+# ## 5 · The n best
+#
+# ★★☆ · 10 minutes · §6.1
+#
+# The search is over, and there are hypotheses of different length. Rank them by their **normalised score**, the log-probability
+# divided by the length penalty, and return the `n` best sentences.
+#
+# One question is easily answered wrongly: how long is a hypothesis? Count what the model had to say. It had to say eos; bos was
+# given. You may use `given.length_penalty`: it is your own function once the check above says ✓, and the course's until then.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# score of one: its log-probability / the penalty for its length (all its tokens but bos)
+# sort by it; scores are negative, and the largest is the best
+# keep n; of each leave out the first and the last token
+# ```
+# </details>
+# <details><summary>Help: <code>bad operand type for unary -: 'tuple'</code></summary>
+#
+# The key function of `sorted` is given a whole hypothesis, a pair. Take the log-probability out of it first.
+# </details>
+# <details><summary>Help: <code>'float' object is not callable</code></summary>
+#
+# `key=` wants a function, not a score: `sorted` calls it once for each hypothesis, as in `key=lambda hypothesis: …`.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: n_best
+def n_best(hypotheses: list[tuple[float, list[int]]], alpha: float, n: int) -> list[list[int]]:
+    """The best sentences, best first.
+
+    hypotheses: of each its log-probability, and its token ids, which begin with bos and end with eos
+    alpha: of the length penalty
+    returns: the token ids of the n best, without bos and eos
+    """
+
+    ### BEGIN SOLUTION
+    def score(hypothesis: tuple[float, list[int]]) -> float:
+        log_probability, tokens = hypothesis
+        return log_probability / given.length_penalty(len(tokens) - 1, alpha)
+
+    ranked = sorted(hypotheses, key=score, reverse=True)
+    return [tokens[1:-1] for _, tokens in ranked[:n]]
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("n_best", n_best)
+
+# %% [markdown]
+# ## 6 · Beam search
+#
+# ★★★ · 25 minutes · §6.1
+#
+# Put it together, for one sentence. At first there is **one** beginning, bos, with the log-probability 0. In each step all living
+# beginnings go on, the candidates are sorted into finished and living, and so on for `steps` steps. Of all that have finished,
+# return the best by normalised score. What has not said eos after the last step is not counted.
+#
+# `given.best_extensions`, `given.finished_and_living` and `given.n_best` are there to be used. In all the checks something
+# finishes in time, and the vocabulary has at least 2 · beam tokens.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# living: one pair (0, [bos]);  finished: none
+# steps times:
+#     scores: of the living                                    (living,)
+#     log_probs: ask the model for each, one row each          (living, vocab_size)
+#     the 2 · beam best extensions
+#     candidates: pairs of a value and the parent's tokens with the new token behind them
+#     sort them: some join the finished, some are the new living
+# the best one of the finished
+# ```
+# </details>
+# <details><summary>Help: <code>stack expects a non-empty TensorList</code></summary>
+#
+# Nobody is alive any more. Did you look at 2 · beam candidates? Then at least one always goes on.
+# </details>
+# <details><summary>Help: <code>list indices must be integers or slices, not float</code></summary>
+#
+# A score stands where a parent should: `best_extensions` returns values, parents and tokens, in this order.
+# </details>
+# <details><summary>Help: <code>the result has 1 entry, and should have 2</code></summary>
+#
+# `n_best` returns a list of sentences, even if there is only one in it. The result here is that one sentence.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: beam_search
+def beam_search(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
+    """The best sentence that a beam of this width finds.
+
+    model: token ids, a list that begins with bos → log-probabilities of the next, (vocab_size,)
+    beam: beginnings that are kept
+    alpha: of the length penalty
+    steps: tokens of the longest hypothesis, eos included
+    returns: token ids, without bos and eos
+    """
+    ### BEGIN SOLUTION
+    living, finished = [(0.0, [bos])], []
+    for _ in range(steps):
+        scores = torch.tensor([score for score, _ in living])
+        log_probs = torch.stack([model(tokens) for _, tokens in living])
+        extensions = given.best_extensions(scores, log_probs, 2 * beam)
+        candidates = [
+            (value, [*living[parent][1], token])
+            for value, parent, token in zip(*(column.tolist() for column in extensions), strict=True)
+        ]
+        done, going_on = given.finished_and_living([tokens[-1] for _, tokens in candidates], eos, beam)
+        finished += [candidates[place] for place in done]
+        living = [candidates[place] for place in going_on]
+    return given.n_best(finished, alpha, 1)[0]
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("beam_search", beam_search)
+
+# %% [markdown]
+# ## Done?
+#
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade beam_search`.
+#
+# Then open `transformer/decoding.py`. It does the same for a whole batch at once, keeps keys and values instead of reading every
+# beginning anew, and knows when it may stop early.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.here import grade_this_notebook
+
+grade_this_notebook()

@@ -1,0 +1,218 @@
+import json
+import sys
+import unicodedata
+from dataclasses import asdict, fields, replace
+from itertools import chain, count, islice, repeat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer.data.cleaning import BROKEN, EXAMPLES, LONGEST_EXAMPLE, OFF, Cleaner, CleaningConfig, Report
+from transformer.errors import UserError
+
+Pairs = list[tuple[str, str]]
+STRICT = CleaningConfig(min_tokens=3, max_tokens=150, max_ratio=2)
+
+
+def charge(config: CleaningConfig, *pairs: tuple[str, str]) -> dict[str, int]:
+    """What each filter dropped of these pairs, those that dropped nothing left out."""
+    cleaner = Cleaner(config)
+    assert len(list(cleaner.clean(pairs))) == cleaner.report.kept
+    return {name: dropped for name, dropped in cleaner.report.dropped.items() if dropped}
+
+
+def words(n: int, word: str = "w") -> str:
+    return " ".join([word] * n)
+
+
+@pytest.mark.parametrize(
+    ("change", "dropped", "kept"),
+    [
+        ({"drop_empty": True}, ("", "b"), ("a", "b")),
+        ({"drop_empty": True}, ("a", " \t\u2028\x85 "), ("a", " . ")),
+        ({"drop_control": True}, ("a", "Br\ufffdcke"), ("a", "Brücke")),
+        ({"drop_control": True}, ("\x92", "b"), ("\t", "b\r")),
+        ({"drop_control": True}, ("a\nb", "b"), ("a\u2028b", "b\u00ad\u200b")),
+        ({"drop_control": True}, ("a\x7f", "b"), ("a\xa0", "b~")),
+        ({"drop_control": True}, ("a", "\x00b"), ("a", " b")),
+        ({"drop_control": True}, ("a", "b\x9f"), ("a", "b\ufffc")),
+        ({"min_tokens": 3}, (words(2), words(3)), (words(3), words(3))),
+        ({"min_tokens": 3}, (words(3), words(2)), (words(3), words(4))),
+        ({"min_tokens": 1}, ("", "b"), ("a", "b")),
+        ({"max_tokens": 150}, (words(151), words(3)), (words(150), words(150))),
+        ({"max_tokens": 150}, (words(3), words(151)), (words(1), words(150))),
+        ({"max_ratio": 2}, (words(5), words(2)), (words(4), words(2))),
+        ({"max_ratio": 2}, (words(2), words(5)), (words(2), words(4))),
+        ({"max_ratio": 2}, ("", "b"), ("", "")),
+        ({"max_ratio": 1.16}, (words(30), words(25)), (words(29), words(25))),  # 1.16 * 25 < 29 in floats
+        ({"max_ratio": 1}, (words(2), words(1)), (words(2), words(2))),
+        ({"drop_identical": True}, ("a b", "a b"), ("a b", "A b")),
+        ({"drop_identical": True}, ("a b", " a  b"), ("a b", "ab")),
+    ],
+)
+def test_each_filter_alone(change: dict[str, object], dropped: tuple[str, str], kept: tuple[str, str]) -> None:
+    config = replace(OFF, **change)  # type: ignore[arg-type]
+    assert charge(config, dropped) == {next(iter(change)): 1}
+    assert charge(config, kept) == {}
+    assert charge(OFF, dropped, kept) == {}
+
+
+def test_only_the_same_pair_is_a_duplicate() -> None:
+    config = replace(OFF, drop_duplicates=True)
+    different = [("a", "b"), ("b", "a"), ("a", "c"), ("c", "b"), ("ab", ""), ("", "ab"), ("a ", "b"), ("1a", "b")]
+    assert charge(config, *different) == {}
+    assert charge(config, *different, *different, ("a", "b")) == {"drop_duplicates": 9}
+
+
+def test_many_different_pairs_are_no_duplicates() -> None:
+    assert charge(replace(OFF, drop_duplicates=True), *((f"{n}", "") for n in range(20_000))) == {}
+
+
+def test_pairs_come_out_unchanged_and_in_order() -> None:
+    pairs = [("  two spaces  ", "zwei\u2028Leerzeichen \r"), ("b b b", "c c c"), ("", "x"), ("a a a", "d d d")]
+    assert list(Cleaner(STRICT).clean(pairs)) == pairs[1::2]
+    assert list(Cleaner(CleaningConfig()).clean(pairs)) == [*pairs[:2], pairs[3]]
+
+
+@pytest.mark.parametrize(
+    ("pair", "first", "then"),
+    [
+        (("", "\x92"), "drop_empty", "drop_control"),
+        (("\x92", words(2)), "drop_control", "min_tokens"),
+        ((words(2), words(7)), "min_tokens", "max_tokens"),
+        ((words(3), words(7)), "max_tokens", "max_ratio"),
+        ((words(7), words(7)), "max_tokens", "drop_identical"),
+        ((words(3), words(6)), "max_ratio", "drop_duplicates"),
+        ((words(3), words(3)), "drop_identical", "drop_duplicates"),
+    ],
+)
+def test_a_pair_is_charged_to_the_first_filter(pair: tuple[str, str], first: str, then: str) -> None:
+    config = CleaningConfig(min_tokens=3, max_tokens=6, max_ratio=1.5)
+    assert charge(config, pair, pair) == {first: 2}
+    without_first = replace(config, **{first: type(getattr(config, first))(0)})  # type: ignore[arg-type]
+    assert charge(without_first, pair, pair) == {then: 1 if then == "drop_duplicates" else 2}
+
+
+def test_filters_stand_in_the_order_of_the_fields() -> None:
+    names = [f.name for f in fields(CleaningConfig)]
+    assert list(Cleaner(STRICT).report.dropped) == list(Cleaner(STRICT).report.settings) == names
+
+
+def test_control_characters_are_those_of_unicode() -> None:
+    codes = [chr(n) for n in chain(range(0xD800), range(0xE000, sys.maxunicode + 1))]
+    dropped = [c for c in codes if BROKEN.search(c)]
+    assert dropped == [c for c in codes if unicodedata.category(c) == "Cc" and c not in "\t\r" or c == "\ufffd"]
+
+
+def test_a_dropped_pair_does_not_make_a_duplicate() -> None:
+    assert charge(CleaningConfig(), ("a", "a"), ("a", "a")) == {"drop_identical": 2}
+
+
+def test_endless_text_streams() -> None:
+    endless = ((f"number {n}", f"Nummer {n}") if n % 2 else ("", "leer") for n in count(1))
+    cleaner = Cleaner(CleaningConfig())
+    assert list(islice(cleaner.clean(endless), 3)) == [(f"number {n}", f"Nummer {n}") for n in (1, 3, 5)]
+    assert (cleaner.report.seen, cleaner.report.kept, cleaner.report.dropped["drop_empty"]) == (5, 3, 2)
+
+
+def test_the_report_holds_the_first_examples_with_their_lines_and_stays_small() -> None:
+    cleaner = Cleaner(STRICT)
+    empty = repeat(("x" * 1_000_000, ""), 50)
+    list(cleaner.clean(chain([("one fine day", "ein schöner Tag")], empty, [("a b", "c d")])))
+    list(cleaner.clean([("one fine day", "ein schöner Tag")]))  # a second text: duplicates and lines go on
+    report = cleaner.report
+    assert (report.seen, report.kept) == (53, 1)
+    assert [example["line"] for example in report.examples["drop_empty"]] == [2, 3, 4][:EXAMPLES]
+    assert report.examples["min_tokens"] == [{"line": 52, "source": "a b", "target": "c d"}]
+    assert report.examples["drop_duplicates"][0]["line"] == 53
+    assert len(report.examples["drop_empty"][0]["source"]) == LONGEST_EXAMPLE
+    assert Report(**json.loads(json.dumps(report.as_dict()))) == report
+
+
+def test_the_table() -> None:
+    cleaner = Cleaner(replace(OFF, drop_control=True, min_tokens=3, max_ratio=1.5))
+    many = [("a b c", "d e f")] * 4990
+    list(cleaner.clean([*many, ("so \x92 it is", "1\ufffd"), ("7", "8"), *[(words(40), words(61))] * 8]))
+    lines = cleaner.report.table(width=20).splitlines()
+    assert [line.split() for line in lines[2:]] == [
+        "drop_control 1 0.02% line 4991: so \\x92 i… | 1\ufffd".split(),
+        "min_tokens=3 1 0.02% line 4992: 7 | 8".split(),
+        "max_ratio=1.5 8 0.16% line 4993: w w w w w… | w w w w w…".split(),
+        "in all 10 0.20%".split(),
+    ]
+    assert Cleaner(OFF).report.table().splitlines()[-1].split() == ["in", "all", "0"]
+
+
+def test_nothing_left_is_an_error_with_the_numbers_in_one_line() -> None:
+    cleaner = Cleaner(STRICT)
+    list(cleaner.clean([("", "")] * 1200 + [("a", "b")]))
+    with pytest.raises(UserError) as raised:
+        cleaner.report.require_pairs("mini train")
+    assert str(raised.value) == (
+        "nothing of mini train is left to learn from: 0 of 1,201 pairs are kept; "
+        "dropped by drop_empty: 1,200, min_tokens=3: 1"
+    )
+    with pytest.raises(UserError, match=r"0 of 0 pairs are kept$"):
+        Report({}).require_pairs("nothing")
+    list(cleaner.clean([("a b c", "d e f")]))
+    cleaner.report.require_pairs("mini train")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"min_tokens": -1}, "must not be negative; got -1 and 250"),
+        ({"max_tokens": -1}, "must not be negative; got 0 and -1"),
+        ({"min_tokens": 9, "max_tokens": 8}, "min_tokens=9 and max_tokens=8 at once"),
+        ({"max_ratio": 0.5}, "max_ratio must be 0 .* or at least 1; got 0.5"),
+        ({"max_ratio": float("nan")}, "got nan"),
+        ({"max_ratio": float("inf")}, "got inf"),
+    ],
+)
+def test_impossible_settings(setting: dict[str, float], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        CleaningConfig(**setting)  # type: ignore[arg-type]
+    CleaningConfig(min_tokens=8, max_tokens=8, max_ratio=1)
+    CleaningConfig(min_tokens=8, max_tokens=0, max_ratio=0)
+
+
+sentences = st.lists(st.sampled_from(["a", "b", "ä", "\x92", "\ufffd", "\t", "\x85"]), max_size=5).map(" ".join)
+texts = st.lists(st.tuples(sentences | st.text(max_size=8), sentences), max_size=25)
+configs = st.builds(
+    CleaningConfig,
+    min_tokens=st.integers(0, 3),
+    max_tokens=st.sampled_from([0, 3, 4]),
+    max_ratio=st.sampled_from([0, 1, 1.5, 2]),
+    drop_empty=st.booleans(),
+    drop_control=st.booleans(),
+    drop_identical=st.booleans(),
+    drop_duplicates=st.booleans(),
+)
+
+
+@given(texts, configs)
+def test_numbers_add_up_and_what_is_kept_is_clean(pairs: Pairs, config: CleaningConfig) -> None:
+    cleaner = Cleaner(config)
+    kept = list(cleaner.clean(pairs))
+    report = cleaner.report
+    assert report.seen == len(pairs) and report.kept == len(kept)
+    assert report.seen == report.kept + sum(report.dropped.values())
+    assert all(pairs[e["line"] - 1] == (e["source"], e["target"]) for es in report.examples.values() for e in es)
+    assert {name: min(n, EXAMPLES) for name, n in report.dropped.items() if n} == {
+        name: len(examples) for name, examples in report.examples.items()
+    }
+    assert charge(config, *kept) == {}
+    for name, setting in asdict(config).items():
+        alone = replace(OFF, **{name: setting})
+        assert charge(alone, *kept) == {}
+        if not setting:
+            assert name not in report.dropped
+    unique = iter(pairs)
+    assert all(pair in unique for pair in kept)  # a subsequence: nothing invented, nothing moved
+
+
+@given(st.tuples(sentences | st.text(max_size=8), sentences), configs)
+def test_a_pair_is_dropped_if_some_filter_alone_drops_it(pair: tuple[str, str], config: CleaningConfig) -> None:
+    alone = [charge(replace(OFF, **{name: setting}), pair) for name, setting in asdict(config).items()]
+    assert bool(charge(config, pair)) == any(alone)

@@ -1,0 +1,741 @@
+import copy
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import tarfile
+from collections import Counter
+from collections.abc import Callable
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from transformer.data import corpora
+from transformer.data.corpora import (
+    GENERATED,
+    GENERATED_SIZE,
+    HELD_OUT,
+    Manifest,
+    Pair,
+    built_in,
+    check,
+    find_corpus,
+    sentence_pairs,
+)
+from transformer.errors import UserError
+from transformer.data.download import RemoteFile, data_folder
+
+one_folder = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MD5 = "md5:" + "0" * 32
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the test stands in, with an empty cache."""
+    monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def pairs_of(corpus: str | Path, split: str = "train", direction: str = "en-de", mirror: Path | None = None) -> Any:
+    return list(sentence_pairs(str(corpus), split, direction, mirror and str(mirror)))
+
+
+def swapped(pairs: list[Pair]) -> list[Pair]:
+    return [(target, source) for source, target in pairs]
+
+
+def write(path: Path, data: bytes | str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    return path
+
+
+def tgz(members: dict[str, str]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for name, text in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
+def sha256(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+# The corpora that are built in
+
+
+OFFICIAL = """
+0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7 657632379 training-parallel-europarl-v7.tgz
+c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5 918311367 training-parallel-commoncrawl.tgz
+cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485 80418416 training-parallel-nc-v9.tgz
+cda0f85309e8ea4c9c2bc142cd795fb2771a5939ed5b4527b525dae05fa0c145 - dev.tgz
+a8cd784e006feb32ac6f3d9ec7eb389a - test-full.tgz
+d8a32cfc002a4f12b17429cfa78050e6 - iwslt17-en-de.tgz
+b68e7097b179491f6c466ef41ad72b9b - iwslt17-test-en-de.tgz
+e3f5b2a075a2da1a395c8b60bf1e9be1 - iwslt17-test-de-en.tgz
+9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8 - test_2016_flickr.de.gz
+611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9 - test_2016_flickr.en.gz
+a2c89666db00c495cd8513b9d708d5a3acc205d7de312ef2bf5fb7ebc1540aee - test_2017_flickr.de.gz
+76a444ee25172e72695cddb13ae4a3bda59430617be88e0bb46b60504f054074 - test_2017_flickr.en.gz
+799e4854c25d601cb6cb6be29eabe5667734c61ace2f495e03e429031a0bc338 - test_2017_mscoco.de.gz
+aab300bfb4427697987e02cd0aacd44bfe8aa50456231b6474c08038bbed2b58 - test_2017_mscoco.en.gz
+ddd0130c7d97482dc5197a02141dae8dd79f20f03586c480d675c09a32daf608 - test_2018_flickr.de.gz
+ef4f4844037d4c5dea75c9a8ed5fd78905967a26f67c255e230cc9780032654d - test_2018_flickr.en.gz
+726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6 - train.de.gz
+d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f - train.en.gz
+f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a - val.de.gz
+14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28 - val.en.gz
+"""
+"""Checksum, bytes and name of every file that is fetched, as measured on the real ones."""
+
+
+def test_the_files_of_built_in_corpora_are_the_official_ones() -> None:
+    listed = {
+        (file["digest"].partition(":")[2], str(file.get("size", "-")), name)
+        for described in built_in().values()
+        for name, file in described["files"].items()
+    }
+    assert listed == {tuple(line.split()) for line in OFFICIAL.split("\n") if line}
+
+
+@pytest.mark.parametrize("name", built_in())
+def test_a_built_in_manifest_fits_the_schema_and_fetches_all_that_it_reads(name: str) -> None:
+    described = built_in()[name]
+    check(described, name)
+    read = {
+        text.partition(":")[0] for parts in described["splits"].values() for part in parts for text in part.values()
+    }
+    assert read == set(described["files"])
+    assert described["licence"] and described["citation"] and len(described["homes"]) >= 2
+
+
+def test_the_schema_is_one() -> None:
+    schema = json.loads(files("transformer.data").joinpath("corpora.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("name", "splits"),
+    [
+        ("multi30k", "train valid test test_2017 test_2018 test_mscoco"),
+        ("iwslt17", "train valid test test_2015"),
+        ("wmt14", "train valid test"),
+        ("wmt14-mini", "train valid test"),
+        ("pocket", "train valid test"),
+        ("copy", "train valid test"),
+        ("reverse", "train valid test"),
+    ],
+)
+def test_splits(name: str, splits: str) -> None:
+    assert list(find_corpus(name).splits) == splits.split()
+    with pytest.raises(UserError, match=f"^{name} has no split 'dev'; it has {', '.join(splits.split())}$"):
+        sentence_pairs(name, "dev")
+
+
+@pytest.mark.parametrize(
+    ("corpus", "split", "addresses"),
+    [
+        ("wmt14", "train", ["https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz"]),
+        ("wmt14", "test", ["https://www.statmt.org/wmt14/test-full.tgz"]),
+        (
+            "multi30k",
+            "valid",
+            [
+                "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a"
+                "/data/task1/raw/val.en.gz"
+            ],
+        ),
+        (
+            "iwslt17",
+            "test",
+            ["https://raw.githubusercontent.com/hlt-mt/WIT3/master/archive/2017-01-ted-test/texts/en/de/en-de.tgz"],
+        ),
+    ],
+)
+def test_where_a_file_is_fetched_from(
+    corpus: str, split: str, addresses: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[RemoteFile, Path, str | None]] = []
+
+    def fetch(*args: Any) -> Path:
+        asked.append(args)
+        raise UserError("that is enough")
+
+    monkeypatch.setattr(corpora, "fetch", fetch)
+    with pytest.raises(UserError, match="enough"):
+        pairs_of(corpus, split, mirror=Path("there"))
+    ((file, kept, mirror),) = asked
+    assert list(file.addresses[:1]) == addresses
+    assert len(file.addresses) == len(built_in()[corpus]["homes"])
+    described = built_in()[corpus]["files"][file.name]
+    assert (file.digest, file.size) == (described["digest"], described.get("size"))
+    assert (kept, mirror) == (data_folder() / "downloads" / corpus, "there")
+
+
+def sgm(kind: str, *lines: str) -> str:
+    segments = "".join(f'<seg id="{i}">{line}</seg>\n' for i, line in enumerate(lines, 1))
+    return f'<{kind} setid="x" srclang="any">\n<doc docid="d">\n<p>\n{segments}</p>\n</doc>\n</{kind}>\n'
+
+
+def xml(*lines: str) -> str:
+    segments = "".join(f'<seg id="{i}"> {line} </seg>\n' for i, line in enumerate(lines, 1))
+    return f'<?xml version="1.0"?>\n<mteval>\n<doc docid="1">\n<title>T</title>\n{segments}</doc></mteval>'
+
+
+SMALL: dict[str, dict[str, bytes]] = {
+    "multi30k": {
+        f"{split}.{side}.gz": gzip.compress(f"{split} {side}.\nA\u2028{side}.\n\x85 {side}\n".encode())
+        for split in "train val test_2016_flickr test_2017_flickr test_2018_flickr test_2017_mscoco".split()
+        for side in ("en", "de")
+    },
+    "wmt14": {
+        "training-parallel-europarl-v7.tgz": tgz(
+            {
+                "training/europarl-v7.cs-en.en": "Not this.\n",
+                "training/europarl-v7.de-en.de": "Wiederaufnahme\n\nDanke.\n",
+                "training/europarl-v7.de-en.en": "Resumption\n\nThank you.\n",
+            }
+        ),
+        "training-parallel-commoncrawl.tgz": tgz({"commoncrawl.de-en.de": "Netz\n", "commoncrawl.de-en.en": "Web\r\n"}),
+        "training-parallel-nc-v9.tgz": tgz(
+            {"training/news-commentary-v9.de-en.de": "Gold?\n", "training/news-commentary-v9.de-en.en": "Gold\u2028?\n"}
+        ),
+        "dev.tgz": tgz({"dev/newstest2013.de": "Eine Republik\n", "dev/newstest2013.en": "A Republic\n"}),
+        "test-full.tgz": tgz(
+            {
+                "test-full/newstest2014-deen-src.de.sgm": sgm("srcset", "Nicht", "dies"),
+                "test-full/newstest2014-deen-src.en.sgm": sgm("srcset", "Gutach &amp; rest", "Two  sets"),
+                "test-full/newstest2014-deen-ref.de.sgm": sgm("refset", "Gutach &amp; Rest", "Zwei Anlagen"),
+            }
+        ),
+    },
+    "iwslt17": {
+        "iwslt17-en-de.tgz": tgz(
+            {
+                "en-de/train.tags.en-de.en": "<url>http://a</url>\n<title>T</title>\nThank you.\nI <3 it.\n</doc>\n",
+                "en-de/train.tags.en-de.de": "<url>http://b</url>\n<title>U</title>\nDanke.\nToll.\n</doc>\n",
+                "en-de/IWSLT17.TED.dev2010.en-de.en.xml": xml("Last year &quot;I&quot;"),
+                "en-de/IWSLT17.TED.dev2010.en-de.de.xml": xml("Letztes Jahr"),
+                "en-de/IWSLT17.TED.tst2015.en-de.en.xml": xml("Fifteen"),
+                "en-de/IWSLT17.TED.tst2015.en-de.de.xml": xml("Fünfzehn"),
+            }
+        ),
+        "iwslt17-test-en-de.tgz": tgz({"en-de/IWSLT17.TED.tst2017.en-de.en.xml": xml("Seventeen", "more")}),
+        "iwslt17-test-de-en.tgz": tgz({"de-en/IWSLT17.TED.tst2017.de-en.de.xml": xml("Siebzehn", "mehr")}),
+    },
+}
+"""What the built-in corpora look like, in small: the official names, inside and outside, and their markup."""
+
+EXPECTED: dict[str, dict[str, list[Pair]]] = {
+    "multi30k": {
+        split: [(f"{file} en.", f"{file} de."), ("A\u2028en.", "A\u2028de."), ("\x85 en", "\x85 de")]
+        for split, file in {
+            "train": "train",
+            "valid": "val",
+            "test": "test_2016_flickr",
+            "test_2017": "test_2017_flickr",
+            "test_2018": "test_2018_flickr",
+            "test_mscoco": "test_2017_mscoco",
+        }.items()
+    },
+    "wmt14": {
+        "train": [
+            ("Resumption", "Wiederaufnahme"),
+            ("", ""),
+            ("Thank you.", "Danke."),
+            ("Web", "Netz"),
+            ("Gold\u2028?", "Gold?"),
+        ],
+        "valid": [("A Republic", "Eine Republik")],
+        "test": [("Gutach & rest", "Gutach & Rest"), ("Two sets", "Zwei Anlagen")],
+    },
+    "iwslt17": {
+        "train": [("Thank you.", "Danke."), ("I <3 it.", "Toll.")],
+        "valid": [('Last year "I"', "Letztes Jahr")],
+        "test": [("Seventeen", "Siebzehn"), ("more", "mehr")],
+        "test_2015": [("Fifteen", "Fünfzehn")],
+    },
+}
+
+
+@pytest.fixture
+def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A mirror of the built-in corpora in small: their manifests have other checksums, and are else the same."""
+    manifests = copy.deepcopy(built_in())
+    for name, contents in SMALL.items():
+        for file, data in contents.items():
+            write(folder / "mirror" / file, data)
+            manifests[name]["files"][file]["digest"] = sha256(data)
+            manifests[name]["files"][file].pop("size", None)
+    monkeypatch.setattr(corpora, "built_in", lambda: manifests)
+    return folder / "mirror"
+
+
+@pytest.mark.parametrize("corpus", SMALL)
+def test_a_built_in_corpus_from_a_mirror_then_from_the_cache(corpus: str, small: Path) -> None:
+    for split, pairs in EXPECTED[corpus].items():
+        assert pairs_of(corpus, split, mirror=small) == pairs
+        assert pairs_of(corpus, split, "de-en", small) == swapped(pairs)
+    small.rename("gone")
+    assert {split: pairs_of(corpus, split) for split in find_corpus(corpus).splits} == EXPECTED[corpus]
+    kept = {path.name for path in (data_folder() / "downloads" / corpus).iterdir() if not path.name.startswith(".")}
+    assert kept == set(SMALL[corpus])
+
+
+def test_a_wrong_file_is_refused_by_name(small: Path) -> None:
+    (small / "train.de.gz").write_bytes(gzip.compress(b"something else\n"))
+    with pytest.raises(UserError, match=r"could not get train\.de\.gz: .*not the right bytes"):
+        pairs_of("multi30k", mirror=small)
+
+
+# Corpora that are made on the spot
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_generated_corpus_has_its_sizes_and_no_source_in_two_splits(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for split, size in {"train": 500, "valid": 20, "test": 30}.items():
+        monkeypatch.setitem(GENERATED_SIZE, split, size)
+    splits = {split: pairs_of(name, split) for split in GENERATED_SIZE}
+    times = 5 if name == "pocket-200k" else 1
+    assert {split: len(pairs) for split, pairs in splits.items()} == {**GENERATED_SIZE, "train": 500 * times}
+    sources = [{source for source, _ in pairs} for pairs in splits.values()]
+    assert len(set().union(*sources)) == sum(len(side) for side in sources)
+    assert pairs_of(name, "test", "de-en") == swapped(splits["test"])
+
+
+def test_more_of_pocket_begins_as_pocket_and_is_tested_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GENERATED_SIZE, "train", 50)
+    assert pairs_of("pocket-200k", "train")[:50] == pairs_of("pocket", "train")
+    assert pairs_of("pocket-200k", "test") == pairs_of("pocket", "test")
+    assert find_corpus("pocket-200k").fingerprint() != find_corpus("pocket").fingerprint()
+
+
+def test_no_string_is_in_two_splits_of_copy() -> None:
+    lines = [source for split in GENERATED_SIZE for source, _ in pairs_of("copy", split)]
+    assert len(set(lines)) == len(lines) == 42_000
+
+
+def test_copy_and_reverse() -> None:
+    for name, step in (("copy", 1), ("reverse", -1)):
+        pairs = pairs_of(name, "valid")
+        assert all(target == source[::step] for source, target in pairs)
+        assert len({source for source, _ in pairs}) == 1000
+        assert all(re.fullmatch("[a-z]( [a-z]){2,11}", source) for source, _ in pairs)
+        assert {source.count(" ") for source, _ in pairs} == set(range(2, 12))
+
+
+# Corpora of one's own
+
+
+def test_a_table_and_two_files_and_an_archive(folder: Path) -> None:
+    pairs = [(f"E{i}", f"D{i}") for i in range(100)]
+    english, german = ("".join(f"{side}\n" for side in sides) for sides in zip(*pairs, strict=True))
+    write(folder / "a b.tsv", "".join(f"{e}\t{d}\tmore\n" for e, d in pairs))
+    write(folder / "x.en", english)
+    write(folder / "x.de.gz", gzip.compress(german.encode()))
+    write(folder / "home/x.tgz", tgz({"in/en": english, "in/de": german}))
+    write(folder / "sub/with, comma.tsv", (folder / "a b.tsv").read_bytes())
+    write(folder / "at 12:30.tsv", (folder / "a b.tsv").read_bytes())
+    write(folder / "a:x.en", english)
+    names = [
+        "a b.tsv",
+        str(folder / "a b.tsv"),
+        "at 12:30.tsv",
+        "a:x.en,x.de.gz",
+        "x.en,x.de.gz",
+        f"{folder}/x.en,./x.de.gz",
+        "sub/with, comma.tsv",
+    ]
+    for name in [*names, "~/x.tgz:in/en,~/x.tgz:in/de"]:
+        found = find_corpus(name)
+        assert found.languages == ("en", "de") and found.splits == ["train", "valid", "test"]
+        read = {split: pairs_of(name, split) for split in found.splits}
+        assert sorted(chain.from_iterable(read.values())) == sorted(pairs)
+        assert pairs_of(name, direction="de-en") == swapped(read["train"])
+
+
+def test_a_manifest_mixes_fetched_files_and_those_beside_it(folder: Path) -> None:
+    archive = tgz({"in/fr": "un\ndeux\n", "in/en": "one\ntwo\n"})
+    described = {
+        "description": "A corpus\nof my own",
+        "languages": ["fr", "en"],
+        "homes": ["http://127.0.0.1:9/"],
+        "files": {"a+b_1.tgz": {"digest": sha256(archive), "path": "x/y.tgz", "size": len(archive)}},
+        "splits": {
+            "train": [
+                {"fr": "a+b_1.tgz:in/fr", "en": "a+b_1.tgz:in/en"},
+                {"fr": "sub/t.tsv:2", "en": "sub/t.tsv:1"},
+                {"en": "~/three.en", "fr": str(folder / "elsewhere/three.fr")},
+            ],
+            "valid": [{"fr": "../up.fr", "en": "up.en"}],
+            "test": [{"fr": "up.en", "en": "up.en"}],
+            "other_2": [{"fr": "up.en", "en": "../up.fr"}],
+        },
+    }
+    write(folder / "mine/corpus.json", b"\xef\xbb\xbf" + json.dumps(described).encode())
+    write(folder / "mine/sub/t.tsv", "three\ttrois\n")
+    write(folder / "mine/up.en", "up\n")
+    write(folder / "up.fr", "haut\n")
+    write(folder / "home/three.en", "four\n")
+    write(folder / "elsewhere/three.fr", "quatre\n")
+    write(folder / "mirror/a+b_1.tgz", archive)
+    for name in ("mine/corpus.json", f"{folder}/mine/../mine/corpus.json"):
+        train = pairs_of(name, "train", "fr-en", folder / "mirror")
+        assert train == [("un", "one"), ("deux", "two"), ("trois", "three"), ("quatre", "four")]
+        assert pairs_of(name, "train", "en-fr") == swapped(train)
+        assert pairs_of(name, "valid", "fr-en") == [("haut", "up")]
+        assert pairs_of(name, "other_2", "fr-en") == [("up", "haut")]
+        assert find_corpus(name).splits == ["train", "valid", "test", "other_2"]
+        with pytest.raises(UserError, match=r"^the direction of corpus must be fr-en or en-fr; got 'en-de'$"):
+            sentence_pairs(name, "train")
+    assert (data_folder() / "downloads/corpus/a+b_1.tgz").is_file()
+
+
+def test_a_home_has_its_paths_below_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    described = {
+        "languages": ["en", "de"],
+        "homes": ["https://a/b/", "https://c"],
+        "files": {"x": {"digest": MD5, "path": "p/q"}, "y": {"digest": MD5, "size": 7}},
+        "splits": {"train": [{"en": "x", "de": "y"}], "valid": [{"en": "y", "de": "y"}]},
+    }
+    asked: list[RemoteFile] = []
+    monkeypatch.setattr(corpora, "fetch", lambda file, *_: asked.append(file) or write(folder / "one", "1\n"))
+    assert list(Manifest("m", described, folder).pairs("valid")) == [("1", "1")]
+    list(Manifest("m", described, folder).pairs("train"))
+    assert {file.name: (file.addresses, file.size) for file in asked} == {
+        "x": (("https://a/b/p/q", "https://c/p/q"), None),
+        "y": (("https://a/b/y", "https://c/y"), 7),
+    }
+
+
+def test_nothing_is_read_before_it_is_asked_for(folder: Path) -> None:
+    described = {
+        "languages": ["en", "de"],
+        "splits": {name: [{"en": name, "de": name}] for name in ("train", "valid", "test")},
+    }
+    write(folder / "m.json", json.dumps(described))
+    write(folder / "valid", "1\n" * 1000 + "\xff" * 100)
+    pairs = sentence_pairs("m.json", "valid")
+    assert next(pairs) == ("1", "1")
+    with pytest.raises(UserError, match=r"cannot read .*/train: No such file"):
+        pairs_of("m.json")
+
+
+# Sentences held out
+
+
+def own(*parts: list[Pair], **splits: list[Pair]) -> Manifest:
+    """A corpus of one's own in tables; ``train`` has these parts."""
+    named = {f"train{i}": pairs for i, pairs in enumerate(parts)} | splits
+    for name, pairs in named.items():
+        write(Path(f"{name}.tsv"), "".join(f"{s}\t{t}\n" for s, t in pairs))
+    tables = {name: [{"en": f"{name}.tsv:1", "de": f"{name}.tsv:2"}] for name in named}
+    train = [table for name in tables if name.startswith("train") for table in tables[name]]
+    described = {"languages": ["en", "de"], "splits": {"train": train} | {name: tables[name] for name in splits}}
+    check(described, "own")
+    return Manifest("own", described, Path.cwd())
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), max_size=200), st.integers(0, 200))
+@example([(i, i) for i in range(60)] * 2, 60)
+@settings(one_folder, max_examples=30)
+def test_held_out_are_whole_sentences_and_nothing_is_lost(numbers: list[tuple[int, int]], cut: int) -> None:
+    pairs = [(f"sentence {s}", f"Satz {t}") for s, t in numbers]
+    corpus = own(pairs[:cut], pairs[cut:])
+    splits = {split: list(corpus.pairs(split)) for split in corpus.splits}
+    assert Counter(chain.from_iterable(splits.values())) == Counter(pairs)
+    sources = [{source for source, _ in split} for split in splits.values()]
+    assert len(set().union(*sources)) == sum(len(side) for side in sources)
+    for split in splits.values():  # in their order
+        remaining = iter(pairs)
+        assert all(pair in remaining for pair in split)
+
+
+@pytest.mark.parametrize(("count", "share"), [(15_000, 1 / 20), (21_000, 1 / 21), (30_000, 1 / 30)])
+def test_how_much_is_held_out(count: int, share: float) -> None:
+    corpus = own([(str(i), "x") for i in range(count)])
+    for split in ("valid", "test"):
+        held_out = sum(1 for _ in corpus.pairs(split))
+        assert abs(held_out - count * share) < 4 * (count * share) ** 0.5
+        assert held_out < 1.15 * HELD_OUT
+
+
+def test_only_what_is_missing_is_held_out() -> None:
+    pairs, valid = [(str(i), "x") for i in range(2000)], [("v", "w"), ("0", "x")]
+    both, only_test = own(pairs), own(pairs, valid=valid)
+    assert list(only_test.pairs("valid")) == valid
+    assert set(only_test.pairs("train")) | set(only_test.pairs("test")) == set(pairs)
+    assert not set(only_test.pairs("train")) & set(only_test.pairs("test"))
+    assert 50 < sum(1 for _ in only_test.pairs("test")) < 150
+    assert sum(1 for _ in both.pairs("train")) < sum(1 for _ in only_test.pairs("train")) < 2000
+    everything = own(pairs, valid=valid, test=[("t", "u")], extra=[("e", "f")])
+    assert list(everything.pairs("train")) == pairs
+    assert list(everything.pairs("test")) == [("t", "u")] and list(everything.pairs("extra")) == [("e", "f")]
+    only_valid = own(pairs, test=[("t", "u")], extra=[("e", "f")])
+    assert list(only_valid.pairs("extra")) == [("e", "f")] and list(only_valid.pairs("test")) == [("t", "u")]
+    assert only_valid.splits == ["train", "valid", "test", "extra"]
+
+
+def test_a_sentence_stays_in_its_split_while_a_corpus_grows_up_to_21_thousand_pairs() -> None:
+    splits = []
+    for count in (1000, 20_999):
+        corpus = own([(str(i), f"{count}") for i in range(count)])
+        splits.append({split: {s for s, _ in corpus.pairs(split)} for split in corpus.splits})
+    assert all(splits[0][split] < splits[1][split] for split in splits[0])
+
+
+# What a store is keyed by
+
+
+def test_the_fingerprint_changes_with_the_text_and_the_manifest(folder: Path) -> None:
+    pairs = [("a", "b"), ("c", "d")]
+    corpus = own(pairs, valid=[("e", "f")])
+    found = {corpus.fingerprint()}
+    assert own(pairs, valid=[("e", "f")]).fingerprint() in found
+    found.add(own(pairs, valid=[("e", "g")]).fingerprint())
+    found.add(own([("a", "b"), ("c", "D")], valid=[("e", "f")]).fingerprint())
+    found.add(own(pairs[:1], pairs[1:], valid=[("e", "f")]).fingerprint())
+    assert len(found) == 4
+    changed = copy.deepcopy(corpus.described)
+    changed["splits"]["train"][0]["de"] = "train0.tsv:1"
+    assert Manifest("own", changed, folder).fingerprint() not in found
+
+
+def test_the_fingerprint_of_fetched_files_is_their_checksum_and_needs_no_file() -> None:
+    digests = set()
+    for digest in (MD5, "md5:" + "1" * 32):
+        described = {
+            "languages": ["en", "de"],
+            "homes": ["https://a"],
+            "files": {"x": {"digest": digest}},
+            "splits": {"train": [{"en": "x:en", "de": "x:de"}]},
+        }
+        digests.add(Manifest("m", described, Path()).fingerprint())
+    assert len(digests) == 2
+    assert not data_folder().exists()
+
+
+def test_the_fingerprint_of_a_generated_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len({find_corpus(name).fingerprint() for name in ("pocket", "copy")}) == 2
+    before = find_corpus("copy").fingerprint()
+    monkeypatch.setitem(GENERATED_SIZE, "train", 7)
+    assert find_corpus("copy").fingerprint() != before
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "wmt99",
+            "there is no corpus 'wmt99'; there are pocket, pocket-200k, copy, reverse, multi30k, iwslt17, wmt14-mini, ",
+        ),
+        ("", "there is no corpus ''"),
+        ("none.tsv", "there is no corpus 'none.tsv'"),
+        ("x" * 300, "there is no corpus 'xxx"),
+        (".", r"there is no corpus '\.'"),
+        ("none.json", "cannot read the manifest none.json: No such file"),
+        ("~no-such-user/none.json", "cannot read the manifest ~no-such-user/none.json: No such file"),
+        ("folder.json", "cannot read the manifest .*folder.json: Is a directory"),
+        ("latin.json", "the manifest .*latin.json is not JSON: 'utf-8' codec"),
+        ("empty.json", "the manifest .*empty.json is not JSON: Expecting value"),
+        ("deep.json", "the manifest .*deep.json has too many brackets inside one another"),
+    ],
+)
+def test_a_corpus_that_is_none(name: str, message: str, folder: Path) -> None:
+    (folder / "folder.json").mkdir()
+    write(folder / "latin.json", '{"licence": "für"}'.encode("latin-1"))
+    write(folder / "empty.json", "")
+    write(folder / "deep.json", '{"splits": {"train": ' + "[" * 5000 + "]" * 5000 + "}}")
+    with pytest.raises(UserError, match=f"^{message}"):
+        find_corpus(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a.en,none.de", "none.de: No such file"),
+        ("a.en,", "Is a directory"),
+        ("a.en,a.en,a.en", "a.en,a.en: No such file"),
+        ("a.en,a\0b", "embedded null byte"),
+        ("~no-such-user/a,a.en", "~no-such-user/a: No such file"),
+    ],
+)
+def test_a_text_that_is_not_there(name: str, message: str, folder: Path) -> None:
+    write(folder / "a.en", "a\n")
+    with pytest.raises(UserError, match=rf"^cannot read .*{message}"):
+        find_corpus(name).fingerprint()
+    with pytest.raises(UserError, match=r"^cannot read .*"):
+        pairs_of(name)
+
+
+def test_direction_and_split_are_refused_before_anything_is_fetched() -> None:
+    with pytest.raises(UserError, match=r"^the direction of wmt14 must be en-de or de-en; got 'en-fr'$"):
+        sentence_pairs("wmt14", "train", "en-fr")
+    with pytest.raises(UserError, match=r"^multi30k has no split 'test_2016'; it has train, valid"):
+        sentence_pairs("multi30k", "test_2016")
+
+
+def test_a_short_side_is_refused_by_its_name_and_count(folder: Path) -> None:
+    write(folder / "a.en", "1\n2\n3\n")
+    write(folder / "a.de", "1\n2\n")
+    with pytest.raises(UserError, match=r"a\.en has 3 lines, but .*a\.de has 2"):
+        pairs_of("a.en,a.de")
+
+
+VALID: dict[str, Any] = {
+    "description": "d",
+    "licence": "l",
+    "citation": "c",
+    "languages": ["en", "de"],
+    "homes": ["https://a/b"],
+    "files": {"x.tgz": {"path": "p", "digest": MD5, "size": 5}},
+    "splits": {"train": [{"en": "x.tgz:e", "de": "x.tgz:d"}], "valid": [{"en": "a.tsv:1", "de": "../b"}]},
+}
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """`VALID` with another value at a path such as ``splits/train/0``."""
+    manifest = copy.deepcopy(VALID)
+    *above, last = [int(key) if key.isdigit() else key.replace("|", "/") for key in path.split("/")]
+    inside: Any = manifest
+    for key in above:
+        inside = inside[key]
+    inside[last] = value
+    return manifest
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("colour", 1, r"at \$: .*'colour' was unexpected"),
+        ("languages", ["en"], r"at \$\.languages: \['en'\] is too short"),
+        ("languages", ["en", "en"], "non-unique"),
+        ("languages", ["en", "de", "fr"], "too long"),
+        ("languages", ["EN", "de"], r"at \$\.languages\[0\]: 'EN' does not match"),
+        ("languages", ["en\n", "de"], r"at \$\.languages\[0\]"),
+        ("languages", ["en", "fr"], r"each part of train must name a file for \['en', 'fr'\]"),
+        ("homes", ["ftp://a"], "'ftp://a' does not match"),
+        ("homes", [], "has files, but no homes"),
+        ("homes", "https://a", "is not of type 'array'"),
+        ("splits", {}, "'train' is a required property"),
+        ("splits/train", [], r"at \$\.splits\.train: \[\] "),
+        ("splits/train", {"en": "a", "de": "b"}, "is not of type 'array'"),
+        ("splits/train/0", {"en": "a"}, "each part of train must name a file for"),
+        ("splits/valid/0/fr", "b", "each part of valid must name a file for"),
+        ("splits/valid/0/en", "", r"at \$\.splits\.valid\[0\]\.en"),
+        ("splits/valid/0/en", 5, "5 is not of type 'string'"),
+        ("splits/valid/0/en", "a\0b", r"\.en: 'a\\x00b'"),
+        ("splits/valid/0/en", "\ud800", r"\.en: '\\ud800'"),
+        ("splits/valid/0/e\nn", "a\n", r"\$\.splits\.valid\[0\]\W+e\W+n"),
+        ("splits/..|a", [{"en": "a", "de": "b"}], r"at \$\.splits: '\.\./a' does not match"),
+        ("splits/a\n", [{"en": "a", "de": "b"}], r"at \$\.splits: 'a\\n'"),
+        ("files/..|x", {"digest": MD5}, r"at \$\.files: '\.\./x' does not match"),
+        ("files/|etc|x", {"digest": MD5}, r"at \$\.files: '/etc/x' does not match"),
+        ("files/..", {"digest": MD5}, r"at \$\.files: '\.\.' does not match"),
+        ("files/.hidden", {"digest": MD5}, r"at \$\.files: '\.hidden' does not match"),
+        ("files/x\n", {"digest": MD5}, r"at \$\.files: 'x\\n'"),
+        ("files/y", {}, "'digest' is a required property"),
+        ("files/y", {"digest": "0" * 64}, "does not match"),
+        ("files/y", {"digest": MD5 + "0"}, "does not match"),
+        ("files/y", {"digest": MD5.upper()}, "does not match"),
+        ("files/x.tgz/size", -1, "less than the minimum"),
+        ("files/x.tgz/size", 10**400, "greater than the maximum"),
+        ("files/x.tgz/size", "5", "is not of type 'integer'"),
+        ("files/x.tgz/sha", "5", "'sha' was unexpected"),
+        ("files", [], "is not of type 'object'"),
+        ("licence", None, "is not of type 'string'"),
+    ],
+)
+def test_a_manifest_with_a_mistake(path: str, value: Any, message: str, folder: Path) -> None:
+    write(folder / "m.json", json.dumps(changed(path, value)))
+    with pytest.raises(UserError, match=r"^the manifest .*/m\.json") as error:
+        find_corpus(str(folder / "m.json"))
+    assert re.search(message, str(error.value)), str(error.value)
+    assert str(error.value).isprintable() and len(str(error.value)) < 500 + len(str(folder))
+
+
+NAMES = st.sampled_from(
+    ["en", "de", "train", "valid", "files", "digest", "size", "languages", "splits", "homes", "a\n"]
+)
+PATHS = st.sampled_from(["../x", "/x", "a:b", "a\nb", "a\0", "\ud800", "~x", ".", "..", "x.tgz:1", "\\x", "a" * 300])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text() | NAMES | PATHS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text() | NAMES | PATHS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> Any:
+    """A manifest that was good until something in it was exchanged, added or taken away, up to three times."""
+    manifest = copy.deepcopy(VALID)
+    for _ in range(draw(st.integers(0, 3))):
+        inside: Any = manifest
+        while True:
+            keys = list(inside) if isinstance(inside, dict) else list(range(len(inside)))
+            if not keys:
+                break
+            key = draw(st.sampled_from(keys))
+            if isinstance(inside[key], (dict, list)) and draw(st.booleans()):
+                inside = inside[key]
+                continue
+            what = draw(st.sampled_from(["exchange", "add", "take away"]))
+            if what == "take away":
+                del inside[key]
+            elif what == "add" and isinstance(inside, dict):
+                inside[draw(NAMES | PATHS)] = draw(st.sampled_from([inside[key], 1, {}, [], "a"]))
+            else:
+                inside[key] = draw(PATHS | NAMES | JSON)
+            break
+    return manifest
+
+
+def or_error(use: Callable[[], object]) -> object:
+    """What this gives, or the line that a user reads."""
+    try:
+        return use()
+    except UserError as error:
+        line = str(error)
+    assert "\n" not in line
+    return line
+
+
+@given(mutated() | JSON)
+@settings(one_folder, max_examples=80)
+@example(VALID)
+def test_any_json_is_a_usable_manifest_or_a_user_error(described: Any) -> None:
+    path = write(Path("fuzz.json"), json.dumps(described))
+    manifest = or_error(lambda: Manifest.load(path))
+    if not isinstance(manifest, Manifest):
+        return
+    first, second = manifest.languages
+    assert {"train", "valid", "test"} <= set(manifest.splits)
+    or_error(manifest.fingerprint)
+    for split in manifest.splits:
+        or_error(lambda split=split: pairs_of(path, split, f"{first}-{second}"))
+    assert {entry.name for entry in os.scandir(".")} <= {"fuzz.json", "cache"}
+
+
+@given(st.binary(max_size=60) | st.text(alphabet='{}[]":,0e-tru \\u', max_size=60).map(str.encode))
+@settings(one_folder, max_examples=60)
+def test_any_bytes_are_a_manifest_or_a_user_error(data: bytes) -> None:
+    with pytest.raises(UserError, match=r"^the manifest fuzz\.json "):
+        Manifest.load(write(Path("fuzz.json"), data))

@@ -1,0 +1,653 @@
+"""Against a real server on loopback, with planted faults."""
+
+import errno
+import gzip
+import hashlib
+import http.server
+import os
+import random
+import re
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pooch
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transformer.data import download as fetching
+from transformer.errors import UserError
+from transformer.data.download import RemoteFile, data_folder, fetch
+
+ROOT = Path(__file__).parents[3]
+NAME = "corpus-v9.tgz"
+DATA = gzip.compress(bytes(range(256)) * 2000, mtime=0) + random.Random(1).randbytes(300_000)
+DIGEST = "sha256:" + hashlib.sha256(DATA).hexdigest()
+LEFT = f".{NAME}.lock"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers each request for a path with the next of its planned answers; the last is for all that follow."""
+
+    server: "Server"
+
+    def do_GET(self) -> None:
+        self.server.hits[self.path] += 1
+        answers = self.server.answers.get(self.path, [status(404)])
+        answers[min(self.server.hits[self.path], len(answers)) - 1](self)
+
+    def head(self, code: int = 200, **headers: object) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+class Server(http.server.ThreadingHTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.hits: Counter[str] = Counter()
+        self.answers: dict[str, list[Answer]] = {}
+        self.release = threading.Event()
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def plan(self, *answers: "Answer", path: str = "/a") -> str:
+        """The address where these answers are given."""
+        self.answers[path] = list(answers)
+        self.hits[path] = 0
+        return f"http://127.0.0.1:{self.server_port}{path}"
+
+    def handle_error(self, *args: object) -> None:
+        pass  # the client went away
+
+
+Answer = Callable[[Handler], None]
+
+
+def right(h: Handler) -> None:
+    h.head(Content_Length=len(DATA))
+    h.wfile.write(DATA)
+
+
+def right_without_length(h: Handler) -> None:
+    h.head()
+    h.wfile.write(DATA)
+
+
+def right_but_labelled(h: Handler) -> None:
+    """As some servers do with every file that ends in .gz or .tgz."""
+    h.head(Content_Length=len(DATA), Content_Encoding="x-gzip")
+    h.wfile.write(DATA)
+
+
+def right_when_released(h: Handler) -> None:
+    h.server.release.wait(20)
+    right(h)
+
+
+def wrong(h: Handler) -> None:
+    h.head(Content_Length=len(DATA))
+    h.wfile.write(DATA[:-1] + bytes([DATA[-1] ^ 1]))
+
+
+def cut(h: Handler) -> None:
+    """Half of it, as if that were all."""
+    h.head(Content_Length=len(DATA) // 2)
+    h.wfile.write(DATA[: len(DATA) // 2])
+
+
+def broken(h: Handler) -> None:
+    h.head(Content_Length=len(DATA))
+    h.wfile.write(DATA[: len(DATA) // 2])
+
+
+def reset(h: Handler) -> None:
+    broken(h)
+    h.wfile.flush()
+    h.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    h.connection.close()
+
+
+def silent(h: Handler) -> None:
+    h.connection.close()  # not a word
+
+
+def stalled(h: Handler) -> None:
+    h.server.release.wait(20)
+
+
+def stalled_halfway(h: Handler) -> None:
+    broken(h)
+    h.server.release.wait(20)
+
+
+def nonsense(h: Handler) -> None:
+    h.head(Content_Length="many")
+    h.wfile.write(DATA)
+
+
+def status(code: int) -> Answer:
+    return lambda h: h.head(code, Content_Length=0)
+
+
+def redirect(to: str) -> Answer:
+    return lambda h: h.head(302, Location=to, Content_Length=0)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def impatient(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(fetching, "WAITS", (0.0, 0.0))
+    monkeypatch.setattr(fetching, "TIMEOUT", 0.3)
+    monkeypatch.setenv("NO_PROXY", "*")
+    server.release.clear()
+    yield
+    server.release.set()
+
+
+@pytest.fixture
+def refused() -> Iterator[str]:
+    """An address where nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/a"
+
+
+def remote(*addresses: str, size: int | None = None) -> RemoteFile:
+    return RemoteFile(NAME, addresses, DIGEST, size)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} if folder.exists() else set()
+
+
+def refusal(file: RemoteFile, folder: Path, mirror: str | None = None) -> str:
+    """The message, which is one line; and nothing unfinished is left."""
+    with pytest.raises(UserError) as caught:
+        fetch(file, folder, mirror)
+    assert not folder.is_dir() or not [name for name in names(folder) if name.endswith(".part")]
+    message = str(caught.value)
+    del caught  # or the response that is left in its traceback would be closed late, with a warning
+    assert "\n" not in message
+    return message
+
+
+# What is right
+
+
+def test_it_is_fetched_once_and_then_found(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = remote(server.plan(right), size=len(DATA))
+    path = fetch(file, Path("new/folder"))
+    assert path == tmp_path / "new/folder" / NAME and path.read_bytes() == DATA
+    assert names(path.parent) == {NAME, LEFT}
+    out, err = capsys.readouterr()
+    assert out == "" and f"\r{NAME}: " in err and err.endswith(" \r")  # a bar, and it is gone
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask()
+    assert fetch(file, path.parent) == path
+    assert server.hits["/a"] == 1
+
+
+def umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_md5_too(server: Server, tmp_path: Path) -> None:
+    md5 = "md5:" + hashlib.md5(DATA).hexdigest()
+    assert fetch(RemoteFile(NAME, (server.plan(right),), md5), tmp_path).read_bytes() == DATA
+    message = refusal(RemoteFile("other", (server.plan(right),), "md5:" + "0" * 32), tmp_path)
+    assert "(not the right bytes)" in message and "(it has md5:0000" in message
+
+
+@pytest.mark.parametrize("answer", [right_without_length, right_but_labelled])
+def test_a_server_that_does_it_its_own_way(server: Server, tmp_path: Path, answer: Answer) -> None:
+    assert fetch(remote(server.plan(answer)), tmp_path).read_bytes() == DATA
+
+
+def test_redirected(server: Server, tmp_path: Path) -> None:
+    there = server.plan(right, path="/there")
+    assert fetch(remote(server.plan(redirect(there))), tmp_path).read_bytes() == DATA
+
+
+def test_a_right_file_needs_no_request_and_no_lock(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(DATA)
+    assert fetch(remote("http://127.0.0.1:9/"), tmp_path, mirror="/nowhere") == tmp_path / NAME
+    assert names(tmp_path) == {NAME}
+
+
+# What may pass
+
+
+@pytest.mark.parametrize(
+    "fault", [broken, reset, silent, status(500), status(503), status(429), stalled, stalled_halfway]
+)
+def test_what_may_pass_is_tried_again(server: Server, tmp_path: Path, fault: Answer) -> None:
+    assert fetch(remote(server.plan(fault, right)), tmp_path).read_bytes() == DATA
+    assert server.hits["/a"] == 2 and names(tmp_path) == {NAME, LEFT}
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (broken, "it broke off"),
+        (reset, "it broke off"),
+        (silent, "it broke off"),
+        (status(500), "500 Internal Server Error"),
+        (status(429), "429 Too Many Requests"),
+        (stalled, "nothing came for 0.3 s"),
+        (stalled_halfway, "nothing came for 0.3 s"),
+    ],
+)
+def test_what_does_not_pass_after_all(server: Server, tmp_path: Path, fault: Answer, said: str) -> None:
+    started = time.monotonic()
+    address = server.plan(fault)
+    assert f"could not get {NAME}: {address} ({said}). " in refusal(remote(address), tmp_path)
+    assert server.hits["/a"] == 3
+    assert time.monotonic() - started < 5
+
+
+def test_a_connection_that_is_never_accepted(tmp_path: Path) -> None:
+    with ExitStack() as sockets:
+        listening = sockets.enter_context(socket.socket())
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for _ in range(3):  # fill its queue
+            client = sockets.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(listening.getsockname())
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/a"
+        started = time.monotonic()
+        assert f"{address} (nothing came for 0.3 s). " in refusal(remote(address), tmp_path)
+        assert 0.9 <= time.monotonic() - started < 5  # three tries
+
+
+def test_the_server_is_asked_for_the_file_as_it_is(server: Server, tmp_path: Path) -> None:
+    def noting(h: Handler) -> None:
+        h.server.hits[h.headers["Accept-Encoding"]] += 1
+        right(h)
+
+    fetch(remote(server.plan(noting)), tmp_path)
+    assert server.hits["identity"] == 1
+
+
+def test_the_waits_between_tries_grow(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert fetching.WAITS[0] > 0 and list(fetching.WAITS) == sorted(set(fetching.WAITS))
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    refusal(remote(server.plan(status(500))), tmp_path)
+    assert [wait for wait in slept if wait >= 1] == list(fetching.WAITS)
+
+
+# What will not pass
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (status(404), "404 Not Found"),
+        (status(403), "403 Forbidden"),
+        (wrong, "not the right bytes"),
+        (cut, "not the right bytes"),
+        (nonsense, "invalid literal for int() with base 10: 'many'"),
+        (redirect("/a"), "Exceeded 30 redirects."),
+        (redirect("http://[/"), "Invalid IPv6 URL"),
+    ],
+)
+def test_what_will_not_pass_is_not_tried_again(server: Server, tmp_path: Path, fault: Answer, said: str) -> None:
+    first = server.plan(fault)
+    assert f"{first} ({said})" in refusal(remote(first), tmp_path)
+    assert server.hits["/a"] == (31 if "redirects" in said else 1)
+    assert fetch(remote(first, server.plan(right, path="/b")), tmp_path).read_bytes() == DATA
+    assert names(tmp_path) == {NAME, LEFT}
+
+
+def test_nobody_listens_or_no_such_host(
+    server: Server, tmp_path: Path, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "WAITS", (9.0,))  # which it does not wait
+    started = time.monotonic()
+    message = refusal(remote(refused, "http://nowhere.invalid/a", "http:///a", "gopher://a/b"), tmp_path)
+    assert f"{refused} (no connection: [Errno {errno.ECONNREFUSED}] Connection refused)" in message
+    assert "http://nowhere.invalid/a (no connection: Failed to resolve 'nowhere.invalid'" in message
+    assert "http:///a (Invalid URL" in message and "gopher://a/b (No connection adapters" in message
+    assert time.monotonic() - started < 5
+    assert fetch(remote(refused, server.plan(right)), tmp_path).read_bytes() == DATA
+
+
+def test_the_message_tells_all_that_happened_and_what_to_do(server: Server, tmp_path: Path, refused: str) -> None:
+    a, b = server.plan(status(404)), server.plan(wrong, path="/b")
+    assert refusal(remote(a, b, refused), tmp_path) == (
+        f"could not get {NAME}: {a} (404 Not Found), {b} (not the right bytes), {refused} (no connection: "
+        f"[Errno {errno.ECONNREFUSED}] Connection refused). Get it by hand (it has {DIGEST}) and put it at "
+        f"{tmp_path / NAME}, or name a --mirror"
+    )
+    assert names(tmp_path) == {LEFT}
+    assert f"could not get {NAME}: no address is known. Get it by hand" in refusal(remote(), tmp_path)
+
+
+passing = st.sampled_from([broken, silent, status(500)])
+lasting = st.sampled_from([status(404), wrong, cut])
+
+
+@settings(max_examples=40, deadline=None)
+@given(plans=st.lists(st.lists(st.one_of(passing, lasting, st.just(right)), min_size=1, max_size=4), max_size=3))
+def test_whatever_happens_it_is_the_right_file_or_what_was_there(server: Server, plans: list[list[Answer]]) -> None:
+    """Each address up to three times while what goes wrong may pass, then the next; checked against a count by hand."""
+    again, done, expected = {broken, silent}, False, []
+    for plan in plans:
+        hits = 0
+        while not done and hits < 3:
+            answer = plan[min(hits, len(plan) - 1)]
+            hits += 1
+            done = answer is right
+            if answer in (wrong, cut) or is_status(answer, 404):
+                break
+            assert done or answer in again or is_status(answer, 500)
+        expected.append(hits)
+    addresses = [server.plan(*plan, path=f"/{i}") for i, plan in enumerate(plans)]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / NAME).write_bytes(b"something old")
+        if done:
+            fetch(remote(*addresses), folder)
+        else:
+            refusal(remote(*addresses), folder)
+        assert (folder / NAME).read_bytes() == (DATA if done else b"something old")
+        assert names(folder) == {NAME, LEFT}
+    assert [server.hits[f"/{i}"] for i in range(len(plans))] == expected
+
+
+def is_status(answer: Answer, code: int) -> bool:
+    seen: list[int] = []
+    if answer.__name__ == "<lambda>":
+        answer(SimpleNamespace(head=lambda code, **_: seen.append(code)))  # type: ignore[arg-type]
+    return seen == [code]
+
+
+# The cache
+
+
+def test_a_wrong_file_is_replaced_or_stays(server: Server, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(DATA[:-1])
+    message = refusal(remote(server.plan(wrong)), tmp_path)
+    assert f"put it at {tmp_path / NAME}, in place of the wrong one that is there, or name" in message
+    assert (tmp_path / NAME).read_bytes() == DATA[:-1]
+    assert fetch(remote(server.plan(right)), tmp_path).read_bytes() == DATA
+
+
+def test_a_folder_that_is_a_file(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    file = remote(server.plan(right))
+    message = refusal(file, tmp_path / "taken")
+    assert message.startswith(f"cannot keep {NAME} in {tmp_path}/taken: that is a file, not a folder. Mend that, or")
+    assert "$TRANSFORMER_DATA" in message and (tmp_path / "taken").read_text() == "mine"
+    assert f"in {tmp_path}/taken/below: " in refusal(file, tmp_path / "taken/below")
+    assert server.hits["/a"] == 0
+
+
+def test_a_folder_in_the_files_place_stays(server: Server, tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
+    assert "Is a directory" in refusal(remote(server.plan(right)), tmp_path)
+    assert (tmp_path / NAME).is_dir()
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """As root nothing is read-only, so be somebody else for a while."""
+    was = os.geteuid()
+    if was == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(was)
+
+
+def test_a_read_only_folder(server: Server) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        folder.chmod(0o555)
+        file = remote(server.plan(right))
+        with unprivileged():
+            message = refusal(file, folder)
+        assert message.startswith(f"cannot keep {NAME} in {folder}: [Errno 13] Permission denied")
+        assert server.hits["/a"] == 0 and names(folder) == set()
+        folder.chmod(0o755)
+        (folder / NAME).write_bytes(DATA)
+        folder.chmod(0o555)
+        with unprivileged():
+            assert fetch(file, folder) == folder / NAME
+        assert server.hits["/a"] == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "a/b", "/etc/passwd", "../a", "a..b", "a\\b", "a\0b", ".hidden", "a.", "C:a", "a b", "a\n", "-/"],
+)
+def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=r"a file's name is letters, digits, .*; got " + re.escape(repr(name))):
+        RemoteFile(name, (), DIGEST)
+
+
+@given(st.text(alphabet="ab-+_./\\\0 ~\n", max_size=6))
+def test_a_name_that_is_accepted_stays_in_the_folder(name: str) -> None:
+    try:
+        RemoteFile(name, (), DIGEST)
+    except UserError:
+        return
+    assert (Path("/folder") / name).resolve() == Path("/folder") / name and not name.startswith(".")
+    assert "\\" not in name and ".." not in name
+
+
+@pytest.mark.parametrize("name", ["training-parallel-nc-v9.tgz", "train.de.gz", "test_2016_flickr.en.gz", "a", "c++.1"])
+def test_names_of_real_files_are_accepted(name: str) -> None:
+    assert RemoteFile(name, (), DIGEST).name == name
+
+
+@pytest.mark.parametrize("digest", ["", DIGEST[7:], DIGEST[:-1], DIGEST.upper(), "md5:" + "0" * 31, "sha1:" + "0" * 40])
+def test_a_digest_that_is_none_is_refused(digest: str) -> None:
+    with pytest.raises(UserError, match=f"the digest of {NAME} must be sha256:… or md5:… in full; got "):
+        RemoteFile(NAME, (), digest)
+
+
+def test_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TRANSFORMER_DATA", "~/data")
+    assert data_folder() == tmp_path / "data"
+    monkeypatch.setenv("TRANSFORMER_DATA", "")
+    assert data_folder().name == "transformer-course" and tmp_path in data_folder().parents
+
+
+# Mirrors
+
+
+def test_from_a_mirror_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / NAME).write_bytes(DATA)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert fetch(remote(refused), tmp_path / "a", "~/mirror").read_bytes() == DATA
+    assert fetch(remote(refused), tmp_path / "b", f"{tmp_path}/mirror/").read_bytes() == DATA
+    assert names(tmp_path / "mirror") == {NAME}
+
+
+def test_a_mirror_is_used_instead_of_the_addresses(server: Server, tmp_path: Path) -> None:
+    home, mirror = server.plan(right), server.plan(path="/mirror/")
+    there = server.plan(right, path=f"/mirror/{NAME}")
+    assert fetch(remote(home), tmp_path / "a", mirror).read_bytes() == DATA
+    assert fetch(remote(home), tmp_path / "b", mirror.rstrip("/")).read_bytes() == DATA
+    assert server.hits == {**server.hits, "/a": 0, f"/mirror/{NAME}": 2}
+    server.plan(wrong, path=f"/mirror/{NAME}")
+    assert f"could not get {NAME}: {there} (not the right bytes). Get" in refusal(remote(home), tmp_path / "c", mirror)
+    assert server.hits["/a"] == 0
+
+
+def test_a_mirror_without_the_file_or_with_a_wrong_one(server: Server, tmp_path: Path) -> None:
+    home = server.plan(right)
+    (tmp_path / "mirror").mkdir()
+    there = f"could not get {NAME}: {tmp_path}/mirror/{NAME} "
+    assert there + "(there is no such file)" in refusal(remote(home), tmp_path / "cache", f"{tmp_path}/mirror")
+    (tmp_path / "mirror" / NAME).write_bytes(b"wrong")
+    assert there + "(not the right bytes)" in refusal(remote(home), tmp_path / "cache", f"{tmp_path}/mirror")
+    assert server.hits["/a"] == 0 and names(tmp_path / "cache") == {LEFT}
+
+
+@pytest.mark.parametrize("mirror", ["file:///data", "ftp://host/data"])
+def test_a_mirror_that_is_neither_folder_nor_web_address(tmp_path: Path, mirror: str) -> None:
+    message = refusal(remote(), tmp_path, mirror)
+    assert message == f"a mirror is a folder, or an address that begins with http:// or https://; got {mirror}"
+
+
+# Room on the disk
+
+
+def test_room_is_checked_first(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = 3_000_000_000 + fetching.MARGIN
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free if folder == tmp_path else 0))
+    address = server.plan(right)
+    assert refusal(remote(address, size=3_000_000_001), tmp_path) == (
+        f"{NAME} needs 3,100 MB in {tmp_path}, but 3,100 MB are free. "
+        "Make room, or name a folder with $TRANSFORMER_DATA"
+    )
+    free = 12_000_000
+    assert "needs 100 MB in " in (message := refusal(remote(address, size=0), tmp_path)) and "12 MB are free" in message
+    assert server.hits["/a"] == 0
+    assert fetch(remote(address), tmp_path).read_bytes() == DATA  # of unknown size
+    (tmp_path / NAME).unlink()
+    free = 3_000_000_000 + fetching.MARGIN
+    assert fetch(remote(address, size=3_000_000_000), tmp_path).read_bytes() == DATA
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_no_more_can_be_written(server: Server, tmp_path: Path, mirrored: bool) -> None:
+    """The system itself refuses, by a limit on the size of files."""
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / NAME).write_bytes(DATA)
+    second = server.plan(right, path="/b")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(DATA) // 2, hard))
+    try:
+        file = remote(server.plan(right), second)
+        message = refusal(file, tmp_path / "cache", str(tmp_path / "mirror") if mirrored else None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert message.startswith(f"cannot keep {NAME} in {tmp_path}/cache: [Errno {errno.EFBIG}] File too large")
+    assert server.hits["/a"] == (0 if mirrored else 1) and server.hits["/b"] == 0
+    assert names(tmp_path / "cache") == {LEFT}
+
+
+def test_the_disk_is_full(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: object, address: str, part: str, _: None) -> None:
+        Path(part).write_bytes(b"a little")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", full)
+    (tmp_path / NAME).write_bytes(b"old")
+    message = refusal(remote("http://a/a", "http://b/b"), tmp_path)
+    assert message.startswith(f"cannot keep {NAME} in {tmp_path}: [Errno 28] No space left on device. Mend that, or")
+    assert (tmp_path / NAME).read_bytes() == b"old"
+
+
+# Several processes
+
+
+Start = Callable[[str, Path], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Fetch in another process, which says when it begins."""
+    with ExitStack() as processes:
+
+        def popen(address: str, folder: Path) -> "subprocess.Popen[str]":
+            code = (
+                "import pooch, requests; from pathlib import Path, PosixPath; from transformer.data.download import *\n"
+                f"print('begins', flush=True); print(fetch({remote(address)!r}, {folder!r}))"
+            )
+            pipe = subprocess.PIPE
+            process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=pipe, stderr=pipe, text=True)
+            processes.enter_context(process)
+            processes.callback(process.kill)
+            assert process.stdout and process.stdout.readline() == "begins\n"
+            return process
+
+        yield popen
+
+
+def wait_for(happened: Callable[[], object]) -> None:
+    until = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < until, "it never happened"
+        time.sleep(0.01)
+
+
+def test_of_two_processes_one_fetches_and_the_other_waits(server: Server, tmp_path: Path, start: Start) -> None:
+    address = server.plan(right_when_released)
+    first = start(address, tmp_path)
+    wait_for(lambda: server.hits["/a"])
+    second = start(address, tmp_path)
+    time.sleep(0.3)
+    assert second.poll() is None
+    server.release.set()
+    for process in (first, second):
+        out, err = process.communicate(timeout=20)
+        assert (process.returncode, out) == (0, f"{tmp_path / NAME}\n"), err
+    assert server.hits["/a"] == 1 and (tmp_path / NAME).read_bytes() == DATA
+    assert names(tmp_path) == {NAME, LEFT}
+
+
+def test_a_process_that_was_killed_blocks_nobody(server: Server, tmp_path: Path, start: Start) -> None:
+    process = start(server.plan(stalled_halfway, right), tmp_path)
+    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob(".*.part")))
+    process.kill()
+    process.communicate()
+    assert len(names(tmp_path)) == 2  # the lock and the part
+    started = time.monotonic()
+    assert fetch(remote(f"http://127.0.0.1:{server.server_port}/a"), tmp_path).read_bytes() == DATA
+    assert time.monotonic() - started < 5
+    assert names(tmp_path) == {NAME, LEFT}
+
+
+def test_what_a_killed_process_left_goes_before_room_is_checked(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = tmp_path / f".{NAME}.part"
+    part.write_bytes(b"half")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=0 if part.exists() else 10**12))
+    assert fetch(remote(server.plan(right), size=len(DATA)), tmp_path).read_bytes() == DATA
+
+
+def test_interrupted_it_leaves_nothing(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: object, address: str, part: str, _: None) -> None:
+        Path(part).write_bytes(b"a little")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pooch.HTTPDownloader, "__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(remote("http://a/a"), tmp_path)
+    assert names(tmp_path) == {LEFT}

@@ -1,0 +1,296 @@
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer.data import statistics as module
+from transformer.data.batching import Indices, Sequences, SequencesWriter, collate, token_batches
+from transformer.data.cleaning import Report
+from transformer.errors import UserError
+from transformer.data.statistics import Batching, Bucket, Lengths, batching, choose_samples, histogram, overview, used_pieces
+from transformer.data.prepare import DataConfig, PreparedData
+from transformer.data.tokenizer import PAD, Tokenizer
+
+PAIRS = [("a b", "a b"), ("c", "c x c"), ("a b a", "b"), ("a y a b", "a a a a a a a a a a a z")]
+TOKENIZER = Tokenizer.train(["a b c a b c", "x y z"], vocab_size=17)
+"""A piece for each letter at the start of a word, and one for it elsewhere, which no text here uses."""
+
+
+def store(folder: Path, report: Report) -> PreparedData:
+    for split, pairs in (("train", PAIRS), ("valid", PAIRS[1:])):
+        for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
+            with SequencesWriter(folder, f"{split}.{side}", len(TOKENIZER)) as writer:
+                writer.extend([TOKENIZER.encode(text) for text in texts])
+    (folder / "tokenizer.model").write_bytes(TOKENIZER.model)
+    (folder / "cleaning.json").write_text(json.dumps(report.as_dict()))
+    return PreparedData(folder)
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> PreparedData:
+    """The pairs as a store from which nothing was left out."""
+    return store(tmp_path, Report({}, seen=4, kept=4))
+
+
+def array(*numbers: int) -> Indices:
+    return np.array(numbers, dtype=np.int64)
+
+
+def of_lengths(lengths: Indices) -> Sequences:
+    return Sequences(np.full(int(lengths.sum()), 7, dtype=np.uint16), np.cumsum(lengths))
+
+
+# Numbers
+
+
+def test_lengths_by_hand() -> None:
+    assert Lengths.of(array(4, 1, 2, 2)) == Lengths(4, 9, 2.25, 2, 4, 4)
+    assert Lengths.of(array(3)) == Lengths(1, 3, 3.0, 3, 3, 3)
+    assert Lengths.of(np.arange(1, 41)) == Lengths(40, 820, 20.5, 20, 38, 40)
+
+
+LENGTHS = st.lists(st.integers(1, 90) | st.integers(1, 10**6), min_size=1, max_size=60).map(lambda n: array(*n))
+
+
+@given(LENGTHS, LENGTHS)
+def test_every_sentence_is_in_its_bucket(n_source: Indices, n_target: Indices) -> None:
+    buckets = histogram(n_source, n_target)
+    assert len(buckets) <= module.BUCKETS + 1
+    for name, lengths in (("source", n_source), ("target", n_target)):
+        for bucket in buckets:
+            last = float("inf") if bucket.last is None else bucket.last
+            assert getattr(bucket, name) == ((bucket.first <= lengths) & (lengths <= last)).sum()
+    assert buckets[0].first == 1 and all(a.last == b.first - 1 for a, b in itertools.pairwise(buckets))
+    assert buckets[-1].source + buckets[-1].target > 0
+    assert all(bucket.last is not None for bucket in buckets[:-1])
+
+
+@pytest.mark.parametrize(
+    ("longest", "width"), [(1, 1), (15, 1), (16, 2), (30, 2), (31, 5), (150, 10), (151, 20), (750, 50), (751, 100)]
+)
+def test_buckets_are_as_narrow_as_can_be(longest: int, width: int) -> None:
+    buckets = histogram(array(1), array(longest))
+    assert len(buckets) == len(histogram(array(longest), array(1))) and buckets[0].last == width
+    last = buckets[-1]
+    assert last.last is not None and last.last - last.first + 1 == width and last.first <= longest <= last.last
+
+
+def test_the_few_longest_share_a_bucket() -> None:
+    n_source, n_target = np.full(1000, 15), np.full(1000, 3)
+    n_source[:10], n_target[:10] = 40, 500  # 1 %
+    assert histogram(n_source, n_target)[-2:] == [Bucket(15, 15, 990, 0), Bucket(16, None, 10, 10)]
+    n_target[10] = 16
+    assert histogram(n_source, n_target)[1] == Bucket(3, 4, 0, 989)
+
+
+def test_batches_by_hand() -> None:
+    n_source, n_target = array(2, 1, 3, 4, 1), array(2, 3, 1, 12, 1)
+    made = batching(n_source, n_target, [array(2, 0), array(3), array(1, 4)])
+    # with eos: sources 4 3 | 5 | 2 2, targets 2 3 | 13 | 4 2; places 8 + 6, 5 + 13, 4 + 8, tokens 40
+    assert made == Batching(batches=3, pairs=2, tokens=6, fewest=5, padding=pytest.approx(1 - 40 / 44))
+    assert batching(n_source, n_target, [array(3)]) == Batching(1, 1, 13, 13, 0.0)
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60), st.integers(1, 200))
+def test_batches_are_what_collate_makes(lengths: list[tuple[int, int]], batch_tokens: int) -> None:
+    n_source, n_target = (array(*side) for side in zip(*lengths, strict=True))
+    sources, targets = of_lengths(n_source), of_lengths(n_target)
+    plan = token_batches(sources, targets, batch_tokens)
+    made = batching(n_source, n_target, plan)
+    batches = [collate(sources, targets, indices) for indices in plan]
+    sides = [side for batch in batches for side in (batch.source, batch.expected)]
+    padding = sum(int((side == PAD).sum()) for side in sides) / sum(side.numel() for side in sides)
+    tokens = [batch.n_tokens for batch in batches]
+    assert made.padding == pytest.approx(padding) and made.batches == len(batches)
+    assert made.fewest == min(tokens[:-1] or tokens) and made.tokens == sorted(tokens)[(len(tokens) - 1) // 2]
+    assert made.pairs == sorted(map(len, plan))[(len(plan) - 1) // 2]
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_used_pieces(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", at_once)
+    assert used_pieces(Sequences.pack([[4, 5], [], [5, 9, 0]]), 11).nonzero()[0].tolist() == [0, 4, 5, 9]
+    assert used_pieces(Sequences.pack([]), 3).tolist() == [False] * 3
+
+
+# Samples
+
+
+def test_samples_are_pairs_with_their_pieces(clean: PreparedData) -> None:
+    sides = clean.tokens("train")
+    samples = choose_samples(*sides, TOKENIZER, count=99)
+    assert [s.number for s in samples] == [0, 1, 2, 3]
+    assert [(s.source, s.target) for s in samples] == PAIRS
+    assert samples[1].source_pieces == ["▁c"] and samples[1].target_pieces == ["▁c", "▁x", "▁c"]
+    assert choose_samples(*sides, TOKENIZER, count=0) == []
+    with pytest.raises(UserError, match="samples must not be negative; got -1"):
+        choose_samples(*sides, TOKENIZER, count=-1)
+
+
+def test_samples_are_chosen_by_seed() -> None:
+    many = Sequences.pack([[5]] * 1000)
+    chosen = {seed: [s.number for s in choose_samples(many, many, TOKENIZER, 4, seed)] for seed in (0, 1, -1, 2)}
+    assert chosen[0] == [s.number for s in choose_samples(many, many, TOKENIZER, 4)]
+    assert chosen[0] != chosen[1] != chosen[2]
+    for numbers in chosen.values():
+        assert numbers == sorted(set(numbers)) and len(numbers) == 4
+    assert max(itertools.chain(*chosen.values())) > 500  # from all of the corpus
+
+
+# Text
+
+
+def trimmed(text: str) -> str:
+    """Without the spaces at line ends, which nobody sees."""
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def test_everything_as_it_is_printed(clean: PreparedData) -> None:
+    printed = overview(clean, DataConfig("copy"), batch_tokens=7, samples=1)
+    assert trimmed("\n\n".join(printed)) == PRINTED
+
+
+# As a hand counts: the batches hold pairs 1 and 3, 2, and 4; of their 38 places two are padding.
+PRINTED = """\
+corpus       copy
+description  made on the spot
+direction    en → de
+splits       train, valid, test
+
+Tokens, without bos and eos
+
+             sentences    tokens    mean    median    95% up to    longest
+---------  -----------  --------  ------  --------  -----------  ---------
+train, en            4        10     2.5         2            4          4
+train, de            4        18     4.5         2           12         12
+valid, en            3         8     2.7         3            4          4
+valid, de            3        16     5.3         3           12         12
+
+The vocabulary has 17 pieces; train uses 6 of them: 4 in the source,
+5 in the target, 3 in both.
+
+Sentences of train by their tokens
+
+  tokens    en                                  de
+--------  ----  ----------------------------  ----  ----------------------------
+       1     1  ████████████████████████████     1  ████████████████████████████
+       2     1  ████████████████████████████     1  ████████████████████████████
+       3     1  ████████████████████████████     1  ████████████████████████████
+       4     1  ████████████████████████████     0
+       5     0                                   0
+       6     0                                   0
+       7     0                                   0
+       8     0                                   0
+       9     0                                   0
+      10     0                                   0
+      11     0                                   0
+      12     0                                   1  ████████████████████████████
+
+Batches of at most 7 target tokens, eos included
+
+batches an epoch  3
+pairs             1 in the median batch
+target tokens     5 in the median batch, 4 in the smallest but the last
+padding           5.3% of source and target
+
+Samples of train, normalised, and their pieces
+
+pair 4
+en  a y a b
+    ▁a ▁y ▁a ▁b
+de  a a a a a a a a a a a z
+    ▁a ▁a ▁a ▁a ▁a ▁a ▁a ▁a ▁a ▁a ▁a ▁z"""
+
+
+def test_samples_are_the_last_part_and_may_be_left_out(clean: PreparedData) -> None:
+    parts = [list(overview(clean, DataConfig("copy"), 7, samples, seed=1)) for samples in (0, 2)]
+    assert parts[1][:-1] == parts[0] and parts[1][-1].count("pair ") == 2
+    with pytest.raises(UserError, match="got -3"):
+        next(overview(clean, DataConfig("copy"), 7, samples=-3))
+
+
+def test_what_was_left_out(tmp_path: Path) -> None:
+    example = {"line": 4_500_000, "source": "s " * 200, "target": "t " * 200}
+    few = {"settings": {"drop_duplicates": True}, "dropped": {"drop_duplicates": 3}}
+    cleaned = Report(**few, seen=7, kept=4, examples={"drop_duplicates": [example]})
+    *_, text, _, _, _, _ = list(overview(store(tmp_path, cleaned), DataConfig("copy"), 7, samples=0))
+    assert text.startswith("What was left out of train\n\nfilter ") and "drop_duplicates          3   42.86%" in text
+    assert "more:" not in text and max(map(len, text.split("\n"))) <= module.WIDTH
+    unfit = Report(**few, seen=1007, kept=1004)
+    *_, text, _, _, _, _ = list(overview(store(tmp_path, unfit), DataConfig("copy", max_length=12), 7, samples=0))
+    assert text.endswith("\n\nthen 1,000 more: no token on a side, or more than max_length=12")
+    alone = Report({}, seen=5, kept=5)
+    *_, text, _, _, _, _ = list(overview(store(tmp_path, alone), DataConfig("copy"), 7, samples=0))
+    assert text == "What was left out of train\n\nthen 1 more: no token on a side, or more than max_length=150"
+    twice = DataConfig("copy", bpe_dropout=0.1, segmentations=2)
+    few_parts = list(overview(store(tmp_path, Report({}, seen=2, kept=2)), twice, 7, samples=0))
+    assert not any("left out" in text for text in few_parts), "two pairs, stored twice each, are four"
+
+
+def corpus_rows(clean: PreparedData, config: DataConfig) -> dict[str, str]:
+    """The first part's rows, by name, each in one line."""
+    rows: dict[str, str] = {}
+    for line in next(overview(clean, config, 7)).split("\n"):
+        assert len(line) <= module.WIDTH
+        name, text = line.split(maxsplit=1) if line[0] != " " else (list(rows)[-1], line.strip())
+        rows[name] = f"{rows[name]} {text}" if name in rows else text
+    return rows
+
+
+def test_where_a_corpus_comes_from(clean: PreparedData) -> None:
+    rows = corpus_rows(clean, DataConfig("multi30k", direction="de-en"))
+    assert list(rows) == ["corpus", "description", "direction", "splits", "licence", "citation"]
+    assert rows["corpus"] == "multi30k" and rows["direction"] == "de → en"
+    assert rows["splits"] == "train, valid, test, test_2017, test_2018, test_mscoco"
+    assert rows["description"].startswith("29,000 captions") and rows["licence"].startswith("Captions of Flickr30k")
+    assert rows["citation"].endswith("Multi30K: Multilingual English-German Image Descriptions")
+
+
+def test_what_a_corpus_does_not_say_is_left_out(clean: PreparedData, tmp_path: Path) -> None:
+    part = [{"en": "a.en", "fr": "a.fr"}]
+    manifest = {"languages": ["en", "fr"], "licence": "free", "splits": {"train": part, "valid": part}}
+    (tmp_path / "mine.json").write_text(json.dumps(manifest))
+    rows = corpus_rows(clean, DataConfig(str(tmp_path / "mine.json"), "fr-en"))
+    assert rows == {
+        "corpus": "mine",
+        "direction": "fr → en",
+        "splits": "train, valid, test (held out of train)",
+        "licence": "free",
+    }
+
+
+@pytest.mark.parametrize(
+    ("share", "bar"),
+    [(0, ""), (1e-9, "▏"), (3 / 224, "▍"), (8 / 224, "█"), (0.5, "█" * 14), (221 / 224, "█" * 27 + "▋"), (1, "█" * 28)],
+)
+def test_bars_are_exact_to_an_eighth(share: float, bar: str) -> None:
+    assert module._bar(share) == bar
+
+
+def test_the_most_have_the_longest_bar() -> None:
+    table = module._histogram_table([Bucket(1, 5, 1000, 500), Bucket(6, None, 0, 250)], ("en", "de"))
+    assert [line.split() for line in table.split("\n")[2:]] == [
+        ["1–5", "1,000", "█" * 28, "500", "█" * 14],
+        ["over", "5", "0", "250", "█" * 7],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bucket", "name"),
+    [(Bucket(3, 3, 0, 0), "3"), (Bucket(6, 10, 0, 0), "6–10"), (Bucket(151, None, 0, 0), "over 150")],
+)
+def test_buckets_have_names(bucket: Bucket, name: str) -> None:
+    assert module._range(bucket) == name
+
+
+def test_a_sample_fits_the_terminal_and_cannot_command_it() -> None:
+    sample = module.Sample(1233, "red \x1b[31m " + "long " * 30, ["▁red", "\x1b"] * 30, "kurz", ["▁kurz"])
+    text = module._sample_text(sample, ("en", "deu"))
+    first, english, *more = text.split("\n")
+    assert first == "pair 1,234" and english.startswith("en   red \\x1b[31m long long") and "\x1b" not in text
+    assert more[-2:] == ["deu  kurz", "     ▁kurz"] and all(line.startswith("     ") for line in more[:-2])
+    assert 90 < max(map(len, more)) <= module.WIDTH

@@ -1,0 +1,253 @@
+"""Whole evaluations with models that have learned nothing: what is kept, what is said, and what is refused."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from transformer.checkpoint import save_checkpoint
+from transformer.cli import main
+from transformer.data.corpora import sentence_pairs
+from transformer.data.tokenizer import Tokenizer
+from transformer.evaluation import evaluate as assessment
+from transformer.evaluation.metrics import compare, scores
+from transformer.model import ModelConfig, Transformer
+from transformer.translator import Translator
+
+SOURCES = ["a b c", "", "d e f g", "h i " * 20, "\x85"]
+REFERENCES = ["a b c", "", "d e f\rg", "h i", "x"]
+SCORES = ["BLEU", "BLEU lc", "BLEU intl", "BLEU intl lc", "chrF2", "METEOR", "BLEU paper"]
+
+
+def make_run(folder: Path, seed: int, **data: str) -> Path:
+    """A run folder, with a model whose translations are long enough to differ from another's."""
+    folder.mkdir()
+    torch.manual_seed(seed)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    tokenizer = Tokenizer.train([" ".join(letters), " ".join(letters[::-1])] * 3, 34)
+    (folder / "tokenizer.model").write_bytes(tokenizer.model)
+    shape = ModelConfig(vocab_size=len(tokenizer), d_model=32, n_heads=4, d_ff=32, n_layers=1, max_length=12)
+    save_checkpoint(folder, "best", Transformer(shape), {"metrics": {"step": 7}})
+    (folder / "recipe.json").write_text(json.dumps({"data": {"corpus": "copy", "direction": "en-de", **data}}))
+    return folder
+
+
+def write(path: Path, lines: list[str]) -> str:
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return str(path)
+
+
+def fails(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        main(["evaluate", "--device", "cpu", *args])
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert stopped.value.code == 2 and printed.out == "" and line.startswith("error: ")
+    return line
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return make_run(tmp_path / "one", 1)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    return make_run(tmp_path / "two", 2)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    source, reference = write(tmp_path / "own.en", SOURCES), write(tmp_path / "own.de", REFERENCES)
+    return ["--source", source, "--reference", reference]
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text("utf-8").removesuffix("\n").split("\n")
+
+
+def test_everything_is_kept_and_the_sacrebleu_command_agrees(
+    run: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["evaluate", str(run), *files, "--device", "cpu", "--beam", "3", "--alpha", "0.5"])
+    printed = capsys.readouterr().out
+    report = json.loads((run / "own.scores.json").read_text())
+    hypotheses, references = run / "own.hypotheses.txt", run / "own.references.txt"
+    assert lines(references) == ["a b c", "", "d e f g", "h i", "x"]
+    found = lines(hypotheses)
+    assert len(found) == 5 and found[1] == found[4] == "" and all(found[i] for i in (0, 2, 3))
+
+    assert report["test_set"] == {
+        "split": "own",
+        "direction": "en-de",
+        "files": [files[1], files[3]],
+        "sentences": 5,
+        "empty": 2,
+        "cut": 1,
+    }
+    assert report["settings"].pop("device").startswith("cpu in fp32")
+    assert report["settings"] == {"beam": 3, "alpha": 0.5}
+    assert report["model"]["metrics"] == {"step": 7} and len(report["model"]["weights"]["sha256"]) == 64
+    assert {"sacrebleu", "sacremoses", "nltk", "torch", "python", "transformer-course"} <= report["versions"].keys()
+    assert 0 < report["seconds"] < 60 and "compared_with" not in report
+    assert [score["name"] for score in report["scores"]] == SCORES
+
+    assert printed.startswith("the files own, 5 sentences, en-de, beam 3, alpha 0.5\n")
+    assert "empty sentences, whose translations are empty: 2\n" in printed
+    assert "sentences longer than the 11 tokens that the model reads, cut there: 1\n" in printed
+    for score in report["scores"]:
+        assert (
+            f" {score['value']:.2f} " in printed and score["signature"] in printed and score["explanation"] in printed
+        )
+
+    command = [sys.executable, "-m", "sacrebleu", str(references), "-i", str(hypotheses), "-f", "text", "-w", "12"]
+    said = subprocess.run([*command, "-m", "bleu", "chrf"], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[:3] for line in said.splitlines()] == [
+        [f"{s['name']}|{s['signature']}", "=", f"{s['value']:.12f}"] for s in (report["scores"][0], report["scores"][4])
+    ]
+
+
+def test_a_split_and_its_settings_in_place_of_files(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [pair for pair in sentence_pairs("copy", "valid") if len(pair[0]) < 10][:20]
+    asked = []
+
+    def few(*args: object) -> list[tuple[str, str]]:
+        asked.append(args)
+        return pairs
+
+    monkeypatch.setattr(assessment, "sentence_pairs", few)
+    main(["evaluate", str(run), "--split", "valid", "--mirror", "there", "--device", "cpu"])
+    assert asked == [("copy", "valid", "en-de", "there")]
+    assert capsys.readouterr().out.startswith("copy valid, 20 sentences, en-de, beam 4, alpha 0.6\n\n ")
+    report = json.loads((run / "valid.scores.json").read_text())
+    assert report["test_set"]["corpus"] == "copy" and report["test_set"]["split"] == "valid"
+    beam = Translator.load(run)[0].beam([source for source, _ in pairs])
+    assert lines(run / "valid.hypotheses.txt") == [best.text for (best,) in beam]
+    expected = scores([best.text for (best,) in beam], [target for _, target in pairs], "de")
+    assert [s["value"] for s in report["scores"]] == [s.value for s in expected]
+
+
+def test_the_language_is_the_targets(tmp_path: Path, files: list[str]) -> None:
+    back = make_run(tmp_path / "back", 1, direction="de-en")
+    main(["evaluate", str(back), *files, "--device", "cpu"])
+    (score,) = (s for s in json.loads((back / "own.scores.json").read_text())["scores"] if s["name"] == "METEOR")
+    assert "stem:porter" in score["signature"]
+
+
+def test_runs_are_compared_with_the_first(
+    run: Path, other: Path, tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    third = make_run(tmp_path / "three", 1)  # as the first
+    main(["evaluate", str(run), str(other), str(third), *files, "--device", "cpu"])
+    printed = capsys.readouterr().out
+    assert f"1: {run}\n" in printed and f"2: {other}\n" in printed and f"3: {third}\n" in printed
+    first, second, last = (lines(folder / "own.hypotheses.txt") for folder in (run, other, third))
+    assert first == last != second
+    reports = [json.loads((folder / "own.scores.json").read_text()) for folder in (run, other, third)]
+    assert "compared_with" not in reports[0]
+    assert reports[1]["compared_with"]["run"] == str(run)
+    expected = compare(first, second, lines(run / "own.references.txt"))
+    results = reports[1]["compared_with"]["results"]
+    assert [(r["metric"], r["first"], r["second"], r["p"]) for r in results] == [
+        (c.metric, c.first, c.second, c.p) for c in expected
+    ]
+    assert [r["p"] for r in reports[2]["compared_with"]["results"]] == [1, 1]
+    for row in ("BLEU 2 - 1", "chrF2 2 - 1", "BLEU 3 - 1 +0.00 1.000", "chrF2 3 - 1 +0.00 1.000"):
+        assert any(" ".join(line.split()).startswith(row) for line in printed.splitlines())
+
+
+def test_gzipped_files_and_what_the_split_is_called(run: Path, tmp_path: Path) -> None:
+    source, reference = tmp_path / "news.2014.en.gz", tmp_path / "other.de"
+    source.write_bytes(gzip.compress(b"a b\nc d\n"))
+    write(reference, ["a b", "c d"])
+    main(["evaluate", str(run), "--source", str(source), "--reference", str(reference), "--device", "cpu"])
+    assert len(lines(run / "news.2014.hypotheses.txt")) == 2
+
+
+def test_a_second_evaluation_takes_the_place_of_the_first(run: Path, files: list[str]) -> None:
+    for beam in (1, 2):
+        main(["evaluate", str(run), *files, "--device", "cpu", "--beam", str(beam)])
+        assert json.loads((run / "own.scores.json").read_text())["settings"]["beam"] == beam
+    assert len(list(run.glob("own.*"))) == 3 and not list(run.glob(".*"))
+
+
+def test_bad_files_end_in_one_line(
+    run: Path, tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, reference = files[1], files[3]
+
+    def said(source: str, reference: str) -> str:
+        return fails(capsys, str(run), "--source", source, "--reference", reference)
+
+    assert "has 5 lines, but" in said(source, write(tmp_path / "more", [*REFERENCES, "y"]))
+    assert "empty has no lines" in said(write(tmp_path / "empty", []), write(tmp_path / "nothing", []))
+    (tmp_path / "latin").write_bytes("a\nTür\n".encode("latin-1"))
+    assert "latin: line 2 is not UTF-8 (at byte 3)" in said(source, str(tmp_path / "latin"))
+    assert "none: No such file" in said(str(tmp_path / "none"), reference)
+    assert ": Is a directory" in said(str(tmp_path), reference)
+    for half in (files[:2], files[2:]):
+        assert "both --source and --reference" in fails(capsys, str(run), *half)
+    assert "either a --split" in fails(capsys, str(run), *files, "--split", "valid")
+    assert not list(run.glob("*.txt")) and not list(run.glob("*.scores.json"))
+
+
+def test_bad_runs_end_in_one_line_before_anything_is_translated(
+    run: Path, other: Path, tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "no run folder" in fails(capsys, str(run), str(tmp_path / "none"), *files)
+    back = make_run(tmp_path / "back", 1, direction="de-en")
+    assert "copy en-de" in fails(capsys, str(run), str(back), *files)
+    assert "back copy de-en: evaluate them one by one" in fails(capsys, str(run), str(back))
+    reverse = make_run(tmp_path / "reverse", 1, corpus="reverse")
+    assert "reverse reverse en-de: evaluate" in fails(capsys, str(run), str(reverse))
+    (other / "recipe.json").unlink()
+    assert "no recipe.json in" in fails(capsys, str(run), str(other), *files)
+    assert "no split 'tset'" in fails(capsys, str(run), "--split", "tset")
+    assert not list(run.glob("*.txt"))
+    main(["evaluate", str(run), str(reverse), *files, "--device", "cpu"])  # on one's own files it can be done
+    assert "2 - 1" in capsys.readouterr().out
+
+
+def test_a_corpus_without_a_pair_in_the_split(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assessment, "sentence_pairs", lambda *_: iter([]))
+    assert "copy has no pair in test" in fails(capsys, str(run))
+
+
+def test_settings_out_of_range_and_a_folder_that_cannot_be_written(
+    run: Path, files: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(assessment, "write_atomically", no_room)
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(run), *files, "--device", "cpu"])
+    assert "own.hypotheses.txt: No space left on device" in capsys.readouterr().err.splitlines()[-1]
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(run), *files, "--device", "cpu", "--beam", "0"])
+    assert capsys.readouterr() == ("", "error: beam must be at least 1; got 0\n")
+
+
+def test_no_run_at_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "name a run folder" in fails(capsys)
+
+
+def test_translate_still_refuses_what_a_test_set_may_hold(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    translator, _ = Translator.load(run)
+    found = translator.test_set(["", "a b c", "a " * 12, "a " * 11])
+    assert found.texts[0] == "" and (found.empty, found.cut) == (1, 1)
+    assert found.texts[1:] == [best.text for (best,) in translator.beam(["a b c", "a " * 11, "a " * 11])]
+    assert translator.test_set([]).texts == translator.test_set([" "]).texts[1:] == []
+    for text, message in (("", "is empty"), ("a " * 12, "has 12 tokens; the model reads at most 11")):
+        with pytest.raises(SystemExit):
+            main(["translate", str(run), text])
+        assert message in capsys.readouterr().err

@@ -1,0 +1,90 @@
+"""The widgets in a notebook: what is handed over is the model, and what cannot be shown is told in one line."""
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+import safetensors.torch
+import torch
+
+from transformer.config import ModelConfig
+from transformer.data.tokenizer import Tokenizer
+from transformer.errors import UserError
+from transformer.interactive.widgets import bundle, live, model_files, widget
+from transformer.model import Transformer
+from transformer.models import load_model
+from transformer.translator import Translator
+
+SMALL = ModelConfig(vocab_size=4000, d_model=32, n_heads=2, d_ff=64, n_layers=1)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return load_model("pocket-small", "cpu").tokenizer
+
+
+def test_the_files_are_the_model_in_half_precision(tokenizer: Tokenizer) -> None:
+    model = Transformer(SMALL).eval()
+    files = model_files(Translator(model, tokenizer))
+    described = json.loads(files["best.json"])
+    assert ModelConfig(**described["model"]) == SMALL
+    weights = safetensors.torch.load(files[described["weights"]["file"]])
+    assert weights.keys() == dict(model.named_parameters()).keys()
+    assert all(torch.equal(weights[name], p.half()) for name, p in model.named_parameters())
+    assert files["tokenizer.model"] == tokenizer.model
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"positions": "rotary"}, "does not compute rotary positions"),
+        ({"d_ff": 30}, "wants multiples of 4; got d_model=32, d_ff=30"),
+        ({"d_model": 30}, "wants multiples of 4; got d_model=30, d_ff=64"),
+    ],
+)
+def test_a_model_that_the_widget_does_not_read(tokenizer: Tokenizer, change: dict[str, int], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        live(Translator(Transformer(replace(SMALL, **change)), tokenizer))
+
+
+def test_a_tokenizer_of_bytes_and_a_model_without_a_tokenizer() -> None:
+    with_bytes = Tokenizer.train(["a b c d e"] * 20, 270, byte_fallback=True)
+    model = Transformer(replace(SMALL, vocab_size=len(with_bytes)))
+    with pytest.raises(UserError, match="byte_fallback"):
+        live(Translator(model, with_bytes))
+    with pytest.raises(UserError, match=r"Translator\(model, tokenizer\) makes one"):
+        live(model)  # type: ignore[arg-type]
+
+
+def test_a_widget_that_is_none() -> None:
+    with pytest.raises(UserError, match="no widget 'mask'; did you mean masks"):
+        widget("mask")
+    with pytest.raises(UserError, match="no widget 'translator'; there are attention, masks"):
+        widget("translator")
+
+
+def test_without_anywidget_it_is_told_how_to_get_it(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    for show in (lambda: widget("masks"), lambda: live(Translator(Transformer(SMALL), tokenizer))):
+        with pytest.raises(UserError, match="pip install anywidget"):
+            show()
+
+
+def test_in_a_notebook_the_browser_gets_the_bundle_and_the_bytes(tokenizer: Tokenizer) -> None:
+    pytest.importorskip("anywidget")
+    from ipywidgets.widgets.widget import _remove_buffers
+
+    translator = Translator(Transformer(SMALL), tokenizer)
+    shown = live(translator, ["The dog sleeps.", "The cat sleeps."])
+    state, paths, buffers = _remove_buffers(shown.get_state())
+    files = model_files(translator)
+    assert dict(zip((path[-1] for path in paths), map(bytes, buffers), strict=True)) == files
+    assert all(path[:2] == ["files", "model"] for path in paths)
+    (told,) = state["models"]
+    assert told["sentences"] == ["The dog sleeps.", "The cat sleeps."]
+    assert told["megabytes"] == round(sum(map(len, files.values())) / 1e6, 1)
+    assert state["_esm"] == bundle("translator")
+    (told,) = live(translator, "The dog sleeps.").get_state()["models"]
+    assert told["sentences"] == ["The dog sleeps."], "one sentence is no list of letters"
+    assert widget("masks").get_state()["_esm"] == bundle("masks")

@@ -1,0 +1,72 @@
+"""Several processes are one: the same steps, the same weights."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from transformer.checkpoint import step_checkpoints
+from transformer.training.distributed import Processes
+
+HERE = Path(__file__).parent
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "TRANSFORMER_DATA": str(folder / "data"), "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_n_processes_are_one_with_n_batches_a_step(processes: int, tmp_path: Path) -> None:
+    command = [sys.executable, HERE / "together.py", tmp_path, str(processes)]
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["apart"] < 1e-5 < found["far"]
+    assert found["losses"][0] == pytest.approx(found["losses"][1], rel=1e-5)
+    assert found["tokens"][0] == found["tokens"][1]
+    assert found["saved"][0] == pytest.approx(found["saved"][1], rel=1e-5)
+
+
+def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train = ["transformer.cli", "train", "copy", "--run", run, "--training.steps", "100000", "--device", "cpu"]
+    often = ["--training.checkpoint-every", "2", "--training.validate-every", "100000"]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--standalone",
+        "-m",
+        "--",
+        *train,
+        *often,
+    ]
+    with subprocess.Popen(
+        command, env=environment(tmp_path), stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as started:
+        try:
+            until = time.monotonic() + 120
+            while len(step_checkpoints(run)) < 2 and time.monotonic() < until and started.poll() is None:
+                time.sleep(0.1)
+            children = subprocess.run(["pgrep", "-P", f"{started.pid}"], capture_output=True, text=True).stdout.split()
+            os.kill(int(children[-1]), signal.SIGKILL)
+            _, said = started.communicate(timeout=60)
+        finally:
+            if started.poll() is None:
+                os.killpg(started.pid, signal.SIGKILL)
+    assert started.returncode != 0
+    assert "another of the 2 processes is gone" in said and "goes on from the last checkpoint" in said
+    assert step_checkpoints(run)
+
+
+def test_alone_nothing_happens() -> None:
+    alone = Processes(0, 1, torch.device("cpu"))
+    assert alone.is_first and alone.sum([2, 0.5]) == [2, 0.5]

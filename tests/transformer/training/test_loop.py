@@ -1,0 +1,488 @@
+import json
+import re
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from transformer.checkpoint import load_checkpoint
+from transformer.config import TrainingConfig
+from transformer.data.batching import Batch, Batches, Sequences, collate
+from transformer.data.corpora import sentence_pairs
+from transformer.data.prepare import DataConfig, PreparedData, prepare
+from transformer.data.tokenizer import EOS, PAD
+from transformer.device import choose_device
+from transformer.errors import UserError
+from transformer.loss import label_smoothed_cross_entropy
+from transformer.model import ModelConfig, Transformer
+from transformer.training.distributed import Processes
+from transformer.training.loop import train
+from transformer.training.trainer import SmoothedLoss, Trainer, loss_of, validate
+from transformer.translator import Translator
+
+SHAPE = ModelConfig(57, 32, 4, 64, 1, dropout=0.0, max_length=64)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("data")))
+        return prepare(DataConfig("copy", train_pairs=500), 57)
+
+
+def run(folder: Path, data: PreparedData, force: bool = False, **settings: object) -> Translator:
+    defaults = {"steps": 4, "batch_tokens": 300, "warmup_steps": 2, "validate_every": 2, "validate_sentences": 5}
+    config = TrainingConfig(**{**defaults, **settings})  # type: ignore[arg-type]
+    return train(folder, data, SHAPE, config, choose_device("cpu"), report=lambda _: None, force=force)
+
+
+def weights(model: Transformer) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def one_batch() -> Batch:
+    sources = Sequences.pack([[4, 5, 6, 7], [8, 9]])
+    return collate(sources, sources, [0, 1])
+
+
+def test_padding_has_no_part_in_the_loss() -> None:
+    model, batch = Transformer(SHAPE).eval(), one_batch()
+    wider = Batch(*(torch.nn.functional.pad(t, (0, 3)) for t in (batch.source, batch.decoder_input, batch.expected)))
+    alone = [collate(*[Sequences.pack([ids])] * 2, [0]) for ids in ([4, 5, 6, 7], [8, 9])]
+    expected = sum(loss_of(model, b, 0.1) for b in alone)
+    torch.testing.assert_close(loss_of(model, batch, 0.1), expected)
+    torch.testing.assert_close(loss_of(model, wider, 0.1), expected)
+
+
+def test_the_loss_is_that_of_the_logits_at_real_positions() -> None:
+    model, batch = Transformer(SHAPE).eval(), one_batch()
+    real = batch.expected != PAD
+    logits = model(batch.source, batch.decoder_input)[real]
+    torch.testing.assert_close(
+        loss_of(model, batch, 0.1), label_smoothed_cross_entropy(logits, batch.expected[real], 0.1)
+    )
+
+
+def test_one_batch_can_be_learned_by_heart() -> None:
+    model, batch = Transformer(SHAPE), one_batch()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(150):
+        loss = loss_of(model, batch, 0.0) / batch.n_tokens
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    assert loss.item() < 0.05
+
+
+def test_the_same_seed_gives_the_same_model_and_another_another(tmp_path: Path, data: PreparedData) -> None:
+    first, again, other = (run(tmp_path / n, data, seed=s).model for n, s in (("a", 1), ("b", 1), ("c", 2)))
+    assert torch.equal(weights(first), weights(again))
+    assert not torch.equal(weights(first), weights(other))
+
+
+def test_accumulated_batches_have_the_gradient_of_one_large_batch(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pairs of unequal number, so that a mean of means would differ."""
+    sources, targets = data.tokens("train")
+    parts = [collate(sources, targets, range(8)), collate(sources, targets, [8, 9])]
+    whole = [collate(sources, targets, range(10))]
+    gradients: list[torch.Tensor] = []
+
+    def spy(self: torch.optim.Adam) -> None:
+        gradients.append(torch.cat([p.grad.flatten() for g in self.param_groups for p in g["params"]]))
+
+    monkeypatch.setattr(torch.optim.Adam, "step", spy)
+    for name, batches in (("parts", parts), ("whole", whole)):
+        left = list(batches)
+        monkeypatch.setattr(Batches, "__next__", lambda _, left=left: left.pop(0))
+        run(tmp_path / name, data, steps=1, accumulate=len(batches), clip=0.0)
+    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
+
+
+def after_each_step(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
+    """A list that will have the weights after each step to come."""
+    seen: list[torch.Tensor] = []
+    step = torch.optim.Adam.step
+
+    def spy(self: torch.optim.Adam) -> None:
+        step(self)
+        seen.append(torch.cat([p.detach().flatten() for g in self.param_groups for p in g["params"]]))
+
+    monkeypatch.setattr(torch.optim.Adam, "step", spy)
+    return seen
+
+
+def test_the_end_is_the_mean_of_the_last_steps(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = after_each_step(monkeypatch)
+    model = run(tmp_path / "mean", data, steps=6, average_steps=3, validate_every=6).model
+    torch.testing.assert_close(weights(model), torch.stack(seen[-3:]).mean(0))
+
+
+def test_a_run_that_is_prolonged_ends_with_the_mean_of_its_own_last_steps(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path / "run", data, steps=4, average_steps=2)
+    seen = after_each_step(monkeypatch)
+    run(tmp_path / "run", data, force=True, steps=8, average_steps=2)
+    longer, _ = load_checkpoint(tmp_path / "run", "step-0000008")
+    torch.testing.assert_close(weights(longer), torch.stack(seen[-2:]).mean(0))
+
+
+def test_the_best_checkpoint_is_kept(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = iter([3.0, 1.0, 2.0])
+    monkeypatch.setattr(
+        "transformer.training.trainer.validate", lambda *_: {"valid_loss": next(losses), "valid_bleu": 0.0}
+    )
+    run(tmp_path / "run", data, steps=6)
+    best = json.loads((tmp_path / "run" / "best.json").read_text())
+    assert best["metrics"]["step"] == 4 and best["training"] == asdict(
+        TrainingConfig(6, 300, warmup_steps=2, validate_every=2, validate_sentences=5)
+    )
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["valid_loss"] for line in lines] == [3.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": 0},
+        {"accumulate": 0},
+        {"smoothing": 1.0},
+        {"average_steps": 5},
+        {"batch_tokens": -1},
+        {"seed": -1},
+        {"clip": float("nan")},
+        {"rate_factor": 0.0},
+        {"rate_factor": -1.0},
+        {"rate_factor": float("nan")},
+        {"rate_factor": float("inf")},
+    ],
+)
+def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
+    (name,) = wrong
+    with pytest.raises(UserError, match=re.escape(name)):
+        TrainingConfig(**{"steps": 4, **wrong})  # type: ignore[arg-type]
+
+
+class Full:
+    """A model's loss on a device that has no room for batches beyond a size."""
+
+    def __init__(self, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.limit, self.tried, usual = limit, [], loss_of
+
+        def limited(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
+            self.tried.append(batch.expected.numel())
+            if batch.expected.numel() > self.limit:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
+            return usual(model, batch, smoothing)
+
+        monkeypatch.setattr("transformer.training.trainer.loss_of", limited)
+
+
+def trainer(data: PreparedData, **settings: object) -> Trainer:
+    config = TrainingConfig(**{"steps": 4, "batch_tokens": 1000, "warmup_steps": 2, **settings})  # type: ignore[arg-type]
+    return Trainer(SHAPE, config, data, choose_device("cpu"), Processes(0, 1, torch.device("cpu")))
+
+
+def test_it_makes_room_by_smaller_batches_of_which_a_step_takes_more(
+    data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, cramped = trainer(data), trainer(data)
+    full = Full(400, monkeypatch)
+    cramped.make_room()
+    assert cramped.progress.accumulate == 4
+    assert max(full.tried) > 400 > full.tried[-1]
+    assert "memory is full: 4 batches a step" in capsys.readouterr().err
+    full.tried.clear()
+    tokens = []
+    for _ in range(4):
+        cramped.step()
+        tokens.append(cramped.progress.target_tokens)
+    assert max(full.tried) <= 400 and len(full.tried) == 16
+    full.limit = 10_000
+    for _ in range(4):
+        plain.step()
+    assert 0.8 < cramped.progress.target_tokens / plain.progress.target_tokens < 1.2
+
+
+def test_a_run_that_goes_on_makes_room_too(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with less memory than yesterday's: it goes on from the same place, in smaller batches."""
+    before = trainer(data)
+    for _ in range(2):
+        before.step()
+    before.save(tmp_path)
+    after = trainer(data)
+    after.restore(tmp_path, "step-0000002")
+    random = torch.get_rng_state()
+    Full(400, monkeypatch)
+    after.make_room()
+    assert (after.progress.accumulate, after.batches.step) == (4, 4 * before.batches.step)
+    assert torch.equal(torch.get_rng_state(), random) and all(p.grad is None for p in after.model.parameters())
+
+
+def test_no_room_at_all(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    Full(10, monkeypatch)
+    with pytest.raises(UserError, match="not even batches of 100 tokens fit"):
+        trainer(data).make_room()
+
+
+def test_memory_that_fills_up_on_the_way_says_what_to_change(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Full(10, monkeypatch)
+    with pytest.raises(UserError, match=r"memory is full: try --training\.accumulate 6"):
+        run(tmp_path / "run", data, accumulate=3)
+
+
+class Poisoned:
+    """A model's loss that is not a number in some steps."""
+
+    def __init__(self, steps: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+        usual = SmoothedLoss.forward
+
+        def forward(self: SmoothedLoss, *batch: torch.Tensor) -> torch.Tensor:
+            self.step = getattr(self, "step", 0) + 1
+            return usual(self, *batch) * (float("nan") if self.step in steps else 1.0)
+
+        monkeypatch.setattr(SmoothedLoss, "forward", forward)
+
+
+def test_a_step_whose_gradient_is_not_finite_is_skipped(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = trainer(data)
+    Poisoned({2}, monkeypatch)
+    training.step()
+    before = weights(training.model).clone()
+    training.step()
+    assert torch.equal(weights(training.model), before) and training.progress.skipped == 1
+    training.step()
+    assert not torch.equal(weights(training.model), before) and training.progress.skipped == 0
+    assert torch.isfinite(weights(training.model)).all()
+
+
+def test_a_step_is_the_papers_adam_with_a_clipped_gradient(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """§5.3, and the rate of the first step, not of the one before or after it."""
+    training = trainer(data, clip=0.01, rate_factor=1.7)
+    seen: list[tuple[float, dict[str, object]]] = []
+    usual = torch.optim.Adam.step
+
+    def spy(self: torch.optim.Adam) -> None:
+        (group,) = self.param_groups
+        norm = torch.cat([p.grad.flatten() for p in group["params"]]).norm()
+        seen.append((float(norm), {key: group[key] for key in ("betas", "eps", "lr", "weight_decay")}))
+        usual(self)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", spy)
+    training.step()
+    training.step()
+    for step, (norm, group) in enumerate(seen, 1):
+        assert norm == pytest.approx(0.01, rel=1e-3)
+        rate = 1.7 * 32**-0.5 * min(step**-0.5, step * 2**-1.5)
+        assert group == {"betas": (0.9, 0.98), "eps": 1e-9, "lr": pytest.approx(rate), "weight_decay": 0}
+
+
+def test_the_training_loss_is_that_of_all_tokens_since_the_last_validation(
+    data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = trainer(data, batch_tokens=200)
+    sums: list[tuple[float, int]] = []
+
+    def seen(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
+        loss = loss_of(model, batch, smoothing)
+        sums.append((float(loss.detach()), batch.n_tokens))
+        return loss
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr("transformer.training.trainer.loss_of", seen)
+            for _ in range(3):
+                training.step()
+        expected = sum(loss for loss, _ in sums) / sum(n for _, n in sums)
+        assert len({n for _, n in sums}) > 1, "batches of unequal size, or a mean of means would pass"
+        assert training.validate()["train_loss"] == pytest.approx(expected, rel=1e-5)
+        sums.clear()
+
+
+@pytest.fixture(scope="module")
+def reversed_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    """Pairs whose two sides differ."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("reversed")))
+        return prepare(DataConfig("reverse", train_pairs=60), 57)
+
+
+def as_text(data: PreparedData, batch: Batch) -> set[tuple[str, str]]:
+    """What a batch says, as pairs."""
+    decode = data.tokenizer.decode
+    return {
+        (decode([t for t in s if t not in (PAD, EOS)]), decode([t for t in e if t not in (PAD, EOS)]))
+        for s, e in zip(batch.source.tolist(), batch.expected.tolist(), strict=True)
+    }
+
+
+def test_sources_are_read_and_targets_are_learned(reversed_data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = trainer(reversed_data)
+    assert as_text(reversed_data, next(training.batches)) <= set(sentence_pairs("reverse", "train", "en-de"))
+    seen: list[Batch] = []
+    monkeypatch.setattr(
+        "transformer.training.trainer.loss_of", lambda _, batch, **__: seen.append(batch) or torch.zeros(())
+    )
+    monkeypatch.setattr(Translator, "greedy", lambda _, sentences: [dict(reversed_data.valid)[s] for s in sentences])
+    assert training.validate()["valid_bleu"] == pytest.approx(100)
+    assert set.union(*(as_text(reversed_data, batch) for batch in seen)) == set(reversed_data.valid)
+
+
+def test_the_validation_loss_is_the_cross_entropy_without_smoothing_or_dropout(reversed_data: PreparedData) -> None:
+    torch.manual_seed(0)
+    model = Transformer(replace(SHAPE, dropout=0.5)).train()
+    translator = Translator(model, reversed_data.tokenizer)
+    config = TrainingConfig(batch_tokens=300, validate_sentences=2, smoothing=0.3)
+    found = validate(translator, reversed_data, config)["valid_loss"]
+    assert model.training
+    model.eval()
+    sides = reversed_data.tokens("valid")
+    loss, count = 0.0, 0
+    for i in range(len(sides[0])):
+        one = collate(*sides, [i])
+        logits = model(one.source, one.decoder_input)[0].detach()
+        loss += float(torch.nn.functional.cross_entropy(logits, one.expected[0], reduction="sum"))
+        count += one.n_tokens
+    assert found == pytest.approx(loss / count, rel=1e-5)
+
+
+def test_processes_share_the_validation_and_get_one_loss(
+    reversed_data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each adds up its own batches, together all of them once; the sum is the loss for each."""
+    translator = Translator(Transformer(SHAPE), reversed_data.tokenizer)
+    config = TrainingConfig(batch_tokens=100, validate_sentences=1)
+    alone = validate(translator, reversed_data, config)
+    parts: list[list[float]] = []
+    monkeypatch.setattr(Processes, "sum", lambda _, numbers: parts.append(list(numbers)) or [4.0, 2.0])
+    for rank in range(3):
+        assert validate(translator, reversed_data, config, Processes(rank, 3, torch.device("cpu")))["valid_loss"] == 2
+    loss, tokens = map(sum, zip(*parts, strict=True))
+    assert tokens == (reversed_data.tokens("valid")[1].lengths() + 1).sum()
+    assert alone["valid_loss"] == pytest.approx(loss / tokens)
+    assert all(0 < n < tokens for _, n in parts)
+
+
+def test_validation_takes_no_larger_batches_than_training_does(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cramped = trainer(data, batch_tokens=1000, accumulate=4)
+    full = Full(400, monkeypatch)
+    cramped.validate()
+    assert full.tried and max(full.tried) <= 400
+    full.limit = 10
+    monkeypatch.setattr(Trainer, "step", lambda self: setattr(self.progress, "step", self.progress.step + 1))
+    with pytest.raises(UserError, match=r"memory is full: try --training\.accumulate 2"):
+        run(tmp_path / "run", data)
+
+
+def test_a_start_that_fails_leaves_the_folder_free_for_other_settings(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "__init__", lambda *_: (_ for _ in ()).throw(UserError("not like this")))
+        with pytest.raises(UserError, match="not like this"):
+            run(tmp_path / "run", data, seed=1)
+    run(tmp_path / "run", data, seed=2)
+    assert json.loads((tmp_path / "run" / "recipe.json").read_text())["training"]["seed"] == 2
+
+
+def test_a_run_whose_losses_are_no_numbers_says_so(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "transformer.training.trainer.validate", lambda *_: {"valid_loss": float("nan"), "valid_bleu": 0.0}
+    )
+    with pytest.raises(UserError, match=r"no validation loss was a finite number: lower --training\.rate-factor"):
+        run(tmp_path / "run", data)
+
+
+def test_a_model_that_fills_up_with_another_id_is_refused(data: PreparedData) -> None:
+    with pytest.raises(UserError, match="filled up with id 0, and the model takes pad_id=5"):
+        Translator(Transformer(replace(SHAPE, pad_id=5)), data.tokenizer)
+
+
+def test_many_such_steps_in_a_row_end_the_run_with_a_diagnosis(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Poisoned(set(range(3, 100)), monkeypatch)
+    with pytest.raises(UserError, match=r"not finite in 30 steps in a row, up to step 32 .*--training\.rate-factor"):
+        run(tmp_path / "run", data, steps=100, validate_every=100)
+
+
+def test_a_model_that_cannot_be_compiled_runs_as_it_is(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no C++ compiler\nwas found")
+
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: broken)
+    config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validate_sentences=5)
+    compiled = train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=lambda _: None, compiled=True)
+    assert capsys.readouterr().err == "not compiled, so slower: no C++ compiler\n"
+    assert torch.equal(weights(compiled.model), weights(run(tmp_path / "b", data).model))
+
+
+class BackwardFails(torch.autograd.Function):
+    """What a compiler's error looks like that comes with the first backward pass."""
+
+    @staticmethod
+    def forward(ctx: object, loss: torch.Tensor) -> torch.Tensor:
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx: object, *upstream: torch.Tensor) -> None:
+        raise RuntimeError("no kernel\nfor this GPU")
+
+
+def test_nor_does_one_whose_backward_pass_cannot_be_compiled(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch, "compile", lambda loss, dynamic: lambda *batch: BackwardFails.apply(loss(*batch)))
+    config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validate_sentences=5)
+    compiled = train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=lambda _: None, compiled=True)
+    assert capsys.readouterr().err == "not compiled, so slower: no kernel\n"
+    assert torch.equal(weights(compiled.model), weights(run(tmp_path / "b", data).model))
+
+
+def test_a_sentence_that_the_model_cannot_read_is_found_before_the_first_step(
+    tmp_path: Path, data: PreparedData
+) -> None:
+    longest = max(side.lengths().max() for split in ("train", "valid") for side in data.tokens(split))
+    config = TrainingConfig(steps=1, batch_tokens=300)
+    short = replace(SHAPE, max_length=int(longest))
+    message = rf"has {longest} tokens, .*--model.max-length {longest + 1}, or .*--data.max-length {longest - 1}"
+    with pytest.raises(UserError, match=message):
+        train(tmp_path / "run", data, short, config, choose_device("cpu"), report=lambda _: None)
+    assert not (tmp_path / "run").exists()
+    train(tmp_path / "run", data, replace(short, max_length=int(longest) + 1), config, choose_device("cpu"))
+
+
+def test_validation_leaves_out_what_cannot_be_read(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = run(tmp_path / "usual", data)
+    pairs = data.valid
+    odd = [("", "nothing"), (" ", ""), (" ".join(["a"] * 100), "too long"), *pairs]
+    expected = [validate(usual, data, TrainingConfig(validate_sentences=n)) for n in (5, 4)]
+    monkeypatch.setattr(PreparedData, "valid", odd)
+    assert [validate(usual, data, TrainingConfig(validate_sentences=n)) for n in (5, 4)] == expected
+    assert expected[0]["valid_loss"] > 0
+
+
+def test_tensorboard_gets_the_metrics(tmp_path: Path, data: PreparedData) -> None:
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validate_sentences=5)
+    rows: list[dict[str, float]] = []
+    train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=rows.append, tensorboard=True)
+    events = reader.EventAccumulator(str(tmp_path / "a" / "tensorboard"))
+    events.Reload()
+    seen = {event.step: event.value for event in events.Scalars("valid_loss")}
+    assert seen == pytest.approx({row["step"]: row["valid_loss"] for row in rows})

@@ -1,0 +1,1 @@
+"""Scoring translations: the metrics, and the evaluation of whole test sets."""

@@ -1,0 +1,1 @@
+"""Models in a web page or a notebook: the widgets, and the page that stands alone."""
