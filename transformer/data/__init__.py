@@ -1,0 +1,1 @@
+"""From a corpus to batches: download, clean, tokenise, store, group by length."""
