@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transformer.errors import UserError
 from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.errors import UserError
 
 Ids = NDArray[np.uint16] | NDArray[np.int32]
 Indices = NDArray[np.int64]

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from transformer.data import pocket
-from transformer.errors import UserError
 from transformer.data.download import RemoteFile, data_folder, fetch
 from transformer.data.readers import Place, read_pairs
+from transformer.errors import UserError
 
 Pair = tuple[str, str]
 """A sentence and its translation."""
@@ -255,7 +255,9 @@ GENERATED: dict[str, Generated] = {
 @cache
 def built_in() -> dict[str, dict[str, Any]]:
     """Corpora that are fetched, by name: the contents of ``corpora.json``."""
-    described: dict[str, dict[str, Any]] = json.loads(files("transformer.data").joinpath("corpora.json").read_text("utf-8"))
+    described: dict[str, dict[str, Any]] = json.loads(
+        files("transformer.data").joinpath("corpora.json").read_text("utf-8")
+    )
     return described
 
 

@@ -22,10 +22,10 @@ from tqdm import tqdm
 from transformer.data.batching import Sequences, SequencesWriter
 from transformer.data.cleaning import OFF, Cleaner, CleaningConfig, Report
 from transformer.data.corpora import Pair, find_corpus, sentence_pairs
-from transformer.errors import UserError
 from transformer.data.download import data_folder
 from transformer.data.readers import Place, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
+from transformer.errors import UserError
 
 FORMAT = 4
 """Version of the store's layout and of what shapes it; another one is another store."""

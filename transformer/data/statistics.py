@@ -16,9 +16,9 @@ from tabulate import tabulate
 from transformer.data.batching import Indices, Sequences, token_batches
 from transformer.data.cleaning import printable
 from transformer.data.corpora import Manifest, find_corpus
-from transformer.errors import UserError
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.tokenizer import Tokenizer
+from transformer.errors import UserError
 
 WIDTH = 100
 """Columns of a terminal that all of it fits in, as far as words are not longer."""

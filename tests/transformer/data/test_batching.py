@@ -19,8 +19,8 @@ from transformer.data.batching import (
     pad,
     token_batches,
 )
-from transformer.errors import UserError
 from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.errors import UserError
 
 Pairs = tuple[Sequences, Sequences]
 

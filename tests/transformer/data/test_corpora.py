@@ -30,8 +30,8 @@ from transformer.data.corpora import (
     find_corpus,
     sentence_pairs,
 )
-from transformer.errors import UserError
 from transformer.data.download import RemoteFile, data_folder
+from transformer.errors import UserError
 
 one_folder = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MD5 = "md5:" + "0" * 32

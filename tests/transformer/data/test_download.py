@@ -27,8 +27,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer.data import download as fetching
-from transformer.errors import UserError
 from transformer.data.download import RemoteFile, data_folder, fetch
+from transformer.errors import UserError
 
 ROOT = Path(__file__).parents[3]
 NAME = "corpus-v9.tgz"

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from transformer.data import pocket
-from transformer.data.pocket import Pair, Split
-from transformer.data.pocket import sampler
+from transformer.data.pocket import Pair, Split, sampler
 from transformer.data.pocket.grammar import (
     BE,
     POSSESSIVES,

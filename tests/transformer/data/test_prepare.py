@@ -23,13 +23,14 @@ import sentencepiece
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from transformer.data import prepare as preparation, readers as reading
+from transformer.data import prepare as preparation
+from transformer.data import readers as reading
 from transformer.data.batching import SequencesWriter
 from transformer.data.cleaning import OFF, Cleaner, CleaningConfig
 from transformer.data.corpora import sentence_pairs
-from transformer.errors import UserError
 from transformer.data.prepare import DataConfig, PreparedData, prepare, store_folder
 from transformer.data.tokenizer import UNK, Tokenizer, sample_lines
+from transformer.errors import UserError
 
 ROOT = Path(__file__).parents[3]
 SIZE = 40

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from transformer.data import readers as reading
-from transformer.errors import UserError
 from transformer.data.readers import LONGEST_LINE, Place, read_lines, read_pairs
+from transformer.errors import UserError
 
 Files = list[tuple[str, bytes]]
 one_folder = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -10,10 +10,19 @@ from hypothesis import strategies as st
 from transformer.data import statistics as module
 from transformer.data.batching import Indices, Sequences, SequencesWriter, collate, token_batches
 from transformer.data.cleaning import Report
-from transformer.errors import UserError
-from transformer.data.statistics import Batching, Bucket, Lengths, batching, choose_samples, histogram, overview, used_pieces
 from transformer.data.prepare import DataConfig, PreparedData
+from transformer.data.statistics import (
+    Batching,
+    Bucket,
+    Lengths,
+    batching,
+    choose_samples,
+    histogram,
+    overview,
+    used_pieces,
+)
 from transformer.data.tokenizer import PAD, Tokenizer
+from transformer.errors import UserError
 
 PAIRS = [("a b", "a b"), ("c", "c x c"), ("a b a", "b"), ("a y a b", "a a a a a a a a a a a z")]
 TOKENIZER = Tokenizer.train(["a b c a b c", "x y z"], vocab_size=17)

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from transformer.data import tokenizer as module
-from transformer.errors import UserError
 from transformer.data.tokenizer import BOS, EOS, LONGEST_LINE, PAD, UNK, Tokenizer, sample_lines
+from transformer.errors import UserError
 
 LINES = [
     f"the {a} kitchen table is {b} than the garden table" for a in ("old", "new", "red") for b in ("older", "newer")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer.data import corpora, pocket
 from transformer.cli import main
+from transformer.data import corpora, pocket
 from transformer.data.pocket import Pair, Split
 
 SMALLER = (
