@@ -990,7 +990,7 @@ except RuntimeError as error:
 # - On your machine, open `exercises/03_multi_head_attention.ipynb`, fill the blanks, then:
 #
 # ```bash
-# python -m exercises grade many_heads
+# python -m exercises grade multi_head_attention
 # ```
 #
 # How they can be written stands, folded, under [Solutions](../book/solutions.md).

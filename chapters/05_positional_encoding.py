@@ -950,7 +950,7 @@ print(f"the worst hand is wrong by {worst:.1f} radians")
 # - On your machine, open `exercises/05_positional_encoding.ipynb`, fill the blanks, then:
 #
 # ```bash
-# python -m exercises grade positions
+# python -m exercises grade positional_encoding
 # ```
 #
 # How they can be written stands, folded, under [Solutions](../book/solutions.md).

@@ -969,7 +969,7 @@ assert sum(by_formula(10, 20, 1, 100).values()) == 3280
 # - On your machine, open `exercises/07_full_model.ipynb`, fill the blanks, then:
 #
 # ```bash
-# python -m exercises grade the_whole_model
+# python -m exercises grade full_model
 # ```
 #
 # How they can be written stands, folded, under [Solutions](../book/solutions.md).

@@ -1025,7 +1025,7 @@ print(*(merge.symbol for merge in learn(tea.elements(), 99)[6:]))
 # - On your machine, open `exercises/08_subword_tokenization.ipynb`, fill the blanks, then:
 #
 # ```bash
-# python -m exercises grade subwords
+# python -m exercises grade subword_tokenization
 # ```
 #
 # How they can be written stands, folded, under [Solutions](../book/solutions.md).

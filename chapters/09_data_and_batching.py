@@ -1188,7 +1188,7 @@ assert bleu([nfc], [nfd]).value < 60
 # - On your machine, open `exercises/09_data_and_batching.ipynb`, fill the blanks, then:
 #
 # ```bash
-# python -m exercises grade data_and_batches
+# python -m exercises grade data_and_batching
 # ```
 #
 # How they can be written stands, folded, under [Solutions](../book/solutions.md).

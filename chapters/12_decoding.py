@@ -548,7 +548,7 @@ assert round(2 * 512 * 4 * 64 * 4 * 100 * 6 / 1e6) == 629
 # - On your machine, open `exercises/12_decoding.ipynb`, fill the blanks, then:
 #
 # ```bash
-# python -m exercises grade beam_search
+# python -m exercises grade decoding
 # ```
 #
 # How they can be written stands, folded, under [Solutions](../book/solutions.md).

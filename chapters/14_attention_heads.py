@@ -1468,7 +1468,7 @@ for what, rows in (("short", n_keys <= 8), ("long", n_keys >= 15)):
 # - On your machine, open `exercises/14_attention_heads.ipynb`, fill the blanks, then:
 #
 # ```bash
-# python -m exercises grade looking_inside
+# python -m exercises grade attention_heads
 # ```
 #
 # How they can be written stands, folded, under [Solutions](../book/solutions.md).

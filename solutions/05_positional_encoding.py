@@ -254,7 +254,7 @@ check("embed", embed)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade positions`.
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade positional_encoding`.
 #
 # Then open `transformer/positions.py`: your first two blanks and the fourth. The shift is a property that only the chapter needs, and
 # the fifth is `embed` in `transformer/model.py`.

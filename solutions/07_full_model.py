@@ -256,7 +256,7 @@ check("memory", memory)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade the_whole_model`.
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade full_model`.
 #
 # Then open `transformer/model.py`, and let `transformer parameters base` count the paper's model.
 

@@ -287,7 +287,7 @@ check("decode", decode)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade subwords`.
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade subword_tokenization`.
 #
 # Then open `transformer/data/bpe.py`. It learns the same merges and counts only what has changed, so that a real text takes seconds.
 

@@ -334,7 +334,7 @@ check("read_on", read_on)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade data_and_batches`.
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade data_and_batching`.
 #
 # Then open `transformer/data/cleaning.py` and `transformer/data/batching.py`: there the same is done for millions of pairs.
 

@@ -373,7 +373,7 @@ check("beam_search", beam_search)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade beam_search`.
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade decoding`.
 #
 # Then open `transformer/decoding.py`. It does the same for a whole batch at once, keeps keys and values instead of reading every
 # beginning anew, and knows when it may stop early.

@@ -408,7 +408,7 @@ for h in range(layer.n_heads):
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade looking_inside`.
+# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade attention_heads`.
 #
 # Then open `transformer/inspection.py`. It records the weights of a model while it runs, and turns heads off in the midst of it,
 # without a change to the model's own code.
