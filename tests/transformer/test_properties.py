@@ -3,7 +3,7 @@
 from functools import cache
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -36,7 +36,6 @@ def row(ids: list[int]) -> Tensor:
 
 
 @given(MODELS, SENTENCES, SENTENCES, st.data())
-@settings(deadline=None)
 def test_changing_a_token_moves_no_output_before_it(
     model: Transformer, source: list[int], target: list[int], data: st.DataObject
 ) -> None:
@@ -49,7 +48,6 @@ def test_changing_a_token_moves_no_output_before_it(
 
 
 @given(MODELS, SENTENCES, SENTENCES, st.integers(0, 9), st.integers(0, 9))
-@settings(deadline=None)
 def test_padding_however_much_moves_nothing(
     model: Transformer, source: list[int], target: list[int], source_pads: int, target_pads: int
 ) -> None:
@@ -60,7 +58,6 @@ def test_padding_however_much_moves_nothing(
 @given(
     st.sampled_from(["post", "pre"]), SENTENCES.flatmap(lambda s: st.tuples(st.just(s), st.permutations(range(len(s)))))
 )
-@settings(deadline=None)
 def test_the_encoder_without_positions_is_permutation_equivariant(
     norm: Norm, sentence_and_order: tuple[list[int], list[int]]
 ) -> None:
@@ -81,7 +78,6 @@ def without_positions(norm: Norm) -> Transformer:
 
 
 @given(MODELS, SENTENCES, SENTENCES, st.integers(0, 5))
-@settings(deadline=None)
 def test_every_row_of_attention_sums_to_one_and_none_of_it_is_on_padding(
     model: Transformer, source: list[int], target: list[int], pads: int
 ) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from transformer.data import pocket
@@ -145,7 +145,6 @@ def test_a_damaged_store_is_refused_by_name(tmp_path: Path, kind: str) -> None:
 
 
 @given(st.data())
-@settings(deadline=None)
 def test_a_store_cut_off_anywhere_is_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("store")
     write(folder, [[4, 5], [6, 7, 8, 9]])
@@ -175,7 +174,6 @@ def test_collate_takes_the_pairs_asked_for_in_their_order() -> None:
 
 
 @given(LENGTHS, st.data())
-@settings(deadline=None)
 def test_collate_is_what_a_loop_over_the_rows_makes(lengths: list[tuple[int, int]], data: st.DataObject) -> None:
     sources, targets = both(lengths)
     chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1, max_size=8))
@@ -194,7 +192,6 @@ def test_collate_is_what_a_loop_over_the_rows_makes(lengths: list[tuple[int, int
 
 
 @given(LENGTHS, st.integers(1, 200), st.none() | st.integers(0, 9), st.integers(1, 5))
-@settings(deadline=None)
 def test_every_pair_once_in_batches_within_the_budget(
     lengths: list[tuple[int, int]], budget: int, seed: int | None, ranks: int
 ) -> None:
@@ -213,7 +210,6 @@ def test_every_pair_once_in_batches_within_the_budget(
 
 
 @given(LENGTHS, st.integers(1, 200))
-@settings(deadline=None)
 def test_no_batch_ends_before_it_is_full(lengths: list[tuple[int, int]], budget: int) -> None:
     pairs = both(lengths)
     for indices, following in itertools.pairwise(token_batches(*pairs, budget)):
@@ -283,7 +279,6 @@ def test_little_is_padding_and_batches_are_even(pairs: Pairs, budget: int, most_
 
 
 @given(LENGTHS, st.integers(20, 200), st.integers(0, 9), st.integers(1, 4))
-@settings(deadline=None)
 def test_ranks_share_an_epoch_in_equally_many_steps(
     lengths: list[tuple[int, int]], budget: int, seed: int, ranks: int
 ) -> None:

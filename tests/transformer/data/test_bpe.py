@@ -12,7 +12,7 @@ from transformer.data.tokenizer import Tokenizer
 PAPER = ["▁low"] * 5 + ["▁lower"] * 2 + ["▁newest"] * 6 + ["▁widest"] * 3
 """The words of the paper's algorithm 1."""
 
-some = settings(deadline=None, derandomize=True)
+some = settings(derandomize=True)
 texts = st.text() | st.text("ab") | st.text("abc é.1▁\t\n")
 counted = st.lists(st.text("abc", min_size=1, max_size=9), max_size=30)
 

@@ -33,7 +33,7 @@ from transformer.data.corpora import (
 from transformer.data.download import RemoteFile, data_folder
 from transformer.errors import UserError
 
-one_folder = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 MD5 = "md5:" + "0" * 32
 
 

@@ -355,7 +355,7 @@ passing = st.sampled_from([broken, silent, status(500)])
 lasting = st.sampled_from([status(404), wrong, cut])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plans=st.lists(st.lists(st.one_of(passing, lasting, st.just(right)), min_size=1, max_size=4), max_size=3))
 def test_whatever_happens_it_is_the_right_file_or_what_was_there(server: Server, plans: list[list[Answer]]) -> None:
     """Each address up to three times while what goes wrong may pass, then the next; checked against a count by hand."""

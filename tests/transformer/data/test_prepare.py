@@ -193,7 +193,7 @@ SIDES = st.text(st.sampled_from("ab \r\x85\u2028\x0b\x1c\ufeff猫\0'\""), max_si
 
 @given(st.lists(st.tuples(SIDES, SIDES), min_size=1, max_size=12), st.integers(1, 5))
 @example([("\ufeffa", "a\r"), ("a\x85b", "\ufeff\ufeffb")], 1)
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_strange_characters_shift_nothing(pairs: list[tuple[str, str]], chunk: int) -> None:
     """Line ends and byte order marks that are none survive the text's way through a file and back."""
     for split in ("train", "valid"):

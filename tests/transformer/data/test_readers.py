@@ -18,7 +18,7 @@ from transformer.data.readers import LONGEST_LINE, Place, read_lines, read_pairs
 from transformer.errors import UserError
 
 Files = list[tuple[str, bytes]]
-one_folder = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 """For properties: each example writes its file anew."""
 
 

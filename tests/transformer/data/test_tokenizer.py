@@ -19,7 +19,7 @@ from transformer.errors import UserError
 LINES = [
     f"the {a} kitchen table is {b} than the garden table" for a in ("old", "new", "red") for b in ("older", "newer")
 ]
-some = settings(deadline=None, derandomize=True)
+some = settings(derandomize=True)
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ def test_a_pair_may_stand_in_a_word_twice() -> None:
     assert [(s.start, s.end) for s in pictures.steps("aaa", learn(["aaa"], 1))] == [(0, 2)]
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(st.lists(st.text("abc", min_size=1, max_size=9), max_size=20), st.text("abc"), st.integers(0, 12))
 def test_the_first_merges_alone_do_the_steps_of_their_ranks(words: list[str], word: str, n: int) -> None:
     merges = learn(words, 12)
