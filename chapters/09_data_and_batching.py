@@ -298,9 +298,9 @@ batch = collate(sources, targets, [0, 1])
 fill = [PAD] * 4
 by_hand = torch.tensor([reads, [BOS, *short, *fill]])
 assert torch.equal(batch.decoder_input, by_hand)
-assert torch.equal(batch.expected, torch.tensor([says, [*short, EOS, *fill]]))
+assert torch.equal(batch.labels, torch.tensor([says, [*short, EOS, *fill]]))
 assert torch.equal(batch.source[0], torch.tensor([*source, EOS]))
-print(batch.expected, f"{batch.n_tokens} real tokens", sep="\n")
+print(batch.labels, f"{batch.n_tokens} real tokens", sep="\n")
 Source(collate)
 
 # %% [markdown]
@@ -323,8 +323,8 @@ def batch_of(*pairs):
 # %%
 duck = batch_of(("The duck opens the door.", "Die Ente macht die Tür auf."))
 log_p = model(duck.source, duck.decoder_input)[0].log_softmax(dim=-1)
-answers = log_p.gather(1, duck.expected[0][:, None])[:, 0]  # (target,)
-for piece, p in zip(tokenizer.pieces(duck.expected[0]), answers.exp(), strict=True):
+answers = log_p.gather(1, duck.labels[0][:, None])[:, 0]  # (target,)
+for piece, p in zip(tokenizer.pieces(duck.labels[0]), answers.exp(), strict=True):
     print(f"{piece:8} {p:.3f}")
 smoothing = RECIPES["pocket-small"].training.smoothing
 print(f"it was taught to say about {1 - smoothing:.2f}")
@@ -388,9 +388,9 @@ tampered[:, 4] = tampered[:, 4].roll(1)
 behind = {}
 for name, given in (("true words", batch.decoder_input), ("one wrong", tampered)):
     log_p = model(batch.source, given).log_softmax(dim=-1)
-    losses = -log_p.gather(2, batch.expected[..., None])[..., 0]
+    losses = -log_p.gather(2, batch.labels[..., None])[..., 0]
     first = losses[:, 4].mean().item()
-    later = losses[:, 5:][batch.expected[:, 5:] != PAD].mean().item()
+    later = losses[:, 5:][batch.labels[:, 5:] != PAD].mean().item()
     print(f"{name:10}  loss right behind it {first:.2f}, further on {later:.2f}")
     behind[name] = first, later
 assert behind["one wrong"][0] > 5 * behind["true words"][0]
@@ -401,8 +401,8 @@ assert behind["one wrong"][1] > 1.3 * behind["true words"][1]
 
 # %%
 instead = log_p.argmax(dim=-1)[:, 4]
-lost = (instead == batch.expected[:, 3]).float().mean()
-true = (instead == batch.expected[:, 4]).float().mean()
+lost = (instead == batch.labels[:, 3]).float().mean()
+true = (instead == batch.labels[:, 4]).float().mean()
 print(f"the word that was replaced {lost:.0%}, the true next one {true:.0%}")
 assert lost > 0.15 and true > 0.15
 
@@ -473,7 +473,7 @@ for name, batches in three.items():
                 f"A batch of pairs, {name}: a row for each pair, source on the "
                 f"left and target on the right. "
                 f"{(shown.source == PAD).float().mean():.0%} of the source's "
-                f"cells are padding and {(shown.expected == PAD).float().mean():.0%}"
+                f"cells are padding and {(shown.labels == PAD).float().mean():.0%}"
                 " of the target's."
             ),
         )
@@ -719,7 +719,7 @@ print(f"{len(who(first) & who(after))} of {len(first)} batches have the same pai
 # halved. And nobody gets a pair that another has:
 
 # %%
-ranks = [Batches(sources, targets, 600, 0, rank, ranks=4) for rank in range(4)]
+ranks = [Batches(sources, targets, 600, 0, rank, world_size=4) for rank in range(4)]
 for b in ranks:
     tokens = [int(n_target[rows].sum()) for rows in b.plan[:4]]
     print(f"rank {b.rank}: {len(b.plan)} steps, target tokens {tokens} …")
@@ -731,8 +731,8 @@ assert sorted(dealt) == list(range(len(sources)))
 # Four GPUs with one batch each, or one GPU that adds up the gradients of four batches (**accumulation**): together they read the same.
 
 # %%
-alone = Batches(sources, targets, 600, 0, parts=4)
-ranks = [Batches(sources, targets, 600, 0, rank, ranks=4) for rank in range(4)]
+alone = Batches(sources, targets, 600, 0, gradient_accumulation_steps=4)
+ranks = [Batches(sources, targets, 600, 0, rank, world_size=4) for rank in range(4)]
 for _ in range(50):
     for b in ranks:
         assert torch.equal(next(b).source, next(alone).source)
@@ -751,7 +751,7 @@ for _ in range(len(one.plan) - 3):
 cursor = {"epoch": one.epoch, "step": one.step}  # this goes into a checkpoint
 resumed = Batches(sources, targets, 600, seed=0, **cursor)
 for _ in range(10):
-    assert torch.equal(next(one).expected, next(resumed).expected)
+    assert torch.equal(next(one).labels, next(resumed).labels)
 print(f"from {cursor} to epoch {resumed.epoch}, step {resumed.step}: the same")
 
 # %% [markdown]
@@ -837,7 +837,7 @@ def short_training(spoil=lambda batch: batch, steps=60):
 
 # %%
 honest, right = short_training()
-copier, unshifted = short_training(lambda b: replace(b, decoder_input=b.expected))
+copier, unshifted = short_training(lambda b: replace(b, decoder_input=b.labels))
 ends = {"honest": np.mean(right[-10:]), "not shifted": np.mean(unshifted[-10:])}
 for name, end in ends.items():
     print(f"{name:12} loss {end:.2f} a token")
@@ -889,7 +889,7 @@ assert ends["honest"] < guessing < ends["not shifted"]
 # It is worse than guessing, because it is so sure. And the source? Give it another sentence's:
 
 # %%
-copied = replace(exam, decoder_input=exam.expected)
+copied = replace(exam, decoder_input=exam.labels)
 other = replace(copied, source=copied.source.roll(1, dims=0))
 with torch.no_grad():
     own, foreign = (
@@ -907,9 +907,9 @@ assert abs(own - foreign) < 0.05
 batch = next(Batches(sources, targets, 600, seed=0))
 real = batch.decoder_input[:, 1:] != PAD
 assert (batch.decoder_input[:, 0] == BOS).all()
-assert torch.equal(batch.decoder_input[:, 1:][real], batch.expected[:, :-1][real])
+assert torch.equal(batch.decoder_input[:, 1:][real], batch.labels[:, :-1][real])
 
-bad = replace(batch, decoder_input=batch.expected)
+bad = replace(batch, decoder_input=batch.labels)
 print("spoiled batch found:", not (bad.decoder_input[:, 0] == BOS).all())
 
 # %% [markdown]
@@ -1195,7 +1195,7 @@ assert bleu([nfc], [nfd]).value < 60
 #
 # And five experiments.
 #
-# 1. **Change `4` in `place`** to 1 and to 16. What happens to the padding of the source, and of the target? The package has it as `TARGET_STEP`.
+# 1. **Change `4` in `place`** to 1 and to 16. What happens to the padding of the source, and of the target? The package has it as `TARGET_BUCKET_WIDTH`.
 # 2. **Train with a bad order.** Give `short_training` the batches of `token_batches(sources, targets, 600)`, sorted, and look at the loss of its last batch and of the first batch after training.
 # 3. **Shift once too often:** let the decoder read `<bos> <bos>` and the target without its last two. Nothing leaks, nothing fails. How would you find it?
 # 4. **Dirty the corpus.** Replace the German of one pair in fifty by its English, train `short_training` for longer, and count how many translations are copies.

@@ -689,8 +689,8 @@ models = {"hard": learn(0.0), "smoothed": learn(0.1), "shipped": shipped.model}
 # %%
 from transformer.data.tokenizer import EOS, PAD
 
-real = unseen.expected != PAD
-wanted = unseen.expected[real]  # (tokens,)
+real = unseen.labels != PAD
+wanted = unseen.labels[real]  # (tokens,)
 answers = {}
 with torch.no_grad():
     for name, model in models.items():
@@ -804,7 +804,7 @@ batch = collate(*ids, range(len(english)))
 @torch.no_grad()
 def doubt(model, batch):
     logits = model(batch.source.to(device), batch.decoder_input.to(device))
-    logits = logits.cpu()[batch.expected != PAD]
+    logits = logits.cpu()[batch.labels != PAD]
     return 1 - logits.softmax(dim=-1).amax(dim=-1).median().item()
 
 
@@ -889,7 +889,7 @@ for size, e in ((4000, 0.05), (37_000, 0.05), (37_000, 0.1), (37_000, 0.2)):
 # Far above most sentences, and not absurdly far. Is it more than a thought experiment? We ask `pocket-small` for the log-probability of its references, and of the empty translation for the same sources:
 
 # %%
-log_p = torch.full(unseen.expected.shape, 0.0)
+log_p = torch.full(unseen.labels.shape, 0.0)
 log_p[real] = -F.cross_entropy(answers["shipped"], wanted, reduction="none")
 lengths, sentence = real.sum(dim=1), log_p.sum(dim=1)  # (sentences,)
 first = real.long().cumsum(dim=1)[real] == 1

@@ -115,7 +115,7 @@ ids = [
     Sequences.pack([tokenizer.encode(text)]) for text in (source_text, target_text)
 ]
 one = collate(*ids, indices=[0])
-reads, says = (tokenizer.pieces(t[0]) for t in (one.decoder_input, one.expected))
+reads, says = (tokenizer.pieces(t[0]) for t in (one.decoder_input, one.labels))
 for r, s in zip(reads, says, strict=True):
     print(f"{r:>12} → {s}")
 
@@ -130,7 +130,7 @@ torch.manual_seed(0)
 untrained = Transformer(recipe.model).eval().requires_grad_(False)
 scores = untrained(one.source, one.decoder_input)[0]  # (target, vocab_size)
 log_probs = scores.log_softmax(dim=-1)
-losses = -log_probs[range(len(says)), one.expected[0]]  # (target,)
+losses = -log_probs[range(len(says)), one.labels[0]]  # (target,)
 losses
 
 # %% [markdown]
@@ -173,7 +173,7 @@ from transformer.data.batching import token_batches
 
 sources, targets = data.tokens("train")
 as_they_come = collate(sources, targets, range(60))
-budget = as_they_come.expected.numel()
+budget = as_they_come.labels.numel()
 batches = token_batches(sources, targets, budget, seed=1)
 similar = collate(sources, targets, batches[0])
 
@@ -183,11 +183,11 @@ from transformer.plots.training import padding
 
 Row(
     Picture(
-        padding(as_they_come.expected, PAD, "as they come"),
+        padding(as_they_come.labels, PAD, "as they come"),
         alt="A ragged batch: much of the rectangle is empty.",
     ),
     Picture(
-        padding(similar.expected, PAD, "by length"),
+        padding(similar.labels, PAD, "by length"),
         alt="A batch of sentences of equal length: hardly a cell is empty.",
     ),
 )
@@ -197,10 +197,10 @@ Row(
 # grows. So the package walks through the lengths like a snake: while the target grows, the source goes up and down in turn.
 
 # %%
-from transformer.data.batching import by_length
+from transformer.data.batching import serpentine_order
 
 lengths = torch.tensor([(s, t) for s in range(1, 6) for t in (4, 8, 12)]).numpy()
-path = lengths[by_length(*lengths.T)]
+path = lengths[serpentine_order(*lengths.T)]
 print("  ".join(f"{source}:{target}" for source, target in path))
 assert abs(path[1:, 0] - path[:-1, 0]).max() == 1
 
@@ -226,7 +226,7 @@ assert max(full) <= budget and nearly > 0.9
 from transformer.training.trainer import loss_of
 
 by_torch = F.cross_entropy(
-    untrained(one.source, one.decoder_input)[0], one.expected[0], reduction="sum"
+    untrained(one.source, one.decoder_input)[0], one.labels[0], reduction="sum"
 )
 assert_close(loss_of(untrained, one, smoothing=0.0), losses.sum())
 assert_close(by_torch, losses.sum())
@@ -448,7 +448,7 @@ from transformer.plots.training import alignment
 Picture(
     alignment(
         looks,
-        tokenizer.pieces(batch.expected[0]),
+        tokenizer.pieces(batch.labels[0]),
         tokenizer.pieces(batch.source[0]),
     ),
     alt="A heat map of cross-attention: a row for each German token said, a column for each English token. Most rows have one bright "
@@ -494,7 +494,7 @@ def short_run(change=lambda batch: batch, warmup_steps=50, forget=True):
 # %%
 healthy = {"healthy": short_run()}
 wrong_data = healthy | {
-    "not shifted": short_run(lambda b: replace(b, decoder_input=b.expected)),
+    "not shifted": short_run(lambda b: replace(b, decoder_input=b.labels)),
     "out of step": short_run(lambda b: replace(b, source=b.source.roll(1, 0))),
 }
 wrong_steps = healthy | {

@@ -603,7 +603,7 @@ by_budget = token_batches(texts, texts, 800, seed=1)
 for name, batches in (("32 as they come", by_count), ("800 tokens", by_budget)):
     made = [collate(texts, texts, indices) for indices in batches]
     cells, real = (
-        sum(b.expected.numel() for b in made),
+        sum(b.labels.numel() for b in made),
         sum(b.n_tokens for b in made),
     )
     print(f"{name:16} {1 - real / cells:.1%} padding")
@@ -618,7 +618,7 @@ for name, batches in (("32 as they come", by_count), ("800 tokens", by_budget)):
 # %%
 def all_logits(model, batch):
     logits = model(batch.source, batch.decoder_input).flatten(0, 1)
-    wanted, smoothing = batch.expected.flatten(), {"label_smoothing": 0.1}
+    wanted, smoothing = batch.labels.flatten(), {"label_smoothing": 0.1}
     return F.cross_entropy(
         logits, wanted, ignore_index=0, reduction="sum", **smoothing
     )
@@ -801,7 +801,7 @@ print("ms of the first four steps:", *[f"{t:.0f}" for t in times])
 
 # %%
 made = [collate(texts, texts, indices) for indices in by_count]
-cells, real = sum(b.expected.numel() for b in made), sum(b.n_tokens for b in made)
+cells, real = sum(b.labels.numel() for b in made), sum(b.n_tokens for b in made)
 print(f"counting padding makes it look {cells / real:.2f} times as fast as it is")
 
 # %% [markdown]

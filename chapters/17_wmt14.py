@@ -529,7 +529,7 @@ trainer = Trainer(small, TrainingConfig(batch_tokens=500), data, cpu, alone)
 # %%
 batches, pencil, cells = copy.copy(trainer.batches), 0, 0
 for batch in (next(batches), next(batches)):
-    (pairs, n), (_, m) = batch.source.shape, batch.expected.shape
+    (pairs, n), (_, m) = batch.source.shape, batch.labels.shape
     pencil += work(small, n, m, pairs)
     cells += pairs * (n + m)
 counted = flop_a_cell(trainer) * cells
@@ -964,11 +964,11 @@ assert any("training.batch_tokens: 500, now 1000" in line for line in said)
 from transformer.data.batching import Batches
 
 tokens = data.tokens("train")
-two_gpus = [Batches(*tokens, 250, seed=1, rank=r, ranks=2) for r in (0, 1)]
-accumulating = Batches(*tokens, 250, seed=1, parts=2)
+two_gpus = [Batches(*tokens, 250, seed=1, rank=r, world_size=2) for r in (0, 1)]
+accumulating = Batches(*tokens, 250, seed=1, gradient_accumulation_steps=2)
 for _ in range(10):  # ten steps
-    shared = [next(gpu).expected for gpu in two_gpus]
-    added_up = [next(accumulating).expected for _ in range(2)]
+    shared = [next(gpu).labels for gpu in two_gpus]
+    added_up = [next(accumulating).labels for _ in range(2)]
     assert all(map(torch.equal, shared, added_up))
 print(
     sum(int((part != 0).sum()) for part in shared), "target tokens in the last step"

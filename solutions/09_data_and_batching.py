@@ -124,7 +124,7 @@ check("clean_pairs", clean_pairs)
 # |---|---|
 # | `source` | the source, `EOS` |
 # | `decoder_input` | `BOS`, the target: what the decoder reads |
-# | `expected` | the target, `EOS`: what it should say |
+# | `labels` | the target, `EOS`: what it should predict |
 #
 # Each row is filled up with `PAD` at its end, to the longest row of its own rectangle. Nothing else is added: no `BOS` for the source, and no `EOS` in what
 # the decoder reads.
@@ -140,9 +140,9 @@ check("clean_pairs", clean_pairs)
 #
 # A tensor is a rectangle, and your rows have different lengths. Fill them up before you make a tensor of them.
 # </details>
-# <details><summary>Help: <code>it returns one thing, and should return 3: source, decoder_input, expected</code></summary>
+# <details><summary>Help: <code>it returns one thing, and should return 3: source, decoder_input, labels</code></summary>
 #
-# A function returns three results as `return source, decoder_input, expected`.
+# A function returns three results as `return source, decoder_input, labels`.
 # </details>
 
 
@@ -152,7 +152,7 @@ def training_batch(sources: list[list[int]], targets: list[list[int]]) -> tuple[
     """What the encoder reads, what the decoder reads, and what it should say.
 
     sources, targets: the ids of each sentence, at least one
-    returns: source (batch, longest source + 1), decoder_input and expected
+    returns: source (batch, longest source + 1), decoder_input and labels
         (batch, longest target + 1), all int64
     """
 
@@ -163,8 +163,8 @@ def training_batch(sources: list[list[int]], targets: list[list[int]]) -> tuple[
 
     source = padded([[*row, EOS] for row in sources])
     decoder_input = padded([[BOS, *row] for row in targets])
-    expected = padded([[*row, EOS] for row in targets])
-    return source, decoder_input, expected
+    labels = padded([[*row, EOS] for row in targets])
+    return source, decoder_input, labels
     ### END SOLUTION
 
 

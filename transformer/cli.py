@@ -17,7 +17,7 @@ from transformer.checkpoint import average_checkpoints, read_json, step_checkpoi
 from transformer.config import PRESETS
 from transformer.data.prepare import PreparedData
 from transformer.data.prepare import prepare as prepare_data
-from transformer.data.statistics import overview
+from transformer.data.statistics import corpus_statistics
 from transformer.device import Device, DeviceName, Precision, choose_device
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import assess
@@ -126,7 +126,7 @@ def look(settings: _for_each_recipe(Data)) -> None:  # type: ignore[valid-type]
     if settings.picture:
         style.check_picture(settings.picture)  # now, because preparing may take long
     prepared, recipe = settings.prepare(), settings.recipe
-    for text in overview(prepared, recipe.data, recipe.training.batch_tokens, settings.samples, settings.seed):
+    for text in corpus_statistics(prepared, recipe.data, recipe.training.batch_tokens, settings.samples, settings.seed):
         print(text, end="\n\n", flush=True)
     if settings.picture:
         sources, targets = prepared.tokens("train")

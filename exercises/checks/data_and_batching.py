@@ -329,12 +329,12 @@ def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
     {"sources": [[5, 6]], "targets": [[7, 8, 9]]},
     {"sources": [[5], [6, 7, 8]], "targets": [[9, 4], [5]]},
     {"sources": [[4, 5, 6, 7], [8], [9, 9]], "targets": [[5, 4], [6, 7, 8, 9, 4], [7]]},
-    results=("source", "decoder_input", "expected"),
+    results=("source", "decoder_input", "labels"),
 )
 def training_batch(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     """The package's batch."""
     batch = collate(Sequences.pack(sources), Sequences.pack(targets), range(len(sources)))
-    return batch.source, batch.decoder_input, batch.expected
+    return batch.source, batch.decoder_input, batch.labels
 
 
 def _padded(rows: Rows, width: int = 0, in_front: bool = False, fill: int = PAD) -> Tensor:
@@ -417,8 +417,8 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     rows = _ended(sources), _begun(targets), _ended(targets)
-    source, decoder_input, expected = (_padded(r, fill=EOS) for r in rows)
-    return source, decoder_input, expected
+    source, decoder_input, labels = (_padded(r, fill=EOS) for r in rows)
+    return source, decoder_input, labels
 
 
 @training_batch.mistake(
@@ -454,8 +454,8 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     rows = _ended(sources), _begun(targets), _ended(targets)
-    source, decoder_input, expected = (_padded(r, in_front=True) for r in rows)
-    return source, decoder_input, expected
+    source, decoder_input, labels = (_padded(r, in_front=True) for r in rows)
+    return source, decoder_input, labels
 
 
 @training_batch.mistake(
@@ -463,8 +463,8 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     "You fill up first and put eos behind. It belongs right behind the last word: what follows it is padding.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
-    source, expected = ([[*row, EOS] for row in _padded(rows).tolist()] for rows in (sources, targets))
-    return torch.tensor(source), _padded(_begun(targets)), torch.tensor(expected)
+    source, labels = ([[*row, EOS] for row in _padded(rows).tolist()] for rows in (sources, targets))
+    return torch.tensor(source), _padded(_begun(targets)), torch.tensor(labels)
 
 
 @training_batch.mistake(
@@ -492,8 +492,8 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     "What the decoder reads and what it should say have changed places.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
-    source, decoder_input, expected = training_batch.reference(sources, targets)
-    return source, expected, decoder_input
+    source, decoder_input, labels = training_batch.reference(sources, targets)
+    return source, labels, decoder_input
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,9 @@ from transformer.data.tokenizer import EOS, PAD
 from transformer.decoding import Hypothesis
 from transformer.translator import Translator
 
-SMALL = "--data.train-pairs 3000 --training.steps 60 --training.validate-every 30 --training.warmup-steps 20".split()
+SMALL = (
+    "--data.max-train-pairs 3000 --training.steps 60 --training.validate-every 30 --training.warmup-steps 20".split()
+)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +144,7 @@ def test_a_run_from_before_cleaning_is_evaluated_and_one_from_the_future_refused
 
 
 def test_prepare_prints_what_cleaning_dropped(environment: object, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["prepare", "copy", "--data.train-pairs", "300"]
+    small = ["prepare", "copy", "--data.max-train-pairs", "300"]
     main(small)
     assert capsys.readouterr().out.startswith("prepared in ")
     for _ in range(2):  # also when it is prepared already
@@ -224,7 +226,7 @@ def test_a_cache_that_cannot_be_used(
 
 
 def test_data_shows_what_there_is_to_learn_from(environment: object, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["data", "copy", "--data.train-pairs", "300"]
+    small = ["data", "copy", "--data.max-train-pairs", "300"]
     main([*small, "--samples", "2", "--training.batch-tokens", "500"])
     out = capsys.readouterr().out
     headings = ["corpus ", "Tokens", "The vocabulary", "Sentences", "Batches of at most 500 target", "Samples", "pair "]
@@ -241,7 +243,7 @@ def test_data_shows_what_there_is_to_learn_from(environment: object, capsys: pyt
 
 
 def test_data_leaves_a_picture(environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["data", "copy", "--data.train-pairs", "300", "--picture"]
+    small = ["data", "copy", "--data.max-train-pairs", "300", "--picture"]
     main([*small, str(tmp_path / "x.png")])
     assert capsys.readouterr().out.endswith(f"the picture is in {tmp_path / 'x.png'}\n")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
@@ -262,7 +264,7 @@ def test_a_reader_that_leaves_early_is_no_error(environment: object, monkeypatch
     with os.fdopen(writing, "w") as nobody:
         monkeypatch.setattr("sys.stdout", nobody)
         with pytest.raises(SystemExit) as stopped:
-            main(["data", "copy", "--data.train-pairs", "300"])
+            main(["data", "copy", "--data.max-train-pairs", "300"])
         assert stopped.value.code == 141
 
 
@@ -275,7 +277,7 @@ def test_order_and_batches_do_not_matter(run: Path) -> None:
 
 def test_resaid_settings_reach_the_run(workplace: Path, environment: pytest.MonkeyPatch) -> None:
     folder = workplace / "runs" / "tiny"
-    changes = ["--model.d-model", "32", "--training.steps", "2", "--data.train-pairs", "3000"]
+    changes = ["--model.d-model", "32", "--training.steps", "2", "--data.max-train-pairs", "3000"]
     main(["train", "copy", "--device", "cpu", "--run", str(folder), *changes])
     assert Translator.load(folder)[0].model.config.d_model == 32
 
@@ -380,7 +382,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(
     workplace: Path, environment: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(workplace / "runs" / "nan")
-    wild = ["--training.rate-factor", "1e30", "--training.steps", "50", "--data.train-pairs", "3000"]
+    wild = ["--training.rate-factor", "1e30", "--training.steps", "50", "--data.max-train-pairs", "3000"]
     message = fails(capsys, "train", "copy", "--device", "cpu", "--run", folder, *wild)
     assert "the gradient was not finite in 30 steps in a row" in message and "--training.rate-factor" in message
 

@@ -71,7 +71,7 @@ def test_a_gpus_training_is_compiled_once_and_not_for_every_size_of_batch(monkey
 def test_several_processes_train_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a megabyte of gradients: they travel in several parcels, and the graph must stay whole."""
     monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "data"))
-    data = prepare(DataConfig("copy", train_pairs=60), 57)
+    data = prepare(DataConfig("copy", max_train_pairs=60), 57)
     usual, counter = torch.compile, CompileCounterWithBackend("aot_eager")
     monkeypatch.setattr(torch, "compile", lambda module, dynamic: usual(module, dynamic=dynamic, backend=counter))
     monkeypatch.setattr(Processes, "sum", lambda self, numbers: [self.count * n for n in numbers])

@@ -90,7 +90,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("data")))
-        data = DataConfig("copy", train_pairs=60)
+        data = DataConfig("copy", max_train_pairs=60)
         shape = ModelConfig(57, 32, 4, 64, 1, max_length=64)
         config = TrainingConfig(steps=4, batch_tokens=200, validate_every=2, validate_sentences=2, average_steps=2)
         settings = {
@@ -147,7 +147,7 @@ def test_a_card_tells_all(run: Path, tmp_path: Path) -> None:
     wanted = [session[key] for key in ("date", "commit", "machine", "versions")] + [scores["weights"], "d_model 32"]
     wanted += [f"{score['value']:.2f}" for score in scores["test_sets"][0]["scores"]]
     wanted += [score["signature"] for score in scores["test_sets"][0]["scores"]]
-    wanted += ["training.steps", "model.d_ff", "data.train_pairs", "licence", "What it cannot do", "# mine"]
+    wanted += ["training.steps", "model.d_ff", "data.max_train_pairs", "licence", "What it cannot do", "# mine"]
     for fact in wanted:
         assert fact in text, fact
     assert "model.norm" not in text, "a default"

@@ -115,7 +115,7 @@ def test_a_shipped_model_is_loaded_there_and_translates_as_on_the_cpu(gpu: Devic
 def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("data")))
-        return prepare(DataConfig("copy", train_pairs=500), 57)
+        return prepare(DataConfig("copy", max_train_pairs=500), 57)
 
 
 def test_a_run_there_learns_goes_on_and_leaves_the_same_model(tmp_path: Path, gpu: Device, data: PreparedData) -> None:

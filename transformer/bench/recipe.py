@@ -257,7 +257,7 @@ def load(trainer: Trainer, steps: int) -> list[Round]:
         wait_for(device)
         seconds = time.perf_counter() - started
         source = sum(int((batch.source != PAD).sum()) for batch in taken)
-        cells = sum(batch.source.numel() + batch.expected.numel() for batch in taken)
+        cells = sum(batch.source.numel() + batch.labels.numel() for batch in taken)
         rounds.append(Round(sum(batch.n_tokens for batch in taken), source, cells, seconds))
     return rounds
 
@@ -270,7 +270,7 @@ def flop_a_cell(trainer: Trainer) -> float:
         for _ in range(COUNTED):
             batch = next(batches).to(trainer.device.device)
             loss_of(trainer.model, batch, trainer.config.smoothing).backward()
-            cells += batch.source.numel() + batch.expected.numel()
+            cells += batch.source.numel() + batch.labels.numel()
     trainer.optimizer.zero_grad()
     return counter.get_total_flops() / cells
 

@@ -168,7 +168,7 @@ class TorchTransformer(nn.Module):
         logits = F.linear(states, self.embedding.weight)
         return F.cross_entropy(
             logits.flatten(0, 1),
-            batch.expected.flatten(),
+            batch.labels.flatten(),
             ignore_index=PAD,
             label_smoothing=smoothing,
             reduction="sum",

@@ -1,4 +1,4 @@
-"""Tokens on disk, and batches of them by token budget (§5.1)."""
+"""Store token ids on disk, and group sentence pairs of similar length into batches by number of tokens (§5.1)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,16 +16,17 @@ from transformer.errors import UserError
 Ids = NDArray[np.uint16] | NDArray[np.int32]
 Indices = NDArray[np.int64]
 
-PADDED_LIMIT = 1.5
-"""Neither side of a batch, padding included, has more than so many times ``batch_tokens`` cells."""
-TARGET_STEP = 4
-"""Target lengths that differ by less than this may be batched together: see `by_length`."""
+MAX_PADDED_RATIO = 1.5
+"""Each side of a batch, padding included, has at most this many times ``batch_tokens`` positions."""
+TARGET_BUCKET_WIDTH = 4
+"""How many consecutive target lengths share a bucket in `serpentine_order`."""
 
 
 class Sequences:
-    """Many token sequences in one array: ``ids[ends[i - 1] : ends[i]]`` is the i-th. On disk two ``.npy`` files.
+    """Many token sequences, concatenated into one array. On disk they are two ``.npy`` files.
 
-    ``ids`` is uint16 where all ids fit, which halves the store, and int32 otherwise; ``ends`` is int64.
+    The i-th sequence is ``ids[ends[i - 1] : ends[i]]``. ``ids`` is uint16 if every id fits, which halves its size, and
+    int32 otherwise; ``ends`` is int64.
     """
 
     def __init__(self, ids: Ids, ends: Indices) -> None:
@@ -33,7 +34,7 @@ class Sequences:
 
     @classmethod
     def pack(cls, sequences: Sequence[Sequence[int]]) -> "Sequences":
-        """Lay sequences of ids end to end."""
+        """Concatenate sequences of ids."""
         ends = np.cumsum([len(s) for s in sequences], dtype=np.int64)
         ids = np.fromiter((i for s in sequences for i in s), dtype=np.int32, count=int(ends[-1]) if len(ends) else 0)
         narrow = ids.astype(np.uint16)
@@ -41,15 +42,15 @@ class Sequences:
 
     @classmethod
     def load(cls, folder: Path, name: str) -> "Sequences":
-        """Map the two files into memory; nothing is read before it is asked for.
+        """Memory-map the two files, so that ids are read from disk only when they are needed.
 
         Raises:
-            UserError: if a file is missing or cut off, or the two do not belong together.
+            UserError: if a file is missing or truncated, or the two do not belong together.
         """
         path = folder / f"{name}.ids.npy"
         ids, ends = _map_array(path), _map_array(folder / f"{name}.ends.npy")
         if ids.dtype not in (np.uint16, np.int32) or ends.dtype != np.int64 or ends[-1:].sum() != len(ids):
-            raise UserError(f"{path} does not fit {name}.ends.npy beside it: delete the folder and prepare it again")
+            raise UserError(f"{path} does not match {name}.ends.npy: delete the folder and prepare the data again")
         return cls(ids, ends)
 
     def __len__(self) -> int:
@@ -59,34 +60,34 @@ class Sequences:
         return self.ids[self.ends[index - 1] if index else 0 : self.ends[index]]
 
     def lengths(self) -> Indices:
-        """Tokens of each sequence, (count,), int64."""
+        """Number of tokens in each sequence, (n_sequences,), int64."""
         return np.diff(self.ends, prepend=0)
 
 
 class SequencesWriter:
-    """Writes `Sequences` to ``name.ids.npy`` and ``name.ends.npy``, some at a time: they need not be all in memory."""
+    """Write `Sequences` to ``name.ids.npy`` and ``name.ends.npy`` in pieces, without holding them all in memory."""
 
     def __init__(self, folder: Path, name: str, vocab_size: int) -> None:
         self.ids = _GrowingArray(folder / f"{name}.ids.npy", np.uint16 if vocab_size <= 1 << 16 else np.int32)
         self.ends = _GrowingArray(folder / f"{name}.ends.npy", np.int64)
 
     def extend(self, sequences: Sequence[Sequence[int]]) -> None:
-        """Add sequences of ids, all below ``vocab_size``."""
-        added = Sequences.pack(sequences)
-        self.ends.append(added.ends + self.ids.length)
-        self.ids.append(added.ids)
+        """Append sequences of ids, all below ``vocab_size``."""
+        packed = Sequences.pack(sequences)
+        self.ends.append(packed.ends + self.ids.length)
+        self.ids.append(packed.ids)
 
     def __enter__(self) -> "SequencesWriter":
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self.ids.file, self.ends.file:  # closed even where the disk is full
+        with self.ids.file, self.ends.file:  # closes both even if the disk is full
             self.ids.finish()
             self.ends.finish()
 
 
 class _GrowingArray:
-    """A one-dimensional ``.npy`` file; numpy leaves room in its header for any length."""
+    """A one-dimensional ``.npy`` file that grows; numpy pads its header, so the final length always fits."""
 
     def __init__(self, path: Path, dtype: type[np.generic]) -> None:
         self.file, self.dtype, self.length = path.open("wb"), np.dtype(dtype), 0
@@ -109,33 +110,33 @@ def _map_array(path: Path) -> NDArray[Any]:
     try:
         array = np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} is missing or damaged: delete its folder and prepare it again") from error
-    return np.asarray(array)  # the same file, without memmap's extra work at each access
+        raise UserError(f"{path} is missing or damaged: delete its folder and prepare the data again") from error
+    return np.asarray(array)  # still memory-mapped, but faster to index than np.memmap
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What the model is given at once; every row is filled up with padding at its end."""
+    """Sentence pairs as tensors of ids, with padding at the end of each row."""
 
     source: Tensor
-    """Source ids and eos, (batch, source), int64."""
+    """Source ids, then eos, (batch, source), int64."""
     decoder_input: Tensor
-    """bos and target ids, (batch, target), int64: what the decoder reads."""
-    expected: Tensor
-    """Target ids and eos, (batch, target), int64: what it should say, one position to the left."""
+    """bos, then the target ids, (batch, target), int64: the decoder's input (teacher forcing)."""
+    labels: Tensor
+    """Target ids, then eos, (batch, target), int64: the tokens to predict, ``decoder_input`` shifted left by one."""
 
     @property
     def n_tokens(self) -> int:
-        """Target tokens that count in the loss: all but padding."""
-        return int((self.expected != PAD).sum())
+        """Number of target tokens that enter the loss: all except padding."""
+        return int((self.labels != PAD).sum())
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on another device."""
-        return Batch(*(t.to(device, non_blocking=True) for t in (self.source, self.decoder_input, self.expected)))
+        """Return this batch on another device."""
+        return Batch(*(t.to(device, non_blocking=True) for t in (self.source, self.decoder_input, self.labels)))
 
 
 def pad(sequences: Sequence[Sequence[int] | Ids]) -> Tensor:
-    """Rows of ids, filled up with padding to the longest: (len(sequences), longest), int64."""
+    """Pad sequences of ids to the longest one: (len(sequences), longest), int64."""
     out = np.full((len(sequences), max(len(s) for s in sequences)), PAD, dtype=np.int64)
     for row, sequence in zip(out, sequences, strict=True):
         row[: len(sequence)] = sequence
@@ -143,20 +144,20 @@ def pad(sequences: Sequence[Sequence[int] | Ids]) -> Tensor:
 
 
 def collate(sources: Sequences, targets: Sequences, indices: Sequence[int] | Indices) -> Batch:
-    """Make a batch of these pairs: eos behind the source, and the target twice, shifted against itself (§3.1)."""
+    """Build a batch from the pairs at ``indices``; the decoder input is the labels shifted right by one (§3.1)."""
     indices = np.asarray(indices, dtype=np.int64)
     rows = np.arange(len(indices))
     source, n_source = _gather(sources, indices)
     source[rows, n_source] = EOS
-    expected, n_target = _gather(targets, indices)
-    decoder_input = np.full_like(expected, BOS)
-    decoder_input[:, 1:] = expected[:, :-1]  # eos is not there yet
-    expected[rows, n_target] = EOS
-    return Batch(torch.from_numpy(source), torch.from_numpy(decoder_input), torch.from_numpy(expected))
+    labels, n_target = _gather(targets, indices)
+    decoder_input = np.full_like(labels, BOS)
+    decoder_input[:, 1:] = labels[:, :-1]  # before eos is added
+    labels[rows, n_target] = EOS
+    return Batch(torch.from_numpy(source), torch.from_numpy(decoder_input), torch.from_numpy(labels))
 
 
 def _gather(sequences: Sequences, indices: Indices) -> tuple[Indices, Indices]:
-    """Padded rows (len(indices), width) with room for one more token in each, and how long they are; both int64."""
+    """Padded rows, (len(indices), longest + 1), with space for eos in each, and their lengths; both int64."""
     starts = np.where(indices == 0, 0, sequences.ends[indices - 1])
     lengths = sequences.ends[indices] - starts
     columns = np.arange(int(lengths.max()) + 1)
@@ -166,63 +167,78 @@ def _gather(sequences: Sequences, indices: Indices) -> tuple[Indices, Indices]:
     return out, lengths
 
 
-def by_length(n_source: Indices, n_target: Indices, shift: int = 0) -> Indices:
-    """Indices of all pairs, (pairs,), such that neighbours have similar lengths on both sides.
+def serpentine_order(n_source: Indices, n_target: Indices, shift: int = 0) -> Indices:
+    """Sort pairs so that neighbours have similar lengths on both sides, and return their indices, (pairs,).
 
-    Sorting by target and then source length would make the source jump from its longest to its shortest at every new
-    target length. So the order is a snake's path: with each step of target length the source length runs up or down
-    in turn, and within each source length so does what is left to choose of the target length. Pairs of equal lengths
-    stay in the order they come in. Another ``shift``, from 0 to ``2 * TARGET_STEP - 1``, is another path.
+    If pairs were sorted by target length and then by source length, the source length would jump from its maximum back
+    to its minimum at every new target length. Serpentine order avoids this. Target lengths are grouped into buckets of
+    ``TARGET_BUCKET_WIDTH``; source lengths ascend in one bucket and descend in the next. Within a bucket, target
+    lengths alternate in the same way from one source length to the next. The sort is stable.
+
+    Args:
+        n_source: source lengths, (pairs,).
+        n_target: target lengths, (pairs,).
+        shift: moves the bucket boundaries; each value from 0 to ``2 * TARGET_BUCKET_WIDTH - 1`` gives another order.
     """
-    step = (n_target + shift) // TARGET_STEP
-    source_key = np.where(step % 2, -n_source, n_source)
-    target_key = np.where((step + n_source) % 2, -n_target, n_target)
-    return np.lexsort((target_key, source_key, step))  # the last key counts most
+    bucket = (n_target + shift) // TARGET_BUCKET_WIDTH
+    source_key = np.where(bucket % 2, -n_source, n_source)
+    target_key = np.where((bucket + n_source) % 2, -n_target, n_target)
+    return np.lexsort((target_key, source_key, bucket))  # lexsort's last key is the primary one
 
 
 def token_batches(
-    sources: Sequences, targets: Sequences, batch_tokens: int, seed: int | Sequence[int] | None = None, ranks: int = 1
+    sources: Sequences,
+    targets: Sequences,
+    batch_tokens: int,
+    seed: int | Sequence[int] | None = None,
+    divisible_by: int = 1,
 ) -> list[Indices]:
-    """Group all pairs, each once, into batches of similar length and equal size.
+    """Split all pairs into batches of similar length with about the same number of target tokens (§5.1).
 
-    A batch takes the next pairs of `by_length` until one more would pass ``batch_tokens`` target tokens, or until a
-    side with its padding would pass `PADDED_LIMIT`: the few whose sources are far longer than their targets. A pair
-    that is too long by itself has a batch of its own. So all batches but those few and the last are nearly full.
+    A batch takes pairs in `serpentine_order` until the next one would exceed ``batch_tokens`` target tokens, or would
+    make a side, with its padding, larger than ``MAX_PADDED_RATIO * batch_tokens``. The second limit matters only for
+    the few pairs whose source is much longer than their target. A pair that exceeds a limit by itself gets its own
+    batch. So almost all batches are nearly full.
 
     Args:
-        batch_tokens: at most this many target tokens in a batch, eos included, padding not.
-        seed: chooses the path, and shuffles pairs of equal lengths and then the batches. None: sorted.
-        ranks: the number of batches is a multiple of this. To make it so, up to ``ranks - 1`` batches are halved.
+        sources: source ids, without eos.
+        targets: target ids, without bos and eos.
+        batch_tokens: maximum number of target tokens in a batch, including eos but not padding.
+        seed: shuffles pairs of equal lengths, shifts the length buckets and shuffles the batches. None: sorted order.
+        divisible_by: the number of batches is a multiple of this; up to ``divisible_by - 1`` batches are halved for it.
 
     Returns:
-        Indices of pairs, one array a batch.
+        The indices of the pairs in each batch.
 
     Raises:
-        UserError: if the sides have not equally many sequences, or there is nothing left to halve.
+        UserError: if the number of sources and targets differs, or there are too few pairs for ``divisible_by``.
     """
     if len(sources) != len(targets):
-        raise UserError(f"{len(sources)} sources, but {len(targets)} targets: prepare the data again")
+        raise UserError(f"there are {len(sources)} sources but {len(targets)} targets: prepare the data again")
     rng = None if seed is None else np.random.default_rng(seed)
     order = np.arange(len(targets)) if rng is None else rng.permutation(len(targets))
     n_source, n_target = sources.lengths()[order] + 1, targets.lengths()[order] + 1
-    path = by_length(n_source, n_target, 0 if rng is None else int(rng.integers(2 * TARGET_STEP)))
-    order, n_source, n_target = order[path], n_source[path], n_target[path]
+    by_length = serpentine_order(n_source, n_target, 0 if rng is None else int(rng.integers(2 * TARGET_BUCKET_WIDTH)))
+    order, n_source, n_target = order[by_length], n_source[by_length], n_target[by_length]
 
-    total = np.cumsum(n_target)  # target tokens up to and with each pair
-    widest = np.maximum(n_source, n_target)
-    batches, start, used = [], 0, 0
+    cumulative_tokens = np.cumsum(n_target)
+    n_longer = np.maximum(n_source, n_target)
+    batches, start, used_tokens = [], 0, 0
     while start < len(order):
-        end = int(np.searchsorted(total, used + batch_tokens, side="right"))
-        sizes = np.maximum.accumulate(widest[start:end]) * np.arange(1, end - start + 1)  # padding included
-        rows = max(1, int(np.searchsorted(sizes, PADDED_LIMIT * batch_tokens, side="right")))
+        end = int(np.searchsorted(cumulative_tokens, used_tokens + batch_tokens, side="right"))
+        padded_sizes = np.maximum.accumulate(n_longer[start:end]) * np.arange(1, end - start + 1)
+        rows = max(1, int(np.searchsorted(padded_sizes, MAX_PADDED_RATIO * batch_tokens, side="right")))
         batches.append(order[start : start + rows])
         start += rows
-        used = int(total[start - 1])
+        used_tokens = int(cumulative_tokens[start - 1])
 
-    while len(batches) % ranks:
+    while len(batches) % divisible_by:
         largest = max(range(len(batches)), key=lambda i: len(batches[i]))
         if len(batches[largest]) == 1:
-            raise UserError(f"{len(batches)} batches of one pair are not to be shared by {ranks} ranks: start fewer")
+            raise UserError(
+                f"there are only {len(batches)} sentence pairs, which can't be split into a multiple of {divisible_by} "
+                "batches: use fewer processes or gradient accumulation steps"
+            )
         batches[largest : largest + 1] = np.array_split(batches[largest], 2)
     if rng is not None:
         rng.shuffle(batches)
@@ -231,11 +247,12 @@ def token_batches(
 
 @dataclass
 class Batches(Iterator[Batch]):
-    """One rank's batches, epoch after epoch without end: in each, every pair is in one batch of one rank.
+    """Iterate over the batches of one rank, epoch after epoch, without end.
 
-    Each epoch has an order of its own, made from the seed, and equally many steps on every rank. Where the batches
-    stand is (``epoch``, ``step``), the next to come: made with these again, they go on from there. N ranks with one
-    part take together the batches that one rank takes with N parts.
+    In each epoch every pair is in exactly one batch of one rank, and all ranks have the same number of steps. The order
+    of an epoch depends only on ``seed`` and ``epoch``. (``epoch``, ``step``) is the position of the next batch: an
+    iterator constructed with these values continues there. N ranks with one accumulation step see the same batches
+    together as one rank with N accumulation steps.
     """
 
     sources: Sequences
@@ -243,23 +260,23 @@ class Batches(Iterator[Batch]):
     batch_tokens: int
     seed: int
     rank: int = 0
-    ranks: int = 1
-    parts: int = 1
-    """An epoch has a multiple of so many batches for every rank: gradients of so many are added up."""
+    world_size: int = 1
+    gradient_accumulation_steps: int = 1
+    """The number of batches per rank in an epoch is a multiple of this."""
     epoch: int = 0
     step: int = 0
     plan: list[Indices] = field(init=False, repr=False)
-    """This rank's pairs in this epoch, an array a step."""
+    """Indices of the pairs in each of this rank's batches in the current epoch."""
 
     def __post_init__(self) -> None:
         if not len(self.sources):
-            raise UserError("there are no sentence pairs to learn from")
+            raise UserError("there are no sentence pairs to train on")
         self._start_epoch()
 
     def _start_epoch(self) -> None:
-        multiple = self.ranks * self.parts
+        multiple = self.world_size * self.gradient_accumulation_steps
         batches = token_batches(self.sources, self.targets, self.batch_tokens, (self.seed, self.epoch), multiple)
-        self.plan = batches[self.rank :: self.ranks]
+        self.plan = batches[self.rank :: self.world_size]
 
     def __next__(self) -> Batch:
         if self.step >= len(self.plan):

@@ -70,7 +70,7 @@ OFF = CleaningConfig(False, False, 0, 0, 0.0, False, False)
 
 
 @dataclass
-class Report:
+class CleaningReport:
     """What became of the pairs so far. The filters are those that are switched on, by the names of their fields."""
 
     settings: dict[str, Any]
@@ -85,7 +85,7 @@ class Report:
     """The first pairs that each filter dropped: ``line`` (the first pair has 1), ``source`` and ``target``."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON; ``Report(**that)`` is the report again."""
+        """Everything, ready for JSON; ``CleaningReport(**that)`` is the report again."""
         return asdict(self)
 
     def table(self, width: int = 60) -> str:
@@ -132,7 +132,7 @@ class Cleaner:
     def __init__(self, config: CleaningConfig) -> None:
         self.config = config
         settings = {name: setting for name, setting in asdict(config).items() if setting}
-        self.report = Report(settings, dropped=dict.fromkeys(settings, 0))
+        self.report = CleaningReport(settings, dropped=dict.fromkeys(settings, 0))
         self._seen = sqlite3.connect("", isolation_level=None)  # no name: temporary
         for setting in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{64 << 10}"):
             self._seen.execute(f"PRAGMA {setting}")

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from transformer.data import pocket
 from transformer.data.download import RemoteFile, data_folder, fetch
-from transformer.data.readers import Place, read_pairs
+from transformer.data.readers import TextFile, read_pairs
 from transformer.errors import UserError
 
 Pair = tuple[str, str]
@@ -107,19 +107,19 @@ class Manifest:
     def _remote(self, text: str) -> dict[str, Any] | None:
         return self.described.get("files", {}).get(text.partition(":")[0])
 
-    def _place(self, text: str, mirror: str | None) -> Place:
+    def _place(self, text: str, mirror: str | None) -> TextFile:
         name, _, inside = text.partition(":")
         remote = self._remote(text)
         if remote is None:
             whole = self.folder / os.path.expanduser(text)
             if whole.is_file():  # a name with a colon in it
-                return Place(whole)
+                return TextFile(whole)
             if text.rpartition(":")[2].isdecimal():  # a column; what is before may have colons
                 name, _, inside = text.rpartition(":")
-            return Place(self.folder / os.path.expanduser(name), inside)
+            return TextFile(self.folder / os.path.expanduser(name), inside)
         addresses = tuple(f"{home.rstrip('/')}/{remote.get('path', name)}" for home in self.described["homes"])
         file = RemoteFile(name, addresses, remote["digest"], remote.get("size"))
-        return Place(fetch(file, data_folder() / "downloads" / self.name, mirror), inside)
+        return TextFile(fetch(file, data_folder() / "downloads" / self.name, mirror), inside)
 
 
 @dataclass(frozen=True)

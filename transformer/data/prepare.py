@@ -20,10 +20,10 @@ import sentencepiece
 from tqdm import tqdm
 
 from transformer.data.batching import Sequences, SequencesWriter
-from transformer.data.cleaning import OFF, Cleaner, CleaningConfig, Report
+from transformer.data.cleaning import OFF, Cleaner, CleaningConfig, CleaningReport
 from transformer.data.corpora import Pair, find_corpus, sentence_pairs
 from transformer.data.download import data_folder
-from transformer.data.readers import Place, read_pairs
+from transformer.data.readers import TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
 from transformer.errors import UserError
 
@@ -32,6 +32,9 @@ FORMAT = 4
 
 CHUNK = 10_000
 """Pairs that are tokenised at once."""
+
+_RENAMED = {"train_pairs": "max_train_pairs"}
+"""Settings of earlier versions of the course, with their present names."""
 
 BAR: dict[str, Any] = {"unit": " pairs", "unit_scale": True, "dynamic_ncols": True}
 
@@ -45,7 +48,7 @@ class DataConfig:
     TABLE.tsv or TEXT.en,TEXT.de."""
     direction: str = "en-de"
     """The source's language and the target's."""
-    train_pairs: int | None = None
+    max_train_pairs: int | None = None
     """Use only the first so many training pairs."""
     max_length: int = 150
     """Pairs with more tokens than this on a side are left out of the training and of the validation loss; tokens of the
@@ -63,9 +66,9 @@ class DataConfig:
     def __post_init__(self) -> None:
         if not re.fullmatch("[a-z]+-[a-z]+", self.direction):
             raise UserError(f"a direction is two languages, such as en-de; got {self.direction!r}")
-        if self.max_length < 1 or self.train_pairs is not None and self.train_pairs < 1:
+        if self.max_length < 1 or self.max_train_pairs is not None and self.max_train_pairs < 1:
             raise UserError(
-                f"max_length and train_pairs must be at least 1; got {self.max_length} and {self.train_pairs}"
+                f"max_length and max_train_pairs must be at least 1; got {self.max_length} and {self.max_train_pairs}"
             )
         if not 0 <= self.bpe_dropout < 1:
             raise UserError(f"bpe_dropout must be at least 0 and less than 1; got {self.bpe_dropout}")
@@ -86,7 +89,8 @@ class DataConfig:
             if "corpus" not in described:
                 raise UserError("the data settings name no corpus")
             cleaning = CleaningConfig(**described["cleaning"]) if "cleaning" in described else OFF
-            return cls(**{**described, "cleaning": cleaning})
+            settings = {_RENAMED.get(name, name): value for name, value in described.items()}
+            return cls(**{**settings, "cleaning": cleaning})
         except TypeError as error:
             raise UserError(f"the data settings are of another version of the course: {error}") from None
 
@@ -107,11 +111,11 @@ class PreparedData:
         return Sequences.load(self.folder, f"{split}.source"), Sequences.load(self.folder, f"{split}.target")
 
     @property
-    def cleaning(self) -> Report:
+    def cleaning(self) -> CleaningReport:
         """What cleaning did to the training pairs."""
         path = self.folder / "cleaning.json"
         try:
-            return Report(**json.loads(path.read_text("utf-8")))
+            return CleaningReport(**json.loads(path.read_text("utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise UserError(f"{path} is missing or damaged: delete its folder and prepare it again") from error
 
@@ -179,7 +183,7 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
 
     def pairs(split: str) -> Iterator[Pair]:
         read = sentence_pairs(data.corpus, split, data.direction, mirror)
-        return cleaner.clean(islice(read, data.train_pairs)) if split == "train" else read
+        return cleaner.clean(islice(read, data.max_train_pairs)) if split == "train" else read
 
     def written(split: str) -> Iterator[str]:
         """Both sides of each pair, which is written down on the way."""
@@ -228,9 +232,9 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
     (folder / "store.json").write_text(json.dumps(described, indent=2), "utf-8")
 
 
-def _text(folder: Path, split: str) -> tuple[Place, Place]:
+def _text(folder: Path, split: str) -> tuple[TextFile, TextFile]:
     """Where the text of a split is written, the source's and the target's."""
-    return Place(folder / f"{split}.source.txt"), Place(folder / f"{split}.target.txt")
+    return TextFile(folder / f"{split}.source.txt"), TextFile(folder / f"{split}.target.txt")
 
 
 def _chunks(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:

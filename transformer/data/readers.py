@@ -28,7 +28,7 @@ TAR, ZIP = (".tgz", ".tar.gz", ".tar"), (".zip",)
 TAG = re.compile(r"<(/?seg|src)(?:\s[^>]*)?>", re.IGNORECASE)
 
 
-class Place(NamedTuple):
+class TextFile(NamedTuple):
     """Where a text is: the arguments of `read_lines`."""
 
     path: Path
@@ -55,9 +55,9 @@ def read_lines(path: Path, inside: str = "") -> Iterator[str]:
             UTF-8, or has a line too long to be a sentence.
     """
     column = 0
-    place, name = Place(path, inside), inside.rpartition("/")[2]
+    place, name = TextFile(path, inside), inside.rpartition("/")[2]
     if not _is_archive(path):
-        place, name = Place(path), path.name.removesuffix(".gz")
+        place, name = TextFile(path), path.name.removesuffix(".gz")
         if inside or name.endswith(".tsv"):
             if not re.fullmatch("[1-9][0-9]{0,3}", inside):
                 raise UserError(f"{path} is no archive: inside, name the number of a column, not {inside!r}")
@@ -70,7 +70,7 @@ def read_lines(path: Path, inside: str = "") -> Iterator[str]:
     return _cells(lines, column, place) if column else lines
 
 
-def read_pairs(source: Place, target: Place) -> Iterator[tuple[str, str]]:
+def read_pairs(source: TextFile, target: TextFile) -> Iterator[tuple[str, str]]:
     """The lines of two texts in step.
 
     Raises:
@@ -87,7 +87,7 @@ def read_pairs(source: Place, target: Place) -> Iterator[tuple[str, str]]:
         yield s, t
 
 
-def _lines(blocks: Iterator[bytes], place: Place) -> Iterator[str]:
+def _lines(blocks: Iterator[bytes], place: TextFile) -> Iterator[str]:
     """Decode and split, all whole lines of a block at once: that is several times as fast as one by one."""
     rest, lines_before, bytes_before = b"", 0, 0  # the beginning of a line, and what came before it
     for block in chain(blocks, [b""]):  # the empty one is the end: then the rest is a line too
@@ -121,7 +121,7 @@ def _lines(blocks: Iterator[bytes], place: Place) -> Iterator[str]:
         bytes_before += len(chunk)
 
 
-def _segments(lines: Iterator[str], place: Place) -> Iterator[str]:
+def _segments(lines: Iterator[str], place: TextFile) -> Iterator[str]:
     """What stands between ``<seg …>`` and ``</seg>``. An XML parser would not do: WMT's files are not all clean."""
     begun, text = 0, ""  # the line in which a segment began, 0 if none is open, and its text so far
     for number, line in enumerate(lines, 1):
@@ -147,11 +147,11 @@ def _segments(lines: Iterator[str], place: Place) -> Iterator[str]:
         raise _unended(place, begun)
 
 
-def _unended(place: Place, line: int) -> UserError:
+def _unended(place: TextFile, line: int) -> UserError:
     return UserError(f"{place}: the <seg> in line {line} does not end: mend the file, or get it again")
 
 
-def _cells(lines: Iterator[str], column: int, place: Place) -> Iterator[str]:
+def _cells(lines: Iterator[str], column: int, place: TextFile) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         cells = line.split("\t", column)
         if len(cells) < column:
@@ -163,7 +163,7 @@ def _is_archive(path: Path) -> bool:
     return path.name.endswith(TAR + ZIP)
 
 
-def _blocks(place: Place) -> Iterator[bytes]:
+def _blocks(place: TextFile) -> Iterator[bytes]:
     """The bytes of a text, decompressed, at most `BLOCK` at a time and never none."""
     read = _file if not _is_archive(place.path) else _zip_member if place.path.name.endswith(ZIP) else _tar_member
     done = 0

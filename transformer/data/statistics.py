@@ -161,7 +161,7 @@ def choose_samples(
     return [Sample(i, *both(sources[i].tolist()), *both(targets[i].tolist())) for i in chosen]
 
 
-def overview(
+def corpus_statistics(
     data: PreparedData, config: DataConfig, batch_tokens: int, samples: int = 3, seed: int = 0
 ) -> Iterator[str]:
     """Everything there is to see, part by part, as text to print.

@@ -15,7 +15,7 @@ from transformer import __version__
 from transformer.checkpoint import read_json, write_atomically
 from transformer.data.corpora import Pair, sentence_pairs
 from transformer.data.prepare import DataConfig
-from transformer.data.readers import Place, read_pairs
+from transformer.data.readers import TextFile, read_pairs
 from transformer.decoding import check_search
 from transformer.device import Device
 from transformer.errors import UserError
@@ -153,7 +153,7 @@ def _texts(
     if files is None:
         pairs = list(sentence_pairs(data.corpus, split, data.direction, mirror))
     else:
-        pairs = list(read_pairs(Place(files[0]), Place(files[1])))
+        pairs = list(read_pairs(TextFile(files[0]), TextFile(files[1])))
     if not pairs:
         raise UserError(f"{data.corpus} has no pair in {split}" if files is None else f"{files[0]} has no lines")
     return [source for source, _ in pairs], [_one_line(target) for _, target in pairs]

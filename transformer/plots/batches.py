@@ -22,7 +22,7 @@ def sides(batch: Batch, title: str) -> Figure:
     with style.in_style():
         figure = Figure(figsize=(2.2, 2.6), layout="constrained")
         panels = figure.subplots(1, 2, sharey=True)
-        parts = ((batch.source, style.KEY, "source"), (batch.expected, style.QUERY, "target"))
+        parts = ((batch.source, style.KEY, "source"), (batch.labels, style.QUERY, "target"))
         for axes, (ids, colour, name) in zip(panels, parts, strict=True):
             real = (ids != PAD).numpy()
             axes.pcolormesh(np.ma.array(real, mask=~real), cmap=ListedColormap([colour]), edgecolors="none")

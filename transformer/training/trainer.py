@@ -211,7 +211,7 @@ class Trainer:
             batch = batch.to(self.device.device)
             with self._gradients_shared(number == len(batches)):
                 with self.device.autocast():
-                    batch_loss = self.loss(batch.source, batch.decoder_input, batch.expected)
+                    batch_loss = self.loss(batch.source, batch.decoder_input, batch.labels)
                 # Processes average their gradients: times their number, that is a sum.
                 self.scaler.scale(batch_loss * (self.processes.count / n_tokens)).backward()
             loss += batch_loss.detach()
@@ -341,7 +341,7 @@ def loss_of(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
     memory, memory_mask = model.encode(batch.source)
     states = model.decode(batch.decoder_input, memory, memory_mask).flatten(0, 1)
     return linear_label_smoothed_cross_entropy(
-        states, model.unembedding.weight, batch.expected.flatten(), smoothing, pad_id=PAD
+        states, model.unembedding.weight, batch.labels.flatten(), smoothing, pad_id=PAD
     )
 
 

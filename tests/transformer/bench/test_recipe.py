@@ -61,7 +61,7 @@ def by_hand(config: ModelConfig, batch: Batch) -> int:
     """FLOP forward and backward: a product of (n, k) and (k, m) is 2nkm, and has two like it backward."""
     d, ff, n = config.d_model, config.d_ff, config.n_layers
     rows, s = batch.source.shape
-    t = batch.expected.size(1)
+    t = batch.labels.size(1)
     encoder = rows * s * (4 * d * d + 2 * d * ff)  # query, key, value, output; feed-forward
     decoder = rows * t * (4 * d * d + 2 * d * d + 2 * d * ff) + rows * s * 2 * d * d  # the memory's keys and values
     attention = rows * (s * s + t * t + t * s) * 2 * d  # scores, weighted sum; all heads together are d wide
@@ -75,7 +75,7 @@ def test_flop_are_those_of_the_formula(norm: str, precision: str, tmp_path: Path
     trainer = trainer_of(tmp_path / "store", recipe, choose_device("cpu", precision))  # type: ignore[arg-type]
     counted = flop_a_cell(trainer)
     batches = [next(trainer.batches) for _ in range(COUNTED)]  # the counter took copies
-    cells = sum(batch.source.numel() + batch.expected.numel() for batch in batches)
+    cells = sum(batch.source.numel() + batch.labels.numel() for batch in batches)
     assert counted * cells == pytest.approx(sum(by_hand(recipe.model, batch) for batch in batches), rel=1e-9)
     assert all(p.grad is None for p in trainer.model.parameters())
     assert {layer.form for layer in trainer.model.modules() if hasattr(layer, "form")} == {"fused"}
@@ -199,7 +199,7 @@ def test_load_looks_ahead_at_what_the_next_steps_will_take(tmp_path: Path) -> No
     rounds = load(trainer, 3)
     for this in rounds:
         batches = [next(trainer.batches) for _ in range(2)]
-        assert this.target_tokens == sum(int((b.expected != PAD).sum()) for b in batches)
+        assert this.target_tokens == sum(int((b.labels != PAD).sum()) for b in batches)
         assert this.source_tokens == sum(int((b.source != PAD).sum()) for b in batches)
         assert this.cells == sum(b.source.numel() + b.decoder_input.numel() for b in batches)
         assert 250 < this.target_tokens <= 300 and this.loader_seconds > 0
@@ -262,7 +262,7 @@ def test_a_product_is_two_flop_a_term(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_recipes_own_data_is_taken_where_it_is_prepared(tmp_path: Path) -> None:
-    recipe = replace(TINY, data=DataConfig("copy", train_pairs=200), model=replace(SHAPE, vocab_size=57))
+    recipe = replace(TINY, data=DataConfig("copy", max_train_pairs=200), model=replace(SHAPE, vocab_size=57))
     prepared = prepare(recipe.data, 57)
     found = measure("copy", recipe, QUICK, steps=1, rival=False, progress=False)
     assert found.data == f"the recipe's: prepared in {prepared.folder.name}"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from transformer.data import pocket
 from transformer.data.batching import (
-    PADDED_LIMIT,
+    MAX_PADDED_RATIO,
     Batch,
     Batches,
     Indices,
@@ -139,7 +139,7 @@ def damage(kind: str, folder: Path) -> str:
 def test_a_damaged_store_is_refused_by_name(tmp_path: Path, kind: str) -> None:
     write(tmp_path, [[4, 5], [6, 7, 8, 9]])
     name = damage(kind, tmp_path)
-    with pytest.raises(UserError, match="prepare it again") as error:
+    with pytest.raises(UserError, match="prepare the data again") as error:
         Sequences.load(tmp_path, "x")
     assert str(tmp_path / name) in str(error.value)
 
@@ -162,7 +162,7 @@ def test_collate_shifts_the_target_by_one() -> None:
     batch = collate(Sequences.pack([[7], [7, 8]]), Sequences.pack([[5, 6], [9]]), [0, 1])
     assert batch.source.tolist() == [[7, EOS, PAD], [7, 8, EOS]]
     assert batch.decoder_input.tolist() == [[BOS, 5, 6], [BOS, 9, PAD]]
-    assert batch.expected.tolist() == [[5, 6, EOS], [9, EOS, PAD]]
+    assert batch.labels.tolist() == [[5, 6, EOS], [9, EOS, PAD]]
     assert batch.n_tokens == 5
 
 
@@ -193,20 +193,20 @@ def test_collate_is_what_a_loop_over_the_rows_makes(lengths: list[tuple[int, int
 
 @given(LENGTHS, st.integers(1, 200), st.none() | st.integers(0, 9), st.integers(1, 5))
 def test_every_pair_once_in_batches_within_the_budget(
-    lengths: list[tuple[int, int]], budget: int, seed: int | None, ranks: int
+    lengths: list[tuple[int, int]], budget: int, seed: int | None, world_size: int
 ) -> None:
     pairs = both(lengths)
     try:
-        batches = token_batches(*pairs, budget, seed, ranks)
+        batches = token_batches(*pairs, budget, seed, world_size)
     except UserError:  # only if nothing is left that could be halved
-        assert len(lengths) % ranks
+        assert len(lengths) % world_size
         return
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
-    assert len(batches) % ranks == 0
+    assert len(batches) % world_size == 0
     for indices in batches:
         batch = collate(*pairs, indices)
-        sides = max(batch.source.numel(), batch.expected.numel())
-        assert len(indices) == 1 or (batch.n_tokens <= budget and sides <= PADDED_LIMIT * budget)
+        sides = max(batch.source.numel(), batch.labels.numel())
+        assert len(indices) == 1 or (batch.n_tokens <= budget and sides <= MAX_PADDED_RATIO * budget)
 
 
 @given(LENGTHS, st.integers(1, 200))
@@ -214,7 +214,7 @@ def test_no_batch_ends_before_it_is_full(lengths: list[tuple[int, int]], budget:
     pairs = both(lengths)
     for indices, following in itertools.pairwise(token_batches(*pairs, budget)):
         larger = collate(*pairs, [*indices, following[0]])
-        assert larger.n_tokens > budget or max(larger.source.numel(), larger.expected.numel()) > PADDED_LIMIT * budget
+        assert larger.n_tokens > budget or max(larger.source.numel(), larger.labels.numel()) > MAX_PADDED_RATIO * budget
 
 
 @pytest.mark.parametrize(("budget", "rows"), [(9, [1] * 4), (10, [2, 2]), (14, [2, 2]), (15, [3, 1]), (20, [4])])
@@ -237,7 +237,7 @@ def test_neighbours_are_alike_on_both_sides() -> None:
 
 
 def test_sides_of_unequal_number_are_refused() -> None:
-    with pytest.raises(UserError, match="2 sources, but 1 targets"):
+    with pytest.raises(UserError, match="2 sources but 1 targets"):
         token_batches(of_lengths([1, 2]), of_lengths([1]), 10)
 
 
@@ -275,45 +275,45 @@ def test_little_is_padding_and_batches_are_even(pairs: Pairs, budget: int, most_
         assert sizes.std() / sizes.mean() < 0.1
 
 
-# Epochs, ranks, and going on
+# Epochs, ranks and resuming
 
 
 @given(LENGTHS, st.integers(20, 200), st.integers(0, 9), st.integers(1, 4))
 def test_ranks_share_an_epoch_in_equally_many_steps(
-    lengths: list[tuple[int, int]], budget: int, seed: int, ranks: int
+    lengths: list[tuple[int, int]], budget: int, seed: int, world_size: int
 ) -> None:
-    assume(len(lengths) % ranks == 0)  # then halving always comes to an end
-    feeds = [Batches(*both(lengths), budget, seed, rank, ranks) for rank in range(ranks)]
+    assume(len(lengths) % world_size == 0)  # then halving always comes to an end
+    feeds = [Batches(*both(lengths), budget, seed, rank, world_size) for rank in range(world_size)]
     assert len({len(feed.plan) for feed in feeds}) == 1
     seen = np.concatenate([indices for feed in feeds for indices in feed.plan])
     assert sorted(seen.tolist()) == list(range(len(lengths)))
 
 
 def test_the_remainder_is_shared_by_halving_few_batches(pairs: Pairs) -> None:
-    alone, shared = token_batches(*pairs, 200, seed=1), token_batches(*pairs, 200, seed=1, ranks=8)
+    alone, shared = token_batches(*pairs, 200, seed=1), token_batches(*pairs, 200, seed=1, divisible_by=8)
     assert len(alone) % 8 and len(shared) % 8 == 0 and len(shared) - len(alone) < 8
     whole = {tuple(batch) for batch in alone} & {tuple(batch) for batch in shared}
     assert len(alone) - len(whole) <= len(shared) - len(alone)
 
 
 def test_too_few_pairs_for_the_ranks_is_an_error() -> None:
-    with pytest.raises(UserError, match="2 batches of one pair"):
-        Batches(of_lengths([1, 1]), of_lengths([1, 1]), 10, seed=1, ranks=3)
+    with pytest.raises(UserError, match=r"only 2 sentence pairs.* multiple of 3 batches"):
+        Batches(of_lengths([1, 1]), of_lengths([1, 1]), 10, seed=1, world_size=3)
     with pytest.raises(UserError, match="no sentence pairs"):
         Batches(of_lengths([]), of_lengths([]), 10, seed=1)
 
 
 def stream(pairs: Pairs, count: int, seed: int = 1, **where: int) -> list[list[list[int]]]:
     batches = itertools.islice(Batches(*pairs, 400, seed, **where), count)
-    return [b.expected.tolist() for b in batches]
+    return [b.labels.tolist() for b in batches]
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_starting_at_a_step_is_skipping_those_before(pairs: Pairs, ranks: int) -> None:
-    whole = stream(pairs, 40, rank=ranks - 1, ranks=ranks)
-    feed = Batches(*pairs, 400, 1, ranks - 1, ranks)
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_starting_at_a_step_is_skipping_those_before(pairs: Pairs, world_size: int) -> None:
+    whole = stream(pairs, 40, rank=world_size - 1, world_size=world_size)
+    feed = Batches(*pairs, 400, 1, world_size - 1, world_size)
     for done in range(39):
-        rest = stream(pairs, 40 - done, rank=ranks - 1, ranks=ranks, epoch=feed.epoch, step=feed.step)
+        rest = stream(pairs, 40 - done, rank=world_size - 1, world_size=world_size, epoch=feed.epoch, step=feed.step)
         assert rest == whole[done:]
         next(feed)
     assert feed.epoch > 1  # the claim was tried across the ends of epochs
@@ -330,12 +330,12 @@ def test_epochs_differ_and_come_again(pairs: Pairs) -> None:
 
 def test_one_epoch_follows_the_other_whole(pairs: Pairs) -> None:
     planned = [plan for e in range(3) for plan in Batches(*pairs, 400, 1, epoch=e).plan]
-    expected = [collate(*pairs, indices).expected.tolist() for indices in planned]
+    expected = [collate(*pairs, indices).labels.tolist() for indices in planned]
     assert stream(pairs, len(planned)) == expected
 
 
 def test_batches_do_not_come_in_order_of_length(pairs: Pairs) -> None:
-    widths = [batch.expected.shape[1] for batch in itertools.islice(Batches(*pairs, 200, 1), 20)]
+    widths = [batch.labels.shape[1] for batch in itertools.islice(Batches(*pairs, 200, 1), 20)]
     assert widths != sorted(widths) and abs(np.diff(widths)).max() > 8
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.data.cleaning import BROKEN, EXAMPLES, LONGEST_EXAMPLE, OFF, Cleaner, CleaningConfig, Report
+from transformer.data.cleaning import BROKEN, EXAMPLES, LONGEST_EXAMPLE, OFF, Cleaner, CleaningConfig, CleaningReport
 from transformer.errors import UserError
 
 Pairs = list[tuple[str, str]]
@@ -127,7 +127,7 @@ def test_the_report_holds_the_first_examples_with_their_lines_and_stays_small() 
     assert report.examples["min_tokens"] == [{"line": 52, "source": "a b", "target": "c d"}]
     assert report.examples["drop_duplicates"][0]["line"] == 53
     assert len(report.examples["drop_empty"][0]["source"]) == LONGEST_EXAMPLE
-    assert Report(**json.loads(json.dumps(report.as_dict()))) == report
+    assert CleaningReport(**json.loads(json.dumps(report.as_dict()))) == report
 
 
 def test_the_table() -> None:
@@ -154,7 +154,7 @@ def test_nothing_left_is_an_error_with_the_numbers_in_one_line() -> None:
         "dropped by drop_empty: 1,200, min_tokens=3: 1"
     )
     with pytest.raises(UserError, match=r"0 of 0 pairs are kept$"):
-        Report({}).require_pairs("nothing")
+        CleaningReport({}).require_pairs("nothing")
     list(cleaner.clean([("a b c", "d e f")]))
     cleaner.report.require_pairs("mini train")
 

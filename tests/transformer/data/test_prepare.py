@@ -120,7 +120,7 @@ def test_the_vocabulary_is_learned_from_the_cleaned_text_of_both_sides(monkeypat
     seen: list[str] = []
     monkeypatch.setattr(preparation, "sample_lines", lambda lines: seen.extend(lines) or seen)
     cleaning = CleaningConfig(min_tokens=3)
-    data = prepare(config(cleaning=cleaning, train_pairs=200), SIZE)
+    data = prepare(config(cleaning=cleaning, max_train_pairs=200), SIZE)
     pairs = list(sentence_pairs("own.json", "train"))[:200]
     clean = list(Cleaner(cleaning).clean(pairs))
     assert seen == [side for pair in clean for side in pair]
@@ -138,13 +138,13 @@ def test_the_sample_is_bounded_and_all_is_encoded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_only_the_first_training_pairs() -> None:
-    whole, part = prepare(DATA, SIZE), prepare(config(train_pairs=250), SIZE)
+    whole, part = prepare(DATA, SIZE), prepare(config(max_train_pairs=250), SIZE)
     assert len(ids(whole, "train")) == PAIRS and len(ids(part, "train")) == 250
     assert part.cleaning.seen == 250
     assert whole.valid == part.valid
     firsts = list(sentence_pairs("own.json", "train"))[:250]
     assert ids(part, "train") == [(part.tokenizer.encode(s), part.tokenizer.encode(t)) for s, t in firsts]
-    assert len(ids(prepare(config(train_pairs=999), SIZE), "train")) == PAIRS
+    assert len(ids(prepare(config(max_train_pairs=999), SIZE), "train")) == PAIRS
 
 
 def test_long_pairs_are_left_out_of_the_tokens() -> None:
@@ -278,7 +278,7 @@ def test_two_at_once_prepare_once(monkeypatch: pytest.MonkeyPatch) -> None:
 OTHER_SETTINGS: dict[str, Any] = {
     "corpus": "other.json",
     "direction": "de-en",
-    "train_pairs": 299,
+    "max_train_pairs": 299,
     "max_length": 149,
     "byte_fallback": True,
     "bpe_dropout": 0.1,
@@ -412,7 +412,7 @@ def test_a_broken_preparation_leaves_nothing(
     step: str, kind: str, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preparation, "CHUNK", 100)
-    other = prepare(config(train_pairs=200), SIZE)
+    other = prepare(config(max_train_pairs=200), SIZE)
     before = contents(cache)
     fault, raised, message = FAULTS[kind]
     owner, name, plant = PLANTED[step]
@@ -438,7 +438,7 @@ def test_a_full_disk_that_others_notice(fault: Exception, reason: str, monkeypat
 @pytest.mark.parametrize("size", [100, 1000, 2500, 3500, 6000])
 def test_a_disk_that_is_really_full(size: int, cache: Path) -> None:
     """No file may be larger than this, which shows when a buffer is written, wherever that is."""
-    other = prepare(config(train_pairs=200), SIZE)
+    other = prepare(config(max_train_pairs=200), SIZE)
     before = contents(cache)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
@@ -466,7 +466,7 @@ def hang(self, sequences):
 extend, SequencesWriter.extend = SequencesWriter.extend, hang
 prepare(DataConfig("own.json"), int(sys.argv[1]))
 """
-    other = prepare(config(train_pairs=200), SIZE)
+    other = prepare(config(max_train_pairs=200), SIZE)
     before = contents(cache)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-c", script, str(SIZE)], env=environment) as killed:
@@ -580,8 +580,8 @@ def test_a_direction_or_corpus_that_is_not_there_leaves_nothing(cache: Path) -> 
         ({"direction": "../../en-de"}, r"^a direction is two languages, such as en-de; got '\.\./\.\./en-de'$"),
         ({"direction": "en-de\n"}, r"^a direction is two languages, such as en-de; got 'en-de\\n'$"),
         ({"direction": "ende"}, "^a direction is two languages"),
-        ({"train_pairs": 0}, "^max_length and train_pairs must be at least 1; got 150 and 0$"),
-        ({"max_length": 0}, "^max_length and train_pairs must be at least 1; got 0 and None$"),
+        ({"max_train_pairs": 0}, "^max_length and max_train_pairs must be at least 1; got 150 and 0$"),
+        ({"max_length": 0}, "^max_length and max_train_pairs must be at least 1; got 0 and None$"),
         ({"bpe_dropout": 1.0}, r"^bpe_dropout must be at least 0 and less than 1; got 1\.0$"),
         ({"bpe_dropout": -0.1}, "^bpe_dropout must be at least 0"),
         ({"segmentations": 0}, "^segmentations must be at least 1"),
@@ -591,14 +591,14 @@ def test_a_direction_or_corpus_that_is_not_there_leaves_nothing(cache: Path) -> 
 def test_settings_out_of_range(change: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         config(**change)
-    assert config(train_pairs=1, max_length=1).train_pairs == 1
+    assert config(max_train_pairs=1, max_length=1).max_train_pairs == 1
 
 
 def test_settings_come_back_from_json() -> None:
-    for change in (DATA, config(cleaning=CleaningConfig(max_ratio=2), byte_fallback=True, train_pairs=5)):
+    for change in (DATA, config(cleaning=CleaningConfig(max_ratio=2), byte_fallback=True, max_train_pairs=5)):
         assert DataConfig.from_dict(json.loads(json.dumps(dataclasses.asdict(change)))) == change
-    before_cleaning = {"corpus": "own.json", "direction": "en-de", "train_pairs": None, "max_length": 150}
-    assert DataConfig.from_dict(before_cleaning) == DATA
+    before_cleaning = {"corpus": "own.json", "direction": "en-de", "train_pairs": 7, "max_length": 150}
+    assert DataConfig.from_dict(before_cleaning) == config(max_train_pairs=7), "train_pairs is the setting's old name"
 
 
 @pytest.mark.parametrize(
@@ -607,7 +607,7 @@ def test_settings_come_back_from_json() -> None:
         ({}, "name no corpus"),
         ({"corpus": "copy", "colour": "red"}, "another version of the course: .*'colour'"),
         ({"corpus": "copy", "direction": None}, "another version of the course"),
-        ({"corpus": "copy", "train_pairs": "many"}, "another version of the course"),
+        ({"corpus": "copy", "max_train_pairs": "many"}, "another version of the course"),
         ({"corpus": "copy", "max_length": 0}, "must be at least 1"),
         ({"corpus": "copy", "cleaning": {"min_colour": 1}}, "another version of the course: .*'min_colour'"),
         ({"corpus": "copy", "cleaning": {"min_tokens": "many"}}, "another version of the course"),

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from transformer.data import readers as reading
-from transformer.data.readers import LONGEST_LINE, Place, read_lines, read_pairs
+from transformer.data.readers import LONGEST_LINE, TextFile, read_lines, read_pairs
 from transformer.errors import UserError
 
 Files = list[tuple[str, bytes]]
@@ -287,11 +287,13 @@ def test_files_that_cannot_be_opened(folder: Folder) -> None:
     for kind in KINDS:
         path = folder.path / "nowhere" / kind
         inside = "in/it" if kind in ARCHIVES else ""
-        with pytest.raises(UserError, match=re.escape(f"cannot read {Place(path, inside)}: No such file or directory")):
+        with pytest.raises(
+            UserError, match=re.escape(f"cannot read {TextFile(path, inside)}: No such file or directory")
+        ):
             list(read_lines(path, inside))
         path = folder.path / kind
         path.mkdir()
-        with pytest.raises(UserError, match=re.escape(f"cannot read {Place(path, inside)}: Is a directory")):
+        with pytest.raises(UserError, match=re.escape(f"cannot read {TextFile(path, inside)}: Is a directory")):
             list(read_lines(path, inside))
 
     def forbidden(*_: object) -> None:
@@ -452,7 +454,7 @@ def test_the_talks_of_iwslt(folder: Folder) -> None:
 def test_pairs_in_step_from_different_places(folder: Folder) -> None:
     (folder.path / "en.tgz").write_bytes(tgz([("en", b"one\ntwo\n\n")]))
     (folder.path / "de.tsv").write_text("1\teins\n2\tzwei\n3\t\n", "utf-8")
-    source, target = Place(folder.path / "en.tgz", "en"), Place(folder.path / "de.tsv", "2")
+    source, target = TextFile(folder.path / "en.tgz", "en"), TextFile(folder.path / "de.tsv", "2")
     assert list(read_pairs(source, target)) == [("one", "eins"), ("two", "zwei"), ("", "")]
     assert next(read_pairs(target, source)) == ("eins", "one")
 
@@ -461,7 +463,7 @@ def test_pairs_in_step_from_different_places(folder: Folder) -> None:
 def test_a_side_that_ends_early(folder: Folder, n_source: int, n_target: int) -> None:
     (folder.path / "a.de").write_text("x\n" * n_source, "utf-8")
     (folder.path / "a.zip").write_bytes(zipped([("a.en", b"y\n" * n_target)]))
-    pairs = read_pairs(Place(folder.path / "a.de"), Place(folder.path / "a.zip", "a.en"))
+    pairs = read_pairs(TextFile(folder.path / "a.de"), TextFile(folder.path / "a.zip", "a.en"))
     got: list[tuple[str, str]] = []
     with pytest.raises(UserError) as raised:
         got.extend(pairs)

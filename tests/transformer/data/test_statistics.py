@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from transformer.data import statistics as module
 from transformer.data.batching import Indices, Sequences, SequencesWriter, collate, token_batches
-from transformer.data.cleaning import Report
+from transformer.data.cleaning import CleaningReport
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.statistics import (
     Batching,
@@ -17,8 +17,8 @@ from transformer.data.statistics import (
     Lengths,
     batching,
     choose_samples,
+    corpus_statistics,
     histogram,
-    overview,
     used_pieces,
 )
 from transformer.data.tokenizer import PAD, Tokenizer
@@ -29,7 +29,7 @@ TOKENIZER = Tokenizer.train(["a b c a b c", "x y z"], vocab_size=17)
 """A piece for each letter at the start of a word, and one for it elsewhere, which no text here uses."""
 
 
-def store(folder: Path, report: Report) -> PreparedData:
+def store(folder: Path, report: CleaningReport) -> PreparedData:
     for split, pairs in (("train", PAIRS), ("valid", PAIRS[1:])):
         for side, texts in zip(("source", "target"), zip(*pairs, strict=True), strict=True):
             with SequencesWriter(folder, f"{split}.{side}", len(TOKENIZER)) as writer:
@@ -42,7 +42,7 @@ def store(folder: Path, report: Report) -> PreparedData:
 @pytest.fixture
 def clean(tmp_path: Path) -> PreparedData:
     """The pairs as a store from which nothing was left out."""
-    return store(tmp_path, Report({}, seen=4, kept=4))
+    return store(tmp_path, CleaningReport({}, seen=4, kept=4))
 
 
 def array(*numbers: int) -> Indices:
@@ -111,7 +111,7 @@ def test_batches_are_what_collate_makes(lengths: list[tuple[int, int]], batch_to
     plan = token_batches(sources, targets, batch_tokens)
     made = batching(n_source, n_target, plan)
     batches = [collate(sources, targets, indices) for indices in plan]
-    sides = [side for batch in batches for side in (batch.source, batch.expected)]
+    sides = [side for batch in batches for side in (batch.source, batch.labels)]
     padding = sum(int((side == PAD).sum()) for side in sides) / sum(side.numel() for side in sides)
     tokens = [batch.n_tokens for batch in batches]
     assert made.padding == pytest.approx(padding) and made.batches == len(batches)
@@ -159,7 +159,7 @@ def trimmed(text: str) -> str:
 
 
 def test_everything_as_it_is_printed(clean: PreparedData) -> None:
-    printed = overview(clean, DataConfig("copy"), batch_tokens=7, samples=1)
+    printed = corpus_statistics(clean, DataConfig("copy"), batch_tokens=7, samples=1)
     assert trimmed("\n\n".join(printed)) == PRINTED
 
 
@@ -216,34 +216,36 @@ de  a a a a a a a a a a a z
 
 
 def test_samples_are_the_last_part_and_may_be_left_out(clean: PreparedData) -> None:
-    parts = [list(overview(clean, DataConfig("copy"), 7, samples, seed=1)) for samples in (0, 2)]
+    parts = [list(corpus_statistics(clean, DataConfig("copy"), 7, samples, seed=1)) for samples in (0, 2)]
     assert parts[1][:-1] == parts[0] and parts[1][-1].count("pair ") == 2
     with pytest.raises(UserError, match="got -3"):
-        next(overview(clean, DataConfig("copy"), 7, samples=-3))
+        next(corpus_statistics(clean, DataConfig("copy"), 7, samples=-3))
 
 
 def test_what_was_left_out(tmp_path: Path) -> None:
     example = {"line": 4_500_000, "source": "s " * 200, "target": "t " * 200}
     few = {"settings": {"drop_duplicates": True}, "dropped": {"drop_duplicates": 3}}
-    cleaned = Report(**few, seen=7, kept=4, examples={"drop_duplicates": [example]})
-    *_, text, _, _, _, _ = list(overview(store(tmp_path, cleaned), DataConfig("copy"), 7, samples=0))
+    cleaned = CleaningReport(**few, seen=7, kept=4, examples={"drop_duplicates": [example]})
+    *_, text, _, _, _, _ = list(corpus_statistics(store(tmp_path, cleaned), DataConfig("copy"), 7, samples=0))
     assert text.startswith("What was left out of train\n\nfilter ") and "drop_duplicates          3   42.86%" in text
     assert "more:" not in text and max(map(len, text.split("\n"))) <= module.WIDTH
-    unfit = Report(**few, seen=1007, kept=1004)
-    *_, text, _, _, _, _ = list(overview(store(tmp_path, unfit), DataConfig("copy", max_length=12), 7, samples=0))
+    unfit = CleaningReport(**few, seen=1007, kept=1004)
+    *_, text, _, _, _, _ = list(
+        corpus_statistics(store(tmp_path, unfit), DataConfig("copy", max_length=12), 7, samples=0)
+    )
     assert text.endswith("\n\nthen 1,000 more: no token on a side, or more than max_length=12")
-    alone = Report({}, seen=5, kept=5)
-    *_, text, _, _, _, _ = list(overview(store(tmp_path, alone), DataConfig("copy"), 7, samples=0))
+    alone = CleaningReport({}, seen=5, kept=5)
+    *_, text, _, _, _, _ = list(corpus_statistics(store(tmp_path, alone), DataConfig("copy"), 7, samples=0))
     assert text == "What was left out of train\n\nthen 1 more: no token on a side, or more than max_length=150"
     twice = DataConfig("copy", bpe_dropout=0.1, segmentations=2)
-    few_parts = list(overview(store(tmp_path, Report({}, seen=2, kept=2)), twice, 7, samples=0))
+    few_parts = list(corpus_statistics(store(tmp_path, CleaningReport({}, seen=2, kept=2)), twice, 7, samples=0))
     assert not any("left out" in text for text in few_parts), "two pairs, stored twice each, are four"
 
 
 def corpus_rows(clean: PreparedData, config: DataConfig) -> dict[str, str]:
     """The first part's rows, by name, each in one line."""
     rows: dict[str, str] = {}
-    for line in next(overview(clean, config, 7)).split("\n"):
+    for line in next(corpus_statistics(clean, config, 7)).split("\n"):
         assert len(line) <= module.WIDTH
         name, text = line.split(maxsplit=1) if line[0] != " " else (list(rows)[-1], line.strip())
         rows[name] = f"{rows[name]} {text}" if name in rows else text

@@ -24,7 +24,7 @@ def test_both_sides_are_drawn_and_their_padding_is_told() -> None:
     batch = collate(Sequences.pack([[5], [6, 7, 8]]), Sequences.pack([[5, 6], [7, 8]]), [0, 1])
     figure = batches.sides(batch, "two pairs")
     assert [axes.get_xlabel() for axes in figure.axes] == ["source:\n25% padding", "target:\n0% padding"]
-    for axes, ids in zip(figure.axes, (batch.source, batch.expected), strict=True):
+    for axes, ids in zip(figure.axes, (batch.source, batch.labels), strict=True):
         (mesh,) = axes.collections
         assert np.ma.count(mesh.get_array()) == int((ids != 0).sum())
 

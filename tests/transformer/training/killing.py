@@ -38,7 +38,7 @@ def trains(run: Path) -> int:
     """Begin a process that trains in the folder, or goes on; its number."""
     child = os.fork()
     if child == 0:
-        data = prepare(DataConfig("copy", train_pairs=400), 57)
+        data = prepare(DataConfig("copy", max_train_pairs=400), 57)
         train(run, data, SHAPE, TRAINING, choose_device("cpu"), report=lambda _: None)
         os._exit(0)
     return child
@@ -58,7 +58,7 @@ def left_behind(run: Path) -> dict[str, object]:
 
 def main(folder: Path, kills: int) -> None:
     """Train undisturbed, and killed at random moments."""
-    data = prepare(DataConfig("copy", train_pairs=400), 57)
+    data = prepare(DataConfig("copy", max_train_pairs=400), 57)
     train(folder / "first", data, SHAPE, replace(TRAINING, steps=15), choose_device("cpu"), report=lambda _: None)
     started = time.monotonic()  # now that PyTorch has imported all that it needs
     os.waitpid(trains(folder / "undisturbed"), 0)

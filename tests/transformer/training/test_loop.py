@@ -28,7 +28,7 @@ SHAPE = ModelConfig(57, 32, 4, 64, 1, dropout=0.0, max_length=64)
 def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("data")))
-        return prepare(DataConfig("copy", train_pairs=500), 57)
+        return prepare(DataConfig("copy", max_train_pairs=500), 57)
 
 
 def run(folder: Path, data: PreparedData, force: bool = False, **settings: object) -> Translator:
@@ -48,7 +48,7 @@ def one_batch() -> Batch:
 
 def test_padding_has_no_part_in_the_loss() -> None:
     model, batch = Transformer(SHAPE).eval(), one_batch()
-    wider = Batch(*(torch.nn.functional.pad(t, (0, 3)) for t in (batch.source, batch.decoder_input, batch.expected)))
+    wider = Batch(*(torch.nn.functional.pad(t, (0, 3)) for t in (batch.source, batch.decoder_input, batch.labels)))
     alone = [collate(*[Sequences.pack([ids])] * 2, [0]) for ids in ([4, 5, 6, 7], [8, 9])]
     expected = sum(loss_of(model, b, 0.1) for b in alone)
     torch.testing.assert_close(loss_of(model, batch, 0.1), expected)
@@ -57,10 +57,10 @@ def test_padding_has_no_part_in_the_loss() -> None:
 
 def test_the_loss_is_that_of_the_logits_at_real_positions() -> None:
     model, batch = Transformer(SHAPE).eval(), one_batch()
-    real = batch.expected != PAD
+    real = batch.labels != PAD
     logits = model(batch.source, batch.decoder_input)[real]
     torch.testing.assert_close(
-        loss_of(model, batch, 0.1), label_smoothed_cross_entropy(logits, batch.expected[real], 0.1)
+        loss_of(model, batch, 0.1), label_smoothed_cross_entropy(logits, batch.labels[real], 0.1)
     )
 
 
@@ -175,8 +175,8 @@ class Full:
         self.limit, self.tried, usual = limit, [], loss_of
 
         def limited(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
-            self.tried.append(batch.expected.numel())
-            if batch.expected.numel() > self.limit:
+            self.tried.append(batch.labels.numel())
+            if batch.labels.numel() > self.limit:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
             return usual(model, batch, smoothing)
 
@@ -311,7 +311,7 @@ def reversed_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     """Pairs whose two sides differ."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("reversed")))
-        return prepare(DataConfig("reverse", train_pairs=60), 57)
+        return prepare(DataConfig("reverse", max_train_pairs=60), 57)
 
 
 def as_text(data: PreparedData, batch: Batch) -> set[tuple[str, str]]:
@@ -319,7 +319,7 @@ def as_text(data: PreparedData, batch: Batch) -> set[tuple[str, str]]:
     decode = data.tokenizer.decode
     return {
         (decode([t for t in s if t not in (PAD, EOS)]), decode([t for t in e if t not in (PAD, EOS)]))
-        for s, e in zip(batch.source.tolist(), batch.expected.tolist(), strict=True)
+        for s, e in zip(batch.source.tolist(), batch.labels.tolist(), strict=True)
     }
 
 
@@ -348,7 +348,7 @@ def test_the_validation_loss_is_the_cross_entropy_without_smoothing_or_dropout(r
     for i in range(len(sides[0])):
         one = collate(*sides, [i])
         logits = model(one.source, one.decoder_input)[0].detach()
-        loss += float(torch.nn.functional.cross_entropy(logits, one.expected[0], reduction="sum"))
+        loss += float(torch.nn.functional.cross_entropy(logits, one.labels[0], reduction="sum"))
         count += one.n_tokens
     assert found == pytest.approx(loss / count, rel=1e-5)
 

@@ -43,7 +43,7 @@ SETTINGS = {
 def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("data")))
-        return prepare(DataConfig("copy", train_pairs=60), 57)
+        return prepare(DataConfig("copy", max_train_pairs=60), 57)
 
 
 def go(

@@ -35,7 +35,7 @@ TRAINING = TrainingConfig(
 
 
 def run(folder: Path, training: TrainingConfig) -> Transformer:
-    data = prepare(DataConfig("copy", train_pairs=400), 57)
+    data = prepare(DataConfig("copy", max_train_pairs=400), 57)
     return train(folder, data, SHAPE, training, choose_device("cpu"), report=lambda _: None).model
 
 
@@ -71,7 +71,7 @@ def weights(model: Transformer) -> torch.Tensor:
 
 
 def main(folder: Path, processes: int) -> None:
-    prepare(DataConfig("copy", train_pairs=400), 57)
+    prepare(DataConfig("copy", max_train_pairs=400), 57)
     together(folder / "together", processes)
     alone = run(folder / "alone", replace(TRAINING, accumulate=processes))
     other = run(folder / "other", TRAINING)  # the same steps in larger batches
