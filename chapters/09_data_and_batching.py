@@ -341,10 +341,10 @@ print(f"it was taught to say about {1 - smoothing:.2f}")
 # a minus is the loss, summed over tokens. Three ways, one number; the beam search reports it too:
 
 # %%
-from transformer.training.trainer import loss_of
+from transformer.training.trainer import batch_loss
 
 product = answers.exp().prod()
-loss = loss_of(model, duck, smoothing=0.0)
+loss = batch_loss(model, duck, smoothing=0.0)
 ((best,),) = translator.beam(["The duck opens the door."])
 assert_close(product.log(), -loss)
 assert math.isclose(best.hypothesis.log_probability, -loss, rel_tol=1e-3)
@@ -356,8 +356,8 @@ print(f"product {product:.4f}   loss {loss:.4f}   e^-loss {math.exp(-loss):.4f}"
 
 # %%
 some = [(p.source, p.target) for p in test_pairs[:20]]
-together = loss_of(model, batch_of(*some), smoothing=0.0)
-alone = sum(loss_of(model, batch_of(one), smoothing=0.0) for one in some)
+together = batch_loss(model, batch_of(*some), smoothing=0.0)
+alone = sum(batch_loss(model, batch_of(one), smoothing=0.0) for one in some)
 assert_close(together, alone)
 print(f"20 sentences: {together:.3f} together, {alone:.3f} one by one")
 
@@ -659,7 +659,7 @@ small = ModelConfig(len(tokenizer), 64, n_heads=4, d_ff=128, n_layers=1, norm="p
 def gradient(net, batches, weigh=lambda batch: 1 / batch.n_tokens):
     net.zero_grad()
     for batch in batches:
-        (loss_of(net, batch, smoothing=0.0) * weigh(batch)).backward()
+        (batch_loss(net, batch, smoothing=0.0) * weigh(batch)).backward()
     return torch.cat([p.grad.flatten() for p in net.parameters()])
 
 
@@ -827,7 +827,7 @@ def short_training(spoil=lambda batch: batch, steps=60):
     batches = Batches(sources, targets, 600, seed=0)
     for _ in range(steps):
         batch = spoil(next(batches))
-        loss = loss_of(pupil, batch, smoothing=0.0) / batch.n_tokens
+        loss = batch_loss(pupil, batch, smoothing=0.0) / batch.n_tokens
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -878,7 +878,7 @@ ids = torch.tensor([translator.encode(sentence)])
 exam = batch_of(*some)
 for name, pupil in (("honest", honest), ("not shifted", copier)):
     with torch.no_grad():
-        asked = (loss_of(pupil, exam, 0.0) / exam.n_tokens).item()
+        asked = (batch_loss(pupil, exam, 0.0) / exam.n_tokens).item()
     (said,) = greedy_search(pupil, ids)
     ends[name] = asked
     print(f"{name:12} loss {asked:5.2f}   {' '.join(tokenizer.pieces(said[:5]))} …")
@@ -893,7 +893,7 @@ copied = replace(exam, decoder_input=exam.labels)
 other = replace(copied, source=copied.source.roll(1, dims=0))
 with torch.no_grad():
     own, foreign = (
-        loss_of(copier, b, 0.0).item() / exam.n_tokens for b in (copied, other)
+        batch_loss(copier, b, 0.0).item() / exam.n_tokens for b in (copied, other)
     )
 print(f"with its own source {own:.3f}, with another's {foreign:.3f}")
 assert abs(own - foreign) < 0.05
@@ -932,7 +932,7 @@ print(tokenizer.decode(said[1:]))
 batch = batch_of(*some)
 without = torch.where(batch.source == EOS, PAD, batch.source)
 for name, given in (("with eos", batch.source), ("without", without)):
-    loss = loss_of(model, replace(batch, source=given), 0.0) / batch.n_tokens
+    loss = batch_loss(model, replace(batch, source=given), 0.0) / batch.n_tokens
     print(f"source {name:9} loss {loss:.3f} a token")
     ends[name] = loss.item()
 assert ends["with eos"] < ends["without"]
@@ -949,7 +949,7 @@ for row in front:
     row[:] = torch.cat([row[length:], row[:length]])
 losses = {}
 for name, given in (("behind", batch.source), ("in front", front)):
-    loss = loss_of(model, replace(batch, source=given), 0.0) / batch.n_tokens
+    loss = batch_loss(model, replace(batch, source=given), 0.0) / batch.n_tokens
     losses[name] = loss.item()
     print(f"padding {name:8}  loss {loss:.3f} a token")
 assert losses["in front"] > 2 * losses["behind"]

@@ -665,7 +665,7 @@ unseen = collate(*packed(pocket.pairs("valid", 300)), range(300))
 
 # %%
 from transformer.model import Transformer
-from transformer.training.trainer import loss_of
+from transformer.training.trainer import batch_loss
 
 small = replace(shipped.model.config, d_model=64, d_ff=128)
 
@@ -677,7 +677,7 @@ def learn(smoothing, steps=250):
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     batches = Batches(*known, batch_tokens=600, seed=0)
     for batch in islice(batches, steps):
-        loss = loss_of(model, batch.to(device), smoothing) / batch.n_tokens
+        loss = batch_loss(model, batch.to(device), smoothing) / batch.n_tokens
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -998,7 +998,9 @@ assert list(found.values()) == sorted(found.values())
 # %%
 from transformer.training.trainer import validate
 
-line = next(s for s in inspect.getsource(validate).splitlines() if "loss_of" in s)
+line = next(
+    s for s in inspect.getsource(validate).splitlines() if "batch_loss" in s
+)
 print(line.strip())
 assert "smoothing=0.0" in line
 

@@ -223,14 +223,14 @@ assert max(full) <= budget and nearly > 0.9
 # predict padding. The package adds **label smoothing** (§5.4). With smoothing 0 the three agree:
 
 # %%
-from transformer.training.trainer import loss_of
+from transformer.training.trainer import batch_loss
 
 by_torch = F.cross_entropy(
     untrained(one.source, one.decoder_input)[0], one.labels[0], reduction="sum"
 )
-assert_close(loss_of(untrained, one, smoothing=0.0), losses.sum())
+assert_close(batch_loss(untrained, one, smoothing=0.0), losses.sum())
 assert_close(by_torch, losses.sum())
-Source(loss_of)
+Source(batch_loss)
 
 # %% [markdown]
 # No logits are to be seen: the loss takes the decoder's states and the output matrix, and makes the logits itself, some rows at a time.
@@ -298,7 +298,7 @@ def train_step(model, optimizer, batch, step, warmup_steps=50):
     rate = learning_rate(step, model.config.d_model, warmup_steps)
     for group in optimizer.param_groups:
         group["lr"] = rate
-    loss = loss_of(model, batch, smoothing=0.0) / batch.n_tokens
+    loss = batch_loss(model, batch, smoothing=0.0) / batch.n_tokens
     optimizer.zero_grad()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -546,7 +546,7 @@ probe = collate(sources, targets, range(64))
 strange = replace(probe, source=probe.source.roll(1, 0))
 with torch.no_grad():
     own, others = (
-        (loss_of(model, batch, 0.0) / batch.n_tokens).item()
+        (batch_loss(model, batch, 0.0) / batch.n_tokens).item()
         for batch in (probe, strange)
     )
 print(f"with its own sources {own:.2f}, with those of others {others:.2f}")

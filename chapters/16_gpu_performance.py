@@ -537,7 +537,7 @@ assert counts["fused"] < counts["readable"]
 # %%
 from transformer.bench.contests import random_lengths, random_sentences
 from transformer.recipes import RECIPES
-from transformer.training.trainer import loss_of
+from transformer.training.trainer import batch_loss
 
 config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
 model = Transformer(config).to(device.device)
@@ -545,7 +545,7 @@ model = Transformer(config).to(device.device)
 
 def step_on(batch):
     with device.autocast():
-        loss_of(model, batch, smoothing=0.1).backward()
+        batch_loss(model, batch, smoothing=0.1).backward()
     model.zero_grad()
 
 
@@ -625,7 +625,7 @@ def all_logits(model, batch):
 
 
 def in_chunks(model, batch):
-    return loss_of(model, batch, smoothing=0.1)
+    return batch_loss(model, batch, smoothing=0.1)
 
 
 # %%

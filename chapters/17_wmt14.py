@@ -515,7 +515,7 @@ from transformer.bench.recipe import flop_a_cell
 from transformer.config import TrainingConfig
 from transformer.data.prepare import PreparedData
 from transformer.device import choose_device
-from transformer.training.distributed import Processes
+from transformer.training.distributed import ProcessGroup
 from transformer.training.trainer import Trainer
 
 (store,) = Path("data/prepared").glob("short-*")
@@ -523,7 +523,7 @@ data, cpu = PreparedData(store), choose_device("cpu")
 small = replace(
     RECIPES["wmt14-mini"].model, vocab_size=1000, d_model=64, d_ff=256, n_layers=2
 )
-alone = Processes(0, 1, cpu.device)
+alone = ProcessGroup(0, 1, cpu.device)
 trainer = Trainer(small, TrainingConfig(batch_tokens=500), data, cpu, alone)
 
 # %%
@@ -992,7 +992,7 @@ assert any("begun with another vocabulary" in line for line in said)
 # %%
 from transformer.data.batching import Sequences, collate
 from transformer.data.tokenizer import Tokenizer
-from transformer.training.trainer import loss_of
+from transformer.training.trainer import batch_loss
 
 languages = ("en", "de")
 train = [lines_of(f"train.{language}") for language in languages]
@@ -1010,7 +1010,7 @@ for name, tokenizer in {"its own": data.tokenizer, "another": another}.items():
     sides = [Sequences.pack(tokenizer.encode_all(side)) for side in texts]
     batch = collate(*sides, range(len(texts[0])))
     with torch.no_grad():
-        loss = loss_of(translator.model, batch, smoothing=0.0) / batch.n_tokens
+        loss = batch_loss(translator.model, batch, smoothing=0.0) / batch.n_tokens
     found[name] = loss.item()
     print(f"{name:8} loss {loss:.2f}")
 print(f"knowing nothing: {math.log(1000):.2f}")
@@ -1072,9 +1072,9 @@ assert weight.item() < 1, "in the end it did make steps"
 # GPU that has bfloat16, whose range is that of float32, there is nothing to search for.
 
 # %%
-from transformer.training.trainer import PATIENCE_WITH_INFINITY
+from transformer.training.trainer import MAX_SKIPPED_STEPS
 
-assert PATIENCE_WITH_INFINITY == 30
+assert MAX_SKIPPED_STEPS == 30
 assert torch.finfo(torch.bfloat16).max > 1e38 > torch.finfo(torch.float16).max
 
 # %% [markdown]

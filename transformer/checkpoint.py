@@ -141,7 +141,7 @@ def step_checkpoints(folder: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("step-*.json"))
 
 
-def forget(folder: Path, name: str, kind: str = "") -> None:
+def delete_checkpoint(folder: Path, name: str, kind: str = "") -> None:
     """Delete a checkpoint, or only its ``state``."""
     if not kind:
         (folder / f"{name}.json").unlink(missing_ok=True)
@@ -149,14 +149,14 @@ def forget(folder: Path, name: str, kind: str = "") -> None:
         path.unlink()
 
 
-def set_aside(folder: Path, name: str) -> None:
+def mark_damaged(folder: Path, name: str) -> None:
     """Take a damaged checkpoint out of those to go on from; its files stay until its name is used again."""
     path = folder / f"{name}.json"
     if path.exists():
         path.replace(folder / f"{name}.json.damaged")
 
 
-def sweep(folder: Path) -> None:
+def remove_partial_files(folder: Path) -> None:
     """Delete the halves of checkpoints that were being written when a training was killed. None may be running."""
     for name in (BEST, "step-"):
         for path in folder.glob(f".{name}*.safetensors-*"):
@@ -191,7 +191,7 @@ def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
     return names
 
 
-def usual_checkpoint(folder: Path) -> str:
+def default_checkpoint(folder: Path) -> str:
     """The one to translate with: `AVERAGED`, if the training did not go on since it was made, or else `BEST`."""
     path, last = folder / f"{AVERAGED}.json", step_checkpoints(folder)[-1:]
     return AVERAGED if path.exists() and read_json(path).get("last_step", last) == last else BEST

@@ -27,7 +27,7 @@ from transformer.models import FOLDER as MODELS
 from transformer.models import find_model, load_model, shipped
 from transformer.models.export import export as export_model
 from transformer.recipes import RECIPES, Recipe
-from transformer.training.distributed import is_first
+from transformer.training.distributed import is_main_process
 from transformer.training.loop import train as train_model
 from transformer.training.run_folder import RECIPE, read_metrics
 from transformer.translator import Translation, Translator, usable_search
@@ -48,7 +48,7 @@ class Common:
 
     def prepare(self) -> PreparedData:
         """The recipe's prepared data, made if it is not there yet."""
-        return prepare_data(self.recipe.data, self.recipe.model.vocab_size, self.mirror, progress=is_first())
+        return prepare_data(self.recipe.data, self.recipe.model.vocab_size, self.mirror, progress=is_main_process())
 
 
 @dataclasses.dataclass
@@ -163,7 +163,7 @@ def train(settings: _for_each_recipe(Train)) -> None:  # type: ignore[valid-type
         force=settings.force,
         tensorboard=settings.tensorboard,
     )
-    if is_first():
+    if is_main_process():
         print(f"the model is in {settings.run}; next: transformer evaluate {settings.run}")
 
 
@@ -457,7 +457,7 @@ def compiles(wanted: Compile, device: Device) -> bool:
 
 def say(line: str) -> None:
     """What is going on goes to stderr, so that stdout holds results only."""
-    if is_first():
+    if is_main_process():
         print(line, file=sys.stderr, flush=True)
 
 

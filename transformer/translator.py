@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from transformer.checkpoint import load_checkpoint, usual_checkpoint
+from transformer.checkpoint import default_checkpoint, load_checkpoint
 from transformer.data.batching import pad
 from transformer.data.tokenizer import EOS, PAD, Tokenizer
 from transformer.decoding import Hypothesis, beam_search, greedy_search
@@ -72,14 +72,14 @@ class Translator:
         """A model of a run folder, and what was written about it.
 
         Args:
-            checkpoint: its name; without one, the `usual_checkpoint`.
+            checkpoint: its name; without one, the `default_checkpoint`.
 
         Raises:
             UserError: if the folder is none, or its files are missing or damaged.
         """
         if not run.is_dir():
             raise UserError(f"there is no run folder {run}; `transformer train` makes one")
-        checkpoint = checkpoint or usual_checkpoint(run)
+        checkpoint = checkpoint or default_checkpoint(run)
         model, described = load_checkpoint(run, checkpoint)
         tokenizer = Tokenizer.load(run / "tokenizer.model")
         if len(tokenizer) != model.config.vocab_size:

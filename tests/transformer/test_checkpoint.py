@@ -9,11 +9,11 @@ import torch
 from transformer.checkpoint import (
     DamagedError,
     average_checkpoints,
+    default_checkpoint,
     load_checkpoint,
+    remove_partial_files,
     save_checkpoint,
     step_name,
-    sweep,
-    usual_checkpoint,
     write_atomically,
 )
 from transformer.errors import UserError
@@ -88,21 +88,21 @@ def test_halves_of_checkpoints_are_swept_away_and_nothing_else(folder: Path) -> 
     before = set(folder.iterdir())
     for name in ("best-weights-0123456789ab", "step-0000004-state-0123456789ab"):
         (folder / f".{name}.safetensors-x1y2z3w4").write_bytes(b"half")
-    sweep(folder)
+    remove_partial_files(folder)
     assert set(folder.iterdir()) == before
     load_checkpoint(folder, "best")
 
 
 def test_an_average_is_translated_with_until_the_training_goes_on(folder: Path, tiny: Transformer) -> None:
-    assert usual_checkpoint(folder) == "best"
+    assert default_checkpoint(folder) == "best"
     for step in (2, 4):
         save_checkpoint(folder, step_name(step), tiny, {})
     average_checkpoints(folder, ["step-0000002", "step-0000004"])
-    assert usual_checkpoint(folder) == "averaged"
+    assert default_checkpoint(folder) == "averaged"
     save_checkpoint(folder, step_name(6), tiny, {})
-    assert usual_checkpoint(folder) == "best"
+    assert default_checkpoint(folder) == "best"
     average_checkpoints(folder, ["step-0000002"])  # somebody wants just this one
-    assert usual_checkpoint(folder) == "averaged"
+    assert default_checkpoint(folder) == "averaged"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"weights": "../../etc/passwd"}'])

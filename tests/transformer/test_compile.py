@@ -12,8 +12,8 @@ from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
 from transformer.model import Transformer
-from transformer.training.distributed import Processes
-from transformer.training.trainer import SmoothedLoss, Trainer
+from transformer.training.distributed import ProcessGroup
+from transformer.training.trainer import ModelWithLoss, Trainer
 
 SHAPE = ModelConfig(40, 32, 4, 64, 1, dropout=0.0, max_length=64)
 needs_compiler = pytest.mark.skipif(
@@ -60,7 +60,7 @@ def test_a_gpus_training_is_compiled_once_and_not_for_every_size_of_batch(monkey
     usual = loss._rows
     monkeypatch.setattr(loss, "_rows", lambda n, device: usual(n, "cuda"))
     counter = CompileCounterWithBackend("aot_eager")
-    training = torch.compile(SmoothedLoss(Transformer(SHAPE), 0.1), dynamic=True, backend=counter)
+    training = torch.compile(ModelWithLoss(Transformer(SHAPE), 0.1), dynamic=True, backend=counter)
     for rows, source, target in [(30, 9, 11), (40, 12, 14), (50, 7, 6), (90, 20, 25), (16, 15, 13), (300, 31, 9)]:
         batch = (torch.randint(4, 40, (rows, length)) for length in (source, target, target))
         training(*batch).backward()
@@ -74,11 +74,11 @@ def test_several_processes_train_compiled(tmp_path: Path, monkeypatch: pytest.Mo
     data = prepare(DataConfig("copy", max_train_pairs=60), 57)
     usual, counter = torch.compile, CompileCounterWithBackend("aot_eager")
     monkeypatch.setattr(torch, "compile", lambda module, dynamic: usual(module, dynamic=dynamic, backend=counter))
-    monkeypatch.setattr(Processes, "sum", lambda self, numbers: [self.count * n for n in numbers])
+    monkeypatch.setattr(ProcessGroup, "all_reduce", lambda self, numbers: [self.world_size * n for n in numbers])
     torch.distributed.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
     try:
         shape = ModelConfig(57, 128, 4, 1024, 1, dropout=0.0, max_length=64)
-        two = Processes(0, 2, torch.device("cpu"))
+        two = ProcessGroup(0, 2, torch.device("cpu"))
         training = Trainer(shape, TrainingConfig(batch_tokens=200), data, choose_device("cpu"), two, compiled=True)
         assert sum(p.numel() for p in training.model.parameters()) * 4 > 2**20
         for _ in range(3):

@@ -34,7 +34,7 @@ from transformer.errors import UserError
 from transformer.layers import DecoderLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
-from transformer.training.trainer import loss_of
+from transformer.training.trainer import batch_loss
 
 SMOOTHING = 0.1
 BEAM = 4
@@ -131,7 +131,7 @@ def train(setting: Setting) -> Contest:
 
     def ours() -> Work:
         model = new_model(setting, vocab_size)
-        return steps(model, lambda batch: loss_of(model, batch, SMOOTHING))
+        return steps(model, lambda batch: batch_loss(model, batch, SMOOTHING))
 
     def torch_transformer(everywhere: bool) -> Work:
         model = TorchTransformer(new_model(setting, vocab_size), everywhere).to(device)

@@ -31,8 +31,8 @@ from transformer.device import Device
 from transformer.errors import UserError
 from transformer.model import Transformer
 from transformer.recipes import Recipe
-from transformer.training.distributed import Processes
-from transformer.training.trainer import Trainer, loss_of
+from transformer.training.distributed import ProcessGroup
+from transformer.training.trainer import Trainer, batch_loss
 
 STEPS = 20
 """Measured steps, unless one says otherwise."""
@@ -186,9 +186,9 @@ def measure(
         wake(device)
         forget_peak(device)
         before = used(device)
-        ours = Trainer(recipe.model, config, data, device, Processes(0, 1, device.device), compiled)
+        ours = Trainer(recipe.model, config, data, device, ProcessGroup(0, 1, device.device), compiled)
         if kind == "cuda":
-            ours.make_room()
+            ours.fit_batch_to_memory()
             forget_peak(device)  # that of its attempts
         _warm_up(ours, bar)
         needed = None if kind == "mps" else peak(device) - before
@@ -269,7 +269,7 @@ def flop_a_cell(trainer: Trainer) -> float:
     with _readable(trainer.model), counter, trainer.device.autocast():
         for _ in range(COUNTED):
             batch = next(batches).to(trainer.device.device)
-            loss_of(trainer.model, batch, trainer.config.smoothing).backward()
+            batch_loss(trainer.model, batch, trainer.config.smoothing).backward()
             cells += batch.source.numel() + batch.labels.numel()
     trainer.optimizer.zero_grad()
     return counter.get_total_flops() / cells
@@ -311,7 +311,7 @@ def product(setting: Setting) -> tuple[Callable[[], float], str]:
 def torch_trainer(ours: Trainer, compiled: bool) -> Trainer:
     """A trainer that differs in the model and its loss only: ``torch.nn.Transformer``, with dropout where ours is."""
     config = replace(ours.config, accumulate=ours.progress.accumulate, average_steps=0)
-    trainer = Trainer(ours.model.config, config, ours.data, ours.device, ours.processes)
+    trainer = Trainer(ours.model.config, config, ours.data, ours.device, ours.process_group)
     model = TorchTransformer(trainer.model, everywhere=False).to(ours.device.device)
     trainer.model = cast(Transformer, model)
     trainer.optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)

@@ -12,7 +12,7 @@ from transformer.bench.apart import PROCESSES
 from transformer.bench.contests import Setting, Work, random_data, wait_for
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
-from transformer.training.distributed import joined
+from transformer.training.distributed import init_distributed
 from transformer.training.trainer import Trainer
 
 
@@ -20,7 +20,7 @@ def together(setting: Setting, count: int, config: ModelConfig, batch_tokens: in
     """Start the processes; they end with this one. A round's work is a step of them all, and its target tokens.
 
     Args:
-        batch_tokens: target tokens of a step, over all processes.
+        batch_tokens: target tokens of a step, over all process_group.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -51,10 +51,10 @@ def _train(
     told = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ |= {name: str(value) for name, value in told.items()}
     training = TrainingConfig(batch_tokens=batch_tokens)
-    with joined(setting.device) as processes:
+    with init_distributed(setting.device) as process_group:
         with TemporaryDirectory() as folder:  # its files are open, and need no names any more
             random_data(Path(folder), config.vocab_size, config.max_length - 4, setting)
-            trainer = Trainer(config, training, PreparedData(Path(folder)), setting.device, processes)
+            trainer = Trainer(config, training, PreparedData(Path(folder)), setting.device, process_group)
         while True:
             todo.recv()
             before = trainer.progress.target_tokens

@@ -14,37 +14,37 @@ from transformer.errors import UserError
 
 
 @dataclass(frozen=True)
-class Processes:
+class ProcessGroup:
     """This process among those that train together."""
 
     rank: int
     """Its number, from 0."""
-    count: int
+    world_size: int
     """How many there are."""
     device: torch.device
     """Where its tensors are."""
 
     @property
-    def is_first(self) -> bool:
+    def is_main(self) -> bool:
         """Whether it is the one that writes and talks."""
         return self.rank == 0
 
-    def sum(self, numbers: Sequence[float]) -> list[float]:
+    def all_reduce(self, numbers: Sequence[float]) -> list[float]:
         """Each number's sum over all processes. All must call this, and wait for the last."""
-        if self.count == 1:
+        if self.world_size == 1:
             return list(numbers)
         total = torch.tensor(numbers, dtype=torch.float64, device=self.device)
         dist.all_reduce(total)
         return [float(number) for number in total]
 
 
-def is_first() -> bool:
+def is_main_process() -> bool:
     """Whether this process is the one that talks, even before it has met the others."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
-def joined(device: Device) -> Iterator[Processes]:
+def init_distributed(device: Device) -> Iterator[ProcessGroup]:
     """Meet the others that `torchrun` started, if it did, and leave them at the end.
 
     Raises:
@@ -52,14 +52,14 @@ def joined(device: Device) -> Iterator[Processes]:
     """
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
-        yield Processes(0, 1, device.device)
+        yield ProcessGroup(0, 1, device.device)
         return
     gpus = device.device.type == "cuda"
     if gpus:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if gpus else "gloo", timeout=timedelta(minutes=30))
     try:
-        yield Processes(dist.get_rank(), count, device.device)
+        yield ProcessGroup(dist.get_rank(), count, device.device)
     except RuntimeError as error:
         if "gloo" in str(error).lower() or "nccl" in str(error).lower() or "Connection" in str(error):
             raise UserError(

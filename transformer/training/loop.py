@@ -13,13 +13,20 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from transformer.checkpoint import BEST, DamagedError, save_checkpoint, set_aside, step_checkpoints, write_atomically
+from transformer.checkpoint import BEST, DamagedError, mark_damaged, save_checkpoint, step_checkpoints, write_atomically
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
 from transformer.device import Device
 from transformer.errors import UserError
-from transformer.training.distributed import joined
-from transformer.training.run_folder import RECIPE, add_metrics, add_session, keep_metrics, opened, write_recipe
+from transformer.training.distributed import init_distributed
+from transformer.training.run_folder import (
+    RECIPE,
+    append_metrics,
+    append_session,
+    open_run_folder,
+    truncate_metrics,
+    write_recipe,
+)
 from transformer.training.trainer import Progress, Trainer
 from transformer.translator import Translator
 
@@ -57,17 +64,17 @@ def train(
     """
     check_lengths(data, model_config.max_length)
     recipe = recipe or {"model": asdict(model_config), "training": asdict(config)}
-    with joined(device) as processes:
-        folder = opened(run, recipe, force) if processes.is_first else nullcontext()
+    with init_distributed(device) as process_group:
+        folder = open_run_folder(run, recipe, force) if process_group.is_main else nullcontext()
         with room_to_write(run), folder, stopping() as stop:
-            trainer = _begun(run, lambda: Trainer(model_config, config, data, device, processes, compiled))
-            if processes.is_first:
+            trainer = _begun(run, lambda: Trainer(model_config, config, data, device, process_group, compiled))
+            if process_group.is_main:
                 if not (run / RECIPE).exists():
                     write_recipe(run, recipe)  # the first file: with it, this is a run's folder
                 _keep_tokenizer(run, data.tokenizer.model)
-                keep_metrics(run, trainer.progress.step)
+                truncate_metrics(run, trainer.progress.step)
                 if not trainer.is_done:
-                    add_session(run, trainer.progress.step, device)
+                    append_session(run, trainer.progress.step, device)
                 write_recipe(run, recipe)
             with tqdm(
                 initial=trainer.progress.step,
@@ -75,7 +82,7 @@ def train(
                 desc=f"training {run.name}",
                 unit="step",
                 dynamic_ncols=True,
-                disable=report is not None or not processes.is_first,
+                disable=report is not None or not process_group.is_main,
             ) as bar:
                 _loop(
                     trainer,
@@ -83,7 +90,7 @@ def train(
                     bar,
                     report,
                     stop,
-                    log=_tensorboard(run) if tensorboard and processes.is_first else None,
+                    log=_tensorboard(run) if tensorboard and process_group.is_main else None,
                 )
     if not (run / f"{BEST}.json").exists():
         raise UserError(
@@ -114,7 +121,7 @@ def _loop(
     stop: Callable[[], bool],
     log: Callable[[dict[str, float]], None] | None,
 ) -> None:
-    config, progress, processes = trainer.config, trainer.progress, trainer.processes
+    config, progress, process_group = trainer.config, trainer.progress, trainer.process_group
     before, started = progress.seconds, time.monotonic()
     while not trainer.is_done:
         with room_in_memory(progress):
@@ -122,27 +129,27 @@ def _loop(
         bar.update()
         progress.seconds = before + time.monotonic() - started
         last = progress.step == config.steps
-        (stopped,) = processes.sum([stop()])
+        (stopped,) = process_group.all_reduce([stop()])
         if last or progress.step % config.validate_every == 0:
             with room_in_memory(progress):
                 metrics = trainer.validate()
             last = trainer.is_done
-            if processes.is_first:
-                add_metrics(run, metrics)
+            if process_group.is_main:
+                append_metrics(run, metrics)
                 if log is not None:
                     log(metrics)
                 if progress.without_gain == 0:
                     save_checkpoint(run, BEST, trainer.model, {"metrics": metrics, "training": asdict(config)})
-            if report is not None and processes.is_first:
+            if report is not None and process_group.is_main:
                 report(metrics)
             bar.set_postfix_str(f"valid loss {metrics['valid_loss']:.3f}, BLEU {metrics['valid_bleu']:.1f}")
         if last or stopped or progress.step % config.checkpoint_every == 0:
             trainer.save(run)
         if stopped and not last:
-            if processes.is_first:
+            if process_group.is_main:
                 print(f"stopped and saved after step {progress.step}: the same command goes on", file=sys.stderr)
             raise KeyboardInterrupt
-    processes.sum([0])  # nobody leaves before the first has written all
+    process_group.all_reduce([0])  # nobody leaves before the first has written all
 
 
 def _keep_tokenizer(run: Path, model: bytes) -> None:
@@ -181,15 +188,15 @@ def _begun(run: Path, new: Callable[[], Trainer]) -> Trainer:
             trainer.restore(run, name)
         except DamagedError as error:
             damage = error
-        (anywhere,) = trainer.processes.sum([damage is not None])
+        (anywhere,) = trainer.process_group.all_reduce([damage is not None])
         if not anywhere:
             break
-        if trainer.processes.is_first:
+        if trainer.process_group.is_main:
             print(f"{damage or name + ' is damaged'}; trying the one before", file=sys.stderr)
-            set_aside(run, name)
+            mark_damaged(run, name)
         trainer = new()
     if trainer.device.device.type == "cuda":
-        trainer.make_room()
+        trainer.fit_batch_to_memory()
     return trainer
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import filelock
 
-from transformer.checkpoint import read_json, sweep, write_atomically
+from transformer.checkpoint import read_json, remove_partial_files, write_atomically
 from transformer.errors import UserError
 from transformer.provenance import provenance
 
@@ -18,7 +18,7 @@ HARMLESS = "training.accumulate:"
 
 
 @contextmanager
-def opened(run: Path, recipe: dict[str, Any], force: bool = False) -> Iterator[None]:
+def open_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> Iterator[None]:
     """Make a run folder, or go on with one; meanwhile no other process may train in it.
 
     Args:
@@ -34,7 +34,7 @@ def opened(run: Path, recipe: dict[str, Any], force: bool = False) -> Iterator[N
     run.mkdir(parents=True, exist_ok=True)
     try:
         with filelock.FileLock(run / ".lock", blocking=False):
-            sweep(run)
+            remove_partial_files(run)
             if (run / RECIPE).exists() and not force:
                 changes = list(differences(read_json(run / RECIPE), recipe))
                 changes = [change for change in changes if not change.startswith(HARMLESS)]
@@ -67,12 +67,12 @@ def read_metrics(run: Path) -> list[dict[str, float]]:
     return _read(run / METRICS)
 
 
-def keep_metrics(run: Path, last_step: int) -> None:
+def truncate_metrics(run: Path, last_step: int) -> None:
     """Forget the validations after a step: the run goes on from there."""
     _write(run / METRICS, [row for row in read_metrics(run) if row["step"] <= last_step])
 
 
-def add_metrics(run: Path, row: dict[str, float]) -> None:
+def append_metrics(run: Path, row: dict[str, float]) -> None:
     """Write down one more validation."""
     with (run / METRICS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
@@ -83,7 +83,7 @@ def read_sessions(run: Path) -> list[dict[str, Any]]:
     return _read(run / SESSIONS)
 
 
-def add_session(run: Path, step: int, device: object) -> None:
+def append_session(run: Path, step: int, device: object) -> None:
     """Write down that the run is taken up after a step, and the `provenance` of what follows."""
     _write(run / SESSIONS, [*read_sessions(run), {"step": step, **provenance(device)}])
 

@@ -15,7 +15,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from transformer.checkpoint import (
     DamagedError,
-    forget,
+    delete_checkpoint,
     load_checkpoint,
     read_tensors,
     save_checkpoint,
@@ -32,10 +32,10 @@ from transformer.evaluation.metrics import bleu
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.schedule import learning_rate
-from transformer.training.distributed import Processes
+from transformer.training.distributed import ProcessGroup
 from transformer.translator import Translator
 
-PATIENCE_WITH_INFINITY = 30
+MAX_SKIPPED_STEPS = 30
 """So many steps in a row may be skipped because a gradient is not finite: fp16 needs a few to find its scale."""
 
 
@@ -71,21 +71,21 @@ class Trainer:
         config: TrainingConfig,
         data: PreparedData,
         device: Device,
-        processes: Processes,
+        process_group: ProcessGroup,
         compiled: bool = False,
     ) -> None:
         torch.manual_seed(config.seed)
-        self.config, self.data, self.device, self.processes = config, data, device, processes
+        self.config, self.data, self.device, self.process_group = config, data, device, process_group
         self.model = Transformer(model_config).to(device.device)
-        torch.manual_seed(config.seed + processes.rank)  # the same weights in each process, but another dropout
+        torch.manual_seed(config.seed + process_group.rank)  # the same weights in each process, but another dropout
         self.translator = Translator(self.model, data.tokenizer, device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
         self.scaler = device.scaler()
         self.averaged = AveragedModel(self.model) if config.average_steps else None
         self.progress = Progress(accumulate=config.accumulate)
         self.batches = self._batches()
-        self.loss: nn.Module = SmoothedLoss(self.model, config.smoothing)
-        if processes.count > 1:
+        self.loss: nn.Module = ModelWithLoss(self.model, config.smoothing)
+        if process_group.world_size > 1:
             self.loss = DistributedDataParallel(self.loss)
         self.eager_loss = self.loss
         if compiled:
@@ -95,13 +95,13 @@ class Trainer:
     def _batches(self) -> Batches:
         """This process's batches, from where the run stands."""
         sources, targets = self.data.tokens("train")
-        at, of, parts = self.processes.rank, self.processes.count, self.progress.accumulate
+        at, of, parts = self.process_group.rank, self.process_group.world_size, self.progress.accumulate
         tokens = max(1, self.config.batch_tokens // (of * parts))
         return Batches(
             sources, targets, tokens, self.config.seed, at, of, parts, self.progress.epoch, self.progress.epoch_step
         )
 
-    def make_room(self) -> None:
+    def fit_batch_to_memory(self) -> None:
         """Halve the batches, and take twice as many a step, until the largest one fits into the device's memory.
 
         Raises:
@@ -113,13 +113,13 @@ class Trainer:
             largest = max(self.batches.plan, key=lambda rows: len(rows) * (n_source[rows].max() + n_target[rows].max()))
             fits = self._fits(collate(sources, targets, largest).to(self.device.device))
             self.optimizer.zero_grad()
-            (full_somewhere,) = self.processes.sum([not fits])
+            (full_somewhere,) = self.process_group.all_reduce([not fits])
             if not full_somewhere:
                 return
             self._accumulate(2 * self.progress.accumulate)
-            if self.config.batch_tokens < 100 * self.progress.accumulate * self.processes.count:
+            if self.config.batch_tokens < 100 * self.progress.accumulate * self.process_group.world_size:
                 raise UserError("not even batches of 100 tokens fit into the device's memory: choose a smaller model")
-            if self.processes.is_first:
+            if self.process_group.is_main:
                 print(f"memory is full: {self.progress.accumulate} batches a step, and smaller ones", file=sys.stderr)
 
     def _accumulate(self, parts: int) -> None:
@@ -139,7 +139,7 @@ class Trainer:
             gpus = [batch.source.device] if batch.source.is_cuda else []
             with torch.random.fork_rng(devices=gpus):
                 with self.device.autocast():
-                    loss = loss_of(self.model, batch, self.config.smoothing)
+                    loss = batch_loss(self.model, batch, self.config.smoothing)
                 loss.backward()
             del moments
         except torch.OutOfMemoryError:
@@ -156,7 +156,7 @@ class Trainer:
             )
         batches = [next(self.batches) for _ in range(progress.accumulate)]
         # The loss is a mean over all target tokens of the step, whichever process has them.
-        (total_tokens,) = self.processes.sum([sum(batch.n_tokens for batch in batches)])
+        (total_tokens,) = self.process_group.all_reduce([sum(batch.n_tokens for batch in batches)])
         n_tokens = int(total_tokens)
         try:
             loss = self._gradients(batches, n_tokens)
@@ -179,7 +179,7 @@ class Trainer:
             progress.loss_sum += float(loss)
             progress.loss_tokens += n_tokens
         else:
-            self._skip(float(loss) * self.processes.count / n_tokens)
+            self._skip(float(loss) * self.process_group.world_size / n_tokens)
         self.scaler.update()
         self.optimizer.zero_grad()
         self._average()
@@ -187,7 +187,7 @@ class Trainer:
     def _skip(self, loss: float) -> None:
         """Count a step that is not made, because its gradient is not finite; too many in a row are the end."""
         self.progress.skipped += 1
-        if self.progress.skipped >= PATIENCE_WITH_INFINITY:
+        if self.progress.skipped >= MAX_SKIPPED_STEPS:
             raise UserError(
                 f"the gradient was not finite in {self.progress.skipped} steps in a row, up to step "
                 f"{self.progress.step} (loss {loss:.4g} a token): lower --training.rate-factor, lengthen "
@@ -211,20 +211,20 @@ class Trainer:
             batch = batch.to(self.device.device)
             with self._gradients_shared(number == len(batches)):
                 with self.device.autocast():
-                    batch_loss = self.loss(batch.source, batch.decoder_input, batch.labels)
+                    loss_sum = self.loss(batch.source, batch.decoder_input, batch.labels)
                 # Processes average their gradients: times their number, that is a sum.
-                self.scaler.scale(batch_loss * (self.processes.count / n_tokens)).backward()
-            loss += batch_loss.detach()
+                self.scaler.scale(loss_sum * (self.process_group.world_size / n_tokens)).backward()
+            loss += loss_sum.detach()
         return loss
 
     def _gradients_shared(self, last: bool) -> Any:
         """Processes exchange their gradients once a step, after the last batch."""
-        return nullcontext() if last or self.processes.count == 1 else self.loss.no_sync()  # type: ignore[operator]
+        return nullcontext() if last or self.process_group.world_size == 1 else self.loss.no_sync()  # type: ignore[operator]
 
     def validate(self) -> dict[str, float]:
         """What is written down of this moment. All processes must call it."""
         progress = self.progress
-        (loss_sum,) = self.processes.sum([progress.loss_sum])
+        (loss_sum,) = self.process_group.all_reduce([progress.loss_sum])
         metrics = {
             "step": progress.step,
             "minutes": round(progress.seconds / 60, 3),
@@ -235,7 +235,7 @@ class Trainer:
                 self.translator,
                 self.data,
                 replace(self.config, batch_tokens=self.batches.batch_tokens),  # these are known to fit into memory
-                self.processes,
+                self.process_group,
             ),
         }
         progress.loss_sum, progress.loss_tokens = 0.0, 0
@@ -253,17 +253,17 @@ class Trainer:
     def save(self, run: Path) -> None:
         """Leave a checkpoint to go on from, and forget those that are too old. All processes must call it."""
         self.progress.epoch, self.progress.epoch_step = self.batches.epoch, self.batches.step
-        (loss_sum,) = self.processes.sum([self.progress.loss_sum])
-        if not self.processes.is_first:
+        (loss_sum,) = self.process_group.all_reduce([self.progress.loss_sum])
+        if not self.process_group.is_main:
             return
         progress = asdict(self.progress) | {"loss_sum": loss_sum}
         facts = {"progress": progress, "scaler": self.scaler.state_dict()}
         save_checkpoint(run, step_name(self.progress.step), self.model, facts, self._state())
         names = step_checkpoints(run)
         for name in names[: -self.config.keep]:
-            forget(run, name)
+            delete_checkpoint(run, name)
         for name in names[-self.config.keep : -2]:
-            forget(run, name, "state")
+            delete_checkpoint(run, name, "state")
 
     def restore(self, run: Path, name: str) -> None:
         """Take over a checkpoint: on the CPU, in one process, the next steps are exactly as if nothing had happened.
@@ -296,9 +296,9 @@ class Trainer:
         except (TypeError, ValueError, RuntimeError) as error:  # whole, but not what this version writes
             raise UserError(f"the checkpoint {run / name} cannot be gone on from: {error}") from error
         self._accumulate(max(self.config.accumulate, self.progress.accumulate))  # more may be asked for since
-        if not self.processes.is_first:
+        if not self.process_group.is_main:
             self.progress.loss_sum = 0.0  # the first has it all
-            torch.manual_seed(self.config.seed + self.processes.rank + self.progress.step)
+            torch.manual_seed(self.config.seed + self.process_group.rank + self.progress.step)
 
     def _state(self) -> dict[str, Tensor]:
         """All tensors but the weights that the next steps depend on."""
@@ -324,8 +324,8 @@ def _moments(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
     return moments
 
 
-class SmoothedLoss(nn.Module):
-    """`loss_of` as a module, for those who wrap modules: several processes, and the compiler."""
+class ModelWithLoss(nn.Module):
+    """`batch_loss` as a module, for those who wrap modules: several processes, and the compiler."""
 
     def __init__(self, model: Transformer, smoothing: float) -> None:
         super().__init__()
@@ -333,10 +333,10 @@ class SmoothedLoss(nn.Module):
 
     def forward(self, source: Tensor, decoder_input: Tensor, expected: Tensor) -> Tensor:
         """A batch's summed loss, ()."""
-        return loss_of(self.model, Batch(source, decoder_input, expected), self.smoothing)
+        return batch_loss(self.model, Batch(source, decoder_input, expected), self.smoothing)
 
 
-def loss_of(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
+def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
     """The smoothed loss summed over a batch's real target tokens; padding counts for nothing."""
     memory, memory_mask = model.encode(batch.source)
     states = model.decode(batch.decoder_input, memory, memory_mask).flatten(0, 1)
@@ -347,7 +347,7 @@ def loss_of(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
 
 @torch.no_grad()
 def validate(
-    translator: Translator, data: PreparedData, config: TrainingConfig, processes: Processes | None = None
+    translator: Translator, data: PreparedData, config: TrainingConfig, process_group: ProcessGroup | None = None
 ) -> dict[str, float]:
     """Loss (nats a token, unsmoothed) over the validation set, and BLEU of greedy translations of its beginning.
 
@@ -355,20 +355,20 @@ def validate(
     so it leaves out what ``data.max_length`` does.
 
     Args:
-        processes: those that share the work of the loss, and all call this; each gets the same numbers.
+        process_group: those that share the work of the loss, and all call this; each gets the same numbers.
     """
     model, device = translator.model, translator.device
-    processes = processes or Processes(0, 1, device.device)
+    process_group = process_group or ProcessGroup(0, 1, device.device)
     sources, targets = data.tokens("valid")
     was_training = model.training
     model.eval()
     loss, n_tokens = 0.0, 0
-    for indices in token_batches(sources, targets, config.batch_tokens)[processes.rank :: processes.count]:
+    for indices in token_batches(sources, targets, config.batch_tokens)[process_group.rank :: process_group.world_size]:
         batch = collate(sources, targets, indices).to(device.device)
         with device.autocast():
-            loss += float(loss_of(model, batch, smoothing=0.0))
+            loss += float(batch_loss(model, batch, smoothing=0.0))
         n_tokens += batch.n_tokens
-    loss, all_tokens = processes.sum([loss, n_tokens])
+    loss, all_tokens = process_group.all_reduce([loss, n_tokens])
     model.train(was_training)
     encode, limit = translator.tokenizer.encode, model.config.max_length
     readable = (pair for pair in data.valid if 0 < len(encode(pair[0])) < limit)

@@ -43,7 +43,7 @@ from transformer.errors import UserError
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.provenance import provenance
-from transformer.training.trainer import loss_of
+from transformer.training.trainer import batch_loss
 
 QUICK = Setting(choose_device("cpu"), threads=1, quick=True)
 LONGEST = 60
@@ -134,7 +134,7 @@ def test_torch_transformer_has_our_loss(everywhere: bool, norm: Norm) -> None:
     theirs = TorchTransformer(ours, everywhere)
     pairs = [[torch.randint(4, 50, (n,)).tolist() for n in lengths] for lengths in ([7, 3, 9], [5, 8, 2])]
     batch = collate(*(Sequences.pack(side) for side in pairs), indices=[0, 1, 2])
-    loss = loss_of(ours, batch, 0.1)
+    loss = batch_loss(ours, batch, 0.1)
     torch.testing.assert_close(theirs.loss(batch, 0.1), loss)
     loss.backward()
     theirs.loss(batch, 0.1).backward()

@@ -38,7 +38,7 @@ from transformer.errors import UserError
 from transformer.model import Transformer
 from transformer.provenance import provenance
 from transformer.recipes import RECIPES, Recipe
-from transformer.training.distributed import Processes
+from transformer.training.distributed import ProcessGroup
 from transformer.training.trainer import Trainer
 
 QUICK = Setting(choose_device("cpu"), threads=1, quick=True)
@@ -54,7 +54,7 @@ def nothing_prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def trainer_of(folder: Path, recipe: Recipe = TINY, device: Device = QUICK.device) -> Trainer:
     folder.mkdir(exist_ok=True)
     data, _ = module._data(recipe, folder, QUICK)
-    return Trainer(recipe.model, recipe.training, data, device, Processes(0, 1, device.device))
+    return Trainer(recipe.model, recipe.training, data, device, ProcessGroup(0, 1, device.device))
 
 
 def by_hand(config: ModelConfig, batch: Batch) -> int:
@@ -225,7 +225,7 @@ def test_the_rival_takes_the_same_steps(norm: str, tmp_path: Path) -> None:
 
 
 def test_batches_that_were_halved_are_told_and_are_the_rivals_too(tmp_path: Path) -> None:
-    """On a GPU whose memory is small, `Trainer.make_room` has changed how many batches a step has."""
+    """On a GPU whose memory is small, `Trainer.fit_batch_to_memory` has changed how many batches a step has."""
     ours = trainer_of(tmp_path / "store")
     ours.progress.accumulate = 4
     assert torch_trainer(ours, False).progress.accumulate == 4

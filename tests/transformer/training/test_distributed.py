@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from transformer.checkpoint import step_checkpoints
-from transformer.training.distributed import Processes
+from transformer.training.distributed import ProcessGroup
 
 HERE = Path(__file__).parent
 
@@ -68,5 +68,5 @@ def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_
 
 
 def test_alone_nothing_happens() -> None:
-    alone = Processes(0, 1, torch.device("cpu"))
-    assert alone.is_first and alone.sum([2, 0.5]) == [2, 0.5]
+    alone = ProcessGroup(0, 1, torch.device("cpu"))
+    assert alone.is_main and alone.all_reduce([2, 0.5]) == [2, 0.5]

@@ -16,9 +16,9 @@ from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
-from transformer.training.distributed import Processes
+from transformer.training.distributed import ProcessGroup
 from transformer.training.loop import train
-from transformer.training.trainer import SmoothedLoss, Trainer, loss_of, validate
+from transformer.training.trainer import ModelWithLoss, Trainer, batch_loss, validate
 from transformer.translator import Translator
 
 SHAPE = ModelConfig(57, 32, 4, 64, 1, dropout=0.0, max_length=64)
@@ -50,9 +50,9 @@ def test_padding_has_no_part_in_the_loss() -> None:
     model, batch = Transformer(SHAPE).eval(), one_batch()
     wider = Batch(*(torch.nn.functional.pad(t, (0, 3)) for t in (batch.source, batch.decoder_input, batch.labels)))
     alone = [collate(*[Sequences.pack([ids])] * 2, [0]) for ids in ([4, 5, 6, 7], [8, 9])]
-    expected = sum(loss_of(model, b, 0.1) for b in alone)
-    torch.testing.assert_close(loss_of(model, batch, 0.1), expected)
-    torch.testing.assert_close(loss_of(model, wider, 0.1), expected)
+    expected = sum(batch_loss(model, b, 0.1) for b in alone)
+    torch.testing.assert_close(batch_loss(model, batch, 0.1), expected)
+    torch.testing.assert_close(batch_loss(model, wider, 0.1), expected)
 
 
 def test_the_loss_is_that_of_the_logits_at_real_positions() -> None:
@@ -60,7 +60,7 @@ def test_the_loss_is_that_of_the_logits_at_real_positions() -> None:
     real = batch.labels != PAD
     logits = model(batch.source, batch.decoder_input)[real]
     torch.testing.assert_close(
-        loss_of(model, batch, 0.1), label_smoothed_cross_entropy(logits, batch.labels[real], 0.1)
+        batch_loss(model, batch, 0.1), label_smoothed_cross_entropy(logits, batch.labels[real], 0.1)
     )
 
 
@@ -68,7 +68,7 @@ def test_one_batch_can_be_learned_by_heart() -> None:
     model, batch = Transformer(SHAPE), one_batch()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(150):
-        loss = loss_of(model, batch, 0.0) / batch.n_tokens
+        loss = batch_loss(model, batch, 0.0) / batch.n_tokens
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -172,7 +172,7 @@ class Full:
     """A model's loss on a device that has no room for batches beyond a size."""
 
     def __init__(self, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.limit, self.tried, usual = limit, [], loss_of
+        self.limit, self.tried, usual = limit, [], batch_loss
 
         def limited(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
             self.tried.append(batch.labels.numel())
@@ -180,12 +180,12 @@ class Full:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
             return usual(model, batch, smoothing)
 
-        monkeypatch.setattr("transformer.training.trainer.loss_of", limited)
+        monkeypatch.setattr("transformer.training.trainer.batch_loss", limited)
 
 
 def trainer(data: PreparedData, **settings: object) -> Trainer:
     config = TrainingConfig(**{"steps": 4, "batch_tokens": 1000, "warmup_steps": 2, **settings})  # type: ignore[arg-type]
-    return Trainer(SHAPE, config, data, choose_device("cpu"), Processes(0, 1, torch.device("cpu")))
+    return Trainer(SHAPE, config, data, choose_device("cpu"), ProcessGroup(0, 1, torch.device("cpu")))
 
 
 def test_it_makes_room_by_smaller_batches_of_which_a_step_takes_more(
@@ -193,7 +193,7 @@ def test_it_makes_room_by_smaller_batches_of_which_a_step_takes_more(
 ) -> None:
     plain, cramped = trainer(data), trainer(data)
     full = Full(400, monkeypatch)
-    cramped.make_room()
+    cramped.fit_batch_to_memory()
     assert cramped.progress.accumulate == 4
     assert max(full.tried) > 400 > full.tried[-1]
     assert "memory is full: 4 batches a step" in capsys.readouterr().err
@@ -219,7 +219,7 @@ def test_a_run_that_goes_on_makes_room_too(tmp_path: Path, data: PreparedData, m
     after.restore(tmp_path, "step-0000002")
     random = torch.get_rng_state()
     Full(400, monkeypatch)
-    after.make_room()
+    after.fit_batch_to_memory()
     assert (after.progress.accumulate, after.batches.step) == (4, 4 * before.batches.step)
     assert torch.equal(torch.get_rng_state(), random) and all(p.grad is None for p in after.model.parameters())
 
@@ -227,7 +227,7 @@ def test_a_run_that_goes_on_makes_room_too(tmp_path: Path, data: PreparedData, m
 def test_no_room_at_all(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     Full(10, monkeypatch)
     with pytest.raises(UserError, match="not even batches of 100 tokens fit"):
-        trainer(data).make_room()
+        trainer(data).fit_batch_to_memory()
 
 
 def test_memory_that_fills_up_on_the_way_says_what_to_change(
@@ -242,13 +242,13 @@ class Poisoned:
     """A model's loss that is not a number in some steps."""
 
     def __init__(self, steps: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
-        usual = SmoothedLoss.forward
+        usual = ModelWithLoss.forward
 
-        def forward(self: SmoothedLoss, *batch: torch.Tensor) -> torch.Tensor:
+        def forward(self: ModelWithLoss, *batch: torch.Tensor) -> torch.Tensor:
             self.step = getattr(self, "step", 0) + 1
             return usual(self, *batch) * (float("nan") if self.step in steps else 1.0)
 
-        monkeypatch.setattr(SmoothedLoss, "forward", forward)
+        monkeypatch.setattr(ModelWithLoss, "forward", forward)
 
 
 def test_a_step_whose_gradient_is_not_finite_is_skipped(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -291,13 +291,13 @@ def test_the_training_loss_is_that_of_all_tokens_since_the_last_validation(
     sums: list[tuple[float, int]] = []
 
     def seen(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
-        loss = loss_of(model, batch, smoothing)
+        loss = batch_loss(model, batch, smoothing)
         sums.append((float(loss.detach()), batch.n_tokens))
         return loss
 
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr("transformer.training.trainer.loss_of", seen)
+            patch.setattr("transformer.training.trainer.batch_loss", seen)
             for _ in range(3):
                 training.step()
         expected = sum(loss for loss, _ in sums) / sum(n for _, n in sums)
@@ -328,7 +328,7 @@ def test_sources_are_read_and_targets_are_learned(reversed_data: PreparedData, m
     assert as_text(reversed_data, next(training.batches)) <= set(sentence_pairs("reverse", "train", "en-de"))
     seen: list[Batch] = []
     monkeypatch.setattr(
-        "transformer.training.trainer.loss_of", lambda _, batch, **__: seen.append(batch) or torch.zeros(())
+        "transformer.training.trainer.batch_loss", lambda _, batch, **__: seen.append(batch) or torch.zeros(())
     )
     monkeypatch.setattr(Translator, "greedy", lambda _, sentences: [dict(reversed_data.valid)[s] for s in sentences])
     assert training.validate()["valid_bleu"] == pytest.approx(100)
@@ -361,9 +361,11 @@ def test_processes_share_the_validation_and_get_one_loss(
     config = TrainingConfig(batch_tokens=100, validate_sentences=1)
     alone = validate(translator, reversed_data, config)
     parts: list[list[float]] = []
-    monkeypatch.setattr(Processes, "sum", lambda _, numbers: parts.append(list(numbers)) or [4.0, 2.0])
+    monkeypatch.setattr(ProcessGroup, "all_reduce", lambda _, numbers: parts.append(list(numbers)) or [4.0, 2.0])
     for rank in range(3):
-        assert validate(translator, reversed_data, config, Processes(rank, 3, torch.device("cpu")))["valid_loss"] == 2
+        assert (
+            validate(translator, reversed_data, config, ProcessGroup(rank, 3, torch.device("cpu")))["valid_loss"] == 2
+        )
     loss, tokens = map(sum, zip(*parts, strict=True))
     assert tokens == (reversed_data.tokens("valid")[1].lengths() + 1).sum()
     assert alone["valid_loss"] == pytest.approx(loss / tokens)
