@@ -125,7 +125,6 @@ assert seconds_at_least(2 * 100**3, 3 * 40_000) == 20_000
 # So what are the two clocks of the machine that made this page? We take a large product for the one and a large addition for the other, and believe the best of several tries:
 
 # %%
-from transformer.bench.contests import wait_for
 from transformer.device import choose_device
 
 device = choose_device()
@@ -136,10 +135,10 @@ print(device)
 def best_seconds(work, tries=5):
     found = []
     for _ in range(tries):
-        wait_for(device)
+        device.synchronize()
         started = time.perf_counter()
         work()
-        wait_for(device)
+        device.synchronize()
         found.append(time.perf_counter() - started)
     return min(found)
 
@@ -535,7 +534,6 @@ assert counts["fused"] < counts["readable"]
 # The other thing is to give each launch more to do:
 
 # %%
-from transformer.bench.contests import random_lengths, random_sentences
 from transformer.recipes import RECIPES
 from transformer.training.trainer import batch_loss
 
@@ -555,7 +553,7 @@ import numpy as np
 from transformer.data.batching import Sequences, collate
 
 rng = np.random.default_rng(0)
-equal = Sequences.pack(random_sentences(rng, np.full(128, 15), config.vocab_size))
+equal = Sequences.pack(rng.integers(4, config.vocab_size, (128, 15)))
 sizes = [1, 2, 4, 8, 16, 32, 64, 128]
 milliseconds = []
 for size in sizes:
@@ -593,9 +591,8 @@ Picture(
 from transformer.data.batching import token_batches
 
 rng = np.random.default_rng(1)
-spread = random_lengths(rng, 2000, 60)
-texts = random_sentences(rng, spread, config.vocab_size)
-texts = Sequences.pack(texts)
+spread = rng.normal(25, 12, 2000).round().clip(3, 60).astype(int)
+texts = Sequences.pack([rng.integers(4, config.vocab_size, n) for n in spread])
 by_count = [list(range(i, i + 32)) for i in range(0, len(texts) - 31, 32)]
 by_budget = token_batches(texts, texts, 800, seed=1)
 
@@ -659,10 +656,10 @@ assert math.isclose(rough, exact[0], rel_tol=0.01)
 # %%
 def speed(form, loss, batches, dtype, number):
     batch = collate(texts, texts, batches[number]).to(device.device)
-    wait_for(device)
+    device.synchronize()
     started = time.perf_counter()
     loss_on(batch, form, loss, dtype).backward()
-    wait_for(device)
+    device.synchronize()
     return batch.n_tokens / (time.perf_counter() - started)
 
 
@@ -780,7 +777,7 @@ print(f"ordered after {ordered * 1e3:.2f} ms, done after {done * 1e3:.0f} ms")
 assert ordered < done / 5
 
 # %% [markdown]
-# `wait_for` above is that wait. The same is why `loss.item()` in each step is slow: it waits until the number is there, and the GPU runs dry in the meantime. Print every hundredth.
+# `device.synchronize()` above is that wait. The same is why `loss.item()` in each step is slow: it waits until the number is there, and the GPU runs dry in the meantime. Print every hundredth.
 #
 # **The first step counts.** It makes memory, loads libraries, chooses algorithms and perhaps compiles. With a compiler it takes far longer than the second; on a CPU without one it may hardly show. Look before you average:
 
@@ -789,10 +786,10 @@ fresh = Transformer(config).to(device.device)
 batch = collate(texts, texts, by_budget[5]).to(device.device)
 times = []
 for _ in range(4):
-    wait_for(device)
+    device.synchronize()
     started = time.perf_counter()
     in_chunks(fresh, batch).backward()
-    wait_for(device)
+    device.synchronize()
     times.append(1e3 * (time.perf_counter() - started))
 print("ms of the first four steps:", *[f"{t:.0f}" for t in times])
 

@@ -505,34 +505,31 @@ known = sum(file.get("size", 0) for file in wmt14["files"].values())
 print(f"in all {known / 1e9:.1f} GB, and the two that hold dev and test sets")
 
 # %% [markdown]
-# With the data there, we can settle a debt: is the pencil's formula right? The package counts the FLOP of a recipe as they run, for `bench`. Two batches of our
+# With the data there, we can settle a debt: is the pencil's formula right? The package counts the FLOP of a model as they run, with `count_flops`. Two batches of our
 # data, its count and ours:
 
 # %%
-import copy
-
-from transformer.bench.recipe import flop_a_cell
-from transformer.config import TrainingConfig
+from transformer.data.batching import Batches
 from transformer.data.prepare import PreparedData
 from transformer.device import choose_device
-from transformer.training.distributed import ProcessGroup
-from transformer.training.trainer import Trainer
+from transformer.inspection import count_flops
+from transformer.training.trainer import batch_loss
 
 (store,) = Path("data/prepared").glob("short-*")
 data, cpu = PreparedData(store), choose_device("cpu")
 small = replace(
     RECIPES["wmt14-mini"].model, vocab_size=1000, d_model=64, d_ff=256, n_layers=2
 )
-alone = ProcessGroup(0, 1, cpu.device)
-trainer = Trainer(small, TrainingConfig(batch_tokens=500), data, cpu, alone)
+small_model = Transformer(small)
 
 # %%
-batches, pencil, cells = copy.copy(trainer.batches), 0, 0
-for batch in (next(batches), next(batches)):
-    (pairs, n), (_, m) = batch.source.shape, batch.labels.shape
-    pencil += work(small, n, m, pairs)
-    cells += pairs * (n + m)
-counted = flop_a_cell(trainer) * cells
+batches, pencil = Batches(*data.tokens("train"), batch_tokens=500, seed=1), 0
+with count_flops(small_model) as counter:
+    for batch in (next(batches), next(batches)):
+        (pairs, n), (_, m) = batch.source.shape, batch.labels.shape
+        pencil += work(small, n, m, pairs)
+        batch_loss(small_model, batch, smoothing=0.1).backward()
+counted = counter.get_total_flops()
 print(f"counted {counted:,.0f}, by hand {pencil:,.0f}")
 assert math.isclose(counted, pencil)
 
@@ -586,7 +583,7 @@ def room(weights, keep=5):
     return 4 * weights * (keep + 1) + 8 * weights * 2
 
 
-small_weights = sum(p.numel() for p in trainer.model.parameters())
+small_weights = sum(p.numel() for p in small_model.parameters())
 found = sum(path.stat().st_size for path in whole.glob("*.safetensors"))
 print(f"here: by the formula {room(small_weights):,} bytes, found {found:,}")
 assert math.isclose(found, room(small_weights), rel_tol=0.02)
@@ -715,6 +712,7 @@ said = shell("transformer average runs/whole")
 # valley of the loss. Does it help? The validation loss of each, and of the mean:
 
 # %%
+from transformer.config import TrainingConfig
 from transformer.training.trainer import validate
 from transformer.translator import Translator
 
@@ -961,8 +959,6 @@ assert any("training.batch_tokens: 500, now 1000" in line for line in said)
 # of several batches that are added up (on a GPU it finds that out by itself; elsewhere say `--training.accumulate 2`). The sentences of a step do not change:
 
 # %%
-from transformer.data.batching import Batches
-
 tokens = data.tokens("train")
 two_gpus = [Batches(*tokens, 250, seed=1, rank=r, world_size=2) for r in (0, 1)]
 accumulating = Batches(*tokens, 250, seed=1, gradient_accumulation_steps=2)

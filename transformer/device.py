@@ -32,6 +32,13 @@ class Device:
         """What keeps small gradients from vanishing in fp16, by scaling the loss; elsewhere it does nothing."""
         return torch.amp.GradScaler(self.device.type, enabled=self.autocast_dtype == torch.float16)
 
+    def synchronize(self) -> None:
+        """Wait until the device has finished the work queued on it. A GPU runs asynchronously, the CPU doesn't."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        elif self.device.type == "mps":
+            torch.mps.synchronize()
+
     def __str__(self) -> str:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
         precision = next(name for name, dtype in DTYPES.items() if dtype == self.autocast_dtype)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from tabulate import tabulate
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.attention import KeyValue, MultiHeadAttention, attention
 from transformer.model import Transformer
@@ -113,3 +114,31 @@ def without_heads(model: Transformer, heads: Mapping[str, Iterable[int]]) -> Ite
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@contextmanager
+def count_flops(model: Transformer) -> Iterator[FlopCounterMode]:
+    """Count the floating-point operations of all matrix products that run while the context is open.
+
+    A product of an (n, k) and a (k, m) matrix has 2nkm operations: a multiplication and an addition per term. The
+    model computes attention in its explicit form meanwhile, because fused kernels are counted on some devices only.
+
+    Yields:
+        PyTorch's counter; ``get_total_flops()`` returns the count so far.
+    """
+    layers = [layer for layer in model.modules() if isinstance(layer, MultiHeadAttention)]
+    forms = [layer.form for layer in layers]
+    # The counter lacks the product that our loss adds to the gradient of the output embedding.
+    counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: _addmm_flops})
+    for layer in layers:
+        layer.form = "readable"
+    try:
+        with counter:
+            yield counter
+    finally:
+        for layer, form in zip(layers, forms, strict=True):
+            layer.form = form
+
+
+def _addmm_flops(added: torch.Size, left: torch.Size, right: torch.Size, *_: Any, **__: Any) -> int:
+    return 2 * left[0] * left[1] * right[1]

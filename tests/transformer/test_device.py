@@ -55,3 +55,12 @@ def test_what_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_fp16_scales_the_loss() -> None:
     assert Device(torch.device("cpu"), torch.float16).scaler().is_enabled()
     assert not Device(torch.device("cpu"), torch.bfloat16).scaler().is_enabled()
+
+
+def test_synchronize_waits_for_the_device_it_is_called_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[str] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append("cuda"))
+    monkeypatch.setattr(torch.mps, "synchronize", lambda: waited.append("mps"))
+    for name in ("cpu", "cuda", "mps"):
+        Device(torch.device(name)).synchronize()
+    assert waited == ["cuda", "mps"]

@@ -5,10 +5,14 @@ import torch
 from torch import Tensor
 
 from transformer.attention import MultiHeadAttention
+from transformer.config import ModelConfig, Norm
+from transformer.data.batching import Batch
 from transformer.decoding import greedy_search
-from transformer.inspection import record_attention, without_heads
+from transformer.device import Precision, choose_device
+from transformer.inspection import count_flops, record_attention, without_heads
 from transformer.masks import padding_mask, target_mask
 from transformer.model import Transformer
+from transformer.training.trainer import batch_loss
 
 
 def test_every_layer_is_recorded_and_nothing_else_changes(tiny: Transformer, source: Tensor) -> None:
@@ -95,3 +99,32 @@ def test_there_is_no_such_head(tiny: Transformer, off: dict[str, list[int]]) -> 
     with pytest.raises(ValueError, match=r"there are encoder\.0\.self|has the heads 0 to 3"), without_heads(tiny, off):
         pass
     assert [len(module._forward_pre_hooks) for module in tiny.modules()] == hooked
+
+
+def flops_by_formula(config: ModelConfig, batch: Batch) -> int:
+    """Forward and backward: the product of (n, k) and (k, m) is 2nkm, and has two products like it backward."""
+    d, ff, layers = config.d_model, config.d_ff, config.n_layers
+    rows, s = batch.source.shape
+    t = batch.labels.size(1)
+    encoder = rows * s * (4 * d * d + 2 * d * ff)  # query, key, value, output; feed-forward
+    decoder = rows * t * (4 * d * d + 2 * d * d + 2 * d * ff) + rows * s * 2 * d * d  # the memory's keys and values
+    attention = rows * (s * s + t * t + t * s) * 2 * d  # scores, weighted sum; all heads together are d wide
+    return 3 * 2 * (layers * (encoder + decoder + attention) + rows * t * d * config.vocab_size)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_counted_flops_equal_the_formula(norm: Norm, precision: Precision) -> None:
+    config = ModelConfig(60, d_model=32, n_heads=4, d_ff=96, n_layers=2, norm=norm)
+    model = Transformer(config)
+    batch = Batch(*(torch.randint(4, 60, (3, length)) for length in (9, 7, 7)))
+    with count_flops(model) as counter, choose_device("cpu", precision).autocast():
+        batch_loss(model, batch, 0.1).backward()
+    assert counter.get_total_flops() == flops_by_formula(config, batch)
+    assert {layer.form for layer in model.modules() if isinstance(layer, MultiHeadAttention)} == {"fused"}
+
+
+def test_flops_are_about_six_per_parameter_and_token() -> None:
+    """In the paper's base model each token uses each parameter once, and attention's own products are few."""
+    config, batch = ModelConfig(), Batch(*(torch.ones(40, 25, dtype=torch.long) for _ in range(3)))
+    assert flops_by_formula(config, batch) == pytest.approx(6 * 63_082_496 * 40 * 25, rel=0.03)
