@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint import read_json, write_atomically
+from transformer.checkpoint import read_json, read_settings, write_atomically
 from transformer.config import CHOICES
 from transformer.device import choose_device
 from transformer.errors import UserError
@@ -55,13 +55,13 @@ class Experiment:
 def _norm_and_warm_up() -> dict[str, list[str]]:
     """Both norms, with and without warm-up; without, the same highest rate, or the same rate after the warm-up.
 
-    The highest rate is ``rate_factor / √(d_model · warmup_steps)``.
+    The highest rate is ``learning_rate_factor / √(d_model · warmup_steps)``.
     """
     usual = RECIPES["pocket"].training
-    peak = usual.rate_factor / usual.warmup_steps**0.5
+    peak = usual.learning_rate_factor / usual.warmup_steps**0.5
     warm_ups = {
         "with warm-up": [],
-        "without, same peak": ["--training.warmup-steps", "1", "--training.rate-factor", f"{peak:.6g}"],
+        "without, same peak": ["--training.warmup-steps", "1", "--training.learning-rate-factor", f"{peak:.6g}"],
         "without, same rate later": ["--training.warmup-steps", "1"],
     }
     return {
@@ -85,7 +85,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "smoothing": Experiment(
         "How much label smoothing is good?",
         "pocket",
-        {value: [*SHORT, "--training.smoothing", value] for value in ("0", "0.05", "0.1", "0.2")},
+        {value: [*SHORT, "--training.label-smoothing", value] for value in ("0", "0.05", "0.1", "0.2")},
     ),
     "beam-width": Experiment(
         "How many hypotheses should the search keep?",
@@ -119,7 +119,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "d_model 256": [*CAPTIONS, "--model.d-model", "256", "--model.d-ff", "1024"],
             "post-norm": [*CAPTIONS, "--model.norm", "post"],
             "rotary positions": [*CAPTIONS, "--model.positions", "rotary"],
-            "no smoothing": [*CAPTIONS, "--training.smoothing", "0"],
+            "no smoothing": [*CAPTIONS, "--training.label-smoothing", "0"],
             "not averaged": [*CAPTIONS[:-1], "0"],
         },
         seeds=(1,),
@@ -190,7 +190,7 @@ def record(name: str, runs: list[Path], output: Path = RESULTS, mirror: str | No
     for folder in runs:
         if not read_sessions(folder) or not read_metrics(folder):
             raise UserError(f"{folder} does not say how it was trained: it needs sessions.jsonl and metrics.jsonl")
-        label, training, made = folder.resolve().name, read_json(folder / RECIPE)["training"], _made(folder)
+        label, training, made = folder.resolve().name, read_settings(folder / RECIPE)["training"], _made(folder)
         early = made < training["steps"] and not training["patience"]
         failed = f"stopped after {made:.0f} of {training['steps']} steps" if early else None
         row = described(folder, name, label, _row(output, name, label, training["seed"]), failed, mirror)
@@ -213,7 +213,7 @@ def described(
         failed: what a training that did not reach its end said; such a run is not scored.
     """
     experiment = EXPERIMENTS[name]
-    recipe = read_json(folder / RECIPE)
+    recipe = read_settings(folder / RECIPE)
     recipe["data"]["corpus"] = nameless(recipe["data"]["corpus"])
     usual = json.loads(json.dumps(asdict(RECIPES[experiment.recipe])))
     curve = [{key: _rounded(value) for key, value in line.items()} for line in read_metrics(folder)]

@@ -384,7 +384,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 n, d = 32, 512
 for h in (1, 2, 4, 8, 16):
-    layer = MultiHeadAttention(d, h, form="readable").requires_grad_(False)
+    layer = MultiHeadAttention(d, h, form="explicit").requires_grad_(False)
     with FlopCounterMode(display=False) as counter:
         layer(torch.zeros(1, n, d))
     products = counter.get_total_flops() // 2

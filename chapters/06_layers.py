@@ -1289,7 +1289,7 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 # transformer train pocket --run runs/pre-cold  --training.warmup-steps 1
 # ```
 #
-# Without a warm-up the rate begins at 0.05. Which order stands that? And with `--training.rate-factor 0.06`, a tenth?
+# Without a warm-up the rate begins at 0.05. Which order stands that? And with `--training.learning-rate-factor 0.06`, a tenth?
 
 # %% [markdown]
 # ## Going further

@@ -314,7 +314,7 @@ assert model.target_embedding.weight is model.unembedding.weight
 assert_close(model.logits(state), state @ model.source_embedding.weight.T)
 
 # %% [markdown]
-# What does it save? `ModelConfig(tie=…)` has three settings. We count them on PyTorch's **meta** device, where tensors have a
+# What does it save? `ModelConfig(tie_embeddings=…)` has three settings. We count them on PyTorch's **meta** device, where tensors have a
 # shape and no numbers, so that the models cost no memory:
 
 
@@ -330,11 +330,16 @@ def size(model):
 
 base = ModelConfig()
 sizes = {
-    tie: size(on_meta(replace(base, tie=tie))) for tie in ("none", "two", "three")
+    tie: size(on_meta(replace(base, tie_embeddings=tie)))
+    for tie in ("none", "decoder", "all")
 }
 for tie, count in sizes.items():
-    print(f"tie={tie:6} {count:11,} parameters")
-assert sizes["none"] - sizes["two"] == sizes["two"] - sizes["three"] == 37_000 * 512
+    print(f"tie_embeddings={tie:8} {count:11,} parameters")
+assert (
+    sizes["none"] - sizes["decoder"]
+    == sizes["decoder"] - sizes["all"]
+    == 37_000 * 512
+)
 
 # %% [markdown]
 # Saving is not the whole point. A tied matrix **learns from all three jobs at once**: its gradient is the sum of the three that separate matrices would get. We give three separate matrices
@@ -343,7 +348,7 @@ assert sizes["none"] - sizes["two"] == sizes["two"] - sizes["three"] == 37_000 *
 # %%
 torch.manual_seed(0)
 tied = Transformer(replace(start, n_layers=1))
-free = Transformer(replace(start, n_layers=1, tie="none"))
+free = Transformer(replace(start, n_layers=1, tie_embeddings="none"))
 free.load_state_dict(tied.state_dict())
 for model in (tied, free):
     logits = model(source, target)
@@ -558,8 +563,8 @@ from transformer.inspection import parameter_counts, parameter_table
 
 for name in ("base", "big"):
     config = PRESETS[name]
-    for t, tie in enumerate(("three", "two", "none"), start=1):
-        counts = parameter_counts(on_meta(replace(config, tie=tie)))
+    for t, tie in enumerate(("all", "decoder", "none"), start=1):
+        counts = parameter_counts(on_meta(replace(config, tie_embeddings=tie)))
         assert counts == by_formula(config.d_model, config.d_ff, t=t)
 print(parameter_table(on_meta(base)))
 
@@ -806,7 +811,10 @@ for name, model in (("a new object", wrong), ("new numbers", right)):
 # wins.
 
 # %%
-untied, model = Transformer(replace(shape, tie="none")), Transformer(shape)
+untied, model = (
+    Transformer(replace(shape, tie_embeddings="none")),
+    Transformer(shape),
+)
 print(model.load_state_dict(untied.state_dict()))
 got = model.source_embedding.weight
 assert torch.equal(got, untied.unembedding.weight)
@@ -827,7 +835,7 @@ model = on_meta(base)
 twice = sum(t.numel() for t in model.state_dict().values())
 print(f"parameters()  {size(model):11,}")
 print(f"state_dict()  {twice:11,}")
-assert twice == size(on_meta(replace(base, tie="none")))
+assert twice == size(on_meta(replace(base, tie_embeddings="none")))
 
 # %% [markdown]
 # **The factor forgotten, or used twice.** Weights move between programs, and not all multiply in the same place: some keep $\sqrt{d_\text{model}}$ in the forward pass, some have it in the matrix. Nothing is raised; the words whisper, or shout. The
@@ -943,7 +951,7 @@ assert change == 0
 # <details><summary>Answer</summary>
 #
 # No error: the shapes fit. But id 17 is now one word in English and another, unrelated one in German, and both must live with the same row. Tying all three makes sense only with a shared
-# vocabulary; with separate ones it is `tie="two"`, target and output.
+# vocabulary; with separate ones it is `tie_embeddings="decoder"`, target and output.
 #
 # </details>
 #
@@ -983,7 +991,7 @@ assert sum(by_formula(10, 20, 1, 100).values()) == 3280
 #
 # ```bash
 # transformer train pocket --run runs/tied
-# transformer train pocket --run runs/untied --model.tie none
+# transformer train pocket --run runs/untied --model.tie-embeddings none
 # transformer train pocket --run runs/normal --model.initialisation normal
 # ```
 

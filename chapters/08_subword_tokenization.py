@@ -607,15 +607,15 @@ assert alike < len(names.split())
 from transformer.model import ModelConfig, Transformer
 
 
-def count_parameters(tie):
+def count_parameters(tie_embeddings):
     with torch.device("meta"):
-        model = Transformer(ModelConfig(tie=tie))
+        model = Transformer(ModelConfig(tie_embeddings=tie_embeddings))
     return sum(p.numel() for p in model.parameters())
 
 
 base = ModelConfig()
 table = base.vocab_size * base.d_model
-one, three = count_parameters("three"), count_parameters("none")
+one, three = count_parameters("all"), count_parameters("none")
 print(f"one table {table / 1e6:.1f} million, {table / one:.0%} of the base model")
 print(f"base model {one / 1e6:.1f} million, with three tables {three / 1e6:.1f}")
 assert three - one == 2 * table

@@ -326,7 +326,7 @@ log_p = model(duck.source, duck.decoder_input)[0].log_softmax(dim=-1)
 answers = log_p.gather(1, duck.labels[0][:, None])[:, 0]  # (target,)
 for piece, p in zip(tokenizer.pieces(duck.labels[0]), answers.exp(), strict=True):
     print(f"{piece:8} {p:.3f}")
-smoothing = RECIPES["pocket-small"].training.smoothing
+smoothing = RECIPES["pocket-small"].training.label_smoothing
 print(f"it was taught to say about {1 - smoothing:.2f}")
 
 # %% [markdown]

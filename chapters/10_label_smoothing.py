@@ -762,7 +762,7 @@ assert reports["smoothed"][2] < reports["hard"][2]
 # %%
 from transformer.recipes import RECIPES
 
-eps = RECIPES["pocket-small"].training.smoothing
+eps = RECIPES["pocket-small"].training.label_smoothing
 confidence, hits, _, _ = reports["shipped"]
 n_words = answers["shipped"].size(-1)
 print(f"target for the right word   {1 - eps + eps / n_words:.3f}")
@@ -812,7 +812,7 @@ def doubt(model, batch):
 found = {"pocket-small": doubt(shipped.model, unseen)}
 found["multi30k"] = doubt(captions.model, batch)
 for name, keeps_back in found.items():
-    told = RECIPES[name].training.smoothing
+    told = RECIPES[name].training.label_smoothing
     print(f"{name:12} keeps {keeps_back:.3f}, taught {told}")
 assert abs(found["pocket-small"] - 0.05) < 0.01 and found["multi30k"] < 0.09
 
@@ -825,7 +825,7 @@ torch.manual_seed(0)
 captions.model.train()
 noisy = sorted(doubt(captions.model, batch) for _ in range(20))
 captions.model.eval()
-told = RECIPES["multi30k"].training.smoothing
+told = RECIPES["multi30k"].training.label_smoothing
 print(f"with dropout keeps {noisy[10]:.3f}, taught {told}")
 assert abs(noisy[10] - told) < 0.03
 assert noisy[10] - found["multi30k"] > 0.02
@@ -1168,8 +1168,8 @@ assert_close(4 * each.mean(), by_tokens)
 # - **The whole recipe.** Two trainings, and then the beam. Do the lengths of the translations change?
 #
 # ```bash
-# transformer train pocket --run runs/hard     --training.smoothing 0
-# transformer train pocket --run runs/smoothed --training.smoothing 0.2
+# transformer train pocket --run runs/hard     --training.label-smoothing 0
+# transformer train pocket --run runs/smoothed --training.label-smoothing 0.2
 # transformer evaluate runs/hard runs/smoothed
 # ```
 

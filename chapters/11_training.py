@@ -355,7 +355,7 @@ training = replace(
     steps=1500,
     average_steps=200,
     validate_every=300,
-    validate_sentences=50,
+    validation_sentences=50,
 )
 
 # %%

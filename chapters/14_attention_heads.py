@@ -192,7 +192,7 @@ every_head(
 # ## The code
 #
 # A model's fused attention never stores its weights ([Attention](02_attention.ipynb)). So where did these come from? PyTorch lets you hang a **hook** on any module: a function that is called with
-# the module's inputs just before it runs. The package's recorder takes these inputs and computes the weights beside the model, by the readable form. The forward code is not
+# the module's inputs just before it runs. The package's recorder takes these inputs and computes the weights beside the model, by the explicit form. The forward code is not
 # touched, and when the `with` block ends, the hooks are gone.
 
 # %%
@@ -833,9 +833,9 @@ assert found_far(by_head)[1] > 0.8 > found_far(diagonal)[1]
 # its own. So a head is off if its part of the projection's *input* is zero. Another hook, and no weight has to be changed and put back:
 
 # %%
-from transformer.inspection import without_heads
+from transformer.inspection import ablate_heads
 
-Source(without_heads)
+Source(ablate_heads)
 
 # %% [markdown]
 # That it is the same as zeroing those columns of $W^O$:
@@ -848,7 +848,7 @@ width = model.config.d_model // model.config.n_heads
 cut = copy.deepcopy(model)
 cut.get_submodule(name).output.weight.data[:, h * width : (h + 1) * width] = 0
 eight = source[:8].to(device), target[:8].to(device)
-with torch.no_grad(), without_heads(model, {name: [h]}):
+with torch.no_grad(), ablate_heads(model, {name: [h]}):
     assert_close(model(*eight), cut(*eight), atol=1e-4, rtol=1e-5)
 print(f"without {short(name)}, head {h + 1}: hook = zeroed columns")
 
@@ -895,7 +895,7 @@ assert math.isclose(by_search, whole_right, abs_tol=1e-6)
 heads = [(name, h) for name in weights for h in range(weights[name].size(1))]
 alone = {}
 for name, h in heads:
-    with without_heads(model, {name: [h]}):
+    with ablate_heads(model, {name: [h]}):
         alone[name, h] = score()[:2]
 right = torch.tensor([alone[head][1] for head in heads]).view(len(weights), -1)
 rise = (
@@ -948,7 +948,7 @@ def determiners(found):
 
 def wrong_pieces(name, h):
     """What would be right, and what was said"""
-    with without_heads(model, {name: [h]}):
+    with ablate_heads(model, {name: [h]}):
         said = score()[2]
     at = (said != answer).nonzero(as_tuple=True)
     return pieces(answer[at].tolist()), pieces(said[at].tolist())
@@ -1010,7 +1010,7 @@ live(translator, [english, "He had to look for the picture.", giving])
 together = {}
 summed = dict(zip(weights, rise.sum(dim=1).tolist(), strict=True))
 for name in weights:
-    with without_heads(model, {name: range(weights[name].size(1))}):
+    with ablate_heads(model, {name: range(weights[name].size(1))}):
         loss, kept_right, _ = score()
     together[name] = loss - whole_loss
     print(
@@ -1034,7 +1034,7 @@ def one_after_another(order):
     for name, h in order:
         if curve[-1] > 0:
             off.setdefault(name, []).append(h)
-            with without_heads(model, off):
+            with ablate_heads(model, off):
                 curve.append(score()[1])
         else:
             curve.append(0.0)  # nothing left to lose

@@ -65,7 +65,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.model import ModelConfig, Transformer
 
-base = ModelConfig(attention="readable")  # in this form every product is seen
+base = ModelConfig(attention="explicit")  # in this form every product is seen
 with torch.device("meta"):
     model, ids = Transformer(base), torch.ones(1000, 25, dtype=torch.long)
 with FlopCounterMode(display=False) as counter:
@@ -298,7 +298,7 @@ assert 0.18 < 1 - least({"x", "fused", "compiled"}, GPUS["A100"], 2**14) < 0.25
 #
 # ### Attention without its table
 #
-# The readable form writes a table of scores, then one of weights, and keeps it for the backward pass. A softmax seems to need that: it divides by the sum of the whole row. But the row can be taken in **pieces**, if one corrects as one
+# The explicit form writes a table of scores, then one of weights, and keeps it for the backward pass. A softmax seems to need that: it divides by the sum of the whole row. But the row can be taken in **pieces**, if one corrects as one
 # goes. Take the scores 1, 3, 2, 5 and the values 10, 20, 30, 40, two at a time. Keep three numbers: the highest score so far, the sum of exponentials, and the weighted sum.
 
 # %%
@@ -341,7 +341,7 @@ query, key, value = torch.randn(3, 2, 8, 100, 64)
 expected, _ = attention(query, key, value)
 assert_close(in_pieces(query, key, value), expected)
 assert_close(fused_attention(query, key, value), expected)
-print("in pieces = fused = readable")
+print("in pieces = fused = explicit")
 
 # %% [markdown]
 # Ours only shows the idea. Each line is an operation of its own, and goes out to memory; the fused kernel is one operation, which the package calls:
@@ -368,14 +368,14 @@ def kept_bytes(work):
 
 # %%
 lengths = [32, 64, 128, 256, 512]
-kept = {"readable": [], "fused": []}
+kept = {"explicit": [], "fused": []}
 for n in lengths:
     qkv = [torch.randn(1, 8, n, 64, requires_grad=True) for _ in range(3)]
-    for name, form in (("readable", attention), ("fused", fused_attention)):
+    for name, form in (("explicit", attention), ("fused", fused_attention)):
         kept[name].append(kept_bytes(lambda form=form, qkv=qkv: form(*qkv)) / 2**20)
 growth = {name: sizes[-1] / sizes[-2] for name, sizes in kept.items()}
 print({name: f"× {growth[name]:.2f} for twice the length" for name in growth})
-assert growth["readable"] > 2.8 and growth["fused"] < 2.1
+assert growth["explicit"] > 2.8 and growth["fused"] < 2.1
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -385,7 +385,7 @@ Picture(
         lengths, kept, "tokens", "kept for the backward pass, MiB", doubling=True
     ),
     alt=(
-        "Memory over the length of a sentence, up to 512 tokens. The readable "
+        "Memory over the length of a sentence, up to 512 tokens. The explicit "
         "form's curve bends upwards, nearly four times as much for twice the "
         "length; the fused form's stays low and grows with the length."
     ),
@@ -515,7 +515,7 @@ class Doorway(TorchDispatchMode):
 
 # %%
 counts = {}
-for form in ("readable", "fused"):
+for form in ("explicit", "fused"):
     model = Transformer(replace(ModelConfig(1000), d_model=64, attention=form))
     with Doorway() as door:
         F.cross_entropy(model(source, target).flatten(0, 1), target.flatten())
@@ -524,7 +524,7 @@ for form in ("readable", "fused"):
         model(source, target).sum().backward()
     counts[form] = door.count
     print(f"{form:8} {forward:5} forward, {door.count:5} with backward")
-assert counts["fused"] < counts["readable"]
+assert counts["fused"] < counts["explicit"]
 
 # %% [markdown]
 # Times the fixed cost, that is what a step of the six-layer model takes **at least**, however fast the chip and however small the batch. On a GPU a launch costs some microseconds too, and the kernels of a small model are shorter than
@@ -626,12 +626,12 @@ def in_chunks(model, batch):
 
 
 # %%
-forms = {form: replace(config, attention=form) for form in ("readable", "fused")}
+forms = {form: replace(config, attention=form) for form in ("explicit", "fused")}
 models = {form: Transformer(c).to(device.device) for form, c in forms.items()}
 short = device.autocast_dtype or torch.bfloat16
 ladder = {
-    "as tutorials write it": ("readable", all_logits, by_count, None),
-    "+ batches by budget": ("readable", all_logits, by_budget, None),
+    "as tutorials write it": ("explicit", all_logits, by_count, None),
+    "+ batches by budget": ("explicit", all_logits, by_budget, None),
     "+ fused attention": ("fused", all_logits, by_budget, None),
     "+ loss in chunks": ("fused", in_chunks, by_budget, None),
     "+ sixteen bits": ("fused", in_chunks, by_budget, short),
@@ -645,7 +645,7 @@ def loss_on(batch, form, loss, dtype):
 
 
 # All losses are the same number: only then does a race mean anything.
-models["fused"].load_state_dict(models["readable"].state_dict())
+models["fused"].load_state_dict(models["explicit"].state_dict())
 batch = collate(texts, texts, by_budget[3]).to(device.device)
 ways = [(form, loss, dtype) for form, loss, _, dtype in ladder.values()]
 *exact, rough = (loss_on(batch, *way).item() for way in ways)
@@ -844,7 +844,7 @@ for scale in (1, 2**16):
 #
 # </details>
 #
-# **2. Fused attention is faster than the readable form because**
+# **2. Fused attention is faster than the explicit form because**
 #
 # <details><summary>A. it does fewer multiplications</summary>
 #
@@ -853,7 +853,7 @@ for scale in (1, 2**16):
 # </details>
 # <details><summary>B. it leaves out small weights</summary>
 #
-# No. It is exact; the check above holds it to the readable form.
+# No. It is exact; the check above holds it to the explicit form.
 #
 # </details>
 # <details><summary>C. the table of scores is never written to memory and read again</summary>
@@ -863,7 +863,7 @@ for scale in (1, 2**16):
 # </details>
 # <details><summary>D. it runs in 16 bits</summary>
 #
-# No. It may, but so may the readable form. In float32 it is the same story.
+# No. It may, but so may the explicit form. In float32 it is the same story.
 #
 # </details>
 #

@@ -304,7 +304,7 @@ from tabulate import tabulate
 columns = "wmt14-mini", "wmt14-base", "wmt14-big"
 shown = {
     "model": ["n_layers", "d_model", "d_ff", "n_heads", "dropout", "norm"],
-    "training": ["steps", "batch_tokens", "warmup_steps", "smoothing"],
+    "training": ["steps", "batch_tokens", "warmup_steps", "label_smoothing"],
 }
 rows = [
     [field, *(getattr(getattr(RECIPES[name], part), field) for name in columns)]
@@ -322,7 +322,11 @@ for name, (*sizes, millions) in table_3.items():
     m, t = RECIPES[f"wmt14-{name}"].model, RECIPES[f"wmt14-{name}"].training
     ours = [m.n_layers, m.d_model, m.d_ff, m.n_heads, m.dropout, t.steps]
     assert ours == sizes, name
-    assert (t.warmup_steps, t.smoothing, t.batch_tokens) == (4000, 0.1, 25_000)
+    assert (t.warmup_steps, t.label_smoothing, t.batch_tokens) == (
+        4000,
+        0.1,
+        25_000,
+    )
     print(f"{name:5} {parameters[name] / 1e6:.1f} million, Table 3: {millions}")
     assert abs(parameters[name] / 1e6 / millions - 1) < 0.05
 
@@ -449,7 +453,7 @@ os.environ["SMALL"] = (
     "--model.d-ff 256 --model.n-layers 2 --model.dropout 0 "
     "--training.steps 300 --training.batch-tokens 500 --training.warmup-steps 100 "
     "--training.checkpoint-every 10 "
-    "--training.validate-every 60 --training.validate-sentences 30"
+    "--training.validate-every 60 --training.validation-sentences 30"
 )
 
 
@@ -716,7 +720,7 @@ from transformer.config import TrainingConfig
 from transformer.training.trainer import validate
 from transformer.translator import Translator
 
-setting = TrainingConfig(batch_tokens=2000, validate_sentences=1)
+setting = TrainingConfig(batch_tokens=2000, validation_sentences=1)
 losses = {}
 for name in [*step_checkpoints(whole), "averaged"]:
     translator, _ = Translator.load(whole, cpu, name)
@@ -956,7 +960,7 @@ assert any("training.batch_tokens: 500, now 1000" in line for line in said)
 # %% [markdown]
 # And rightly. Warm-up, decay and 100,000 steps are all counted in *steps* (§5.3), so a step must stay the same size. In this package `batch_tokens` is what
 # **all** processes take together in a step. Start it on two GPUs, and each gets half; start it on one where 25,000 do not fit into memory, and the step is made
-# of several batches that are added up (on a GPU it finds that out by itself; elsewhere say `--training.accumulate 2`). The sentences of a step do not change:
+# of several batches that are added up (on a GPU it finds that out by itself; elsewhere say `--training.gradient-accumulation-steps 2`). The sentences of a step do not change:
 
 # %%
 tokens = data.tokens("train")
@@ -1190,7 +1194,7 @@ assert torch.finfo(torch.bfloat16).max > 1e38 > torch.finfo(torch.float16).max
 #
 # - **Damage it.** Cut some bytes off the newest `step-*-state-*.safetensors` of a broken run and resume. What does it say, and is the result still bit for bit
 #   the same?
-# - **How many to average, and how far apart?** Give our run `--training.keep 10` and compare `transformer average` with `--last 2`, 5 and 10 by their
+# - **How many to average, and how far apart?** Give our run `--training.keep-checkpoints 10` and compare `transformer average` with `--last 2`, 5 and 10 by their
 #   validation loss. Then take `--training.checkpoint-every 30`. Is the mean of five still better than the last? Think of where it lies while the loss is still
 #   falling.
 # - **Your own corpus.** Take a thousand pairs of yours, two files with a sentence a line, and go the way with `--data.corpus yours.en,yours.de` and a smaller

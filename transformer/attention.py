@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from transformer.positions import rotate
 
-AttentionForm = Literal["fused", "readable"]
+AttentionForm = Literal["fused", "explicit"]
 
 FEW_QUERIES = 8
 """While decoding on a CPU, so many queries or fewer are answered by the readable form."""
@@ -147,7 +147,7 @@ class MultiHeadAttention(nn.Module):
         """
         dropout = self.dropout if self.training else 0.0
         few = decoding and query.device.type == "cpu" and query.size(-2) <= FEW_QUERIES
-        if self.form == "readable" or few:
+        if self.form == "explicit" or few:
             return attention(query, key, value, mask, dropout)[0]
         return fused_attention(query, key, value, mask, dropout)
 

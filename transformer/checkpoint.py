@@ -15,8 +15,9 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from transformer import __version__
+from transformer.config import ModelConfig, update_old_settings
 from transformer.errors import UserError
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 
 
 class DamagedError(UserError):
@@ -93,7 +94,7 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
     Raises:
         DamagedError: if files are missing, damaged, or do not belong together.
     """
-    described = read_json(folder / f"{name}.json")
+    described = read_settings(folder / f"{name}.json")
     weights = read_tensors(folder, name, "weights")
     try:
         model = Transformer(ModelConfig(**described["model"]))
@@ -215,6 +216,15 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DamagedError(f"{path} does not hold a JSON object")
     return value
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read a ``recipe.json`` or a checkpoint's JSON file, translating the setting names of the first edition.
+
+    Raises:
+        DamagedError, UserError: as `read_json`.
+    """
+    return update_old_settings(read_json(path))
 
 
 def _as_bytes(tensors: dict[str, Tensor]) -> bytes:

@@ -191,7 +191,7 @@ def average(run: Positional[Path], checkpoints: Positional[tuple[str, ...]] = ()
     names = average_checkpoints(run, checkpoints or step_checkpoints(run)[-last:])
     print(f"averaged {', '.join(names)}")
     if not checkpoints and len(names) < last:
-        say(f"there were no more than {len(names)} of {last}: --training.keep says how many a run keeps")
+        say(f"there were no more than {len(names)} of {last}: --training.keep-checkpoints says how many a run keeps")
 
 
 @app.command

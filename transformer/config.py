@@ -1,56 +1,54 @@
-"""A model's shape and how it learns: every choice in one place, and the paper's own (§5, §6.2)."""
+"""The settings of a model and of its training, with the paper's values as defaults (§5, §6.2)."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
 
 from transformer.attention import AttentionForm
 from transformer.errors import UserError
 
 Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rotary"]
-Tying = Literal["none", "two", "three"]
+Tying = Literal["none", "decoder", "all"]
 Initialisation = Literal["xavier", "normal"]
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The model's shape. The defaults are the paper's base model (§6.2, Table 3).
+    """The architecture of a model. The defaults are the paper's base model (§6.2, Table 3).
 
     Raises:
-        UserError: if a value is out of its range.
+        UserError: if a value is out of range.
     """
 
     vocab_size: int = 37_000
-    """Number of token ids, shared by source and target."""
+    """Number of tokens in the vocabulary, which source and target share."""
     d_model: int = 512
-    """Width of every position's vector."""
+    """Width of the embeddings and of every layer's output."""
     n_heads: int = 8
-    """Attention heads; each is d_model / n_heads wide."""
+    """Number of attention heads; each has d_model / n_heads dimensions."""
     d_ff: int = 2048
-    """Width of the feed-forward's inner layer."""
+    """Width of the feed-forward network's hidden layer."""
     n_layers: int = 6
-    """Encoder layers, and as many decoder layers."""
+    """Number of encoder layers, and also of decoder layers."""
     dropout: float = 0.1
-    """Share of values dropped from each sublayer's output and from the embeddings, in training (§5.4)."""
+    """Dropout probability for the embeddings and for the output of each sublayer (§5.4)."""
     attention_dropout: float = 0.0
-    """Share of attention weights dropped; the paper has none, its code 0.1."""
-    inner_dropout: float = 0.0
-    """Share of the feed-forward's inner values dropped; the paper has none, its code 0.1."""
+    """Dropout probability for attention weights; not in the paper, 0.1 in the authors' code."""
+    activation_dropout: float = 0.0
+    """Dropout probability after the feed-forward's ReLU; not in the paper, 0.1 in the authors' code."""
     norm: Norm = "post"
-    """Layer norm after the residual addition (the paper) or before the sublayer (its code)."""
+    """Layer normalisation after the residual addition (the paper) or before the sublayer (the authors' later code)."""
     positions: Positions = "sinusoidal"
-    """How order is told: the paper's sinusoids, a learned table in their place, or rotated queries and keys."""
-    tie: Tying = "three"
-    """Matrices that are one: source, target and output vocabulary (§3.4), target and output only, or none."""
+    """Positional encoding: the paper's sinusoids, a learned embedding, or rotary (queries and keys are rotated)."""
+    tie_embeddings: Tying = "all"
+    """Which embedding matrices are shared: source, target and output (all, §3.4), target and output (decoder), none."""
     initialisation: Initialisation = "xavier"
-    """Of the linear layers: Xavier's uniform, or a normal of deviation 0.02."""
+    """How linear layers are initialised: Xavier uniform, or normal with standard deviation 0.02."""
     attention: AttentionForm = "fused"
-    """The form of attention that runs; both give the same numbers."""
+    """Implementation of attention: PyTorch's fused kernel or explicit matrix products; the results are equal."""
     max_length: int = 512
-    """Longest sentence in tokens, on either side."""
-    pad_id: int = 0
-    """The id that fills up short sentences."""
+    """Maximum number of tokens in a sentence, on either side."""
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "max_length"):
@@ -60,15 +58,14 @@ class ModelConfig:
             raise UserError(
                 f"d_model must be a multiple of n_heads; got d_model={self.d_model}, n_heads={self.n_heads}"
             )
-        if self.positions == "rotary" and self.d_model // self.n_heads % 2:
-            raise UserError(
-                f"rotary positions turn pairs: d_model / n_heads must be even; got {self.d_model // self.n_heads}"
-            )
+        d_head = self.d_model // self.n_heads
+        if self.positions == "rotary" and d_head % 2:
+            raise UserError(f"rotary positions rotate pairs: d_model / n_heads must be even; got {d_head}")
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise UserError(
                 f"sinusoidal positions are pairs of sine and cosine: d_model must be even; got {self.d_model}"
             )
-        for name in ("dropout", "attention_dropout", "inner_dropout"):
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 0 and less than 1; got {getattr(self, name)}")
         for name, choices in CHOICES.items():
@@ -79,67 +76,126 @@ class ModelConfig:
 CHOICES: dict[str, tuple[str, ...]] = {
     "norm": get_args(Norm),
     "positions": get_args(Positions),
-    "tie": get_args(Tying),
+    "tie_embeddings": get_args(Tying),
     "initialisation": get_args(Initialisation),
     "attention": get_args(AttentionForm),
 }
+"""The allowed values of each setting that is a choice."""
 
 PRESETS: dict[str, ModelConfig] = {
     "small": ModelConfig(vocab_size=10_000, d_model=256, n_heads=4, d_ff=1024, n_layers=3),
     "base": ModelConfig(),
     "big": ModelConfig(d_model=1024, n_heads=16, d_ff=4096, dropout=0.3),
 }
-"""``base`` and ``big`` are Table 3's models for English-German; ``small`` is for a laptop."""
+"""``base`` and ``big`` are Table 3's models for English-German; ``small`` trains on a laptop."""
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How a model learns. The defaults are the paper's (§5), but for ``clip``, of which it says nothing."""
+    """The training hyperparameters. The defaults are the paper's (§5), except ``max_grad_norm``, which it lacks.
+
+    Raises:
+        UserError: if a value is out of range.
+    """
 
     steps: int = 100_000
-    """Optimiser steps."""
+    """Number of optimiser steps."""
     batch_tokens: int = 25_000
-    """At most this many target tokens in a step, on all devices together; padding is not counted."""
-    accumulate: int = 1
-    """Batches that each process makes of its share of a step: more of them need less memory."""
+    """Maximum number of target tokens in a step, on all devices together, not counting padding."""
+    gradient_accumulation_steps: int = 1
+    """Batches that each process splits its share of a step into; more batches need less memory."""
     warmup_steps: int = 4000
-    """Steps until the learning rate is highest."""
-    rate_factor: float = 1.0
-    """Multiplies the paper's learning rate; its code has 2, with 8,000 warm-up steps."""
-    smoothing: float = 0.1
-    """Label smoothing."""
-    clip: float = 1.0
-    """Largest norm of the gradient; 0 leaves it alone."""
+    """Steps until the learning rate reaches its peak."""
+    learning_rate_factor: float = 1.0
+    """Multiplies the paper's learning rate; the authors' code has 2, with 8,000 warm-up steps."""
+    label_smoothing: float = 0.1
+    """Probability mass that is spread over the whole vocabulary (§5.4)."""
+    max_grad_norm: float = 1.0
+    """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """The final weights are the mean over so many last steps, unless patience ends the run before; 0: the last ones."""
+    """The final weights are the mean over this many last steps, unless patience ends the run early; 0: no averaging."""
     validate_every: int = 1000
-    """Steps between validations, each with a checkpoint if it is the best so far."""
-    validate_sentences: int = 200
-    """Validation sentences that are translated for BLEU, greedily; the loss is taken on all."""
+    """Steps between validations; each saves a checkpoint if its loss is the lowest so far."""
+    validation_sentences: int = 200
+    """Validation sentences that are translated by greedy search for BLEU; the loss is computed on all."""
     patience: int = 0
-    """Stop after so many validations in a row without a lower loss; 0: never."""
+    """Stop after this many validations in a row without a lower loss; 0: never."""
     checkpoint_every: int = 1000
-    """Steps between checkpoints to go on from, and to average."""
-    keep: int = 5
-    """How many of those are kept: the last."""
+    """Steps between checkpoints, which a run resumes from and which can be averaged."""
+    keep_checkpoints: int = 5
+    """How many of these checkpoints are kept; older ones are deleted."""
     seed: int = 1
-    """Seeds the weights, the dropout and the order of batches."""
+    """Random seed for the initial weights, the dropout and the order of the batches."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_tokens", "accumulate", "warmup_steps", "validate_every", "validate_sentences"):
+        for name in (
+            "steps",
+            "batch_tokens",
+            "gradient_accumulation_steps",
+            "warmup_steps",
+            "validate_every",
+            "validation_sentences",
+            "checkpoint_every",
+        ):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1; got {getattr(self, name)}")
-        if self.checkpoint_every < 1 or self.keep < 2:
+        if self.keep_checkpoints < 2:
             raise UserError(
-                "checkpoint_every must be at least 1, and keep at least 2, in case the last checkpoint is damaged; "
-                f"got {self.checkpoint_every} and {self.keep}"
+                f"keep_checkpoints must be at least 2, in case the last one is damaged; got {self.keep_checkpoints}"
             )
         if not 0 <= self.average_steps <= self.steps:
             raise UserError(f"average_steps must be from 0 to steps; got {self.average_steps}, steps={self.steps}")
-        if not 0 <= self.smoothing < 1:
-            raise UserError(f"smoothing must be at least 0 and less than 1; got {self.smoothing}")
-        if not 0 < self.rate_factor < math.inf:
-            raise UserError(f"rate_factor must be greater than 0, and finite; got {self.rate_factor}")
-        for name in ("clip", "patience", "seed"):
+        if not 0 <= self.label_smoothing < 1:
+            raise UserError(f"label_smoothing must be at least 0 and less than 1; got {self.label_smoothing}")
+        if not 0 < self.learning_rate_factor < math.inf:
+            raise UserError(f"learning_rate_factor must be positive and finite; got {self.learning_rate_factor}")
+        for name in ("max_grad_norm", "patience", "seed"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} must not be negative; got {getattr(self, name)}")
+
+
+OLD_NAMES: dict[str, dict[str, str]] = {
+    "data": {"train_pairs": "max_train_pairs"},
+    "model": {"tie": "tie_embeddings", "inner_dropout": "activation_dropout"},
+    "training": {
+        "accumulate": "gradient_accumulation_steps",
+        "rate_factor": "learning_rate_factor",
+        "smoothing": "label_smoothing",
+        "clip": "max_grad_norm",
+        "validate_sentences": "validation_sentences",
+        "keep": "keep_checkpoints",
+    },
+}
+"""Settings that had another name in the course's first edition, by the section of the file they are in."""
+
+OLD_VALUES: dict[str, dict[str, str]] = {
+    "tie_embeddings": {"two": "decoder", "three": "all"},
+    "attention": {"readable": "explicit"},
+}
+"""Values that had another name."""
+
+
+def update_old_settings(saved: dict[str, Any]) -> dict[str, Any]:
+    """Translate the settings in a file of the course's first edition to the present names and values.
+
+    Settings of the model and the training that the file lacks, because they were added later, get their defaults.
+    Settings with present names pass through unchanged.
+
+    Args:
+        saved: the content of a ``recipe.json`` or of a checkpoint's JSON file.
+
+    Returns:
+        The same content, with its sections ``data``, ``model`` and ``training`` updated where it has them.
+    """
+    updated = dict(saved)
+    defaults = {"data": {}, "model": asdict(ModelConfig()), "training": asdict(TrainingConfig())}
+    for section, settings in defaults.items():
+        if not isinstance(saved.get(section), dict):
+            continue
+        for name, value in saved[section].items():
+            name = OLD_NAMES[section].get(name, name)
+            settings[name] = OLD_VALUES.get(name, {}).get(str(value), value)
+        if settings.get("pad_id") == 0:  # no longer a setting: it is always PAD
+            del settings["pad_id"]
+        updated[section] = settings
+    return updated

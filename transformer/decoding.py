@@ -55,7 +55,7 @@ def length_penalty(length: int, alpha: float) -> float:
 
 def length_limits(model: Transformer, source: Tensor) -> Tensor:
     """For each sentence how many tokens its translation may have, eos included: (batch,), int64."""
-    lengths = (source != model.config.pad_id).sum(-1)
+    lengths = (source != PAD).sum(-1)
     return (lengths + EXTRA_LENGTH).clamp(max=model.config.max_length)
 
 

@@ -82,7 +82,7 @@ def record_attention(model: Transformer) -> Iterator[dict[str, Tensor]]:
 
 
 @contextmanager
-def without_heads(model: Transformer, heads: Mapping[str, Iterable[int]]) -> Iterator[None]:
+def ablate_heads(model: Transformer, heads: Mapping[str, Iterable[int]]) -> Iterator[None]:
     """While the context is open, these heads add nothing: their part of what the output projection reads is zero.
 
     It is as if their columns of that projection's weight were zero (§3.2.2); the bias stays, as it belongs to no head.
@@ -131,7 +131,7 @@ def count_flops(model: Transformer) -> Iterator[FlopCounterMode]:
     # The counter lacks the product that our loss adds to the gradient of the output embedding.
     counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: _addmm_flops})
     for layer in layers:
-        layer.form = "readable"
+        layer.form = "explicit"
     try:
         with counter:
             yield counter

@@ -58,7 +58,7 @@ class EncoderLayer(nn.Module):
     def __init__(self, config: ModelConfig, turn: Tensor | None = None) -> None:
         super().__init__()
         self.self_attention = attention_of(config, turn)
-        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.inner_dropout)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
         self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ class DecoderLayer(nn.Module):
         super().__init__()
         self.self_attention = attention_of(config, turn)
         self.cross_attention = attention_of(config)
-        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.inner_dropout)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
         self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(3))
 
     def forward(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from transformer.attention import KeyValue, KeyValueCache
 from transformer.config import ModelConfig as ModelConfig
+from transformer.data.tokenizer import PAD
 from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.masks import padding_mask, target_mask
 from transformer.positions import rotation, sinusoidal_encoding
@@ -82,9 +83,9 @@ class Transformer(nn.Module):
             nn.init.normal_(layer.weight, std=self.config.d_model**-0.5)
         if isinstance(self.positions, nn.Parameter):
             nn.init.normal_(self.positions, std=0.02)
-        if self.config.tie == "three":
+        if self.config.tie_embeddings == "all":
             self.target_embedding.weight = self.source_embedding.weight
-        if self.config.tie in ("two", "three"):
+        if self.config.tie_embeddings in ("decoder", "all"):
             self.unembedding.weight = self.target_embedding.weight
 
     def embed(self, ids: Tensor, embedding: nn.Embedding, step: int | None = None) -> Tensor:
@@ -129,7 +130,7 @@ class Transformer(nn.Module):
             The memory, (batch, source, d_model), and its mask, (batch, 1, 1, source), bool.
         """
         x = self.embed(source, self.source_embedding)
-        mask = padding_mask(source, self.config.pad_id)
+        mask = padding_mask(source, PAD)
         for layer in self.encoder:
             x = layer(x, mask)
         return self.encoder_norm(x), mask
@@ -146,7 +147,7 @@ class Transformer(nn.Module):
             (batch, target, d_model): at each position what the model knows of the token that comes next.
         """
         x = self.embed(target, self.target_embedding)
-        mask = target_mask(target, self.config.pad_id)
+        mask = target_mask(target, PAD)
         for layer in self.decoder:
             x = layer(x, memory, mask, memory_mask)
         return self.decoder_norm(x)

@@ -49,8 +49,8 @@ RECIPES: dict[str, Recipe] = {
             steps=6000,
             batch_tokens=250,
             warmup_steps=400,
-            rate_factor=0.6,
-            smoothing=0.05,
+            learning_rate_factor=0.6,
+            label_smoothing=0.05,
             average_steps=1000,
             validate_every=1000,
         ),
@@ -62,7 +62,12 @@ RECIPES: dict[str, Recipe] = {
             vocab_size=8000, d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.3, norm="pre", max_length=256
         ),
         TrainingConfig(
-            steps=12_000, batch_tokens=1500, warmup_steps=1000, rate_factor=1.5, average_steps=1000, validate_every=500
+            steps=12_000,
+            batch_tokens=1500,
+            warmup_steps=1000,
+            learning_rate_factor=1.5,
+            average_steps=1000,
+            validate_every=500,
         ),
     ),
     "iwslt17": Recipe(
@@ -76,7 +81,12 @@ RECIPES: dict[str, Recipe] = {
         DataConfig("wmt14-mini", cleaning=WMT14_CLEANING),
         ModelConfig(vocab_size=8000, d_model=128, n_heads=4, d_ff=512, n_layers=3, norm="pre"),
         TrainingConfig(
-            steps=1000, batch_tokens=1500, warmup_steps=300, validate_every=250, checkpoint_every=100, keep=5
+            steps=1000,
+            batch_tokens=1500,
+            warmup_steps=300,
+            validate_every=250,
+            checkpoint_every=100,
+            keep_checkpoints=5,
         ),
     ),
     "wmt14-base": Recipe(
@@ -89,7 +99,7 @@ RECIPES: dict[str, Recipe] = {
         "The paper's big model on the same corpus: 300,000 steps (§5).",
         DataConfig("wmt14", cleaning=WMT14_CLEANING),
         PRESETS["big"],
-        TrainingConfig(steps=300_000, batch_tokens=25_000, warmup_steps=4000, validate_every=2000, keep=20),
+        TrainingConfig(steps=300_000, batch_tokens=25_000, warmup_steps=4000, validate_every=2000, keep_checkpoints=20),
     ),
 }
 

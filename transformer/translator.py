@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from transformer.checkpoint import default_checkpoint, load_checkpoint
 from transformer.data.batching import pad
-from transformer.data.tokenizer import EOS, PAD, Tokenizer
+from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.decoding import Hypothesis, beam_search, greedy_search
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
@@ -55,15 +55,9 @@ def usable_search() -> Iterator[None]:
 
 
 class Translator:
-    """Translates sentences in batches of similar length.
-
-    Raises:
-        UserError: if the model fills up sentences with another id than the tokenizer does.
-    """
+    """Translates sentences in batches of similar length."""
 
     def __init__(self, model: Transformer, tokenizer: Tokenizer, device: Device | None = None) -> None:
-        if model.config.pad_id != PAD:
-            raise UserError(f"sentences are filled up with id {PAD}, and the model takes pad_id={model.config.pad_id}")
         self.device = device or choose_device("cpu")
         self.model, self.tokenizer = model.to(self.device.device), tokenizer
 

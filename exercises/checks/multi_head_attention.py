@@ -184,7 +184,7 @@ def _heads(
 
 
 def _cross(x: Tensor, memory: Tensor, mask: Tensor | None, *layer: Any, order: str = "qkv") -> Tensor:
-    """A layer with any mask, which the readable form of attention may find wrong."""
+    """A layer with any mask, which the explicit form of attention may find wrong."""
     weight, bias, w_output, b_output, n_heads = layer
     return F.linear(join_heads(_heads(x, memory, mask, weight, bias, n_heads, order)), w_output, b_output)
 

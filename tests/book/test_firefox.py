@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.book.conftest import KNOWN
-from transformer.inspection import without_heads
+from transformer.inspection import ablate_heads
 from transformer.models import load_model
 
 PUPPETEER = "puppeteer-core@25.16.0"
@@ -46,7 +46,7 @@ def test_the_translator_works_in_firefox(firefox: str, puppeteer: Path, address:
     seen = json.loads(ended.stdout)
     translator = load_model("multi30k", "cpu")
     ((whole,),) = translator.beam([SENTENCE])
-    with without_heads(translator.model, {"decoder.2.cross_attention": [0]}):
+    with ablate_heads(translator.model, {"decoder.2.cross_attention": [0]}):
         ((without,),) = translator.beam([SENTENCE])
     expected = [[one.text, f"{one.hypothesis.score:.3f}"] for one in (whole, without)]
     assert seen["found"] == expected and expected[0] != expected[1]

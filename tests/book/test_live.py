@@ -2,7 +2,7 @@
 
 import pytest
 
-from transformer.inspection import without_heads
+from transformer.inspection import ablate_heads
 from transformer.models import load_model
 
 SENTENCE = "A black dog runs across the beach."
@@ -56,7 +56,7 @@ def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
         for head in heads:
             change(tab, lambda box=f"{layer}, head {head + 1} is on": tab.get_by_label(box, exact=True).uncheck())
     translator = load_model("multi30k", "cpu")
-    with without_heads(translator.model, OFF):
+    with ablate_heads(translator.model, OFF):
         (best,) = translator.beam([SENTENCE], n_best=4)
     assert found(tab) == [(one.text, f"{one.hypothesis.score:.3f}") for one in best] != with_all
     assert "2 heads are off" in tab.inner_text(TOLD)

@@ -10,7 +10,7 @@ from tests.book.test_barriers import BARRIERS
 from tests.book.test_live import TOLD, TRANSLATION, change, done, expected, found
 from tests.book.test_widgets import PICTURES
 from transformer.cli import main
-from transformer.inspection import without_heads
+from transformer.inspection import ablate_heads
 from transformer.interactive.widgets import bundle, model_files, offer
 from transformer.models import load_model
 
@@ -65,7 +65,7 @@ def alone(browser):
 def without(sentence):
     """PyTorch's best, with the heads off."""
     translator = load_model(MODEL, "cpu")
-    with without_heads(translator.model, OFF):
+    with ablate_heads(translator.model, OFF):
         (best,) = translator.beam([sentence], n_best=4)
     return [(one.text, f"{one.hypothesis.score:.3f}") for one in best]
 

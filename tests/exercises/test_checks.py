@@ -41,7 +41,7 @@ from transformer.config import ModelConfig
 from transformer.data.batching import Batches, Sequences, pad
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.evaluation import metrics as package_evaluation
-from transformer.inspection import record_attention, without_heads
+from transformer.inspection import ablate_heads, record_attention
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import Transformer
 
@@ -104,7 +104,7 @@ def test_references_are_the_package() -> None:
 
 def test_a_layer_is_the_packages_and_costs_what_is_counted() -> None:
     torch.manual_seed(0)
-    layer = MultiHeadAttention(12, 3, form="readable").requires_grad_(False)
+    layer = MultiHeadAttention(12, 3, form="explicit").requires_grad_(False)
     x, memory = torch.randn(1, 4, 12), torch.randn(1, 5, 12)
     query, (key, value) = layer.project(x)
     projected = multi_head_attention.query_key_value.reference(
@@ -176,7 +176,7 @@ def test_heads_are_off_as_in_the_package() -> None:
     layer = model.get_submodule(name)
     assert isinstance(layer, MultiHeadAttention)
     nn.init.normal_(layer.output.bias)
-    with torch.no_grad(), record_attention(model) as weights, without_heads(model, {name: [0, 2]}):
+    with torch.no_grad(), record_attention(model) as weights, ablate_heads(model, {name: [0, 2]}):
         silenced = layer(x)
     heads = weights[name] @ layer.project(x)[1].value
     by_reference = attention_heads.heads_off.reference(heads, [0, 2], layer.output.weight.T, layer.output.bias)

@@ -21,9 +21,9 @@ from transformer.schedule import learning_rate
 ROOT = Path(__file__).parents[2]
 TINY = shlex.split(
     "--model.d-model 16 --model.n-heads 2 --model.d-ff 16 --model.n-layers 1 --training.batch-tokens 200 "
-    "--training.steps 40 --training.validate-every 20 --training.validate-sentences 2"
+    "--training.steps 40 --training.validate-every 20 --training.validation-sentences 2"
 )
-WILD = ["--training.rate-factor", "1e38", "--training.warmup-steps", "1", "--training.clip", "0"]
+WILD = ["--training.learning-rate-factor", "1e38", "--training.warmup-steps", "1", "--training.max-grad-norm", "0"]
 
 PROVENANCE = {
     "type": "object",
@@ -253,7 +253,7 @@ def test_warm_up_or_not_the_rates_are_as_the_labels_say() -> None:
     for label, variant in EXPERIMENTS["norm-warmup"].variants.items():
         given = arguments_of(variant)
         warm_up = int(given.get("--training.warmup-steps", recipe.training.warmup_steps))
-        factor = float(given.get("--training.rate-factor", recipe.training.rate_factor))
+        factor = float(given.get("--training.learning-rate-factor", recipe.training.learning_rate_factor))
         rates[label] = [learning_rate(step, 128, warm_up, factor) for step in range(1, 1001)]
     for norm in CHOICES["norm"]:
         usual, same_peak, same_later = (

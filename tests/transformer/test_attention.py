@@ -44,7 +44,7 @@ MASKS = {
 """Every mask that the model uses, and two with rows that may attend to nothing."""
 
 Form = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-FORMS: dict[str, Form] = {"readable": lambda q, k, v, m: attention(q, k, v, m)[0], "fused": fused_attention}
+FORMS: dict[str, Form] = {"explicit": lambda q, k, v, m: attention(q, k, v, m)[0], "fused": fused_attention}
 
 
 def run_form(form: Form, inputs: Tensor, mask: Tensor) -> list[Tensor]:
@@ -59,14 +59,14 @@ def run_form(form: Form, inputs: Tensor, mask: Tensor) -> list[Tensor]:
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
 def test_loops_equal_einsum_equals_readable_equals_fused(mask: Tensor) -> None:
     inputs = torch.randn(3, 3, 2, 5, 8)  # q, k, v: (batch, heads, length, d_head)
-    readable, fused = (run_form(form, inputs, mask) for form in FORMS.values())
-    for a, b in zip(readable, fused, strict=True):
+    explicit, fused = (run_form(form, inputs, mask) for form in FORMS.values())
+    for a, b in zip(explicit, fused, strict=True):
         assert a.isfinite().all() and b.isfinite().all()
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(readable[0], by_einsum(*inputs, mask), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(explicit[0], by_einsum(*inputs, mask), atol=1e-5, rtol=1e-5)
     for sentence in range(3):
         m = mask.expand(3, 2, 5, 5)[sentence, 1]
-        torch.testing.assert_close(readable[0][sentence, 1], by_loops(*inputs[:, sentence, 1], m), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(explicit[0][sentence, 1], by_loops(*inputs[:, sentence, 1], m), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
@@ -110,7 +110,7 @@ def test_weights_sum_to_one_and_empty_rows_are_zero() -> None:
     assert out[1].eq(0).all()
 
 
-@pytest.mark.parametrize("form", ["fused", "readable"])
+@pytest.mark.parametrize("form", ["fused", "explicit"])
 @pytest.mark.parametrize("cross", [False, True])
 def test_multi_head_equals_torch_with_gradients(cross: bool, form: AttentionForm) -> None:
     ours, theirs = MultiHeadAttention(16, 4, form=form), nn.MultiheadAttention(16, 4, batch_first=True)

@@ -317,9 +317,9 @@ def test_a_finished_run_is_left_alone_and_other_settings_are_refused(
     before = contents()
     main(["train", "copy", "--device", "cpu", "--run", str(run), *SMALL])
     assert "the model is in" in capsys.readouterr().out and contents() == before
-    other = ["--run", str(run), *SMALL, "--training.smoothing", "0.3"]
+    other = ["--run", str(run), *SMALL, "--training.label-smoothing", "0.3"]
     message = fails(capsys, "train", "copy", "--device", "cpu", *other)
-    assert "was begun with other settings (training.smoothing: 0.1, now 0.3)" in message and "--force" in message
+    assert "was begun with other settings (training.label_smoothing: 0.1, now 0.3)" in message and "--force" in message
     assert contents() == before
 
 
@@ -382,9 +382,11 @@ def test_a_loss_that_is_not_finite_stops_the_run(
     workplace: Path, environment: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(workplace / "runs" / "nan")
-    wild = ["--training.rate-factor", "1e30", "--training.steps", "50", "--data.max-train-pairs", "3000"]
+    wild = ["--training.learning-rate-factor", "1e30", "--training.steps", "50", "--data.max-train-pairs", "3000"]
     message = fails(capsys, "train", "copy", "--device", "cpu", "--run", folder, *wild)
-    assert "the gradient was not finite in 30 steps in a row" in message and "--training.rate-factor" in message
+    assert (
+        "the gradient was not finite in 30 steps in a row" in message and "--training.learning-rate-factor" in message
+    )
 
 
 def test_parameters_of_a_model_and_of_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -421,7 +423,7 @@ def test_average_names_what_it_averaged(run: Path, tmp_path: Path, capsys: pytes
     main(["average", str(copy)])
     printed = capsys.readouterr()
     assert printed.out == "averaged step-0000060\n"
-    assert printed.err == "there were no more than 1 of 5: --training.keep says how many a run keeps\n"
+    assert printed.err == "there were no more than 1 of 5: --training.keep-checkpoints says how many a run keeps\n"
     assert "there is no checkpoint to average" in fails(capsys, "average", str(tmp_path))
     assert "last must be at least 1; got 0" in fails(capsys, "average", str(copy), "--last", "0")
     assert "has no checkpoint step-7; it has step-0000060" in fails(capsys, "average", str(copy), "step-7")

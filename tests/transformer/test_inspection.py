@@ -9,7 +9,7 @@ from transformer.config import ModelConfig, Norm
 from transformer.data.batching import Batch
 from transformer.decoding import greedy_search
 from transformer.device import Precision, choose_device
-from transformer.inspection import count_flops, record_attention, without_heads
+from transformer.inspection import ablate_heads, count_flops, record_attention
 from transformer.masks import padding_mask, target_mask
 from transformer.model import Transformer
 from transformer.training.trainer import batch_loss
@@ -59,7 +59,7 @@ def test_a_head_is_off_as_if_its_columns_of_the_projection_were_zero(
 ) -> None:
     target = torch.randint(4, 40, (6, 7))
     before = tiny(source, target)
-    with without_heads(tiny, off):
+    with ablate_heads(tiny, off):
         without = tiny(source, target)
     assert not torch.allclose(before, without)
     assert torch.equal(before, tiny(source, target)), "afterwards it is on again"
@@ -73,7 +73,7 @@ def test_a_head_is_off_as_if_its_columns_of_the_projection_were_zero(
 def test_without_any_head_a_layer_says_its_bias(tiny: Transformer) -> None:
     layer = tiny.encoder[0].self_attention
     torch.nn.init.normal_(layer.output.bias)
-    with without_heads(tiny, {"encoder.0.self_attention": range(4)}):
+    with ablate_heads(tiny, {"encoder.0.self_attention": range(4)}):
         output = layer(torch.randn(2, 5, 32))
     torch.testing.assert_close(output, layer.output.bias.expand(2, 5, -1))
 
@@ -84,9 +84,9 @@ def test_heads_stay_off_in_nested_contexts_and_while_decoding_with_a_cache(tiny:
         {"decoder.0.self_attention": [1]},
         {"decoder.0.self_attention": [3], "decoder.1.self_attention": [0]},
     )
-    with without_heads(tiny, first), without_heads(tiny, second):
+    with ablate_heads(tiny, first), ablate_heads(tiny, second):
         nested, searched = tiny(source, target), greedy_search(tiny, source)
-    with without_heads(tiny, {"decoder.0.self_attention": [1, 3], "decoder.1.self_attention": [0]}):
+    with ablate_heads(tiny, {"decoder.0.self_attention": [1, 3], "decoder.1.self_attention": [0]}):
         torch.testing.assert_close(nested, tiny(source, target))
         assert searched == greedy_search(tiny, source)
 
@@ -96,7 +96,7 @@ def test_heads_stay_off_in_nested_contexts_and_while_decoding_with_a_cache(tiny:
 )
 def test_there_is_no_such_head(tiny: Transformer, off: dict[str, list[int]]) -> None:
     hooked = [len(module._forward_pre_hooks) for module in tiny.modules()]
-    with pytest.raises(ValueError, match=r"there are encoder\.0\.self|has the heads 0 to 3"), without_heads(tiny, off):
+    with pytest.raises(ValueError, match=r"there are encoder\.0\.self|has the heads 0 to 3"), ablate_heads(tiny, off):
         pass
     assert [len(module._forward_pre_hooks) for module in tiny.modules()] == hooked
 

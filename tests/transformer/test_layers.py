@@ -126,7 +126,7 @@ def test_post_norm_normalises_what_comes_out_and_pre_norm_does_not() -> None:
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("where", ["dropout", "attention_dropout", "inner_dropout"])
+@pytest.mark.parametrize("where", ["dropout", "attention_dropout", "activation_dropout"])
 def test_dropout_stands_where_it_is_asked_for(where: str, norm: Norm) -> None:
     x, everyone = torch.randn(2, 7, 16), REAL[:, None, None]
     shape = ModelConfig(**{**vars(config(norm)), where: 0.5})

@@ -20,11 +20,11 @@ CXX = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
 Loss = Callable[..., Tensor]
 
 
-def readable(x: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def explicit(x: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return label_smoothed_cross_entropy(x @ weight.T, *args, **kwargs)
 
 
-forms = pytest.mark.parametrize("loss", [readable, linear_label_smoothed_cross_entropy])
+forms = pytest.mark.parametrize("loss", [explicit, linear_label_smoothed_cross_entropy])
 spreads = pytest.mark.parametrize("spread", ["all", "others"])
 
 
@@ -178,7 +178,7 @@ HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @spreads
 def test_autocast_errs_no_more_than_its_type(dtype: torch.dtype, spread: Spread) -> None:
     x, weight, target = example(rows=700)
-    exact = with_gradients(readable(x.double(), weight.double(), target, 0.1, spread, PAD), x, weight)
+    exact = with_gradients(explicit(x.double(), weight.double(), target, 0.1, spread, PAD), x, weight)
     with torch.autocast("cpu", dtype), Watch() as watch:
         loss = linear_label_smoothed_cross_entropy(x, weight, target, 0.1, spread, PAD)
     assert "mm" in watch.in_half and not watch.in_half & {"mv", "sub_", "exp_", "sum", "add_", "log", "div_"}

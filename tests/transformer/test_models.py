@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import transformer
-from transformer.checkpoint import BEST, read_json, read_tensors
+from transformer.checkpoint import BEST, read_json, read_settings, read_tensors
 from transformer.cli import main
 from transformer.config import TrainingConfig
 from transformer.data.corpora import sentence_pairs
@@ -54,7 +54,7 @@ def test_a_shipped_model_is_whole_and_small(name: str) -> None:
 def test_a_shipped_model_is_what_its_recipe_makes(name: str) -> None:
     recipe = RECIPES[name]
     settings = {"data": recipe.data, "model": recipe.model, "training": recipe.training}
-    was = read_json(FOLDER / name / RECIPE)
+    was = read_settings(FOLDER / name / RECIPE)
     now = json.loads(json.dumps({part: vars(value) for part, value in settings.items()}, default=vars))
     assert list(differences({part: was[part] for part in settings}, now)) == []
 
@@ -92,7 +92,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("TRANSFORMER_DATA", str(tmp_path_factory.mktemp("data")))
         data = DataConfig("copy", max_train_pairs=60)
         shape = ModelConfig(57, 32, 4, 64, 1, max_length=64)
-        config = TrainingConfig(steps=4, batch_tokens=200, validate_every=2, validate_sentences=2, average_steps=2)
+        config = TrainingConfig(steps=4, batch_tokens=200, validate_every=2, validation_sentences=2, average_steps=2)
         settings = {
             "data": vars(data) | {"cleaning": vars(data.cleaning)},
             "model": vars(shape),

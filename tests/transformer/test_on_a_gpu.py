@@ -18,7 +18,7 @@ from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.decoding import Candidate, beam_search, greedy_search, sample
 from transformer.device import Device, choose_device
 from transformer.evaluation.evaluate import put_to_test
-from transformer.inspection import record_attention, without_heads
+from transformer.inspection import ablate_heads, record_attention
 from transformer.loss import label_smoothed_cross_entropy, linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.training.loop import train
@@ -27,7 +27,7 @@ SHAPE = ModelConfig(40, 32, 4, 64, 2, dropout=0.0, max_length=16)
 SHAPES = {
     "the paper's": SHAPE,
     "norm first, learned positions": replace(SHAPE, norm="pre", positions="learned"),
-    "rotary, readable": replace(SHAPE, positions="rotary", attention="readable"),
+    "rotary, explicit": replace(SHAPE, positions="rotary", attention="explicit"),
 }
 CPU = choose_device("cpu")
 
@@ -93,7 +93,7 @@ def test_decoding_finds_the_same(
 
 def test_attention_is_recorded_and_heads_are_switched_off(gpu: Device, source: torch.Tensor) -> None:
     def looked_at(model: Transformer, device: torch.device) -> list[torch.Tensor]:
-        with record_attention(model) as weights, without_heads(model, {"decoder.1.cross_attention": [0, 3]}):
+        with record_attention(model) as weights, ablate_heads(model, {"decoder.1.cross_attention": [0, 3]}):
             logits = model(source.to(device), source.to(device))
         assert all(w.device == device for w in weights.values())
         return [logits.detach().cpu(), *(w.cpu() for w in weights.values())]
@@ -120,7 +120,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
 
 def test_a_run_there_learns_goes_on_and_leaves_the_same_model(tmp_path: Path, gpu: Device, data: PreparedData) -> None:
     shape = replace(SHAPE, vocab_size=57, dropout=0.1, max_length=64)
-    whole = TrainingConfig(6, 600, validate_every=3, validate_sentences=4, checkpoint_every=3, average_steps=2)
+    whole = TrainingConfig(6, 600, validate_every=3, validation_sentences=4, checkpoint_every=3, average_steps=2)
     half = replace(whole, steps=3, average_steps=0)
     seen: dict[str, list[float]] = {"here": [], "there": []}
     for name, device in (("here", CPU), ("there", gpu)):

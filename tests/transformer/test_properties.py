@@ -26,7 +26,7 @@ MODELS = st.builds(
     model_of,
     st.sampled_from(["post", "pre"]),
     st.sampled_from(["sinusoidal", "learned", "rotary"]),
-    st.sampled_from(["fused", "readable"]),
+    st.sampled_from(["fused", "explicit"]),
 )
 SENTENCES = st.lists(st.integers(4, VOCABULARY - 1), min_size=1, max_size=12)
 

@@ -22,7 +22,7 @@ from transformer.data.corpora import sentence_pairs
 from transformer.data.tokenizer import BOS, EOS, Tokenizer
 from transformer.decoding import Candidate, beam_search, greedy_search
 from transformer.errors import UserError
-from transformer.inspection import record_attention, without_heads
+from transformer.inspection import ablate_heads, record_attention
 from transformer.model import Transformer
 from transformer.models import FOLDER
 
@@ -38,8 +38,8 @@ SENTENCES = {"pocket-small": 140, "multi30k": 30, "multi30k-de-en": 30}
 SETTINGS = [(4, 0.6, 4), (1, 0.6, 1), (2, 0.0, 1), (6, 1.0, 3)]
 """Beam, alpha and n_best: sentences take turns."""
 SHAPES = {
-    "post": ModelConfig(40, 16, 2, 32, 2, norm="post", tie="none", max_length=30),
-    "learned": ModelConfig(40, 24, 3, 16, 1, norm="pre", tie="two", positions="learned", max_length=12),
+    "post": ModelConfig(40, 16, 2, 32, 2, norm="post", tie_embeddings="none", max_length=30),
+    "learned": ModelConfig(40, 24, 3, 16, 1, norm="pre", tie_embeddings="decoder", positions="learned", max_length=12),
 }
 """Small models with other settings than those that ship; the second one's translations reach its limit."""
 FAULTS = {
@@ -89,7 +89,7 @@ def forwarded(
     model: Transformer, source: list[int], target: list[int], off: dict[str, list[int]]
 ) -> dict[str, torch.Tensor]:
     """Logits and every head's attention weights, by the layer's name."""
-    with without_heads(model, off), record_attention(model) as weights:
+    with ablate_heads(model, off), record_attention(model) as weights:
         logits = model(torch.tensor([source]), torch.tensor([target]))
     return {"logits": logits[0], **{name: weight[0] for name, weight in weights.items()}}
 

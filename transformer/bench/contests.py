@@ -42,7 +42,7 @@ BEAM = 4
 TIDY = "no cache, one sentence at a time"
 """Our own layers, without what makes decoding fast."""
 TUTORIAL = "the same as tutorials write it"
-"""With the readable form of attention, and the logits of all positions at every step."""
+"""With the explicit form of attention, and the logits of all positions at every step."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ def _our_beam(setting: Setting, tokens: int) -> Work:
 
 
 def _uncached_beam(setting: Setting, tokens: int, tidy: bool) -> Work:
-    model = endless_model(setting, "fused" if tidy else "readable")
+    model = endless_model(setting, "fused" if tidy else "explicit")
     source, count = _source(setting), setting.size(4, 2)
     return _decoding(
         setting, tokens, lambda number: uncached_beam(model, _turn(source, number, count), BEAM, tidy=tidy)
@@ -334,7 +334,7 @@ def _our_greedy(setting: Setting, tokens: int) -> Work:
 
 
 def _uncached_greedy(setting: Setting, tokens: int, tidy: bool) -> Work:
-    model = endless_model(setting, "fused" if tidy else "readable")
+    model = endless_model(setting, "fused" if tidy else "explicit")
     source, count = _source(setting), setting.size(8, 2)
     return _decoding(setting, tokens, lambda number: uncached_greedy(model, _turn(source, number, count), tidy=tidy))
 

@@ -269,7 +269,7 @@ def flop_a_cell(trainer: Trainer) -> float:
     with _readable(trainer.model), counter, trainer.device.autocast():
         for _ in range(COUNTED):
             batch = next(batches).to(trainer.device.device)
-            batch_loss(trainer.model, batch, trainer.config.smoothing).backward()
+            batch_loss(trainer.model, batch, trainer.config.label_smoothing).backward()
             cells += batch.source.numel() + batch.labels.numel()
     trainer.optimizer.zero_grad()
     return counter.get_total_flops() / cells
@@ -282,11 +282,11 @@ def _product_flop(added: Any, left: torch.Size, right: torch.Size, *_: Any, **__
 
 @contextmanager
 def _readable(model: Transformer) -> Iterator[None]:
-    """Attention in its readable form, in which all products are seen: fused ones are counted on some devices only."""
+    """Attention in its explicit form, in which all products are seen: fused ones are counted on some devices only."""
     layers = [layer for layer in model.modules() if isinstance(layer, MultiHeadAttention)]
     forms = [layer.form for layer in layers]
     for layer in layers:
-        layer.form = "readable"
+        layer.form = "explicit"
     try:
         yield
     finally:
@@ -310,12 +310,12 @@ def product(setting: Setting) -> tuple[Callable[[], float], str]:
 
 def torch_trainer(ours: Trainer, compiled: bool) -> Trainer:
     """A trainer that differs in the model and its loss only: ``torch.nn.Transformer``, with dropout where ours is."""
-    config = replace(ours.config, accumulate=ours.progress.accumulate, average_steps=0)
+    config = replace(ours.config, gradient_accumulation_steps=ours.progress.accumulate, average_steps=0)
     trainer = Trainer(ours.model.config, config, ours.data, ours.device, ours.process_group)
     model = TorchTransformer(trainer.model, everywhere=False).to(ours.device.device)
     trainer.model = cast(Transformer, model)
     trainer.optimizer = torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    loss = TorchLoss(model, config.smoothing)
+    loss = TorchLoss(model, config.label_smoothing)
     trainer.eager_loss = loss  # type: ignore[assignment]
     trainer.loss = torch.compile(loss, dynamic=True) if compiled else loss  # type: ignore[assignment]
     return trainer
@@ -403,7 +403,8 @@ def _room(name: str) -> Iterator[None]:
         if not isinstance(error, torch.OutOfMemoryError) and "not enough memory" not in str(error):
             raise
         raise UserError(
-            f"memory is full: {name} needs smaller batches (transformer train {name} --training.accumulate 2, or 4, 8: "
+            f"memory is full: {name} needs smaller batches "
+            f"(transformer train {name} --training.gradient-accumulation-steps 2, or 4, 8: "
             f"the steps stay the same) or a smaller model; {str(error).splitlines()[0][:100]}"
         ) from error
 

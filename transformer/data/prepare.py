@@ -33,9 +33,6 @@ FORMAT = 4
 CHUNK = 10_000
 """Pairs that are tokenised at once."""
 
-_RENAMED = {"train_pairs": "max_train_pairs"}
-"""Settings of earlier versions of the course, with their present names."""
-
 BAR: dict[str, Any] = {"unit": " pairs", "unit_scale": True, "dynamic_ncols": True}
 
 
@@ -89,8 +86,7 @@ class DataConfig:
             if "corpus" not in described:
                 raise UserError("the data settings name no corpus")
             cleaning = CleaningConfig(**described["cleaning"]) if "cleaning" in described else OFF
-            settings = {_RENAMED.get(name, name): value for name, value in described.items()}
-            return cls(**{**settings, "cleaning": cleaning})
+            return cls(**{**described, "cleaning": cleaning})
         except TypeError as error:
             raise UserError(f"the data settings are of another version of the course: {error}") from None
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from transformer import __version__
-from transformer.checkpoint import read_json, write_atomically
+from transformer.checkpoint import read_settings, write_atomically
 from transformer.data.corpora import Pair, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.data.readers import TextFile, read_pairs
@@ -97,7 +97,7 @@ def assess(
     with usable_search():
         check_search(beam, alpha)
     loaded = [Translator.load(run, device) for run in runs]
-    data = [DataConfig.from_dict(read_json(run / "recipe.json").get("data", {})) for run in runs]
+    data = [DataConfig.from_dict(read_settings(run / "recipe.json").get("data", {})) for run in runs]
     for run, other in zip(runs, data, strict=True):
         if other.direction != data[0].direction or (files is None and other.corpus != data[0].corpus):
             raise UserError(

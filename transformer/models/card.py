@@ -6,7 +6,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from transformer.checkpoint import BEST, load_checkpoint, read_json
+from transformer.checkpoint import BEST, load_checkpoint, read_json, read_settings
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.corpora import Manifest, find_corpus
 from transformer.data.prepare import DataConfig
@@ -40,7 +40,7 @@ def card(folder: Path, name: str) -> str:
         name: the model's.
     """
     model, facts = load_checkpoint(folder, BEST)
-    recipe, scores, sessions = read_json(folder / RECIPE), read_json(folder / SCORES), read_sessions(folder)
+    recipe, scores, sessions = read_settings(folder / RECIPE), read_json(folder / SCORES), read_sessions(folder)
     data = recipe["data"]
     source, target = (LANGUAGES.get(language, language) for language in data["direction"].split("-"))
     shape = model.config

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from transformer.checkpoint import BEST, read_json, save_checkpoint
+from transformer.checkpoint import BEST, read_settings, save_checkpoint
 from transformer.data.corpora import Pair, find_corpus, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.device import Device
@@ -51,7 +51,7 @@ def export(
         raise UserError(f"{folder} is not an exported model, and not empty: name another folder")
     if not read_sessions(run):
         raise UserError(f"{run} does not say how it was trained: it has no {SESSIONS}, which a card needs")
-    data = DataConfig.from_dict(read_json(run / RECIPE).get("data", {}))
+    data = DataConfig.from_dict(read_settings(run / RECIPE).get("data", {}))
     work = folder.with_name(f".{folder.name}.unfinished")
     try:
         shutil.rmtree(work, ignore_errors=True)

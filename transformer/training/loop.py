@@ -94,7 +94,8 @@ def train(
                 )
     if not (run / f"{BEST}.json").exists():
         raise UserError(
-            "no validation loss was a finite number: lower --training.rate-factor or lengthen --training.warmup-steps"
+            "no validation loss was a finite number: "
+            "lower --training.learning-rate-factor or lengthen --training.warmup-steps"
         )
     return Translator.load(run, device)[0]
 
@@ -207,8 +208,9 @@ def room_in_memory(progress: Progress) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError as error:
         raise UserError(
-            f"the device's memory is full: try --training.accumulate {2 * progress.accumulate}, which halves the "
-            f"batches and changes nothing else. {str(error).splitlines()[0][:100]}"
+            "the device's memory is full: try "
+            f"--training.gradient-accumulation-steps {2 * progress.accumulate}, which halves the batches "
+            f"and changes nothing else. {str(error).splitlines()[0][:100]}"
         ) from error
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import filelock
 
-from transformer.checkpoint import read_json, remove_partial_files, write_atomically
+from transformer.checkpoint import read_settings, remove_partial_files, write_atomically
 from transformer.errors import UserError
 from transformer.provenance import provenance
 
 RECIPE, METRICS, SESSIONS = "recipe.json", "metrics.jsonl", "sessions.jsonl"
-HARMLESS = "training.accumulate:"
+HARMLESS = "training.gradient_accumulation_steps:"
 """A run may go on with another number of batches a step: what it learns stays the same."""
 
 
@@ -36,7 +36,7 @@ def open_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> I
         with filelock.FileLock(run / ".lock", blocking=False):
             remove_partial_files(run)
             if (run / RECIPE).exists() and not force:
-                changes = list(differences(read_json(run / RECIPE), recipe))
+                changes = list(differences(read_settings(run / RECIPE), recipe))
                 changes = [change for change in changes if not change.startswith(HARMLESS)]
                 if changes:
                     raise UserError(

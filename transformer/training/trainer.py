@@ -82,9 +82,9 @@ class Trainer:
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
         self.scaler = device.scaler()
         self.averaged = AveragedModel(self.model) if config.average_steps else None
-        self.progress = Progress(accumulate=config.accumulate)
+        self.progress = Progress(accumulate=config.gradient_accumulation_steps)
         self.batches = self._batches()
-        self.loss: nn.Module = ModelWithLoss(self.model, config.smoothing)
+        self.loss: nn.Module = ModelWithLoss(self.model, config.label_smoothing)
         if process_group.world_size > 1:
             self.loss = DistributedDataParallel(self.loss)
         self.eager_loss = self.loss
@@ -139,7 +139,7 @@ class Trainer:
             gpus = [batch.source.device] if batch.source.is_cuda else []
             with torch.random.fork_rng(devices=gpus):
                 with self.device.autocast():
-                    loss = batch_loss(self.model, batch, self.config.smoothing)
+                    loss = batch_loss(self.model, batch, self.config.label_smoothing)
                 loss.backward()
             del moments
         except torch.OutOfMemoryError:
@@ -152,7 +152,7 @@ class Trainer:
         progress.step += 1
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(
-                progress.step, self.model.config.d_model, config.warmup_steps, config.rate_factor
+                progress.step, self.model.config.d_model, config.warmup_steps, config.learning_rate_factor
             )
         batches = [next(self.batches) for _ in range(progress.accumulate)]
         # The loss is a mean over all target tokens of the step, whichever process has them.
@@ -171,7 +171,7 @@ class Trainer:
             self.optimizer.zero_grad()
             loss = self._gradients(batches, n_tokens)
         self.scaler.unscale_(self.optimizer)
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.clip or math.inf)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm or math.inf)
         progress.target_tokens += n_tokens
         if torch.isfinite(norm):
             self.scaler.step(self.optimizer)
@@ -190,7 +190,7 @@ class Trainer:
         if self.progress.skipped >= MAX_SKIPPED_STEPS:
             raise UserError(
                 f"the gradient was not finite in {self.progress.skipped} steps in a row, up to step "
-                f"{self.progress.step} (loss {loss:.4g} a token): lower --training.rate-factor, lengthen "
+                f"{self.progress.step} (loss {loss:.4g} a token): lower --training.learning-rate-factor, lengthen "
                 f"--training.warmup-steps" + (", or try --precision bf16 or fp32" if self.scaler.is_enabled() else "")
             )
 
@@ -260,9 +260,9 @@ class Trainer:
         facts = {"progress": progress, "scaler": self.scaler.state_dict()}
         save_checkpoint(run, step_name(self.progress.step), self.model, facts, self._state())
         names = step_checkpoints(run)
-        for name in names[: -self.config.keep]:
+        for name in names[: -self.config.keep_checkpoints]:
             delete_checkpoint(run, name)
-        for name in names[-self.config.keep : -2]:
+        for name in names[-self.config.keep_checkpoints : -2]:
             delete_checkpoint(run, name, "state")
 
     def restore(self, run: Path, name: str) -> None:
@@ -295,7 +295,7 @@ class Trainer:
             raise UserError("the device's memory is full already, before the first step") from error
         except (TypeError, ValueError, RuntimeError) as error:  # whole, but not what this version writes
             raise UserError(f"the checkpoint {run / name} cannot be gone on from: {error}") from error
-        self._accumulate(max(self.config.accumulate, self.progress.accumulate))  # more may be asked for since
+        self._accumulate(max(self.config.gradient_accumulation_steps, self.progress.accumulate))
         if not self.process_group.is_main:
             self.progress.loss_sum = 0.0  # the first has it all
             torch.manual_seed(self.config.seed + self.process_group.rank + self.progress.step)
@@ -372,6 +372,6 @@ def validate(
     model.train(was_training)
     encode, limit = translator.tokenizer.encode, model.config.max_length
     readable = (pair for pair in data.valid if 0 < len(encode(pair[0])) < limit)
-    texts = list(islice(readable, config.validate_sentences))
+    texts = list(islice(readable, config.validation_sentences))
     hypotheses = translator.greedy([source for source, _ in texts])
     return {"valid_loss": loss / all_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).value}

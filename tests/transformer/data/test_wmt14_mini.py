@@ -16,7 +16,7 @@ from transformer.data.pocket import Pair, Split
 
 SMALLER = (
     "--model.vocab-size 1000 --model.d-model 32 --model.d-ff 64 --model.n-layers 1 --training.steps 30 "
-    "--training.checkpoint-every 10 --training.validate-every 15 --training.validate-sentences 5"
+    "--training.checkpoint-every 10 --training.validate-every 15 --training.validation-sentences 5"
 ).split()
 
 

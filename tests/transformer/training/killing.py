@@ -25,12 +25,12 @@ TRAINING = TrainingConfig(
     steps=60,
     batch_tokens=300,
     warmup_steps=20,
-    accumulate=2,
+    gradient_accumulation_steps=2,
     average_steps=15,
     validate_every=20,
-    validate_sentences=2,
+    validation_sentences=2,
     checkpoint_every=3,
-    keep=3,
+    keep_checkpoints=3,
 )
 
 

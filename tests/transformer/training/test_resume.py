@@ -33,9 +33,9 @@ SETTINGS = {
     "warmup_steps": 4,
     "average_steps": 4,
     "validate_every": 4,
-    "validate_sentences": 2,
+    "validation_sentences": 2,
     "checkpoint_every": 2,
-    "keep": 3,
+    "keep_checkpoints": 3,
 }
 
 
@@ -280,9 +280,11 @@ def test_a_finished_run_is_left_alone(tmp_path: Path, data: PreparedData) -> Non
 def test_other_settings_are_named_and_need_force(tmp_path: Path, data: PreparedData) -> None:
     run = tmp_path / "run"
     go(run, data)
-    with pytest.raises(UserError, match=r"\(training.smoothing: 0.1, now 0.2; training.steps: 12, now 14\): .*--force"):
-        go(run, data, steps=14, smoothing=0.2)
-    go(run, data, steps=14, smoothing=0.2, force=True)
+    with pytest.raises(
+        UserError, match=r"\(training.label_smoothing: 0.1, now 0.2; training.steps: 12, now 14\): .*--force"
+    ):
+        go(run, data, steps=14, label_smoothing=0.2)
+    go(run, data, steps=14, label_smoothing=0.2, force=True)
     assert step_checkpoints(run)[-1] == "step-0000014"
     assert read_json(run / "recipe.json")["training"]["steps"] == 14
 
@@ -292,8 +294,8 @@ def test_a_run_goes_on_in_smaller_batches_when_asked_to(tmp_path: Path, data: Pr
     go(run, data, steps=4, batch_tokens=50)
     before = read_json(run / "step-0000004.json")["progress"]
     with pytest.raises(UserError, match=r"\(training.steps: 4, now 6\)"):  # nothing else is in the way
-        go(run, data, steps=6, batch_tokens=50, accumulate=2)
-    go(run, data, steps=6, batch_tokens=50, accumulate=2, force=True)
+        go(run, data, steps=6, batch_tokens=50, gradient_accumulation_steps=2)
+    go(run, data, steps=6, batch_tokens=50, gradient_accumulation_steps=2, force=True)
     after = read_json(run / "step-0000006.json")["progress"]
     assert (before["accumulate"], after["accumulate"]) == (1, 2)
     assert (before["epoch"], before["epoch_step"]) == (0, 4)

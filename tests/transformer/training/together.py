@@ -27,9 +27,9 @@ TRAINING = TrainingConfig(
     steps=8,
     batch_tokens=900,
     warmup_steps=4,
-    rate_factor=0.02,
+    learning_rate_factor=0.02,
     validate_every=4,
-    validate_sentences=2,
+    validation_sentences=2,
     checkpoint_every=3,
 )
 
@@ -73,7 +73,7 @@ def weights(model: Transformer) -> torch.Tensor:
 def main(folder: Path, processes: int) -> None:
     prepare(DataConfig("copy", max_train_pairs=400), 57)
     together(folder / "together", processes)
-    alone = run(folder / "alone", replace(TRAINING, accumulate=processes))
+    alone = run(folder / "alone", replace(TRAINING, gradient_accumulation_steps=processes))
     other = run(folder / "other", TRAINING)  # the same steps in larger batches
     joint = run(folder / "together", TRAINING)  # finished: only loads it
     losses = [[row["train_loss"] for row in read_metrics(folder / name)] for name in ("together", "alone")]
