@@ -1,12 +1,12 @@
-"""Run notebooks as Colab would, in the Python that runs this: ``python book/colab.py [--course SOURCE] NOTEBOOK ...``.
+"""Run notebooks as Colab would, with the Python that runs this: ``python book/colab.py [--course SOURCE] NOTEBOOK...``.
 
-Each notebook runs whole, from the first cell, which installs the course. The exit code is 1 if a cell fails, or if
-afterwards a package that was there before has another version, or misses what it needs. Wants only what Colab has.
+Each notebook is executed completely, including its first cell, which installs the course. The exit code is 1 if a cell
+fails, or if a package that was installed before has another version afterwards or is missing a dependency. This script
+imports only what Colab has.
 """
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,21 +18,21 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 IN_COLAB = "import google.colab"
-"""What Colab's own kernel has done before a notebook's first cell."""
+"""Colab's kernel has imported this before a notebook's first cell runs."""
 
 
-def pip(*words: str) -> str:
-    """What pip prints, whatever its exit code."""
-    return subprocess.run([sys.executable, "-m", "pip", *words], stdout=subprocess.PIPE, text=True).stdout
+def pip(*arguments: str) -> str:
+    """Return what pip prints, whatever its exit code."""
+    return subprocess.run([sys.executable, "-m", "pip", *arguments], stdout=subprocess.PIPE, text=True).stdout
 
 
-def versions() -> dict[str, str]:
-    """Each installed package with its version."""
-    return {one["name"]: one["version"] for one in json.loads(pip("list", "--format", "json"))}
+def installed_versions() -> dict[str, str]:
+    """Return the version of each installed package."""
+    return {package["name"]: package["version"] for package in json.loads(pip("list", "--format", "json"))}
 
 
-def complaints() -> set[str]:
-    """What ``pip check`` has to say; in Colab that is never nothing."""
+def broken_requirements() -> set[str]:
+    """Return the lines of ``pip check``; Colab itself always has some."""
     return set(pip("check").splitlines()) - {"No broken requirements found."}
 
 
@@ -40,17 +40,17 @@ def run(path: Path, course: str | None) -> str | None:
     """Run a notebook in an empty folder.
 
     Args:
-        course: where its first cell shall take the course from, instead of the repository's address.
+        course: what the setup cell installs in place of the repository; None leaves the cell as it is.
 
     Returns:
-        The failing cell, and what it printed and raised; None if all went well.
+        The failing cell with its output and its error, or None if all cells succeeded.
     """
     notebook = nbformat.read(path, as_version=4)
     if course:
         setup = next(cell for cell in notebook.cells if cell.cell_type == "code")
-        setup.source, found = re.subn(r'(?<= @ )git\+[^"]+', course, setup.source)
-        if found != 1:
+        if 'source = ""' not in setup.source:
             raise ValueError(f"{path}: the first cell does not install the course")
+        setup.source = setup.source.replace('source = ""', f"source = {course!r}", 1)
     notebook.cells.insert(0, nbformat.v4.new_code_cell(IN_COLAB))
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(notebook, timeout=1800, kernel_name="python3", resources={"metadata": {"path": folder}})
@@ -62,25 +62,21 @@ def run(path: Path, course: str | None) -> str | None:
 
 
 def main() -> int:
-    """Run each notebook, and say what it broke."""
-    parser = argparse.ArgumentParser(description="Run notebooks as Colab would, in the Python that runs this.")
-    parser.add_argument("--course", help="what pip shall install instead of the repository's main branch")
+    """Run each notebook, print what went wrong, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Run notebooks as Colab would, with the Python that runs this script.")
+    parser.add_argument("--course", help="what pip installs in place of the course's repository")
     parser.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
     args = parser.parse_args()
-    before, known, failed = versions(), complaints(), 0
+    before, broken_before, failures = installed_versions(), broken_requirements(), 0
     for path in args.notebooks:
         start = time.monotonic()
-        error, after = run(path, args.course), versions()
-        moved = [f"{name} was {old}, is {after.get(name)}" for name, old in before.items() if after.get(name) != old]
-        wrong = [*([error] if error else []), *moved, *sorted(complaints() - known)]
-        print(
-            f"{path.name}: {'FAILED' if wrong else 'ok'} ({time.monotonic() - start:.0f} s)",
-            *wrong,
-            sep="\n",
-            flush=True,
-        )
-        failed += bool(wrong)
-    return 1 if failed else 0
+        error, after = run(path, args.course), installed_versions()
+        changed = [f"{name} was {old}, is {after.get(name)}" for name, old in before.items() if after.get(name) != old]
+        problems = [*([error] if error else []), *changed, *sorted(broken_requirements() - broken_before)]
+        status = f"{'FAILED' if problems else 'ok'} ({time.monotonic() - start:.0f} s)"
+        print(f"{path.name}: {status}", *problems, sep="\n", flush=True)
+        failures += bool(problems)
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""What this repository makes from something else in it, exercises apart: ``python -m book.sync [--check]``.
+"""Write the repository's generated files, exercises aside: ``python -m book.sync [--check]``.
 
-| made | from |
+| generated | from |
 |---|---|
 | ``chapters/*.ipynb`` | ``chapters/*.py`` |
-| the setup cell in ``chapters/*.py`` and ``solutions/*.py`` | the repository's address in ``_config.yml`` |
-| that address in the README, ``CITATION.cff``, ``pyproject.toml`` and other pages | ``_config.yml`` |
+| the setup cell in ``chapters/*.py`` and ``solutions/*.py`` | `SETUP`, and the address in ``_config.yml`` |
+| the repository's address in the README, ``CITATION.cff``, ``pyproject.toml`` and other pages | ``_config.yml`` |
 | ``environment.yml`` | the dependencies in ``pyproject.toml`` |
-| ``transformer/interactive/bundles/*.mjs`` | ``book/widgets/*.mjs`` |
+| ``transformer/interactive/widgets.mjs`` | ``book/widgets/*.mjs`` |
 
-With ``--check`` no file changes: each one that is out of date is named, and the exit code is 1.
+With ``--check`` no file is written: the files that are out of date are listed, and the exit code is 1.
 """
 
 import argparse
@@ -24,28 +24,46 @@ import nbformat
 import tomli
 import yaml
 
-from book.bundle import bundles, is_current, widgets
+from book.bundle import bundle, is_current
 
 SETUP = """\
 # %% tags=["setup", "hide-cell"]
-# In Colab this installs the course and leaves Colab's own torch and numpy as they
-# are. Anywhere else it does nothing.
+# In Colab, this cell installs the course from the repository and branch that the
+# notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
-    import pathlib
+    import os
+    import re
     import subprocess
+    from contextlib import suppress
     from importlib.metadata import version
+    from urllib.parse import unquote
+    from urllib.request import urlopen
 
-    course = "transformer-course[widgets] @ git+ADDRESS@BRANCH"
-    keep = pathlib.Path("keep.txt")
-    keep.write_text(f"numpy=={version('numpy')}\\ntorch=={version('torch')}\\n")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
-    subprocess.run([*pip, course], check=True)
+    source = ""  # or choose: "git+https://github.com/OWNER/REPOSITORY@BRANCH"
+    opened = "git+ADDRESS@BRANCH"
+    with suppress(Exception):  # Colab's server has the notebook's GitHub address
+        server = "http://{COLAB_JUPYTER_IP}:{KMP_TARGET_PORT}".format(**os.environ)
+        sessions = urlopen(f"{server}/api/sessions", timeout=5).read().decode()
+        page = r"github\\.com/([^/]+/[^/]+)/blob/(\\S+?)/\\w+/\\d\\d_"
+        repository, branch = re.search(page, unquote(sessions)).groups()
+        opened = f"git+https://github.com/{repository}@{branch}"
+    source = source or opened
+    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
+    pip += [f"transformer-course[colab] @ {source}"]
+    process = subprocess.run(pip, capture_output=True, text=True)
+    if process.returncode:
+        message = "(?im)^ *((fatal|error): (?!subprocess).+)"
+        error = re.search(message, process.stderr)
+        reason = error[1] if error else "pip failed"
+        raise SystemExit(f"Cannot install the course from {source}: {reason}")
 """
 
 ENVIRONMENT = """\
-# For conda and Binder. Made from pyproject.toml by `make notebooks`: change the list there.
+# For conda and Binder. Generated from pyproject.toml by `make notebooks`: change the list there.
 # torch is conda-forge's CPU build, so that nothing brings CUDA in; `pip` then finds it installed.
 name: transformer-course
 channels: [conda-forge]
@@ -60,7 +78,7 @@ dependencies:
 
 
 class Sync:
-    """What the generated files of the checkout at ``root`` should contain."""
+    """The generated files of the checkout at ``root``, and the text that each of them should have."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -68,32 +86,35 @@ class Sync:
         self.address, self.branch = repository["url"].rstrip("/"), repository["branch"]
         self.project = tomli.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
 
-    def wanted(self, make_bundles: bool) -> Iterator[tuple[Path, str]]:
-        """Each generated file with the text that it should have."""
-        setup = SETUP.replace("ADDRESS", self.address).replace("BRANCH", self.branch)
+    def expected_files(self, run_esbuild: bool) -> Iterator[tuple[Path, str]]:
+        """Yield each generated file with the text that it should have.
+
+        Args:
+            run_esbuild: bundle the widgets again if the bundle is out of date, which takes Node. Without it, an
+                outdated bundle is yielded with an empty text.
+        """
+        setup = SETUP.replace("ADDRESS@BRANCH", f"{self.address}@{self.branch}")
         for path in sorted([*self.root.glob("chapters/*.py"), *self.root.glob("solutions/*.py")]):
-            text = with_setup(self.addressed(path), setup)
+            text = with_setup(self.with_address(path), setup)
             yield path, text
             if path.parent.name == "chapters":
                 yield path.with_suffix(".ipynb"), notebook(text)
         for pattern in ("*.md", "*.cff", "*.toml", "LICENSE*", "book/*.md"):
             for path in sorted(self.root.glob(pattern)):
-                yield path, self.addressed(path)
+                yield path, self.with_address(path)
         yield self.root / "environment.yml", self.environment()
-        yield from self.bundles(make_bundles)
+        yield self.widgets(run_esbuild)
 
-    def bundles(self, make: bool) -> Iterator[tuple[Path, str]]:
-        """The widgets as one file each. If one is out of date, all are made; or, as that takes Node, only named."""
-        modules, folder = self.root / "book" / "widgets", self.root / "transformer" / "interactive" / "bundles"
-        paths = {name: folder / f"{name}.mjs" for name in widgets(modules)}
-        now = {name: path.read_text("utf-8") for name, path in paths.items() if path.exists()}
-        current = {name: text for name, text in now.items() if is_current(modules, text)}
-        wanted = bundles(modules, list(paths)) if make and current.keys() < paths.keys() else current
-        for name, path in paths.items():
-            yield path, wanted.get(name, "")
+    def widgets(self, run_esbuild: bool) -> tuple[Path, str]:
+        """Return the path of the bundle of widgets, and its text."""
+        modules, path = self.root / "book" / "widgets", self.root / "transformer" / "interactive" / "widgets.mjs"
+        text = path.read_text("utf-8") if path.exists() else ""
+        if is_current(modules, text):
+            return path, text
+        return path, bundle(modules) if run_esbuild else ""
 
-    def addressed(self, path: Path) -> str:
-        """The file's text, with the address that it was made for (pyproject.toml remembers it) brought up to date."""
+    def with_address(self, path: Path) -> str:
+        """Return a file's text with the repository's address in place of the old one, which is in pyproject.toml."""
         text = path.read_text("utf-8")
         old = self.project["urls"]["Repository"]
         for form in (slug, pages):
@@ -101,7 +122,7 @@ class Sync:
         return text
 
     def environment(self) -> str:
-        """The text of environment.yml."""
+        """Return the text of environment.yml."""
         extras = self.project["optional-dependencies"]
         everything = sorted([*self.project["dependencies"], *extras["book"], *extras["dev"], *extras["widgets"]])
         (torch,) = (one.removeprefix("torch") for one in everything if re.match(r"torch\b", one))
@@ -110,18 +131,18 @@ class Sync:
 
 
 def slug(address: str) -> str:
-    """``owner/name`` of a repository's address."""
+    """Return ``owner/name`` from a repository's address."""
     return "/".join(address.split("/")[-2:])
 
 
 def pages(address: str) -> str:
-    """Where the repository's built book is published."""
+    """Return the address, without ``https://``, where the repository's book is published."""
     owner, name = slug(address).split("/")
     return f"{owner}.github.io/{name}"
 
 
 def with_setup(text: str, setup: str) -> str:
-    """A percent script with ``setup`` as its first code cell, in place of the setup cell that it had."""
+    """Return a percent script with ``setup`` as its first code cell; a setup cell that it had is removed."""
     cells = re.split(r"^(?=# %%)", text, flags=re.MULTILINE)
     cells = [cell for cell in cells if not re.match(r'# %%.*tags=.*"setup"', cell)]
     first = next((i for i, cell in enumerate(cells) if re.match(r"# %%(?! \[markdown\])", cell)), len(cells))
@@ -130,49 +151,51 @@ def with_setup(text: str, setup: str) -> str:
 
 
 def notebook(script: str) -> str:
-    """The .ipynb half of a percent script: no outputs, and ids that depend only on what the cells say."""
-    book = jupytext.reads(script, fmt="py:percent")
-    book.metadata = nbformat.from_dict(
+    """Return the notebook of a percent script, without outputs, with cell ids that depend on the cells' text only."""
+    result = jupytext.reads(script, fmt="py:percent")
+    result.metadata = nbformat.from_dict(
         {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},
         }
     )
-    book.nbformat, book.nbformat_minor = 4, 5
-    seen: dict[str, int] = {}
-    for cell in book.cells:
+    result.nbformat, result.nbformat_minor = 4, 5
+    count: dict[str, int] = {}
+    for cell in result.cells:
         cell.metadata = nbformat.from_dict({"tags": cell.metadata["tags"]} if "tags" in cell.metadata else {})
         key = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
-        seen[key] = seen.get(key, 0) + 1
-        cell.id = key if seen[key] == 1 else f"{key}-{seen[key]}"
-    nbformat.validate(book)
-    return nbformat.writes(book).rstrip("\n") + "\n"
+        count[key] = count.get(key, 0) + 1
+        cell.id = key if count[key] == 1 else f"{key}-{count[key]}"
+    nbformat.validate(result)
+    return nbformat.writes(result).rstrip("\n") + "\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Bring every generated file up to date, or with ``--check`` name those that are not."""
-    parser = argparse.ArgumentParser(prog="python -m book.sync", description="Make this repository's generated files.")
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is out of date")
+    """Write every generated file that is out of date; with ``--check`` only list them. Return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m book.sync", description="Write the generated files of this repository."
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is out of date")
     parser.add_argument("--root", type=Path, default=Path(__file__).parent.parent, help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     root = args.root.resolve()
     stale = 0
-    for path, text in Sync(root).wanted(make_bundles=not args.check):
-        now = path.read_text("utf-8") if path.exists() else ""
-        if now == text:
+    for path, text in Sync(root).expected_files(run_esbuild=not args.check):
+        current = path.read_text("utf-8") if path.exists() else ""
+        if current == text:
             continue
         stale += 1
         name = path.relative_to(root).as_posix()
         if args.check:
-            pairs = zip_longest(now.splitlines(), text.splitlines())
-            line = next((i for i, (is_, should) in enumerate(pairs, 1) if is_ != should), "the end")
+            pairs = zip_longest(current.splitlines(), text.splitlines())
+            line = next((i for i, (old, new) in enumerate(pairs, 1) if old != new), "the end")
             print(f"out of date: {name}, at line {line}", file=sys.stderr)
         else:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8", newline="\n")
             print(f"wrote {name}")
     if args.check and stale:
-        print("error: what is out of date is made from other files: run `make notebooks` and commit", file=sys.stderr)
+        print("error: generated files are out of date: run `make notebooks` and commit them", file=sys.stderr)
     return 1 if args.check and stale else 0
 
 

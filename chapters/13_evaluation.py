@@ -25,20 +25,38 @@
 # make our own, with mistakes that we know, and train nothing.
 
 # %% tags=["setup", "hide-cell"]
-# In Colab this installs the course and leaves Colab's own torch and numpy as they
-# are. Anywhere else it does nothing.
+# In Colab, this cell installs the course from the repository and branch that the
+# notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
 import sys
 
 if "google.colab" in sys.modules:
-    import pathlib
+    import os
+    import re
     import subprocess
+    from contextlib import suppress
     from importlib.metadata import version
+    from urllib.parse import unquote
+    from urllib.request import urlopen
 
-    course = "transformer-course[widgets] @ git+https://github.com/transformer-course/transformer-course@main"
-    keep = pathlib.Path("keep.txt")
-    keep.write_text(f"numpy=={version('numpy')}\ntorch=={version('torch')}\n")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--constraint", keep]
-    subprocess.run([*pip, course], check=True)
+    source = ""  # or choose: "git+https://github.com/OWNER/REPOSITORY@BRANCH"
+    opened = "git+https://github.com/transformer-course/transformer-course@main"
+    with suppress(Exception):  # Colab's server has the notebook's GitHub address
+        server = "http://{COLAB_JUPYTER_IP}:{KMP_TARGET_PORT}".format(**os.environ)
+        sessions = urlopen(f"{server}/api/sessions", timeout=5).read().decode()
+        page = r"github\.com/([^/]+/[^/]+)/blob/(\S+?)/\w+/\d\d_"
+        repository, branch = re.search(page, unquote(sessions)).groups()
+        opened = f"git+https://github.com/{repository}@{branch}"
+    source = source or opened
+    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
+    pip += [f"transformer-course[colab] @ {source}"]
+    process = subprocess.run(pip, capture_output=True, text=True)
+    if process.returncode:
+        message = "(?im)^ *((fatal|error): (?!subprocess).+)"
+        error = re.search(message, process.stderr)
+        reason = error[1] if error else "pip failed"
+        raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
 # %%
 import logging

@@ -329,7 +329,7 @@ def attention(
         output: The page, .html.
         device: Where to translate them.
     """
-    from transformer.interactive.page import page
+    from transformer.interactive import translator_page
 
     if output.suffix != ".html":
         raise UserError(f"the name of a page ends in .html; got {str(output)!r}")
@@ -338,7 +338,7 @@ def attention(
     folder = find_model(model)
     recipe = read_json(folder / RECIPE) if (folder / RECIPE).exists() else {}
     languages = recipe.get("data", {}).get("direction", "-").split("-")
-    data = page(load_model(model, device), folder.resolve().name, text, languages).encode()
+    data = translator_page(load_model(model, device), folder.resolve().name, text, languages).encode()
     try:
         write_atomically(output, data)
     except OSError as error:

@@ -11,9 +11,9 @@ export const fromFolder = (address) => async (name) => {
   return response.arrayBuffer();
 };
 
-/** Files that were handed over: by name, each a view of some bytes. */
+/** A reader of files that are given as bytes: by name, each a view of a buffer. */
 export const fromBytes = (files) => async (name) => {
-  if (!files[name]) throw new Error(`${name} was not handed over`);
+  if (!files[name]) throw new Error(`${name} is missing`);
   const { buffer, byteOffset, byteLength } = files[name];
   return buffer.slice(byteOffset, byteOffset + byteLength);
 };

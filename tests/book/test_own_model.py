@@ -11,7 +11,7 @@ from tests.book.test_live import TOLD, TRANSLATION, change, done, expected, foun
 from tests.book.test_widgets import PICTURES
 from transformer.cli import main
 from transformer.inspection import ablate_heads
-from transformer.interactive.widgets import bundle, model_files, offer
+from transformer.interactive.widgets import describe_model, javascript, model_files
 from transformer.models import load_model
 
 MODEL, SENTENCE, OTHER = "pocket-small", "Why does the dog not sleep?", "The old woman does not open the window."
@@ -140,8 +140,8 @@ def test_in_a_notebook_one_file_and_bytes_are_enough(alone):
     tab.evaluate(
         MOUNT,
         {
-            "esm": bundle("translator"),
-            "models": [offer(files, [SENTENCE, OTHER])],
+            "esm": javascript("translator"),
+            "models": [describe_model(files, [SENTENCE, OTHER])],
             "files": {name: base64.b64encode(data).decode() for name, data in files.items()},
             "theme": DARK,
         },
@@ -158,7 +158,9 @@ def test_in_a_notebook_no_sentence_is_needed(alone):
     tab, _, wrong = alone()
     files = model_files(load_model(MODEL, "cpu"))
     coded = {name: base64.b64encode(data).decode() for name, data in files.items()}
-    tab.evaluate(MOUNT, {"esm": bundle("translator"), "models": [offer(files, [])], "files": coded, "theme": ""})
+    tab.evaluate(
+        MOUNT, {"esm": javascript("translator"), "models": [describe_model(files, [])], "files": coded, "theme": ""}
+    )
     done(tab, "Type a sentence")
     assert tab.inner_text(".translator .examples") == ""
     change(tab, lambda: tab.fill(".translator input[type=text]", OTHER))
@@ -170,7 +172,7 @@ def test_in_a_notebook_no_sentence_is_needed(alone):
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_small_picture_in_a_notebook(alone, name):
     tab, asked, wrong = alone()
-    tab.evaluate(MOUNT, {"esm": bundle(name), "theme": DARK})
+    tab.evaluate(MOUNT, {"esm": javascript(name), "theme": DARK})
     control = tab.locator(".answers :is(input, button, circle[tabindex])").first
     control.focus()
     spared = "data-lm-suppress-shortcuts"  # JupyterLab leaves keys to an element with this

@@ -1,13 +1,21 @@
-"""Generated files: each kind of drift is seen, named and mended, and checking changes nothing."""
+"""Generated files: `book.sync --check` lists every outdated one and writes nothing; `book.sync` updates it."""
 
+import importlib.metadata
+import json
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import jupytext
 import nbformat
 import pytest
+import tomli
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
 from book import sync
 
@@ -19,21 +27,29 @@ def run(root, *options):
     return sync.main(["--root", str(root), *options])
 
 
-@pytest.fixture
-def house(tmp_path):
-    """A small copy of the repository, in step."""
+@pytest.fixture(scope="module")
+def up_to_date(tmp_path_factory):
+    """A small copy of the repository whose generated files are up to date."""
+    root = tmp_path_factory.mktemp("repository")
     for part in PARTS:
-        shutil.copy(ROOT / part, tmp_path)
+        shutil.copy(ROOT / part, root)
     for folder in ("book/widgets", "chapters", "transformer/interactive"):
-        (tmp_path / folder).mkdir(parents=True)
+        (root / folder).mkdir(parents=True)
     for name in ("html", "masks", "parts", "theme"):
-        shutil.copy(ROOT / "book" / "widgets" / f"{name}.mjs", tmp_path / "book" / "widgets")
-    (tmp_path / "chapters" / "01_one.py").write_text(
+        shutil.copy(ROOT / "book" / "widgets" / f"{name}.mjs", root / "book" / "widgets")
+    (root / "book" / "widgets" / "bundle.mjs").write_text('export * as masks from "./masks.mjs";\n')
+    (root / "chapters" / "01_one.py").write_text(
         '# %% [markdown]\n# # One\n\n# %%\nprint("one")\n\n# %%\nprint("one")\n'
     )
-    assert run(tmp_path) == 0
-    assert run(tmp_path, "--check") == 0
-    return tmp_path
+    assert run(root) == 0
+    assert run(root, "--check") == 0
+    return root
+
+
+@pytest.fixture
+def repository(up_to_date, tmp_path):
+    """A copy of it, to change."""
+    return shutil.copytree(up_to_date, tmp_path / "repository")
 
 
 def change(path, old, new):
@@ -43,52 +59,47 @@ def change(path, old, new):
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "named"),
+    ("file", "old", "new", "outdated"),
     [
         ("chapters/01_one.py", 'print("one")', 'print("two")', "chapters/01_one.ipynb"),
         ("chapters/01_one.ipynb", "# One", "# Two", "chapters/01_one.ipynb"),
         ("chapters/01_one.py", "--quiet", "--verbose", "chapters/01_one.py"),
         ("environment.yml", "pip", "pop", "environment.yml"),
         ("pyproject.toml", '"tqdm', '"tqqdm', "environment.yml"),
-        ("book/widgets/masks.mjs", ": -Infinity", ": -1e9", "transformer/interactive/bundles/masks.mjs"),
-        ("book/widgets/theme.mjs", "CanvasText", "black", "transformer/interactive/bundles/masks.mjs"),
-        (
-            "transformer/interactive/bundles/masks.mjs",
-            ": -Infinity",
-            ": -1e9",
-            "transformer/interactive/bundles/masks.mjs",
-        ),
+        ("book/widgets/masks.mjs", ": -Infinity", ": -1e9", "transformer/interactive/widgets.mjs"),
+        ("book/widgets/theme.mjs", "CanvasText", "black", "transformer/interactive/widgets.mjs"),
+        ("transformer/interactive/widgets.mjs", ": -Infinity", ": -1e9", "transformer/interactive/widgets.mjs"),
         ("_config.yml", "github.com/", "example.org/new/", "pyproject.toml"),
     ],
 )
-def test_drift_is_named_then_mended(house, capsys, file, old, new, named):
+def test_an_outdated_file_is_listed_then_updated(repository, capsys, file, old, new, outdated):
     if file == "_config.yml":
-        change(house / file, "transformer-course/transformer-course", "somebody/else")
+        change(repository / file, "transformer-course/transformer-course", "somebody/else")
     else:
-        change(house / file, old, new)
-    before = {path: path.read_bytes() for path in house.rglob("*") if path.is_file()}
-    assert run(house, "--check") == 1
-    said = capsys.readouterr().err
-    assert f"out of date: {named}, at line" in said
-    assert "make notebooks" in said
-    assert before == {path: path.read_bytes() for path in house.rglob("*") if path.is_file()}
-    assert run(house) == 0
-    assert run(house, "--check") == 0
+        change(repository / file, old, new)
+    before = {path: path.read_bytes() for path in repository.rglob("*") if path.is_file()}
+    assert run(repository, "--check") == 1
+    message = capsys.readouterr().err
+    assert f"out of date: {outdated}, at line" in message
+    assert "make notebooks" in message
+    assert before == {path: path.read_bytes() for path in repository.rglob("*") if path.is_file()}
+    assert run(repository) == 0
+    assert run(repository, "--check") == 0
 
 
-def test_a_new_address_goes_everywhere(house):
-    change(house / "_config.yml", "transformer-course/transformer-course", "somebody/else")
-    assert run(house) == 0
+def test_a_new_address_is_written_everywhere(repository):
+    change(repository / "_config.yml", "transformer-course/transformer-course", "somebody/else")
+    assert run(repository) == 0
     for name in ("pyproject.toml", "CITATION.cff", "chapters/01_one.py", "chapters/01_one.ipynb"):
-        text = (house / name).read_text("utf-8")
+        text = (repository / name).read_text("utf-8")
         assert "https://github.com/somebody/else" in text, name
         assert "transformer-course/transformer-course" not in text, name
-    assert "https://somebody.github.io/else" in (house / "CITATION.cff").read_text("utf-8")
+    assert "https://somebody.github.io/else" in (repository / "CITATION.cff").read_text("utf-8")
 
 
-def test_the_pair_says_the_same_and_the_notebook_has_no_outputs(house):
-    script = jupytext.read(house / "chapters" / "01_one.py")
-    pair = nbformat.read(house / "chapters" / "01_one.ipynb", as_version=4)
+def test_the_notebook_has_the_cells_of_the_script_and_no_outputs(repository):
+    script = jupytext.read(repository / "chapters" / "01_one.py")
+    pair = nbformat.read(repository / "chapters" / "01_one.ipynb", as_version=4)
     assert [(cell.cell_type, cell.source) for cell in pair.cells] == [
         (cell.cell_type, cell.source) for cell in script.cells
     ]
@@ -97,38 +108,188 @@ def test_the_pair_says_the_same_and_the_notebook_has_no_outputs(house):
     assert pair.metadata.kernelspec.name == "python3"
 
 
-def test_ids_outlive_a_new_cell(house):
-    before = [cell.id for cell in nbformat.read(house / "chapters" / "01_one.ipynb", as_version=4).cells]
-    change(house / "chapters" / "01_one.py", "# # One\n", "# # One\n\n# %%\nnew = 1\n")
-    assert run(house) == 0
-    after = [cell.id for cell in nbformat.read(house / "chapters" / "01_one.ipynb", as_version=4).cells]
+def test_cell_ids_stay_when_a_cell_is_added(repository):
+    before = [cell.id for cell in nbformat.read(repository / "chapters" / "01_one.ipynb", as_version=4).cells]
+    change(repository / "chapters" / "01_one.py", "# # One\n", "# # One\n\n# %%\nnew = 1\n")
+    assert run(repository) == 0
+    after = [cell.id for cell in nbformat.read(repository / "chapters" / "01_one.ipynb", as_version=4).cells]
     assert len(after) == len(before) + 1
     assert set(before) < set(after)
 
 
-def setup_cell(house):
-    (cell,) = (
-        cell
-        for cell in nbformat.read(house / "chapters" / "01_one.ipynb", as_version=4).cells
-        if "setup" in cell.metadata.get("tags", [])
-    )
+def setup_cell(repository):
+    notebook = nbformat.read(repository / "chapters" / "01_one.ipynb", as_version=4)
+    (cell,) = (cell for cell in notebook.cells if "setup" in cell.metadata.get("tags", []))
     return cell.source
 
 
-def test_the_setup_cell_does_nothing_here(house, monkeypatch):
-    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("it ran a command"))
-    exec(setup_cell(house), {})
+COURSE = "git+https://github.com/transformer-course/transformer-course@main"
+NOT_FOUND = """\
+  error: subprocess-exited-with-error
+
+  × git clone --filter=blob:none --quiet https://github.com/nobody/nothing /tmp/pip-1 did not run successfully.
+  │ exit code: 128
+  ╰─> [1 lines of output]
+      fatal: could not read Username for 'https://github.com': No such device or address
+      [end of output]
+
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+ERROR: Failed to build 'transformer-course' when git clone --filter=blob:none --quiet https://github.com/nobody/nothing
+"""
+NO_BRANCH = """\
+  WARNING: Did not find branch or tag 'nope', assuming revision or ref.
+  error: pathspec 'nope' did not match any file(s) known to git
+error: subprocess-exited-with-error
+"""
+CONFLICT = """\
+ERROR: Cannot install torch==2.9.0 and transformer-course because these package versions have conflicting dependencies.
+ERROR: ResolutionImpossible: for help visit the documentation of pip
+"""
 
 
-def test_the_setup_cell_keeps_colabs_torch_and_numpy(house, monkeypatch, tmp_path):
-    commands = []
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture
+def colab(repository, monkeypatch):
+    """A stand-in for Colab: call it with what pip answers to run the setup cell. Returns pip's arguments."""
     monkeypatch.setitem(sys.modules, "google.colab", sys)
-    monkeypatch.setattr("importlib.metadata.version", lambda name: {"numpy": "2.0.2", "torch": "2.9.0+cu126"}[name])
-    monkeypatch.setattr(subprocess, "run", lambda command, **options: commands.append([*map(str, command)]))
-    exec(setup_cell(house), {})
-    (command,) = commands
-    address = "https://github.com/transformer-course/transformer-course"
-    assert command[-1] == f"transformer-course[widgets] @ git+{address}@main"
-    keep = command[command.index("--constraint") + 1]
-    assert Path(keep).read_text() == "numpy==2.0.2\ntorch==2.9.0+cu126\n"
+    monkeypatch.delenv("COLAB_JUPYTER_IP", raising=False)
+    monkeypatch.delenv("KMP_TARGET_PORT", raising=False)
+    monkeypatch.setattr(importlib.metadata, "version", {"numpy": "2.0.2", "torch": "2.9.0+cu126"}.__getitem__)
+
+    def run_setup_cell(returncode=0, stderr="", source=""):
+        commands = []
+
+        def run(command, **options):
+            commands.append([*map(str, command)])
+            return SimpleNamespace(returncode=returncode, stderr=stderr)
+
+        monkeypatch.setattr(subprocess, "run", run)
+        cell = setup_cell(repository)
+        assert 'source = ""' in cell
+        exec(cell.replace('source = ""', f"source = {source!r}"), {})
+        (command,) = commands
+        return command
+
+    return run_setup_cell
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Call it with a text: Colab's Jupyter server then answers requests for its sessions with that text."""
+    servers = []
+
+    def serve(text):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                assert self.path == "/api/sessions"
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *args):
+                pass
+
+        server = HTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("COLAB_JUPYTER_IP", "127.0.0.1")
+        monkeypatch.setenv("KMP_TARGET_PORT", str(server.server_port))
+
+    yield serve
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def sessions(path):
+    """What a Jupyter server answers to a request for its sessions."""
+    return json.dumps(
+        [{"id": "1", "path": path, "name": "one.ipynb", "type": "notebook", "kernel": {"name": "python3"}}]
+    )
+
+
+def test_outside_colab_the_setup_cell_does_nothing(repository, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("it ran a command"))
+    exec(setup_cell(repository), {})
+
+
+def test_the_setup_cell_keeps_colabs_torch_and_numpy(colab):
+    command = colab()
+    assert command[-3:] == ["numpy==2.0.2", "torch==2.9.0+cu126", f"transformer-course[colab] @ {COURSE}"]
+
+
+def test_the_setup_cell_installs_an_extra_that_exists():
+    extras = tomli.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert "[colab]" in sync.SETUP and "colab" in extras
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("fileId=https://github.com/somebody/fork/blob/main/chapters/01_one.ipynb", "somebody/fork@main"),
+        (
+            "fileId=https%3A%2F%2Fgithub.com%2Fsomebody%2Ffork%2Fblob%2Fdev%2Fchapters%2F01_one.ipynb",
+            "somebody/fork@dev",
+        ),
+        ("fileId=https%3A//github.com/me/a.b-c/blob/fix/the-mask/exercises/02_two.ipynb", "me/a.b-c@fix/the-mask"),
+        ("fileId=https://github.com/me/course/blob/0123abc/solutions/02_two.ipynb", "me/course@0123abc"),
+    ],
+)
+def test_the_fork_and_the_branch_that_a_notebook_was_opened_from(colab, serve, capsys, path, source):
+    serve(sessions(path))
+    assert colab()[-1] == f"transformer-course[colab] @ git+https://github.com/{source}"
+    assert capsys.readouterr().out.startswith(f"Installing git+https://github.com/{source}. ")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        sessions("fileId=1fsTKj3zDRIiPXs-Gu5qQCTLGdn6YDMuc"),
+        sessions("fileId=https://github.com/me/notes/blob/main/untitled.ipynb"),
+        "[]",
+        "",
+        None,
+    ],
+    ids=["Drive", "another page", "no session", "nothing", "no server"],
+)
+def test_if_that_is_unknown_the_course_itself_is_installed(colab, serve, capsys, answer):
+    if answer is not None:
+        serve(answer)
+    assert colab()[-1] == f"transformer-course[colab] @ {COURSE}"
+    (line,) = capsys.readouterr().out.splitlines()
+    assert COURSE in line and "To use a fork or branch, set `source` above" in line
+
+
+def test_a_source_that_was_chosen_is_installed(colab, serve):
+    serve(sessions("fileId=https://github.com/somebody/fork/blob/main/chapters/01_one.ipynb"))
+    assert colab(source="git+https://github.com/me/mine@new")[-1].endswith("@ git+https://github.com/me/mine@new")
+
+
+@pytest.mark.parametrize(
+    ("stderr", "reason"),
+    [
+        (NOT_FOUND, "fatal: could not read Username for 'https://github.com': No such device or address"),
+        (NO_BRANCH, "error: pathspec 'nope' did not match any file(s) known to git"),
+        (CONFLICT, CONFLICT.splitlines()[0]),
+        ("", "pip failed"),
+    ],
+    ids=["repository", "branch", "conflict", "silent"],
+)
+def test_a_failed_installation_is_one_clear_line(colab, stderr, reason):
+    with pytest.raises(SystemExit) as error:
+        colab(1, stderr)
+    assert error.value.code == f"Cannot install the course from {COURSE}: {reason}"
+
+
+def test_in_a_notebook_a_failed_installation_shows_no_traceback_and_stops_the_run(repository, tmp_path):
+    """With a real kernel and a real pip, which finds no repository at this path."""
+    notebook = nbformat.v4.new_notebook()
+    cell = setup_cell(repository).replace('source = ""', f'source = "git+file://{tmp_path}/nowhere"')
+    colab = "import sys\nsys.modules['google.colab'] = sys"
+    notebook.cells = [nbformat.v4.new_code_cell(source) for source in (colab, cell, "print('later')")]
+    with pytest.raises(CellExecutionError):
+        NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    _, setup, later = notebook.cells
+    text = "".join("".join(output.get("traceback", [])) + output.get("text", "") for output in setup.outputs)
+    assert f"Cannot install the course from git+file://{tmp_path}/nowhere: fatal: " in text
+    assert "Traceback" not in text and "CalledProcessError" not in text and "subprocess.run" not in text
+    assert not later.outputs

@@ -1,6 +1,6 @@
 // The page's model against PyTorch's. test_parity.py writes what PyTorch says into a folder and runs this file.
 //
-// WIDGETS: where the modules are; EXPECTED: where PyTorch's answers are.
+// WIDGETS: the folder of the modules, or BUNDLE: the path of the bundle. EXPECTED: the folder of PyTorch's answers.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
 
-const { EXPECTED, WIDGETS } = process.env;
-const widget = (name) => import(pathToFileURL(join(WIDGETS, name)));
+const { BUNDLE, EXPECTED, WIDGETS } = process.env;
+const widget = (name) => import(pathToFileURL(BUNDLE ?? join(WIDGETS, name)));
 const { readTensors } = await widget("safetensors.mjs");
 const { EOS, Tokenizer } = await widget("tokenizer.mjs");
 const { Transformer } = await widget("model.mjs");

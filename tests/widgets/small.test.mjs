@@ -1,6 +1,7 @@
 // What the small widgets compute, against the package. test_small.py writes what Python says and runs this file.
 //
-// WIDGETS: where the modules are; EXPECTED: a JSON file, for each module its cases: [function, arguments, result].
+// WIDGETS: the folder of the modules, or BUNDLE: the path of the bundle.
+// EXPECTED: a JSON file with the cases of each module: [function, arguments, result].
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -8,7 +9,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
 
-const { EXPECTED, WIDGETS } = process.env;
+const { BUNDLE, EXPECTED, WIDGETS } = process.env;
 const { tolerance, cases } = JSON.parse(readFileSync(EXPECTED, "utf8"));
 
 /** The same shape and words, and numbers that are close. */
@@ -23,7 +24,7 @@ function close(ours, theirs, where) {
 
 for (const [name, list] of Object.entries(cases)) {
   test(name, async () => {
-    const module = await import(pathToFileURL(join(WIDGETS, `${name}.mjs`)));
+    const module = BUNDLE ? (await import(pathToFileURL(BUNDLE))).widgets[name] : await import(pathToFileURL(join(WIDGETS, `${name}.mjs`)));
     assert.equal(typeof module.default.render, "function");
     for (const [made, given, result] of list) close(module[made](...given), result, `${made}(${JSON.stringify(given)})`);
   });

@@ -15,7 +15,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from tests.widgets.hard import hard_strings
+from tests.widgets.hard_strings import hard_strings
 from transformer.checkpoint import BEST, load_checkpoint, save_checkpoint
 from transformer.config import ModelConfig
 from transformer.data.corpora import sentence_pairs

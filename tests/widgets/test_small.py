@@ -156,7 +156,7 @@ def stream(begin: torch.Tensor, matrices: torch.Tensor, norm: Norm) -> Iterator[
         yield torch.stack([*sizes, torch.cosine_similarity(x, begin, dim=0)])
 
 
-MADE: dict[str, Callable[[], list[Case]]] = {
+CASES: dict[str, Callable[[], list[Case]]] = {
     "positions": positions,
     "masks": masks,
     "attention": lookups,
@@ -167,12 +167,18 @@ MADE: dict[str, Callable[[], list[Case]]] = {
 }
 
 
+def write_expected(folder: Path, names: list[str]) -> Path:
+    """Compute the package's answers for these widgets, and write them into a file of this folder."""
+    expected = folder / "expected.json"
+    expected.write_text(json.dumps({"tolerance": TOLERANCE, "cases": {name: CASES[name]() for name in names}}))
+    return expected
+
+
 def node(widgets: Path, folder: Path, names: list[str]) -> subprocess.CompletedProcess[str]:
     """Run the Node test for these widgets."""
     if shutil.which("node") is None:
         pytest.skip("no Node on this machine: what the widgets compute is not compared with the package")
-    expected = folder / "expected.json"
-    expected.write_text(json.dumps({"tolerance": TOLERANCE, "cases": {name: MADE[name]() for name in names}}))
+    expected = write_expected(folder, names)
     return subprocess.run(
         ["node", "--test", "--test-reporter=tap", str(Path(__file__).with_name("small.test.mjs"))],
         env={**os.environ, "WIDGETS": str(widgets), "EXPECTED": str(expected)},
@@ -182,9 +188,9 @@ def node(widgets: Path, folder: Path, names: list[str]) -> subprocess.CompletedP
 
 
 def test_the_widgets_compute_what_the_package_computes(tmp_path: Path) -> None:
-    ended = node(WIDGETS, tmp_path, list(MADE))
+    ended = node(WIDGETS, tmp_path, list(CASES))
     assert ended.returncode == 0, ended.stdout[-4000:]
-    assert f"# pass {len(MADE)}" in ended.stdout
+    assert f"# pass {len(CASES)}" in ended.stdout
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -1,1 +1,6 @@
-"""Models in a web page or a notebook: the widgets, and the page that stands alone."""
+"""Interactive views of a model: widgets for notebooks, and a single HTML file with the model in it."""
+
+from transformer.interactive.page import translator_page
+from transformer.interactive.widgets import live_translator, widget
+
+__all__ = ["live_translator", "translator_page", "widget"]

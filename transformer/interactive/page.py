@@ -1,4 +1,4 @@
-"""One page with a model in it: the live translator as a single file, which opens without a server or the network."""
+"""The live translator as a single HTML file with a model in it, which opens without a server or the network."""
 
 import base64
 import html
@@ -8,50 +8,52 @@ from pathlib import Path
 from string import Template
 
 from transformer.errors import UserError
-from transformer.interactive.widgets import LIVE, bundle, model_files, offer
+from transformer.interactive.widgets import bundle, describe_model, model_files
 from transformer.translator import Translator
 
-LARGEST = 300
-"""Megabytes of model that a browser still takes out of a page."""
+MAX_MEGABYTES = 300
+"""The largest model that browsers can load from inside a page."""
 
-PAGE = Path(__file__).with_name("page.html")
+TEMPLATE = Path(__file__).with_name("page.html")
 
 
-def page(translator: Translator, title: str, sentences: Sequence[str], languages: Sequence[str] = ("", "")) -> str:
-    """The page's HTML. Its examples are the sentences, with the translations that PyTorch finds now.
+def translator_page(
+    translator: Translator, title: str, sentences: Sequence[str], languages: Sequence[str] = ("", "")
+) -> str:
+    """Return the HTML of a page with the live translator, a model and some examples.
 
     Args:
-        title: the model's name, for people.
-        sentences: one at least.
+        title: the name of the model, as people write it.
+        sentences: the examples, at least one. Their translations are computed now and shown while the model loads.
         languages: of the sentences and of the translations, as HTML names them: ``"en"``, ``"de"``.
 
     Raises:
-        UserError: if there is no sentence, or the model is too large, or of a kind that the page does not read.
+        UserError: if there is no sentence, the model is too large, or the page does not support this kind of model.
     """
     if not sentences:
-        raise UserError("name a sentence to begin with")
+        raise UserError("give at least one sentence, which the page starts with")
     files = model_files(translator)
-    size = sum(map(len, files.values())) / 1e6
-    if size > LARGEST:
-        raise UserError(f"the model has {size:.0f} MB, and a browser takes at most {LARGEST} MB out of a page")
+    megabytes = sum(map(len, files.values())) / 1e6
+    if megabytes > MAX_MEGABYTES:
+        raise UserError(f"the model has {megabytes:.0f} MB; a browser can load at most {MAX_MEGABYTES} MB from a page")
     translations = [best.text for (best,) in translator.beam(sentences)]
-    told = json.dumps({"models": [offer(files, sentences, translations, languages)]}, ensure_ascii=False)
-    return Template(PAGE.read_text("utf-8")).substitute(
+    values = json.dumps({"models": [describe_model(files, sentences, translations, languages)]}, ensure_ascii=False)
+    return Template(TEMPLATE.read_text("utf-8")).substitute(
         title=html.escape(title),
         rows="".join(_row(pair, languages) for pair in zip(sentences, translations, strict=True)),
-        told=told.replace("<", "\\u003c"),
-        files="\n".join(_file(name, data) for name, data in files.items()),
-        bundle=bundle(LIVE),
+        values=values.replace("<", "\\u003c"),
+        files="\n".join(_script(name, data) for name, data in files.items()),
+        bundle=bundle(),
     )
 
 
 def _row(pair: tuple[str, str], languages: Sequence[str]) -> str:
-    """A sentence and its translation, as a row of the table that stands there until the translator runs."""
-    cells = (f'<td lang="{name}">{html.escape(text)}</td>' for name, text in zip(languages, pair, strict=True))
+    """Return a table row with a sentence and its translation, which is shown until the live translator runs."""
+    cells = (f'<td lang="{language}">{html.escape(text)}</td>' for language, text in zip(languages, pair, strict=True))
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _file(name: str, data: bytes) -> str:
-    """A file as an element that a browser does not run; its content is base64."""
+def _script(name: str, data: bytes) -> str:
+    """Return a file as a script element that browsers don't execute; its text is base64."""
     text = base64.b64encode(data).decode()
     return f'<script type="text/plain" data-file="{name}" data-length="{len(data)}">{text}</script>'

@@ -1,7 +1,7 @@
-"""The book's widgets in a notebook: above all the live translator, on any model, the one you have just trained too.
+"""The widgets of the book in a notebook, above all the live translator for a model of your own.
 
-They run the same JavaScript as the book's pages, each bundled into one file of ``bundles``. A model goes over as bytes,
-and from then on the browser computes by itself. In a notebook they need anywidget, the extra ``widgets``.
+They run the same JavaScript as the pages of the book, bundled into ``widgets.mjs``. A model is sent to the browser as
+bytes, and from then on the browser computes by itself. In a notebook, widgets need anywidget (the extra ``widgets``).
 """
 
 import difflib
@@ -17,82 +17,95 @@ from transformer.checkpoint import weights_as_bytes
 from transformer.errors import UserError
 from transformer.translator import Translator
 
-BUNDLES = Path(__file__).parent / "bundles"
-LIVE = "translator"
-"""The widget that takes a model. All others need nothing."""
-NAME = "model"
-"""What the one model that is handed over is called there."""
+BUNDLE = Path(__file__).with_name("widgets.mjs")
+TRANSLATOR = "translator"
+"""The one widget that takes a model."""
+WIDGETS = ("attention", "masks", "merges", "norm", "positions", "schedule", "smoothing")
+"""The other widgets, which need no model."""
+MODEL_NAME = "model"
+"""The name that the JavaScript knows a notebook's or page's model by."""
 
 
-def live(translator: Translator, sentences: Sequence[str] = ()) -> Any:
-    """The live translator of the book, on a model of your own: its translations, the search, and every head.
+def live_translator(translator: Translator, sentences: Sequence[str] = ()) -> Any:
+    """Return the book's live translator for a model of your own, with its translations, its beam search and all heads.
 
-    Show it as the last line of a notebook's cell. The weights are rounded to half precision for the way.
+    Make it the last line of a notebook cell. The weights are sent in half precision.
 
     Args:
-        translator: from `transformer.load`, from a run folder, or made of a model and its tokenizer.
-        sentences: examples to choose from; the first is translated at once.
+        translator: from `transformer.load`, from a run folder, or built from a model and its tokenizer.
+        sentences: examples to choose from; the first one is translated immediately.
 
     Raises:
-        UserError: if anywidget is not installed, or the model is of a kind that the widget does not read.
+        UserError: if anywidget is not installed, or the widget does not support this kind of model.
     """
     files = model_files(translator)
     sentences = [sentences] if isinstance(sentences, str) else sentences
-    return _in_notebook(LIVE, models=[offer(files, sentences)], files={NAME: files})
+    return _create_widget(TRANSLATOR, models=[describe_model(files, sentences)], files={MODEL_NAME: files})
 
 
 def widget(name: str) -> Any:
-    """One of the small pictures that the chapters have in the book, for example ``widget("attention")``.
+    """Return one of the small interactive figures of the chapters, for example ``widget("attention")``.
 
     Raises:
-        UserError: if there is none of this name, or anywidget is not installed.
+        UserError: if there is no widget of this name, or anywidget is not installed.
     """
-    small = [path.stem for path in sorted(BUNDLES.glob("*.mjs")) if path.stem != LIVE]
-    if name not in small:
-        near = difflib.get_close_matches(name, small, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(small)}"
+    if name not in WIDGETS:
+        close = difflib.get_close_matches(name, WIDGETS, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(WIDGETS)}"
         raise UserError(f"there is no widget {name!r}; {hint}")
-    return _in_notebook(name)
+    return _create_widget(name)
 
 
-def bundle(name: str) -> str:
-    """A widget's JavaScript: a module that needs no other, with ``export default { render }``."""
-    return (BUNDLES / f"{name}.mjs").read_text("utf-8")
+def javascript(name: str) -> str:
+    """Return a widget as the text of a JavaScript module with ``export default { render }``, which imports nothing."""
+    return f"{bundle()}export default widgets.{name}.default;\n"
+
+
+def bundle() -> str:
+    """Return the text of the JavaScript module that has all widgets, as ``widgets.NAME.default.render``."""
+    return BUNDLE.read_text("utf-8")
 
 
 def model_files(translator: Translator) -> dict[str, bytes]:
-    """A model as the live translator reads it: its shape, its weights in half precision, and its tokenizer.
+    """Return a model in the form that the live translator reads: its config, half-precision weights and tokenizer.
 
     Raises:
-        UserError: if it is of a kind that the widget does not read.
+        UserError: if the live translator does not support this kind of model.
     """
     if not isinstance(translator, Translator):
-        raise UserError("this wants a Translator, a model with its tokenizer: Translator(model, tokenizer) makes one")
+        raise UserError("expected a Translator, which is a model with its tokenizer: Translator(model, tokenizer)")
     config, tokenizer = translator.model.config, translator.tokenizer
     if config.positions == "rotary":
-        raise UserError("the live translator does not compute rotary positions")
+        raise UserError("the live translator does not support rotary positions")
     if config.d_model % 4 or config.d_ff % 4:
-        raise UserError(f"the live translator wants multiples of 4; got d_model={config.d_model}, d_ff={config.d_ff}")
+        raise UserError(
+            f"the live translator needs multiples of 4; got d_model={config.d_model} and d_ff={config.d_ff}"
+        )
     if any(tokenizer.processor.is_byte(i) for i in range(len(tokenizer))):
-        raise UserError("the live translator does not read a tokenizer that spells with bytes (byte_fallback)")
-    described = {"model": asdict(config), "weights": {"file": "weights.safetensors"}}
+        raise UserError("the live translator does not support a tokenizer that falls back to bytes (byte_fallback)")
+    checkpoint = {"model": asdict(config), "weights": {"file": "weights.safetensors"}}
     return {
-        "best.json": json.dumps(described).encode(),
+        "best.json": json.dumps(checkpoint).encode(),
         "weights.safetensors": weights_as_bytes(translator.model, torch.float16),
         "tokenizer.model": tokenizer.model,
     }
 
 
-def offer(
+def describe_model(
     files: dict[str, bytes],
     sentences: Sequence[str],
     translations: Sequence[str] = (),
     languages: Sequence[str] = ("", ""),
 ) -> dict[str, Any]:
-    """What the live translator is told of a model: examples, and the first one's translation if it is known already."""
+    """Return what the live translator shows for a model: its size, examples, and their translations if known.
+
+    Args:
+        files: from `model_files`.
+        languages: of the sentences and of the translations, as HTML names them: ``"en"``, ``"de"``.
+    """
     return {
-        "name": NAME,
-        "title": NAME,
+        "name": MODEL_NAME,
+        "title": MODEL_NAME,
         "languages": list(languages),
         "sentences": list(sentences),
         "translations": list(translations),
@@ -100,13 +113,13 @@ def offer(
     }
 
 
-def _in_notebook(name: str, **values: Any) -> Any:
-    """A widget as notebooks show it."""
+def _create_widget(name: str, **values: Any) -> Any:
+    """Return an anywidget that runs the JavaScript of this name, with these values as its traits."""
     try:
         import anywidget
-        from traitlets import Any as Value
+        from traitlets import Any as AnyValue
     except ImportError:
-        raise UserError("a widget in a notebook needs anywidget: pip install anywidget") from None
-    traits = {key: Value(value).tag(sync=True) for key, value in values.items()}
-    kind = type(name.capitalize(), (anywidget.AnyWidget,), {"__module__": __name__, "_esm": bundle(name), **traits})
-    return kind()
+        raise UserError("widgets in a notebook need anywidget: pip install anywidget") from None
+    traits = {key: AnyValue(value).tag(sync=True) for key, value in values.items()}
+    namespace = {"__module__": __name__, "_esm": javascript(name), **traits}
+    return type(name.capitalize(), (anywidget.AnyWidget,), namespace)()

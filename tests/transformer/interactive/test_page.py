@@ -1,4 +1,4 @@
-"""A page with a model in it: nothing in it comes from elsewhere, and what is typed into it stays text."""
+"""A page with a model in it: it loads nothing from elsewhere, and sentences and titles in it are escaped."""
 
 import base64
 import re
@@ -6,9 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-import transformer.interactive.page
 from transformer.errors import UserError
-from transformer.interactive.page import page
+from transformer.interactive import page, translator_page
 from transformer.interactive.widgets import bundle, model_files
 from transformer.models import load_model
 from transformer.translator import Translator
@@ -38,12 +37,12 @@ class Reader(HTMLParser):
             self.texts.append((self.elements[-1][1], data))
 
 
-def test_it_holds_the_model_and_the_translation_and_asks_for_nothing(translator: Translator) -> None:
-    text = page(translator, "pocket-small", [SENTENCE], ["en", "de"])
+def test_it_has_the_model_and_the_translation_and_loads_nothing(translator: Translator) -> None:
+    text = translator_page(translator, "pocket-small", [SENTENCE], ["en", "de"])
     found = Reader(text)
     files = {a["data-file"]: (a["data-length"], base64.b64decode(data)) for a, data in found.texts if "data-file" in a}
     assert files == {name: (str(len(data)), data) for name, data in model_files(translator).items()}
-    assert bundle("translator") in text
+    assert bundle() in text
     assert f'<td lang="de">{translator.beam([SENTENCE])[0][0].text}</td>' in text
     addresses = [
         value for _, attributes in found.elements for name, value in attributes.items() if name in ("src", "href")
@@ -54,19 +53,19 @@ def test_it_holds_the_model_and_the_translation_and_asks_for_nothing(translator:
     assert "<title>pocket-small, live</title>" in text and "default-src 'none'" in text
 
 
-def test_what_is_typed_stays_text(translator: Translator) -> None:
+def test_sentences_and_titles_are_escaped(translator: Translator) -> None:
     typed = "</script><img src=x onerror=alert(1)> $title & <!--"
-    text = page(translator, "a <b> & $rows", [typed])
+    text = translator_page(translator, "a <b> & $rows", [typed])
     assert not {tag for tag, _ in Reader(text).elements} & {"img", "b"}
     assert "<title>a &lt;b&gt; &amp; $rows, live</title>" in text
     assert re.search(r'"sentences": \["\\u003c/script>\\u003cimg src=x', text)
 
 
-def test_a_page_that_cannot_be(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="name a sentence"):
-        page(translator, "pocket", [])
+def test_errors(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="at least one sentence"):
+        translator_page(translator, "pocket", [])
     with pytest.raises(UserError, match="the sentence is empty"):
-        page(translator, "pocket", ["  "])
-    monkeypatch.setattr(transformer.interactive.page, "LARGEST", 2)
-    with pytest.raises(UserError, match="the model has 3 MB, and a browser takes at most 2 MB"):
-        page(translator, "pocket", [SENTENCE])
+        translator_page(translator, "pocket", ["  "])
+    monkeypatch.setattr(page, "MAX_MEGABYTES", 2)
+    with pytest.raises(UserError, match="the model has 3 MB; a browser can load at most 2 MB"):
+        translator_page(translator, "pocket", [SENTENCE])

@@ -1,4 +1,4 @@
-"""The widgets in a notebook: what is handed over is the model, and what cannot be shown is told in one line."""
+"""The widgets in a notebook: the browser gets the model, and what is not supported is one clear message."""
 
 import json
 import sys
@@ -11,7 +11,8 @@ import torch
 from transformer.config import ModelConfig
 from transformer.data.tokenizer import Tokenizer
 from transformer.errors import UserError
-from transformer.interactive.widgets import bundle, live, model_files, widget
+from transformer.interactive import live_translator, widget
+from transformer.interactive.widgets import TRANSLATOR, javascript, model_files
 from transformer.model import Transformer
 from transformer.models import load_model
 from transformer.translator import Translator
@@ -38,53 +39,55 @@ def test_the_files_are_the_model_in_half_precision(tokenizer: Tokenizer) -> None
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"positions": "rotary"}, "does not compute rotary positions"),
-        ({"d_ff": 30}, "wants multiples of 4; got d_model=32, d_ff=30"),
-        ({"d_model": 30}, "wants multiples of 4; got d_model=30, d_ff=64"),
+        ({"positions": "rotary"}, "does not support rotary positions"),
+        ({"d_ff": 30}, "needs multiples of 4; got d_model=32 and d_ff=30"),
+        ({"d_model": 30}, "needs multiples of 4; got d_model=30 and d_ff=64"),
     ],
 )
-def test_a_model_that_the_widget_does_not_read(tokenizer: Tokenizer, change: dict[str, int], message: str) -> None:
+def test_an_unsupported_model_is_refused(tokenizer: Tokenizer, change: dict[str, int], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        live(Translator(Transformer(replace(SMALL, **change)), tokenizer))
+        live_translator(Translator(Transformer(replace(SMALL, **change)), tokenizer))
 
 
-def test_a_tokenizer_of_bytes_and_a_model_without_a_tokenizer() -> None:
+def test_byte_fallback_and_a_model_without_its_tokenizer_are_refused() -> None:
     with_bytes = Tokenizer.train(["a b c d e"] * 20, 270, byte_fallback=True)
     model = Transformer(replace(SMALL, vocab_size=len(with_bytes)))
     with pytest.raises(UserError, match="byte_fallback"):
-        live(Translator(model, with_bytes))
-    with pytest.raises(UserError, match=r"Translator\(model, tokenizer\) makes one"):
-        live(model)  # type: ignore[arg-type]
+        live_translator(Translator(model, with_bytes))
+    with pytest.raises(UserError, match=r"expected a Translator, .* Translator\(model, tokenizer\)"):
+        live_translator(model)  # type: ignore[arg-type]
 
 
-def test_a_widget_that_is_none() -> None:
+def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(UserError, match="no widget 'mask'; did you mean masks"):
         widget("mask")
-    with pytest.raises(UserError, match="no widget 'translator'; there are attention, masks"):
+    with pytest.raises(UserError, match="no widget 'translator'; choose from attention, masks"):
         widget("translator")
 
 
-def test_without_anywidget_it_is_told_how_to_get_it(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_anywidget_the_message_says_how_to_install_it(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    for show in (lambda: widget("masks"), lambda: live(Translator(Transformer(SMALL), tokenizer))):
+    for show in (lambda: widget("masks"), lambda: live_translator(Translator(Transformer(SMALL), tokenizer))):
         with pytest.raises(UserError, match="pip install anywidget"):
             show()
 
 
-def test_in_a_notebook_the_browser_gets_the_bundle_and_the_bytes(tokenizer: Tokenizer) -> None:
+def test_the_browser_gets_the_javascript_and_the_bytes(tokenizer: Tokenizer) -> None:
     pytest.importorskip("anywidget")
     from ipywidgets.widgets.widget import _remove_buffers
 
     translator = Translator(Transformer(SMALL), tokenizer)
-    shown = live(translator, ["The dog sleeps.", "The cat sleeps."])
+    shown = live_translator(translator, ["The dog sleeps.", "The cat sleeps."])
     state, paths, buffers = _remove_buffers(shown.get_state())
     files = model_files(translator)
     assert dict(zip((path[-1] for path in paths), map(bytes, buffers), strict=True)) == files
     assert all(path[:2] == ["files", "model"] for path in paths)
-    (told,) = state["models"]
-    assert told["sentences"] == ["The dog sleeps.", "The cat sleeps."]
-    assert told["megabytes"] == round(sum(map(len, files.values())) / 1e6, 1)
-    assert state["_esm"] == bundle("translator")
-    (told,) = live(translator, "The dog sleeps.").get_state()["models"]
-    assert told["sentences"] == ["The dog sleeps."], "one sentence is no list of letters"
-    assert widget("masks").get_state()["_esm"] == bundle("masks")
+    (description,) = state["models"]
+    assert description["sentences"] == ["The dog sleeps.", "The cat sleeps."]
+    assert description["megabytes"] == round(sum(map(len, files.values())) / 1e6, 1)
+    assert state["_esm"] == javascript(TRANSLATOR)
+    (description,) = live_translator(translator, "The dog sleeps.").get_state()["models"]
+    assert description["sentences"] == ["The dog sleeps."], "one sentence is no list of letters"
+    assert widget("masks").get_state()["_esm"] == javascript("masks")
