@@ -78,7 +78,9 @@ captions = [
     "A dog runs across the field.",
     "A chef with a red hat is preparing food in the kitchen.",
 ]
-for caption, (best,) in zip(captions, translator.beam(captions), strict=True):
+for caption, (best,) in zip(
+    captions, translator.beam_search(captions), strict=True
+):
     print(caption, "→", best.text)
 assert best.text.endswith(" Essen zu."), "the verb's second half is at the end"
 
@@ -201,7 +203,7 @@ tokenizer.pieces(said)
 
 # %%
 text = tokenizer.decode(said[1:-1])
-assert translator.greedy(captions[:1]) == [text]
+assert translator.greedy_search(captions[:1]) == [text]
 text
 
 # %% [markdown]
@@ -450,7 +452,7 @@ for text in (
     "Where is the station?",
     "asdf qwer",
 ):
-    print(text, "→", translator.beam([text])[0][0].text)
+    print(text, "→", translator.beam_search([text])[0][0].text)
 
 # %% [markdown]
 # So a translation that reads well is no proof that it is one. That is why translations are scored against those of people, on sentences that the

@@ -1156,11 +1156,11 @@ model = translator.model
 for name in ("decoder_norm", "encoder_norm"):
     norm = getattr(model, name)
     setattr(model, name, nn.Identity())
-    (without,) = translator.greedy(caption)
+    (without,) = translator.greedy_search(caption)
     setattr(model, name, norm)
     print(f"no {name}:", without[:24])
-print("with both:", translator.greedy(caption)[0])
-assert "Hund" in translator.greedy(caption)[0] and "Hund" not in without
+print("with both:", translator.greedy_search(caption)[0])
+assert "Hund" in translator.greedy_search(caption)[0] and "Hund" not in without
 
 # %% [markdown]
 # Treacherous: without the decoder's, greedy search hardly notices, because the largest score stays nearly always the largest. The probabilities are worthless all the same. Without the encoder's, cross-attention gets keys of a size that it never saw,

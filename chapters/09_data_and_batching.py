@@ -363,7 +363,7 @@ from transformer.training.trainer import batch_loss
 
 product = answers.exp().prod()
 loss = batch_loss(model, duck, smoothing=0.0)
-((best,),) = translator.beam(["The duck opens the door."])
+((best,),) = translator.beam_search(["The duck opens the door."])
 assert_close(product.log(), -loss)
 assert math.isclose(best.hypothesis.log_probability, -loss, rel_tol=1e-3)
 print(f"product {product:.4f}   loss {loss:.4f}   e^-loss {math.exp(-loss):.4f}")

@@ -813,7 +813,7 @@ captions = transformer.load("multi30k", precision="fp32")
 english = ["A dog runs through the grass.", "Two men sit on a bench."]
 english += ["A woman rides a bicycle.", "A child plays with a red ball."]
 english += ["Three girls are playing soccer in a field."]
-sides = (english, captions.greedy(english))
+sides = (english, captions.greedy_search(english))
 encode = captions.tokenizer.encode
 ids = [Sequences.pack([encode(text) for text in side]) for side in sides]
 batch = collate(*ids, range(len(english)))

@@ -415,18 +415,18 @@ from transformer.translator import Translator
 translator, _ = Translator.load(run, choose_device("cpu"))
 some = tests[:6]
 for (source, reference), translation in zip(
-    some, translator.greedy([s for s, _ in some]), strict=True
+    some, translator.greedy_search([s for s, _ in some]), strict=True
 ):
     print(f"{source}\n  {'=' if translation == reference else '≠'} {translation}")
     if translation != reference:
         print(f"    {reference}   (reference)")
 
 # %% [markdown]
-# `beam` keeps several beginnings instead of one and can show the runners-up with their scores, which are log-probabilities, corrected for length:
+# `beam_search` keeps several beginnings instead of one and can show the runners-up with their scores, which are log-probabilities, corrected for length:
 
 # %%
-for t in translator.beam(
-    ["The old woman does not open the window."], beam=4, n_best=3
+for t in translator.beam_search(
+    ["The old woman does not open the window."], beam_size=4, n_best=3
 )[0]:
     print(f"{t.hypothesis.score:7.2f}   {t.text}")
 
@@ -437,7 +437,7 @@ for t in translator.beam(
 from transformer.evaluation.metrics import bleu
 
 some = tests[:100]
-score = bleu(translator.greedy([s for s, _ in some]), [t for _, t in some])
+score = bleu(translator.greedy_search([s for s, _ in some]), [t for _, t in some])
 print(score)
 print("longer training does better: transformer train pocket")
 

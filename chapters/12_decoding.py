@@ -187,7 +187,7 @@ better = []
 for caption in captions:
     source = ids(translator.encode(caption))
     (by_greedy,) = greedy_search(model, source)
-    ((by_beam,),) = beam_search(model, source, beam=4, alpha=0)
+    ((by_beam,),) = beam_search(model, source, beam_size=4, length_penalty=0)
     gain = by_beam.log_probability - log_probability(source, by_greedy)
     if by_beam.tokens != by_greedy:
         better.append((gain, caption, by_greedy, by_beam.tokens))
@@ -250,7 +250,7 @@ def beam_by_hand(source, k, steps=60):
 
 # %%
 found = beam_by_hand(source, k=4, steps=30)[0]
-((packaged,),) = beam_search(model, source, beam=4, alpha=0)
+((packaged,),) = beam_search(model, source, beam_size=4, length_penalty=0)
 assert found[1][1:-1] == packaged.tokens
 assert_close(found[0], packaged.log_probability, atol=1e-3, rtol=1e-3)
 tokenizer.decode(packaged.tokens)
@@ -269,7 +269,7 @@ Source(beam_search)
 from transformer.plots.beam_tree import beam_tree, candidate_table
 
 trace = []
-beam_search(model, source, beam=3, trace=trace)
+beam_search(model, source, beam_size=3, trace=trace)
 table = candidate_table(trace, tokenizer.pieces(range(len(tokenizer))))
 beam_tree(
     table,
@@ -303,11 +303,12 @@ assert len(ended) and winner.iloc[-1]["score"] == ended["score"].max()
 # With $\alpha = 0$ nothing is changed; with $\alpha = 1$ a long translation is divided by about a sixth of its length, so that translations are ordered nearly by their mean log-probability of a piece. The paper takes 0.6.
 
 # %%
-from transformer.decoding import length_penalty
+from transformer.decoding import length_normalisation
 
 for length in (1, 5, 10, 20, 40):
     print(
-        length, [round(length_penalty(length, alpha), 2) for alpha in (0, 0.6, 1)]
+        length,
+        [round(length_normalisation(length, alpha), 2) for alpha in (0, 0.6, 1)],
     )
 
 # %% [markdown]
@@ -316,7 +317,7 @@ for length in (1, 5, 10, 20, 40):
 # %%
 short, long = (-4.0, 5), (-4.8, 9)  # log-probability, length
 for alpha in (0, 0.6):
-    a, b = (value / length_penalty(n, alpha) for value, n in (short, long))
+    a, b = (value / length_normalisation(n, alpha) for value, n in (short, long))
     print(f"alpha {alpha}: short {a:.2f}, long {b:.2f}")
     assert (a > b) == (alpha == 0)
 
@@ -328,12 +329,14 @@ from transformer.plots.reranking import rerank
 
 bearded = "A man with a beard is looking at a painting."
 ((*hypotheses,),) = beam_search(
-    model, ids(translator.encode(bearded)), beam=8, alpha=0, n_best=8
+    model, ids(translator.encode(bearded)), beam_size=8, length_penalty=0, n_best=8
 )
 for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
     best = max(
         hypotheses,
-        key=lambda h: h.log_probability / length_penalty(len(h.tokens) + 1, alpha),
+        key=lambda h: (
+            h.log_probability / length_normalisation(len(h.tokens) + 1, alpha)
+        ),
     )
     assert words in tokenizer.decode(best.tokens)
 rerank(
@@ -362,7 +365,10 @@ sources = [ids(translator.encode(caption)) for caption in captions]
 widths, means = (1, 2, 4, 8, 16), []
 for width in widths:
     start = time.perf_counter()
-    found = [beam_search(model, source, width, alpha=0)[0][0] for source in sources]
+    found = [
+        beam_search(model, source, width, length_penalty=0)[0][0]
+        for source in sources
+    ]
     seconds = time.perf_counter() - start
     means.append(sum(h.log_probability for h in found) / len(found))
     length = sum(len(h.tokens) for h in found) / len(found)

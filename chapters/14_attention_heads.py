@@ -167,7 +167,7 @@ def short(name):
 
 # %%
 english = "The tired painters turned off the television."
-(german,) = translator.greedy([english])
+(german,) = translator.greedy_search([english])
 ids = [*tokenizer.encode(english), EOS], [*tokenizer.encode(german), EOS]
 source = torch.tensor([ids[0]], device=device)
 target = torch.tensor([[BOS, *ids[1][:-1]]], device=device)
@@ -453,7 +453,7 @@ captions = [
 photos = transformer.load("multi30k", precision="fp32")
 photo_ids = [photos.encode(caption) for caption in captions]
 photo_source = pad(photo_ids)
-photo_german = photos.greedy(captions)
+photo_german = photos.greedy_search(captions)
 photo_target = pad([[BOS, *photos.tokenizer.encode(line)] for line in photo_german])
 torch.manual_seed(0)
 blank = Transformer(photos.model.config).eval().to(device)

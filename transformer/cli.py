@@ -30,7 +30,7 @@ from transformer.recipes import RECIPES, Recipe
 from transformer.training.distributed import is_main_process
 from transformer.training.loop import train as train_model
 from transformer.training.run_folder import RECIPE, read_metrics
-from transformer.translator import Translation, Translator, usable_search
+from transformer.translator import Translation, Translator, search_errors_as_user_errors
 
 Compile = Literal["auto", "yes", "no"]
 Over = Literal["step", "minutes", "target_tokens"]
@@ -481,8 +481,8 @@ def main(args: Sequence[str] | None = None) -> None:
 def _search(
     translator: Translator, sentences: Sequence[str], beam: int, alpha: float, n_best: int
 ) -> list[list[Translation]]:
-    with usable_search():
-        return translator.beam(sentences, beam, alpha, n_best)
+    with search_errors_as_user_errors():
+        return translator.beam_search(sentences, beam, alpha, n_best)
 
 
 def _lines() -> list[str]:

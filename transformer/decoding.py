@@ -1,4 +1,4 @@
-"""From probabilities to a sentence: greedy, sampled, and beam search; batched, with a key/value cache (§6.1)."""
+"""Generate translations: greedy search, sampling and beam search, batched and with a key/value cache (§6.1)."""
 
 import math
 from collections.abc import Callable
@@ -13,63 +13,91 @@ from transformer.errors import UserError
 from transformer.model import Transformer
 
 EXTRA_LENGTH = 50
-"""A translation may have this many tokens more than its source (§6.1)."""
+"""By default a translation has at most this many tokens more than its source (§6.1)."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One finished translation."""
+    """A finished translation."""
 
     tokens: list[int]
     """Token ids, without bos and eos."""
     log_probability: float
-    """Sum over the tokens and the eos, natural logarithm."""
+    """Sum over all tokens and the eos, natural logarithm."""
     score: float
-    """What beam search ranks by: the log-probability divided by the length penalty."""
+    """The log-probability divided by `length_normalisation`, by which beam search ranks."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to go on that beam search weighed: a branch of its tree."""
+    """A prefix extended by one token, as beam search considered it: an edge of the search tree."""
 
     sentence: int
     """Row of the source."""
     length: int
-    """Tokens of the hypothesis with this one; the first has 1."""
+    """Number of tokens generated, this one included; 1 for the first."""
     parent: int
-    """The beam it goes on from: the ``beam`` of a kept candidate one token shorter (0 for the first)."""
+    """Which beam is extended: the ``beam`` of a kept candidate one token shorter (0 for the first token)."""
     token: int
     log_probability: float
-    """Of all tokens so far, natural logarithm."""
+    """Sum over all tokens so far, natural logarithm."""
     score: float
-    """The log-probability divided by the length penalty."""
+    """The log-probability divided by `length_normalisation`."""
     fate: Literal["kept", "finished", "dropped"]
     beam: int | None
-    """The beam that it becomes, if it is kept."""
+    """The beam that this candidate becomes, if it is kept."""
 
 
-def length_penalty(length: int, alpha: float) -> float:
-    """((5 + length) / 6)^α: a log-probability is divided by it, so that long translations have no disadvantage."""
-    return float(((5 + length) / 6) ** alpha)
+def length_normalisation(length: int, length_penalty: float) -> float:
+    """Return ((5 + length) / 6)^length_penalty, which a log-probability is divided by (Wu et al. 2016, §6.1).
 
-
-def length_limits(model: Transformer, source: Tensor) -> Tensor:
-    """For each sentence how many tokens its translation may have, eos included: (batch,), int64."""
-    lengths = (source != PAD).sum(-1)
-    return (lengths + EXTRA_LENGTH).clamp(max=model.config.max_length)
-
-
-def greedy_search(model: Transformer, source: Tensor) -> list[list[int]]:
-    """Take the most probable token at every step.
+    Every token makes a log-probability lower. The division compensates for that, so that long translations can compete.
 
     Args:
-        model: in eval mode.
+        length: number of tokens, eos included.
+        length_penalty: the exponent α; 0 turns the normalisation off.
+    """
+    return float(((5 + length) / 6) ** length_penalty)
+
+
+def length_limits(model: Transformer, source: Tensor, max_new_tokens: int | None = None) -> Tensor:
+    """Return how many tokens each translation may have, eos included.
+
+    Args:
+        source: token ids, (batch, source), int64.
+        max_new_tokens: the limit; None: the source's length + 50 (§6.1). The model's ``max_length`` limits both.
+
+    Returns:
+        (batch,), int64.
+
+    Raises:
+        ValueError: if ``max_new_tokens`` is less than 1.
+    """
+    if max_new_tokens is None:
+        limits = (source != PAD).sum(-1) + EXTRA_LENGTH
+    elif max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens must be at least 1; got {max_new_tokens}")
+    else:
+        limits = source.new_full((len(source),), max_new_tokens)
+    return limits.clamp(max=model.config.max_length)
+
+
+def greedy_search(model: Transformer, source: Tensor, max_new_tokens: int | None = None) -> list[list[int]]:
+    """Generate translations by taking the most probable token at every step.
+
+    Args:
+        model: a model in eval mode.
         source: token ids, (batch, source), int64; padding at the end.
+        max_new_tokens: most tokens to generate for each sentence, eos included, so that the last is an eos; None: the
+            source's length + 50.
 
     Returns:
         For each sentence its token ids, without bos and eos.
+
+    Raises:
+        ValueError: if ``max_new_tokens`` is less than 1.
     """
-    return _one_token_at_a_time(model, source, lambda logits: logits.argmax(-1))
+    return _generate(model, source, lambda logits: logits.argmax(-1), max_new_tokens)
 
 
 def sample(
@@ -79,22 +107,26 @@ def sample(
     top_k: int | None = None,
     top_p: float = 1.0,
     generator: torch.Generator | None = None,
+    max_new_tokens: int | None = None,
 ) -> list[list[int]]:
-    """Draw every token at random, by its probability.
+    """Generate translations by drawing every token at random from the model's distribution.
 
     Args:
-        model: in eval mode.
+        model: a model in eval mode.
         source: token ids, (batch, source), int64; padding at the end.
-        temperature: divides the logits: below 1 the probable become more so, towards 0 it is greedy search.
-        top_k: draw from the so many most probable tokens only.
-        top_p: draw only from the most probable tokens that together have this probability; 1 is all.
-        generator: where the randomness comes from, on the model's device.
+        temperature: divides the logits: below 1 it sharpens the distribution, and towards 0 it becomes greedy search.
+        top_k: draw from this many most probable tokens only; None: from all.
+        top_p: draw only from the smallest set of most probable tokens whose probabilities sum to this (nucleus
+            sampling); 1: from all.
+        generator: the random number generator, on the model's device; None: PyTorch's default.
+        max_new_tokens: most tokens to generate for each sentence, eos included, so that the last is an eos; None: the
+            source's length + 50.
 
     Returns:
         For each sentence its token ids, without bos and eos.
 
     Raises:
-        ValueError: if an argument is out of its range.
+        ValueError: if an argument is out of range.
     """
     if temperature <= 0:
         raise ValueError(f"temperature must be greater than 0; got {temperature}")
@@ -104,187 +136,203 @@ def sample(
         raise ValueError(f"top_p must be greater than 0 and at most 1; got {top_p}")
 
     def draw(logits: Tensor) -> Tensor:
-        ordered, tokens = (logits.float() / temperature).sort(dim=-1, descending=True)
-        probabilities = ordered[:, :top_k].softmax(-1)
-        if top_p < 1:  # sums of nearly all are rounded to 1: "all" must not be asked of them
-            before = probabilities.cumsum(-1) - probabilities  # of all tokens that are more probable
-            probabilities = probabilities.masked_fill(before >= top_p, 0.0)
-        places = probabilities.multinomial(1, generator=generator)
-        return tokens.gather(1, places)[:, 0]
+        sorted_logits, sorted_tokens = (logits.float() / temperature).sort(dim=-1, descending=True)
+        probabilities = sorted_logits[:, :top_k].softmax(-1)
+        if top_p < 1:  # with 1, rounding errors in the sum would drop the least probable tokens
+            sum_before = probabilities.cumsum(-1) - probabilities  # of all tokens that are more probable
+            probabilities = probabilities.masked_fill(sum_before >= top_p, 0.0)
+        drawn = probabilities.multinomial(1, generator=generator)
+        return sorted_tokens.gather(1, drawn)[:, 0]
 
-    return _one_token_at_a_time(model, source, draw)
+    return _generate(model, source, draw, max_new_tokens)
 
 
 @torch.inference_mode()
-def _one_token_at_a_time(model: Transformer, source: Tensor, choose: Callable[[Tensor], Tensor]) -> list[list[int]]:
-    """Let ``choose`` pick each row's next token from its logits, (sentences, vocab_size), until all have ended."""
+def _generate(
+    model: Transformer, source: Tensor, choose: Callable[[Tensor], Tensor], max_new_tokens: int | None
+) -> list[list[int]]:
+    """Generate one token after another until every sentence has ended.
+
+    Args:
+        choose: picks each row's next token from its logits, (sentences, vocab_size) → (sentences,).
+    """
+    limits = length_limits(model, source, max_new_tokens)
     if not len(source):
         return []
     memory, memory_mask = model.encode(source)
-    limits = length_limits(model, source)
     cache = model.start_cache(memory, memory_mask, int(limits.max()))
-    found: list[list[int]] = [[] for _ in source]
-    sentences = torch.arange(len(source), device=source.device)  # those not done yet
+    translations: list[list[int]] = [[] for _ in source]
+    sentences = torch.arange(len(source), device=source.device)  # rows of the source that have not ended
     tokens = torch.full_like(sentences, BOS)
     while len(sentences):
-        ends_here = limits[sentences] == cache.length + 1
-        tokens = choose(_allowed(model.decode_step(tokens[:, None], cache)[:, 0], ends_here))
+        at_limit = limits[sentences] == cache.length + 1
+        tokens = choose(_allowed(model.decode_step(tokens[:, None], cache)[:, 0], at_limit))
         for sentence, token in zip(sentences.tolist(), tokens.tolist(), strict=True):
             if token != EOS:
-                found[sentence].append(token)
-        going_on = (tokens != EOS).nonzero()[:, 0]
-        if len(going_on) < len(sentences):
-            sentences, tokens = sentences[going_on], tokens[going_on]
-            cache.keep(going_on)
-    return found
+                translations[sentence].append(token)
+        active_rows = (tokens != EOS).nonzero()[:, 0]
+        if len(active_rows) < len(sentences):
+            sentences, tokens = sentences[active_rows], tokens[active_rows]
+            cache.keep(active_rows)
+    return translations
 
 
-def check_search(beam: int, alpha: float, n_best: int = 1) -> None:
-    """Whether `beam_search` takes these.
+def check_search(beam_size: int, length_penalty: float, n_best: int = 1) -> None:
+    """Check these arguments of `beam_search`, for callers that want to know before they load a model.
 
     Raises:
-        ValueError: if not.
+        ValueError: if one is out of range.
     """
-    if beam < 1:
-        raise ValueError(f"beam must be at least 1; got {beam}")
-    if not 1 <= n_best <= beam:
-        raise ValueError(f"n_best must be from 1 to beam; got n_best={n_best}, beam={beam}")
-    if not 0 <= alpha < math.inf:
-        raise ValueError(f"alpha must not be negative, and finite; got {alpha}")
+    if beam_size < 1:
+        raise ValueError(f"beam_size must be at least 1; got {beam_size}")
+    if not 1 <= n_best <= beam_size:
+        raise ValueError(f"n_best must be from 1 to beam_size; got n_best={n_best}, beam_size={beam_size}")
+    if not 0 <= length_penalty < math.inf:
+        raise ValueError(f"length_penalty must be finite and not negative; got {length_penalty}")
 
 
 @torch.inference_mode()
 def beam_search(
     model: Transformer,
     source: Tensor,
-    beam: int = 4,
-    alpha: float = 0.6,
+    beam_size: int = 4,
+    length_penalty: float = 0.6,
     n_best: int = 1,
     trace: list[Candidate] | None = None,
+    max_new_tokens: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """Keep the ``beam`` best beginnings at every step, and return the best finished translations.
+    """Keep the ``beam_size`` most probable prefixes at every step, and return the best finished translations.
 
-    An eos among the ``beam`` best candidates finishes its hypothesis; the best others live on. A sentence is done when
-    no living hypothesis could still get among the ``n_best``, however it went on: stopping early costs nothing.
+    Among the candidates for the next step, an eos that ranks among the ``beam_size`` best finishes its hypothesis, and
+    the best candidates that are not an eos become the next prefixes. The search of a sentence stops when no prefix can
+    reach its ``n_best`` any more, however it continues: stopping early never changes the result.
 
     Args:
-        model: in eval mode.
+        model: a model in eval mode.
         source: token ids, (batch, source), int64; padding at the end.
-        beam: beginnings kept for each sentence.
-        alpha: strength of the length penalty; 0 ranks by log-probability alone.
-        n_best: hypotheses wanted for each sentence, at most ``beam``.
-        trace: a list that is given every candidate weighed, for a picture of the search.
+        beam_size: number of prefixes kept for each sentence.
+        length_penalty: exponent of the length normalisation; 0 ranks by log-probability alone.
+        n_best: number of hypotheses to return for each sentence, at most ``beam_size``.
+        trace: a list to which every candidate is appended, to inspect or draw the search.
+        max_new_tokens: most tokens to generate for each sentence, eos included, so that the last is an eos; None: the
+            source's length + 50.
 
     Returns:
         For each sentence its ``n_best`` hypotheses, best first.
 
     Raises:
-        ValueError: if an argument is out of its range.
-        UserError: if the model's scores are not numbers.
+        ValueError: if an argument is out of range.
+        UserError: if the model outputs NaN.
     """
-    check_search(beam, alpha, n_best)
+    check_search(beam_size, length_penalty, n_best)
+    limits = length_limits(model, source, max_new_tokens)
     if not len(source):
         return []
     memory, memory_mask = model.encode(source)
-    limits = length_limits(model, source)
-    cache = model.start_cache(memory, memory_mask, int(limits.max()), beams=beam)
+    cache = model.start_cache(memory, memory_mask, int(limits.max()), beams=beam_size)
     finished: list[list[Hypothesis]] = [[] for _ in source]
-    sentences = torch.arange(len(source), device=source.device)  # those not done yet
-    prefixes = source.new_full((len(source), beam, 1), BOS)  # (sentences, beam, length)
-    scores = memory.new_full((len(source), beam), -torch.inf, dtype=torch.float32)
-    scores[:, 0] = 0.0  # at first there is one beginning, not `beam` equal ones
+    sentences = torch.arange(len(source), device=source.device)  # rows of the source whose search has not stopped
+    prefixes = source.new_full((len(source), beam_size, 1), BOS)  # (sentences, beams, length)
+    scores = memory.new_full((len(source), beam_size), -torch.inf, dtype=torch.float32)
+    scores[:, 0] = 0.0  # all prefixes are equal at first, so only one of them may be extended
 
     for length in range(1, int(limits.max()) + 1):
         logits = model.decode_step(prefixes[:, :, -1], cache).float()
-        best, best_tokens = _best_tokens(logits, 2 * beam, limits[sentences] == length)
-        # The best 2 · beam of all are among the best 2 · beam of each beginning, and at most half of them end.
-        candidates = (scores[:, :, None] + best).flatten(1)  # (sentences, beam · 2 · beam)
-        values, places = candidates.topk(min(2 * beam, candidates.size(1)))
-        parents, tokens = places // best.size(-1), best_tokens.flatten(1).gather(1, places)
+        # Each prefix has one eos, so beam_size of the 2 · beam_size best candidates are certain to continue. These are
+        # among the 2 · beam_size best of each prefix.
+        log_probs, next_tokens = _best_tokens(logits, 2 * beam_size, limits[sentences] == length)
+        candidates = (scores[:, :, None] + log_probs).flatten(1)  # (sentences, beams · next tokens)
+        values, indices = candidates.topk(min(2 * beam_size, candidates.size(1)))
+        parents, tokens = indices // log_probs.size(-1), next_tokens.flatten(1).gather(1, indices)
 
         is_end = (tokens == EOS) & values.isfinite()
-        for row, column in is_end[:, :beam].nonzero().tolist():
+        for row, column in is_end[:, :beam_size].nonzero().tolist():
             log_probability = float(values[row, column])
             ids = prefixes[row, parents[row, column], 1:].tolist()
-            score = log_probability / length_penalty(length, alpha)
+            score = log_probability / length_normalisation(length, length_penalty)
             finished[int(sentences[row])].append(Hypothesis(ids, log_probability, score))
 
-        # The best `beam` that go on: a stable sort moves the ended ones behind them and keeps their order.
-        living = (tokens == EOS).to(torch.int8).argsort(dim=-1, stable=True)[:, :beam]
-        scores = values.gather(1, living).masked_fill((tokens == EOS).gather(1, living), -torch.inf)
+        # The best candidates that are not an eos: a stable sort keeps their order and moves every eos behind them.
+        alive = (tokens == EOS).to(torch.int8).argsort(dim=-1, stable=True)[:, :beam_size]
+        scores = values.gather(1, alive).masked_fill((tokens == EOS).gather(1, alive), -torch.inf)
         if trace is not None:
-            trace.extend(_traced(sentences, length, alpha, parents, tokens, values, living, beam))
-        parents, tokens = parents.gather(1, living), tokens.gather(1, living)
+            trace.extend(_candidates(sentences, length, length_penalty, parents, tokens, values, alive))
+        parents, tokens = parents.gather(1, alive), tokens.gather(1, alive)
         prefixes = prefixes.gather(1, parents[:, :, None].expand_as(prefixes))
         prefixes = torch.cat([prefixes, tokens[:, :, None]], dim=-1)
 
-        best_living = scores.max(dim=-1).values.tolist()
-        going_on = [
+        best_alive = scores.max(dim=-1).values.tolist()
+        active_rows = [
             row
-            for row, (sentence, best) in enumerate(zip(sentences.tolist(), best_living, strict=True))
-            if not _is_done(finished[sentence], best, int(limits[sentence]), alpha, n_best)
+            for row, (sentence, best) in enumerate(zip(sentences.tolist(), best_alive, strict=True))
+            if not _is_done(finished[sentence], best, int(limits[sentence]), length_penalty, n_best)
         ]
-        if not going_on:
+        if not active_rows:
             break
         cache.follow(parents)
-        if len(going_on) < len(sentences):
-            keep = torch.tensor(going_on, device=source.device)
-            sentences, prefixes, scores = sentences[keep], prefixes[keep], scores[keep]
-            cache.keep(keep)
-    if not all(finished):  # each of them ends at its limit, if not before
-        raise UserError("the model's scores are not numbers (NaN): a weight is broken, or half precision overflows")
-    return [sorted(found, key=lambda h: -h.score)[:n_best] for found in finished]
+        if len(active_rows) < len(sentences):
+            rows = torch.tensor(active_rows, device=source.device)
+            sentences, prefixes, scores = sentences[rows], prefixes[rows], scores[rows]
+            cache.keep(rows)
+    if not all(finished):  # each sentence ends at its limit at the latest, unless its scores are NaN
+        raise UserError("the model outputs NaN: a weight is NaN or infinite, or half precision overflowed")
+    return [sorted(hypotheses, key=lambda h: -h.score)[:n_best] for hypotheses in finished]
 
 
-def _traced(
+def _candidates(
     sentences: Tensor,
     length: int,
-    alpha: float,
+    length_penalty: float,
     parents: Tensor,
     tokens: Tensor,
     values: Tensor,
-    living: Tensor,
-    beam: int,
+    alive: Tensor,
 ) -> list[Candidate]:
-    """What one step of the search weighed, best first; all tensors are (sentences, candidates)."""
-    found = []
+    """Describe all candidates of one step, best first.
+
+    Args:
+        parents, tokens, values: (sentences, candidates).
+        alive: the columns that become the next prefixes, (sentences, beams).
+    """
+    candidates = []
     for row, column in values.isfinite().nonzero().tolist():
         token, value = int(tokens[row, column]), float(values[row, column])
-        becomes = living[row].tolist().index(column) if column in living[row] and token != EOS else None
-        ended = token == EOS and column < beam
-        found.append(
+        beam = alive[row].tolist().index(column) if token != EOS and column in alive[row] else None
+        finished = token == EOS and column < alive.size(1)
+        candidates.append(
             Candidate(
                 sentence=int(sentences[row]),
                 length=length,
                 parent=int(parents[row, column]),
                 token=token,
                 log_probability=value,
-                score=value / length_penalty(length, alpha),
-                fate="finished" if ended else "dropped" if becomes is None else "kept",
-                beam=becomes,
+                score=value / length_normalisation(length, length_penalty),
+                fate="finished" if finished else "dropped" if beam is None else "kept",
+                beam=beam,
             )
         )
-    return found
+    return candidates
 
 
-def _best_tokens(logits: Tensor, count: int, ends_here: Tensor) -> tuple[Tensor, Tensor]:
-    """The most probable next tokens; never pad or bos, and nothing but eos where a limit is reached.
+def _best_tokens(logits: Tensor, count: int, at_limit: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the most probable next tokens; never pad or bos, and only eos where the limit is reached.
 
     Args:
         logits: (sentences, beams, vocab_size), float32; overwritten.
-        ends_here: sentences at their limit, (sentences,), bool.
+        at_limit: whether a sentence has reached its limit, (sentences,), bool.
 
     Returns:
-        Log-probabilities, best first, and ids, both (sentences, beams, count or a little more).
+        Log-probabilities, best first, and token ids, both (sentences, beams, count + 2), or fewer if the vocabulary is
+        small.
     """
     best, tokens = _topk(logits, min(count + 2, logits.size(-1)))
-    end, top = logits[..., EOS].clone(), best[..., :1]
-    # The log-softmax of these few alone, worked out in the logits' own memory: a second block of their size costs more.
-    log_total = top + logits.sub_(top).exp_().sum(-1, keepdim=True).log()
+    eos, highest = logits[..., EOS].clone(), best[..., :1]
+    # Log-softmax of these few tokens only, computed in the logits' memory: allocating another such tensor costs more.
+    log_total = highest + logits.sub_(highest).exp_().sum(-1, keepdim=True).log()
     best -= log_total
     best.masked_fill_((tokens == PAD) | (tokens == BOS), -torch.inf)
-    best[ends_here], tokens[ends_here] = -torch.inf, EOS
-    best[ends_here, :, 0] = (end - log_total[..., 0])[ends_here]
+    best[at_limit], tokens[at_limit] = -torch.inf, EOS
+    best[at_limit, :, 0] = (eos - log_total[..., 0])[at_limit]
     return best, tokens
 
 
@@ -303,18 +351,22 @@ def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return best, tokens.gather(-1, places)
 
 
-def _allowed(logits: Tensor, ends_here: Tensor) -> Tensor:
-    """Logits, (sentences, vocab_size), that never take pad or bos, and nothing but eos where a limit is reached."""
+def _allowed(logits: Tensor, at_limit: Tensor) -> Tensor:
+    """Mask logits, (sentences, vocab_size), in place: never pad or bos, and only eos where the limit is reached."""
     logits[:, [PAD, BOS]] = -torch.inf
-    others = torch.arange(logits.size(-1), device=logits.device) != EOS
-    return logits.masked_fill_(ends_here[:, None] & others, -torch.inf)
+    is_not_eos = torch.arange(logits.size(-1), device=logits.device) != EOS
+    return logits.masked_fill_(at_limit[:, None] & is_not_eos, -torch.inf)
 
 
-def _is_done(finished: list[Hypothesis], best_living: float, limit: int, alpha: float, n_best: int) -> bool:
-    """Whether running on cannot change a sentence's ``n_best``: log-probabilities only fall, penalties only grow."""
-    if best_living == -torch.inf:
+def _is_done(finished: list[Hypothesis], best_alive: float, limit: int, length_penalty: float, n_best: int) -> bool:
+    """Whether continuing can no longer change a sentence's ``n_best``.
+
+    A log-probability only falls with further tokens, and the length normalisation is largest at the limit. So
+    ``best_alive``, divided by that, is the best score that any prefix can still reach.
+    """
+    if best_alive == -torch.inf:
         return True
     if len(finished) < n_best:
         return False
-    worst_wanted = sorted(h.score for h in finished)[-n_best]
-    return best_living / length_penalty(limit, alpha) <= worst_wanted
+    worst_of_n_best = sorted(h.score for h in finished)[-n_best]
+    return best_alive / length_normalisation(limit, length_penalty) <= worst_of_n_best

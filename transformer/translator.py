@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from transformer.checkpoint import default_checkpoint, load_checkpoint
@@ -17,45 +17,55 @@ from transformer.device import Device, choose_device
 from transformer.errors import UserError
 from transformer.model import Transformer
 
+Result = TypeVar("Result")
+"""What a search returns for one sentence."""
+
 
 @dataclass(frozen=True)
 class Translation:
-    """One hypothesis as text."""
+    """A hypothesis as text."""
 
     text: str
     hypothesis: Hypothesis
 
 
 @dataclass(frozen=True)
-class Translated:
-    """A test set's translations: one for each sentence, whatever that is."""
+class TranslatedSentences:
+    """The result of `Translator.translate_all`."""
 
     texts: list[str]
+    """One translation for each sentence, in the given order."""
     empty: int
-    """Sentences with nothing in them; their translations are empty, too."""
-    cut: int
-    """Sentences longer than the model reads; only as much of them was translated as it does."""
+    """Number of sentences without any token; their translations are empty, too."""
+    truncated: int
+    """Number of sentences that were truncated because they were longer than the model's ``max_length``."""
 
 
 @contextmanager
-def usable_search() -> Iterator[None]:
-    """A setting of the search that is out of its range, or too large for the memory, is a user's mistake.
+def search_errors_as_user_errors() -> Iterator[None]:
+    """Convert the errors of a search that a user can correct: an argument out of range, and memory that runs out.
 
     Raises:
-        UserError: for the one and the other.
+        UserError: in place of a ``ValueError``, and of PyTorch's ``RuntimeError`` for a lack of memory.
     """
     try:
         yield
     except ValueError as error:
         raise UserError(str(error)) from error
-    except RuntimeError as error:  # PyTorch's, and it has no class of its own for a CPU
+    except RuntimeError as error:  # on a CPU, PyTorch has no class of its own for it
         if "memory" not in str(error):
             raise
         raise UserError("memory is full: try a smaller beam, or shorter sentences") from error
 
 
 class Translator:
-    """Translates sentences in batches of similar length."""
+    """Translates sentences in batches of similar length.
+
+    Args:
+        model: moved to the device; its mode (training or eval) is the same after a translation as before.
+        tokenizer: the one that the model was trained with.
+        device: where to run the model; None: on the CPU.
+    """
 
     def __init__(self, model: Transformer, tokenizer: Tokenizer, device: Device | None = None) -> None:
         self.device = device or choose_device("cpu")
@@ -63,13 +73,17 @@ class Translator:
 
     @classmethod
     def load(cls, run: Path, device: Device | None = None, checkpoint: str = "") -> tuple["Translator", dict[str, Any]]:
-        """A model of a run folder, and what was written about it.
+        """Load a model from a run folder.
 
         Args:
-            checkpoint: its name; without one, the `default_checkpoint`.
+            device: where to run the model; None: on the CPU.
+            checkpoint: the checkpoint's name; by default, see `default_checkpoint`.
+
+        Returns:
+            The translator, and the content of the checkpoint's JSON file.
 
         Raises:
-            UserError: if the folder is none, or its files are missing or damaged.
+            UserError: if this is not a run folder, or files are missing or damaged.
         """
         if not run.is_dir():
             raise UserError(f"there is no run folder {run}; `transformer train` makes one")
@@ -83,10 +97,10 @@ class Translator:
         return cls(model, tokenizer, device), described
 
     def encode(self, sentence: str) -> list[int]:
-        """A sentence's ids as the model reads them: with eos at the end.
+        """Return a sentence's token ids, with eos at the end, as the model expects them.
 
         Raises:
-            UserError: if it is empty, or longer than the model allows.
+            UserError: if the sentence is empty, or longer than the model's ``max_length``.
         """
         ids = self.tokenizer.encode(sentence)
         if not ids:
@@ -97,72 +111,118 @@ class Translator:
             )
         return [*ids, EOS]
 
-    def greedy(self, sentences: Sequence[str], batch_tokens: int = 4096) -> list[str]:
-        """Each sentence's translation by greedy search."""
-        encoded = [self.encode(sentence) for sentence in sentences]
-        found = self._in_batches(encoded, batch_tokens, lambda source: greedy_search(self.model, source))
-        return [self.tokenizer.decode(ids) for ids in found]
+    def greedy_search(
+        self, sentences: Sequence[str], batch_tokens: int = 4096, max_new_tokens: int | None = None
+    ) -> list[str]:
+        """Translate sentences by greedy search.
 
-    def beam(
+        Args:
+            batch_tokens: maximum number of source tokens in a batch, padding included.
+            max_new_tokens: as in `decoding.greedy_search`.
+
+        Returns:
+            One translation for each sentence.
+
+        Raises:
+            UserError: if a sentence is empty or too long.
+            ValueError: if ``max_new_tokens`` is less than 1.
+        """
+        encoded = [self.encode(sentence) for sentence in sentences]
+        translations = self._in_batches(
+            encoded, batch_tokens, lambda source: greedy_search(self.model, source, max_new_tokens)
+        )
+        return [self.tokenizer.decode(ids) for ids in translations]
+
+    def beam_search(
         self,
         sentences: Sequence[str],
-        beam: int = 4,
-        alpha: float = 0.6,
+        beam_size: int = 4,
+        length_penalty: float = 0.6,
         n_best: int = 1,
         batch_tokens: int = 1024,
+        max_new_tokens: int | None = None,
     ) -> list[list[Translation]]:
-        """Each sentence's ``n_best`` translations by beam search, best first."""
-        encoded = [self.encode(sentence) for sentence in sentences]
-        found = self._in_batches(
-            encoded, batch_tokens, lambda source: beam_search(self.model, source, beam, alpha, n_best)
-        )
-        return [[Translation(self.tokenizer.decode(h.tokens), h) for h in hypotheses] for hypotheses in found]
+        """Translate sentences by beam search.
 
-    def test_set(
+        Args:
+            beam_size, length_penalty, n_best, max_new_tokens: as in `decoding.beam_search`.
+            batch_tokens: maximum number of source tokens in a batch, padding included.
+
+        Returns:
+            For each sentence its ``n_best`` translations, best first.
+
+        Raises:
+            UserError: if a sentence is empty or too long.
+            ValueError: if an argument is out of range.
+        """
+        encoded = [self.encode(sentence) for sentence in sentences]
+        n_best_lists = self._in_batches(
+            encoded,
+            batch_tokens,
+            lambda source: beam_search(
+                self.model, source, beam_size, length_penalty, n_best, max_new_tokens=max_new_tokens
+            ),
+        )
+        return [[Translation(self.tokenizer.decode(h.tokens), h) for h in hypotheses] for hypotheses in n_best_lists]
+
+    def translate_all(
         self,
         sentences: Sequence[str],
-        beam: int = 4,
-        alpha: float = 0.6,
+        beam_size: int = 4,
+        length_penalty: float = 0.6,
         batch_tokens: int = 1024,
+        max_new_tokens: int | None = None,
         progress: bool = False,
-    ) -> Translated:
-        """Each sentence's best translation by beam search. No sentence ends it: not one empty, nor one too long."""
+    ) -> TranslatedSentences:
+        """Translate a whole test set by beam search; empty sentences stay empty, and too long ones are truncated.
+
+        Args:
+            beam_size, length_penalty, max_new_tokens: as in `decoding.beam_search`.
+            batch_tokens: maximum number of source tokens in a batch, padding included.
+            progress: show a progress bar.
+
+        Raises:
+            ValueError: if an argument is out of range.
+        """
         encoded = [self.tokenizer.encode(sentence) for sentence in sentences]
-        room = self.model.config.max_length - 1  # for all but eos
-        full = [i for i, ids in enumerate(encoded) if ids]
-        found = self._in_batches(
-            [[*encoded[i][:room], EOS] for i in full],
+        max_tokens = self.model.config.max_length - 1  # eos is the last
+        not_empty = [i for i, ids in enumerate(encoded) if ids]
+        hypotheses = self._in_batches(
+            [[*encoded[i][:max_tokens], EOS] for i in not_empty],
             batch_tokens,
-            lambda source: beam_search(self.model, source, beam, alpha),
+            lambda source: beam_search(self.model, source, beam_size, length_penalty, max_new_tokens=max_new_tokens),
             progress,
         )
         texts = [""] * len(encoded)
-        for i, (best,) in zip(full, found, strict=True):
+        for i, (best,) in zip(not_empty, hypotheses, strict=True):
             texts[i] = self.tokenizer.decode(best.tokens)
-        return Translated(texts, len(encoded) - len(full), sum(len(ids) > room for ids in encoded))
+        return TranslatedSentences(
+            texts, empty=len(encoded) - len(not_empty), truncated=sum(len(ids) > max_tokens for ids in encoded)
+        )
 
     def _in_batches(
         self,
         encoded: Sequence[list[int]],
         batch_tokens: int,
-        search: Callable[[torch.Tensor], list[Any]],
+        search: Callable[[Tensor], list[Result]],
         progress: bool = False,
-    ) -> list[Any]:
-        """Search in batches of at most ``batch_tokens`` source tokens, longest first; answers in the given order."""
+    ) -> list[Result]:
+        """Search in batches of at most ``batch_tokens`` source tokens, longest first; return results in given order."""
         order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
-        found: list[Any] = [None] * len(encoded)
+        results: dict[int, Result] = {}
         was_training = self.model.training
         self.model.eval()
-        with tqdm(
-            total=len(order), desc="translating", unit="sentence", disable=not progress, dynamic_ncols=True
-        ) as bar:
-            while order:
-                size = max(1, batch_tokens // len(encoded[order[0]]))
-                rows, order = order[:size], order[size:]
-                with self.device.autocast():
-                    answers = search(pad([encoded[i] for i in rows]).to(self.device.device))
-                for row, answer in zip(rows, answers, strict=True):
-                    found[row] = answer
-                bar.update(len(rows))
-        self.model.train(was_training)
-        return found
+        try:
+            with tqdm(
+                total=len(order), desc="translating", unit="sentence", disable=not progress, dynamic_ncols=True
+            ) as bar:
+                while order:
+                    size = max(1, batch_tokens // len(encoded[order[0]]))
+                    rows, order = order[:size], order[size:]
+                    source = pad([encoded[i] for i in rows]).to(self.device.device)
+                    with self.device.autocast():
+                        results.update(zip(rows, search(source), strict=True))
+                    bar.update(len(rows))
+        finally:
+            self.model.train(was_training)
+        return [results[i] for i in range(len(encoded))]

@@ -40,7 +40,7 @@ def translator() -> tuple[dict[str, Any], str]:
     """What the translator is told: the models, and examples with the translations that PyTorch found in this build."""
     models, rows = [], []
     for name, about in MODELS.items():
-        found = load_model(name, "cpu").beam(about["sentences"])
+        found = load_model(name, "cpu").beam_search(about["sentences"])
         pairs = [(sentence, best.text) for sentence, (best,) in zip(about["sentences"], found, strict=True)]
         size = sum(path.stat().st_size for path in shown_files(FOLDER / name))
         models.append(about | {"name": name, "translations": [t for _, t in pairs], "megabytes": round(size / 1e6, 1)})

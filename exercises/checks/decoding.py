@@ -235,7 +235,7 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[Tensor]:
 )
 def length_penalty(length: int, alpha: float) -> float:
     """The package's length penalty."""
-    return decoding.length_penalty(length, alpha)
+    return decoding.length_normalisation(length, alpha)
 
 
 @length_penalty.mistake(
@@ -587,7 +587,7 @@ CLOSE: list[Hypothesis] = [
 )
 def n_best(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
     """The best by their normalised score."""
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_penalty(length, alpha))[:n]
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, alpha))[:n]
 
 
 def _ranked(
@@ -613,7 +613,7 @@ def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
     "A score is negative, and the best is the one nearest to 0, which is the largest. In which order does sorted go?",
 )
 def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: -value / decoding.length_penalty(length, alpha))[:n]
+    return _ranked(hypotheses, lambda value, length: -value / decoding.length_normalisation(length, alpha))[:n]
 
 
 @n_best.mistake(
@@ -629,17 +629,17 @@ def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
     "You multiply, which makes the long ones still more negative: the penalty is there to lift them.",
 )
 def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value * decoding.length_penalty(length, alpha))[:n]
+    return _ranked(hypotheses, lambda value, length: value * decoding.length_normalisation(length, alpha))[:n]
 
 
 @n_best.mistake("the penalty subtracted", "You subtract the penalty. A score is the log-probability divided by it.")
 def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value - decoding.length_penalty(length, alpha))[:n]
+    return _ranked(hypotheses, lambda value, length: value - decoding.length_normalisation(length, alpha))[:n]
 
 
 @n_best.mistake("bos counted", "Your lengths are one too large. The model never had to say bos; it did say eos.")
 def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_penalty(length + 1, alpha))[:n]
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length + 1, alpha))[:n]
 
 
 @n_best.mistake(
@@ -647,7 +647,7 @@ def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
     "Your lengths are one too small. The model had to say eos as well, and the log-probability has its share in it.",
 )
 def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_penalty(length - 1, alpha))[:n]
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length - 1, alpha))[:n]
 
 
 @n_best.mistake("the longest first", "You rank by length alone. Where is the log-probability?")
@@ -665,12 +665,12 @@ def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
 
 @n_best.mistake("all of them", "The order is right, but n of them are wanted, not all.")
 def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_penalty(length, alpha))
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, alpha))
 
 
 @n_best.mistake("bos and eos are still there", "The order is right. The sentences should come without bos and eos.")
 def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_penalty(length, alpha), list)[:n]
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, alpha), list)[:n]
 
 
 @n_best.mistake(
@@ -682,14 +682,16 @@ def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
     def words(tokens: list[int]) -> list[int]:
         return [token for token in tokens if token not in (0, 1)]
 
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_penalty(length, alpha), words)[:n]
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, alpha), words)[:n]
 
 
 @n_best.mistake(
     "the scores come along", "The order is right. Only the token ids are wanted, without their log-probabilities."
 )
 def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[Hypothesis]:
-    return sorted(hypotheses, key=lambda h: -h[0] / -decoding.length_penalty(len(h[1]) - 1, alpha), reverse=True)[:n]
+    return sorted(hypotheses, key=lambda h: -h[0] / -decoding.length_normalisation(len(h[1]) - 1, alpha), reverse=True)[
+        :n
+    ]
 
 
 # 6 --------------------------------------------------------------------------------------------------------------------

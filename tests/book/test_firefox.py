@@ -45,9 +45,9 @@ def test_the_translator_works_in_firefox(firefox: str, puppeteer: Path, address:
     assert ended.returncode == 0, ended.stderr[-3000:]
     seen = json.loads(ended.stdout)
     translator = load_model("multi30k", "cpu")
-    ((whole,),) = translator.beam([SENTENCE])
+    ((whole,),) = translator.beam_search([SENTENCE])
     with ablate_heads(translator.model, {"decoder.2.cross_attention": [0]}):
-        ((without,),) = translator.beam([SENTENCE])
+        ((without,),) = translator.beam_search([SENTENCE])
     expected = [[one.text, f"{one.hypothesis.score:.3f}"] for one in (whole, without)]
     assert seen["found"] == expected and expected[0] != expected[1]
     assert [line for line in seen["wrong"] if not any(known in line for known in KNOWN)] == []

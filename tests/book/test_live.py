@@ -41,7 +41,7 @@ def found(tab):
 
 def expected(sentence, alpha=0.6, beam=4, model="multi30k"):
     """PyTorch's."""
-    (best,) = load_model(model, "cpu").beam([sentence], beam, alpha, beam)
+    (best,) = load_model(model, "cpu").beam_search([sentence], beam, alpha, beam)
     return [(one.text, f"{one.hypothesis.score:.3f}") for one in best]
 
 
@@ -57,7 +57,7 @@ def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
             change(tab, lambda box=f"{layer}, head {head + 1} is on": tab.get_by_label(box, exact=True).uncheck())
     translator = load_model("multi30k", "cpu")
     with ablate_heads(translator.model, OFF):
-        (best,) = translator.beam([SENTENCE], n_best=4)
+        (best,) = translator.beam_search([SENTENCE], n_best=4)
     assert found(tab) == [(one.text, f"{one.hypothesis.score:.3f}") for one in best] != with_all
     assert "2 heads are off" in tab.inner_text(TOLD)
 

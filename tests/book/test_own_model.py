@@ -66,7 +66,7 @@ def without(sentence):
     """PyTorch's best, with the heads off."""
     translator = load_model(MODEL, "cpu")
     with ablate_heads(translator.model, OFF):
-        (best,) = translator.beam([sentence], n_best=4)
+        (best,) = translator.beam_search([sentence], n_best=4)
     return [(one.text, f"{one.hypothesis.score:.3f}") for one in best]
 
 

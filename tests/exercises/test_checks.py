@@ -136,7 +136,7 @@ def test_searches_find_what_the_packages_do() -> None:
             at_limit = len(tokens) == 6
             return torch.where(torch.arange(14) == EOS if at_limit else torch.arange(14) > BOS, log_probs, -torch.inf)
 
-        ((found,),) = package_decoding.beam_search(model, source, beam=3, alpha=0.6)
+        ((found,),) = package_decoding.beam_search(model, source, beam_size=3, length_penalty=0.6)
         assert decoding.beam_search.reference(next_log_probs, BOS, EOS, 3, 0.6, 6) == found.tokens
         (greedy,) = package_decoding.greedy_search(model, source)
         assert decoding.greedy_search.reference(next_log_probs, BOS, EOS, 5) == greedy

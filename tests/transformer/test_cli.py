@@ -271,8 +271,12 @@ def test_a_reader_that_leaves_early_is_no_error(environment: object, monkeypatch
 def test_order_and_batches_do_not_matter(run: Path) -> None:
     translator, _ = Translator.load(run)
     sentences = ["a b c d e f g h", "x y z", "m n o p q"]
-    together = translator.greedy(sentences)
-    assert together == [translator.greedy([s])[0] for s in sentences] == translator.greedy(sentences[::-1])[::-1]
+    together = translator.greedy_search(sentences)
+    assert (
+        together
+        == [translator.greedy_search([s])[0] for s in sentences]
+        == translator.greedy_search(sentences[::-1])[::-1]
+    )
 
 
 def test_resaid_settings_reach_the_run(workplace: Path, environment: pytest.MonkeyPatch) -> None:
@@ -353,8 +357,8 @@ def test_a_page_that_cannot_be_made(run: Path, tmp_path: Path, capsys: pytest.Ca
 
 def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "beam=2" in fails(capsys, "translate", str(run), "a b", "--beam", "2", "--n-best", "3")
-    assert "beam must be at least 1; got 0" in fails(capsys, "translate", str(run), "a b", "--beam", "0")
-    assert "alpha must not be negative" in fails(capsys, "evaluate", str(run), "--alpha", "nan")
+    assert "beam_size must be at least 1; got 0" in fails(capsys, "translate", str(run), "a b", "--beam", "0")
+    assert "length_penalty must be finite and not negative" in fails(capsys, "evaluate", str(run), "--alpha", "nan")
 
 
 def test_a_search_that_memory_has_no_room_for(

@@ -79,7 +79,7 @@ def test_an_old_checkpoint_loads_and_translates_the_same(tmp_path: Path) -> None
     as_the_first_edition_wrote_it(tmp_path)
     after, described = Translator.load(tmp_path)
     assert after.model.config == NEW_MODEL and described["training"] == asdict(NEW_TRAINING)
-    assert after.beam(sentences, n_best=2) == before.beam(sentences, n_best=2)
+    assert after.beam_search(sentences, n_best=2) == before.beam_search(sentences, n_best=2)
     ids = torch.tensor([[4, 5, 2]])
     assert torch.equal(after.model(ids, ids), before.model(ids, ids))
 

@@ -1,4 +1,5 @@
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from transformer.decoding import (
     _topk,
     beam_search,
     greedy_search,
-    length_penalty,
+    length_limits,
+    length_normalisation,
     sample,
 )
 from transformer.errors import UserError
@@ -45,26 +47,26 @@ def test_greedy_equals_greedy_without_cache_or_batch(tiny: Transformer, source: 
 
 
 def test_beam_of_one_is_greedy(tiny: Transformer, source: Tensor) -> None:
-    assert [h[0].tokens for h in beam_search(tiny, source, beam=1)] == greedy_search(tiny, source)
+    assert [h[0].tokens for h in beam_search(tiny, source, beam_size=1)] == greedy_search(tiny, source)
 
 
 def test_batched_equals_one_by_one(tiny: Transformer, source: Tensor) -> None:
-    together = beam_search(tiny, source, beam=4, n_best=4)
+    together = beam_search(tiny, source, beam_size=4, n_best=4)
     for row, hypotheses in zip(source, together, strict=True):
-        (alone,) = beam_search(tiny, row[row != PAD][None], beam=4, n_best=4)
+        (alone,) = beam_search(tiny, row[row != PAD][None], beam_size=4, n_best=4)
         assert [h.tokens for h in hypotheses] == [h.tokens for h in alone]
         assert [h.score for h in hypotheses] == pytest.approx([h.score for h in alone], rel=1e-4)
 
 
 def test_scores_are_those_of_the_model(tiny: Transformer, source: Tensor) -> None:
-    for h in beam_search(tiny, source[:1], beam=3, n_best=3, alpha=0.6)[0]:
+    for h in beam_search(tiny, source[:1], beam_size=3, n_best=3, length_penalty=0.6)[0]:
         expected = log_probability(tiny, source[:1], h.tokens)
         assert h.log_probability == pytest.approx(expected, rel=1e-3)
-        assert h.score == pytest.approx(expected / length_penalty(len(h.tokens) + 1, 0.6), rel=1e-3)
+        assert h.score == pytest.approx(expected / length_normalisation(len(h.tokens) + 1, 0.6), rel=1e-3)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_a_beam_that_covers_everything_finds_the_best_of_all(alpha: float) -> None:
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6])
+def test_a_beam_that_covers_everything_finds_the_best_of_all(length_penalty: float) -> None:
     for seed in range(5):
         torch.manual_seed(seed)
         model = Transformer(ModelConfig(vocab_size=6, d_model=16, n_heads=2, d_ff=32, n_layers=1, max_length=4)).eval()
@@ -72,9 +74,12 @@ def test_a_beam_that_covers_everything_finds_the_best_of_all(alpha: float) -> No
         source = torch.tensor([[4, 5]])
         letters = [i for i in range(6) if i not in (PAD, BOS, EOS)]
         every = [list(t) for n in range(4) for t in itertools.product(letters, repeat=n)]  # with eos at most 4 tokens
-        scored = {tuple(t): log_probability(model, source, t) / length_penalty(len(t) + 1, alpha) for t in every}
+        scored = {
+            tuple(t): log_probability(model, source, t) / length_normalisation(len(t) + 1, length_penalty)
+            for t in every
+        }
         best = max(scored, key=lambda t: scored[t])
-        found = beam_search(model, source, beam=len(every), alpha=alpha)[0][0]
+        found = beam_search(model, source, beam_size=len(every), length_penalty=length_penalty)[0][0]
         assert tuple(found.tokens) == best
         assert found.score == pytest.approx(scored[best], rel=1e-4)
 
@@ -90,19 +95,47 @@ def test_the_best_of_a_large_vocabulary_are_topks(vocab_size: int) -> None:
     assert torch.equal(values, expected.values) and torch.equal(tokens, expected.indices)
 
 
-def test_length_penalty_by_hand() -> None:
-    assert length_penalty(1, 0.6) == 1.0
-    assert length_penalty(7, 1.0) == 2.0
+def test_length_normalisation_by_hand() -> None:
+    assert length_normalisation(1, 0.6) == 1.0
+    assert length_normalisation(7, 1.0) == 2.0
 
 
 def test_arguments_are_checked(tiny: Transformer, source: Tensor) -> None:
-    with pytest.raises(ValueError, match="n_best=3, beam=2"):
-        beam_search(tiny, source, beam=2, n_best=3)
-    with pytest.raises(ValueError, match="beam must be at least 1; got 0"):
-        beam_search(tiny, source, beam=0)
-    for alpha in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="alpha must not be negative"):
-            beam_search(tiny, source, alpha=alpha)
+    with pytest.raises(ValueError, match="n_best=3, beam_size=2"):
+        beam_search(tiny, source, beam_size=2, n_best=3)
+    with pytest.raises(ValueError, match="beam_size must be at least 1; got 0"):
+        beam_search(tiny, source, beam_size=0)
+    for length_penalty in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="length_penalty must be finite and not negative"):
+            beam_search(tiny, source, length_penalty=length_penalty)
+
+
+SEARCHES: dict[str, Callable[[Transformer, Tensor, int | None], list[list[int]]]] = {
+    "greedy": greedy_search,
+    "sampling": lambda model, source, n: sample(model, source, top_k=1, max_new_tokens=n),
+    "beam": lambda model, source, n: [h.tokens for (h,) in beam_search(model, source, max_new_tokens=n)],
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+def test_max_new_tokens_counts_the_eos(
+    tiny: Transformer, source: Tensor, search: Callable[[Transformer, Tensor, int | None], list[list[int]]]
+) -> None:
+    unlimited, limited = search(tiny, source, None), search(tiny, source, 4)
+    assert max(len(tokens) for tokens in unlimited) > 3
+    assert max(len(tokens) for tokens in limited) == 3
+    assert search(tiny, source, 1) == [[] for _ in source]
+    longest = tiny.config.max_length
+    assert search(tiny, source, 10 * longest) == search(tiny, source, longest)
+    for n in (0, -1):
+        with pytest.raises(ValueError, match=f"max_new_tokens must be at least 1; got {n}"):
+            search(tiny, source, n)
+
+
+def test_length_limits(tiny: Transformer, source: Tensor) -> None:
+    assert length_limits(tiny, source).tolist() == [59, 57, 55, 59, 53, 51]
+    assert length_limits(tiny, source, 7).tolist() == [7] * 6
+    assert length_limits(tiny, source, 1000).tolist() == [tiny.config.max_length] * 6
 
 
 def test_of_no_sentences_there_are_no_translations(tiny: Transformer, source: Tensor) -> None:
@@ -111,14 +144,14 @@ def test_of_no_sentences_there_are_no_translations(tiny: Transformer, source: Te
 
 def test_scores_that_are_no_numbers_are_an_error_and_no_translation(tiny: Transformer, source: Tensor) -> None:
     tiny.unembedding.weight.data[7] = torch.nan
-    with pytest.raises(UserError, match="scores are not numbers"):
+    with pytest.raises(UserError, match="the model outputs NaN"):
         beam_search(tiny, source)
 
 
 def test_the_trace_tells_the_whole_search(tiny: Transformer, source: Tensor) -> None:
     trace: list[Candidate] = []
-    found = beam_search(tiny, source, beam=3, n_best=3, trace=trace)
-    assert found == beam_search(tiny, source, beam=3, n_best=3)
+    found = beam_search(tiny, source, beam_size=3, n_best=3, trace=trace)
+    assert found == beam_search(tiny, source, beam_size=3, n_best=3)
     kept = {(c.sentence, c.length, c.beam): c for c in trace if c.fate == "kept"}
 
     def tokens(c: Candidate) -> list[int]:
@@ -146,22 +179,22 @@ def test_stopping_early_never_returns_worse_than_running_on(
         torch.manual_seed(seed)
         tiny.reset_parameters()
         tiny.unembedding.weight.data *= 2
-        early = beam_search(tiny, source, beam=3, alpha=1.0, n_best=n_best)
+        early = beam_search(tiny, source, beam_size=3, length_penalty=1.0, n_best=n_best)
         with monkeypatch.context() as patch:
             # Running on for as long as anything lives.
             patch.setattr("transformer.decoding._is_done", lambda finished, best, *_: best == -float("inf"))
-            late = beam_search(tiny, source, beam=3, alpha=1.0, n_best=n_best)
+            late = beam_search(tiny, source, beam_size=3, length_penalty=1.0, n_best=n_best)
         assert [h.score for hs in early for h in hs] == pytest.approx([h.score for hs in late for h in hs])
 
 
-@pytest.mark.parametrize(("n_best", "best_living", "done"), [(1, -4.0, True), (3, -5.0, False), (3, -7.0, True)])
+@pytest.mark.parametrize(("n_best", "best_alive", "done"), [(1, -4.0, True), (3, -5.0, False), (3, -7.0, True)])
 def test_a_sentence_is_done_when_no_hypothesis_can_get_among_the_wanted(
-    n_best: int, best_living: float, done: bool
+    n_best: int, best_alive: float, done: bool
 ) -> None:
-    """At a limit of 7 tokens and alpha 1 what lives can still be divided by 2."""
+    """At a limit of 7 tokens and length penalty 1 what lives can still be divided by 2."""
     finished = [Hypothesis([], score, score) for score in (-2.0, -1.0, -3.0)]
-    assert _is_done(finished, best_living, 7, 1.0, n_best) is done
-    assert not _is_done(finished[: n_best - 1], best_living, 7, 1.0, n_best)
+    assert _is_done(finished, best_alive, 7, 1.0, n_best) is done
+    assert not _is_done(finished[: n_best - 1], best_alive, 7, 1.0, n_best)
 
 
 def test_sampling_with_one_token_to_choose_from_is_greedy(tiny: Transformer, source: Tensor) -> None:

@@ -71,7 +71,7 @@ def test_a_card_says_what_the_files_say(name: str) -> None:
 @pytest.mark.parametrize("name", ["pocket-small", "pocket-large"])
 def test_a_pocket_model_translates_unseen_sentences(name: str) -> None:
     pairs = list(sentence_pairs("pocket", "test"))[:100]
-    found = [best.text for (best,) in load_model(name, "cpu").beam([source for source, _ in pairs])]
+    found = [best.text for (best,) in load_model(name, "cpu").beam_search([source for source, _ in pairs])]
     assert bleu(found, [target for _, target in pairs]).value >= 98
 
 
@@ -80,7 +80,7 @@ def test_a_captions_model_translates_captions(name: str) -> None:
     pairs = [line.split("\t") for line in CAPTIONS.read_text("utf-8").splitlines()]
     if name.endswith("de-en"):
         pairs = [pair[::-1] for pair in pairs]
-    found = [best.text for (best,) in load_model(name, "cpu").beam([source for source, _ in pairs])]
+    found = [best.text for (best,) in load_model(name, "cpu").beam_search([source for source, _ in pairs])]
     assert bleu(found, [target for _, target in pairs]).value >= 70
 
 
@@ -116,7 +116,7 @@ def exported(run: Path, folder: Path, *splits: str) -> list[str]:
 def test_an_exported_model_translates_as_the_run_does(run: Path, tmp_path: Path) -> None:
     exported(run, tmp_path / "mine")
     sentences = ["a b c", "d e f g h"]
-    assert load_model(tmp_path / "mine").greedy(sentences) == load_model(run).greedy(sentences)
+    assert load_model(tmp_path / "mine").greedy_search(sentences) == load_model(run).greedy_search(sentences)
     was, now = (Translator.load(folder)[0].model.state_dict() for folder in (run, tmp_path / "mine"))
     for name, weight in was.items():
         assert now[name].dtype == torch.float32 and now[name].equal(weight.half().float() if weight.ndim else weight)
@@ -244,6 +244,8 @@ def test_the_commands_take_names(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_load_is_at_the_top_and_costs_nothing_before() -> None:
     assert transformer.load is load_model
-    assert transformer.load("pocket-small", "cpu").greedy(["The old woman sleeps."]) == ["Die alte Frau schläft."]
+    assert transformer.load("pocket-small", "cpu").greedy_search(["The old woman sleeps."]) == [
+        "Die alte Frau schläft."
+    ]
     program = "import sys, transformer; sys.exit('torch' in sys.modules or hasattr(transformer, 'lode'))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

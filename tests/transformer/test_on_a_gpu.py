@@ -70,7 +70,7 @@ def test_the_model_learns_there(shape: ModelConfig, gpu: Device, source: torch.T
 
 def traced_beam(model: Transformer, ids: torch.Tensor) -> Any:
     trace: list[Candidate] = []
-    found = beam_search(model, ids, beam=3, n_best=2, trace=trace)
+    found = beam_search(model, ids, beam_size=3, n_best=2, trace=trace)
     kept = [(c.sentence, c.length, c.token, c.fate, c.beam) for c in trace]
     return [[h.tokens for h in hypotheses] for hypotheses in found], kept
 
@@ -105,9 +105,9 @@ def test_a_shipped_model_is_loaded_there_and_translates_as_on_the_cpu(gpu: Devic
     sentences = ["the old dog sleeps in the garden", "a cat", ""]
     there, here = transformer.load("pocket-small"), transformer.load("pocket-small", device="cpu")
     assert there.device == gpu and there.model.unembedding.weight.device == gpu.device
-    assert there.greedy(sentences[:2]) == here.greedy(sentences[:2])
-    assert there.test_set(sentences) == here.test_set(sentences)
-    best, same = ([h.text for h in t.beam(sentences[:1], n_best=4)[0]] for t in (there, here))
+    assert there.greedy_search(sentences[:2]) == here.greedy_search(sentences[:2])
+    assert there.translate_all(sentences) == here.translate_all(sentences)
+    best, same = ([h.text for h in t.beam_search(sentences[:1], n_best=4)[0]] for t in (there, here))
     assert best == same
 
 

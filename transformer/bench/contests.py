@@ -283,7 +283,7 @@ def endless_model(setting: Setting, attention: AttentionForm = "fused") -> Trans
 def exactly(tokens: int) -> Iterator[None]:
     """While this lasts, our searches end each translation after so many tokens, eos included, whatever its source."""
     usual = decoding.length_limits
-    decoding.length_limits = lambda model, source: source.new_full((len(source),), tokens)
+    decoding.length_limits = lambda model, source, _=None: source.new_full((len(source),), tokens)  # type: ignore[assignment]
     try:
         yield
     finally:

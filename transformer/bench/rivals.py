@@ -87,9 +87,13 @@ def uncached_beam(
             candidates = sorted(candidates, reverse=True)[: 2 * beam]
             for score, prefix in candidates[:beam]:
                 if prefix[-1] == EOS:
-                    finished.append((score / decoding.length_penalty(length, alpha), prefix[1:-1]))
+                    finished.append((score / decoding.length_normalisation(length, alpha), prefix[1:-1]))
             living = [candidate for candidate in candidates if candidate[1][-1] != EOS][:beam]
-            if not living or finished and living[0][0] / decoding.length_penalty(limit, alpha) <= max(finished)[0]:
+            if (
+                not living
+                or finished
+                and living[0][0] / decoding.length_normalisation(limit, alpha) <= max(finished)[0]
+            ):
                 break  # none that lives can still become the best
         found.append(max(finished)[1])
     return found

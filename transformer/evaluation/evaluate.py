@@ -20,7 +20,7 @@ from transformer.decoding import check_search
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.evaluation.metrics import Score, compare, comparison_table, score_table, scores
-from transformer.translator import Translator, usable_search
+from transformer.translator import Translator, search_errors_as_user_errors
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,13 @@ def put_to_test(
         UserError: if a setting is out of its range.
     """
     start = time.perf_counter()
-    with usable_search():
-        found = translator.test_set(sources, beam, alpha, progress=progress)
+    with search_errors_as_user_errors():
+        found = translator.translate_all(sources, beam, alpha, progress=progress)
     seconds = round(time.perf_counter() - start, 3)
     texts = [_one_line(text) for text in found.texts]
-    return Outcome(texts, scores(texts, references, direction.rpartition("-")[2]), found.empty, found.cut, seconds)
+    return Outcome(
+        texts, scores(texts, references, direction.rpartition("-")[2]), found.empty, found.truncated, seconds
+    )
 
 
 def assess(
@@ -94,7 +96,7 @@ def assess(
     """
     if not runs:
         raise UserError("name a run folder; `transformer train` makes one")
-    with usable_search():
+    with search_errors_as_user_errors():
         check_search(beam, alpha)
     loaded = [Translator.load(run, device) for run in runs]
     data = [DataConfig.from_dict(read_settings(run / "recipe.json").get("data", {})) for run in runs]

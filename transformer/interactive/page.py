@@ -36,7 +36,7 @@ def translator_page(
     megabytes = sum(map(len, files.values())) / 1e6
     if megabytes > MAX_MEGABYTES:
         raise UserError(f"the model has {megabytes:.0f} MB; a browser can load at most {MAX_MEGABYTES} MB from a page")
-    translations = [best.text for (best,) in translator.beam(sentences)]
+    translations = [best.text for (best,) in translator.beam_search(sentences)]
     values = json.dumps({"models": [describe_model(files, sentences, translations, languages)]}, ensure_ascii=False)
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         title=html.escape(title),

@@ -52,7 +52,7 @@ def card(folder: Path, name: str) -> str:
         f"An encoder-decoder Transformer with {sum(parameter_counts(model).values()):,} parameters: "
         f"d_model {shape.d_model}, {shape.n_layers} + {shape.n_layers} layers, {shape.n_heads} heads, "
         f"d_ff {shape.d_ff}, {shape.norm}-norm, {shape.vocab_size:,} subwords for both languages.",
-        f'```python\nimport transformer\n\ntransformer.load("{name}").beam(["…"])\n```',
+        f'```python\nimport transformer\n\ntransformer.load("{name}").beam_search(["…"])\n```',
         "## What it learned from",
         _data(data),
         "## What it cannot do",

@@ -373,5 +373,5 @@ def validate(
     encode, limit = translator.tokenizer.encode, model.config.max_length
     readable = (pair for pair in data.valid if 0 < len(encode(pair[0])) < limit)
     texts = list(islice(readable, config.validation_sentences))
-    hypotheses = translator.greedy([source for source, _ in texts])
+    hypotheses = translator.greedy_search([source for source, _ in texts])
     return {"valid_loss": loss / all_tokens, "valid_bleu": bleu(hypotheses, [target for _, target in texts]).value}

@@ -128,7 +128,7 @@ def test_a_split_and_its_settings_in_place_of_files(
     assert capsys.readouterr().out.startswith("copy valid, 20 sentences, en-de, beam 4, alpha 0.6\n\n ")
     report = json.loads((run / "valid.scores.json").read_text())
     assert report["test_set"]["corpus"] == "copy" and report["test_set"]["split"] == "valid"
-    beam = Translator.load(run)[0].beam([source for source, _ in pairs])
+    beam = Translator.load(run)[0].beam_search([source for source, _ in pairs])
     assert lines(run / "valid.hypotheses.txt") == [best.text for (best,) in beam]
     expected = scores([best.text for (best,) in beam], [target for _, target in pairs], "de")
     assert [s["value"] for s in report["scores"]] == [s.value for s in expected]
@@ -234,7 +234,7 @@ def test_settings_out_of_range_and_a_folder_that_cannot_be_written(
     assert "own.hypotheses.txt: No space left on device" in capsys.readouterr().err.splitlines()[-1]
     with pytest.raises(SystemExit):
         main(["evaluate", str(run), *files, "--device", "cpu", "--beam", "0"])
-    assert capsys.readouterr() == ("", "error: beam must be at least 1; got 0\n")
+    assert capsys.readouterr() == ("", "error: beam_size must be at least 1; got 0\n")
 
 
 def test_no_run_at_all(capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,10 +243,10 @@ def test_no_run_at_all(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_translate_still_refuses_what_a_test_set_may_hold(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     translator, _ = Translator.load(run)
-    found = translator.test_set(["", "a b c", "a " * 12, "a " * 11])
-    assert found.texts[0] == "" and (found.empty, found.cut) == (1, 1)
-    assert found.texts[1:] == [best.text for (best,) in translator.beam(["a b c", "a " * 11, "a " * 11])]
-    assert translator.test_set([]).texts == translator.test_set([" "]).texts[1:] == []
+    found = translator.translate_all(["", "a b c", "a " * 12, "a " * 11])
+    assert found.texts[0] == "" and (found.empty, found.truncated) == (1, 1)
+    assert found.texts[1:] == [best.text for (best,) in translator.beam_search(["a b c", "a " * 11, "a " * 11])]
+    assert translator.translate_all([]).texts == translator.translate_all([" "]).texts[1:] == []
     for text, message in (("", "is empty"), ("a " * 12, "has 12 tokens; the model reads at most 11")):
         with pytest.raises(SystemExit):
             main(["translate", str(run), text])

@@ -43,7 +43,7 @@ def test_it_has_the_model_and_the_translation_and_loads_nothing(translator: Tran
     files = {a["data-file"]: (a["data-length"], base64.b64decode(data)) for a, data in found.texts if "data-file" in a}
     assert files == {name: (str(len(data)), data) for name, data in model_files(translator).items()}
     assert bundle() in text
-    assert f'<td lang="de">{translator.beam([SENTENCE])[0][0].text}</td>' in text
+    assert f'<td lang="de">{translator.beam_search([SENTENCE])[0][0].text}</td>' in text
     addresses = [
         value for _, attributes in found.elements for name, value in attributes.items() if name in ("src", "href")
     ]

@@ -46,7 +46,7 @@ def test_a_real_search_has_its_best_hypothesis_for_a_winner() -> None:
     torch.manual_seed(0)
     model = Transformer(ModelConfig(6, 16, 2, 16, 1, max_length=12)).eval()
     trace: list[Candidate] = []
-    found = beam_search(model, torch.tensor([[4, 5, 2], [5, 2, 0]]), beam=3, trace=trace)
+    found = beam_search(model, torch.tensor([[4, 5, 2], [5, 2, 0]]), beam_size=3, trace=trace)
     for sentence, (best,) in enumerate(found):
         table = candidate_table(trace, VOCABULARY, sentence)
         winner = table[table["winner"]]
