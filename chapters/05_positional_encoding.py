@@ -127,7 +127,7 @@ for pos in range(8):
 # times slower. At **position 2** the angles are $2$ and $0.02$:
 
 # %%
-from transformer.positions import angles, rotate, rotation, sinusoidal_encoding
+from transformer.positions import angles, rotary_table, rotate, sinusoidal_encoding
 
 by_hand = torch.tensor([math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)])
 assert_close(sinusoidal_encoding(length=3, d_model=4)[2], by_hand)
@@ -532,10 +532,10 @@ Source(rotate)
 torch.manual_seed(0)
 w_query, w_key = torch.randn(2, 16, 16) / 4
 words_at = torch.randn(2, 1, 16).expand(2, 20, 16)  # two words, at 20 places each
-turn, p = rotation(20, 16), sinusoidal_encoding(20, 16)
+rotation, p = rotary_table(20, 16), sinusoidal_encoding(20, 16)
 
 q, k = words_at[0] @ w_query, words_at[1] @ w_key
-turned = rotate(q, turn) @ rotate(k, turn).T  # (20, 20)
+turned = rotate(q, rotation) @ rotate(k, rotation).T  # (20, 20)
 added = ((words_at[0] + p) @ w_query) @ ((words_at[1] + p) @ w_key).T
 for name, scores in (("added", added), ("turned", turned)):
     three = scores.diagonal(offset=-3)  # (17,): query at m, key at m − 3
@@ -554,7 +554,7 @@ assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 
 # %%
 ones = torch.tensor([1.0, 0.0]).repeat(8).expand(20, 16)  # each hand on (1, 0)
-cos_sin = rotate(ones, turn)
+cos_sin = rotate(ones, rotation)
 assert_close(cos_sin.unflatten(-1, (8, 2)).flip(-1).flatten(-2), p)
 
 # %% [markdown]
@@ -726,8 +726,8 @@ def late_by_one(model):
     if late.positions is not None:
         late.positions = late.positions[1:]
     for module in late.modules():
-        if isinstance(module, MultiHeadAttention) and module.turn is not None:
-            module.turn = module.turn[:, 1:]
+        if isinstance(module, MultiHeadAttention) and module.rotation is not None:
+            module.rotation = module.rotation[:, 1:]
     return late
 
 
@@ -822,23 +822,23 @@ print("all zeros:", (seen == 0).all(dim=-1))
 
 
 # %%
-def rotate_halves(x, turn):
-    cos, sin = turn
+def rotate_halves(x, rotation):
+    cos, sin = rotation
     first, second = x.chunk(2, dim=-1)
     turned = first * cos - second * sin, first * sin + second * cos
     return torch.cat(turned, dim=-1)
 
 
 order = [*range(0, 16, 2), *range(1, 16, 2)]  # even dimensions first, then odd
-assert_close(rotate_halves(q[:, order], turn), rotate(q, turn)[:, order])
+assert_close(rotate_halves(q[:, order], rotation), rotate(q, rotation)[:, order])
 
 # %% [markdown]
 # Mixing them is not fine. Mixed *inside* one product, the score is no longer a matter of distance, and a test of that finds it. Worse is a model that
 # was trained with one and runs with the other: **it passes that test, and is still wrong.** Only a comparison of outputs with those of the program that trained it finds this one.
 
 # %%
-mixed = rotate(q, turn) @ rotate_halves(k, turn).T
-other = rotate_halves(q, turn) @ rotate_halves(k, turn).T
+mixed = rotate(q, rotation) @ rotate_halves(k, rotation).T
+other = rotate_halves(q, rotation) @ rotate_halves(k, rotation).T
 for name, scores in (("right", turned), ("mixed", mixed), ("other layout", other)):
     uneven = (scores[1:, 1:] - scores[:-1, :-1]).abs().max()
     wrong = (scores - turned).abs().max()

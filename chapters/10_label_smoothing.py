@@ -574,7 +574,7 @@ from transformer.loss import linear_label_smoothed_cross_entropy as linear_loss
 Source(_LinearCrossEntropy.forward)
 
 # %% [markdown]
-# `p.div_(total).sub_(flat)` and what follows is our $p - q$: `flat` is everybody's share, `extra` what the right one has on top. Is it the same? And does it really never hold the table? We listen to every operation and write down the largest tensor that any of them returns.
+# `p.div_(total).sub_(uniform)` and what follows is our $p - q$: `uniform` is everybody's share, `peak` what the right one has on top. Is it the same? And does it really never hold the table? We listen to every operation and write down the largest tensor that any of them returns.
 
 # %%
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -491,7 +491,7 @@ def after_a_change(follow):
     model.decode_step(ids([BOS, BOS]), cache)
     model.decode_step(ids([by_beam[0], by_greedy[fork]]), cache)
     if follow:
-        cache.follow(ids([1, 0]))
+        cache.reorder(ids([1, 0]))
     return model.decode_step(ids([by_beam[1]] * 2), cache)[0, 0]
 
 

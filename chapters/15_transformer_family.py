@@ -83,7 +83,7 @@ from transformer.layers import EncoderLayer, FeedForward
 from transformer.masks import causal_mask, padding_mask
 from transformer.model import ModelConfig, Transformer
 from transformer.plots.style import Picture, Row
-from transformer.positions import rotate, rotation
+from transformer.positions import rotary_table, rotate
 
 # %% [markdown]
 # ## The question
@@ -962,7 +962,7 @@ Picture(
 # | part | in the paper | today |
 # |---|---|---|
 # | norm | `LayerNorm(d)` | `RMSNorm(d)` |
-# | order | `x + positions` | `rotate(query, turn)` |
+# | order | `x + positions` | `rotate(query, rotation)` |
 # | feed-forward | `outer(relu(inner(x)))` | `outer(silu(gate(x)) * inner(x))` |
 # | keys, values | a head for each query head | `key.repeat_interleave(share, 1)` |
 # | biases | `Linear(d, d)` | `bias = None` |
@@ -1002,8 +1002,8 @@ assert_close(gated(x), ungated.outer(F.silu(ungated.inner(x))))
 
 # %%
 class GroupedQueryAttention(MultiHeadAttention):
-    def __init__(self, d_model, n_heads, n_groups, turn=None):
-        super().__init__(d_model, n_heads, turn=turn)
+    def __init__(self, d_model, n_heads, n_groups, rotation=None):
+        super().__init__(d_model, n_heads, rotation=rotation)
         self.sizes = [d_model, *2 * [n_groups * d_model // n_heads]]
         self.query_key_value = nn.Linear(d_model, sum(self.sizes))
 
@@ -1011,8 +1011,8 @@ class GroupedQueryAttention(MultiHeadAttention):
         parts = self.query_key_value(x).split(self.sizes, dim=-1)
         d_head = self.d_model // self.n_heads
         q, k, v = (p.unflatten(-1, (-1, d_head)).transpose(1, 2) for p in parts)
-        if self.turn is not None:
-            q, k = (rotate(t, self.turn[:, : x.size(1)]) for t in (q, k))
+        if self.rotation is not None:
+            q, k = (rotate(t, self.rotation[:, : x.size(1)]) for t in (q, k))
         share = self.n_heads // k.size(1)
         return q, KeyValue(*(t.repeat_interleave(share, dim=1) for t in (k, v)))
 
@@ -1049,8 +1049,10 @@ def modern_layer(d_model, n_heads, d_ff, n_groups, length):
     layer = EncoderLayer(
         ModelConfig(1, d_model, n_heads, d_ff, dropout=0.0, norm="pre")
     )
-    turn = rotation(length, d_model // n_heads)
-    layer.self_attention = GroupedQueryAttention(d_model, n_heads, n_groups, turn)
+    rotation = rotary_table(length, d_model // n_heads)
+    layer.self_attention = GroupedQueryAttention(
+        d_model, n_heads, n_groups, rotation
+    )
     layer.feed_forward = GatedFeedForward(d_model, d_ff)
     for residual in layer.residuals:
         residual.norm = nn.RMSNorm(d_model)

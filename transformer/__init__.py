@@ -1,4 +1,4 @@
-"""The Transformer of "Attention Is All You Need", one idea a module: what the course explains is what runs."""
+"""The Transformer of "Attention Is All You Need": the model at the top level, everything around it in subpackages."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ __all__ = ["load"]
 
 
 def __getattr__(name: str) -> object:
-    """``load`` comes only when it is asked for: without it, this package is imported in no time."""
+    """Import ``transformer.load`` on first use, so that ``import transformer`` does not import PyTorch."""
     if name != "load":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from transformer.models import load_model

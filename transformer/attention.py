@@ -1,7 +1,8 @@
-"""Scaled dot-product attention in two forms that give the same numbers, and many heads of it (§3.2).
+"""Scaled dot-product attention and multi-head attention (§3.2).
 
-``attention`` is the form to read: scores, mask, softmax, weighted sum. ``fused_attention`` is the same in one call to
-PyTorch, which never stores the weights and is what the model runs unless told otherwise.
+Scaled dot-product attention comes in two forms with equal results. ``attention`` is explicit: scores, mask, softmax,
+weighted sum. ``fused_attention`` is a single call to PyTorch that never stores the weights; by default the model uses
+this one.
 """
 
 import math
@@ -16,24 +17,27 @@ from transformer.positions import rotate
 AttentionForm = Literal["fused", "explicit"]
 
 FEW_QUERIES = 8
-"""While decoding on a CPU, so many queries or fewer are answered by the readable form."""
+"""While decoding on a CPU, the explicit form of attention is used up to this many queries."""
 
 
 def attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """Look up values by how well their keys match a query: softmax(QKᵀ / √d_k) V (§3.2.1).
+    """Compute scaled dot-product attention, softmax(QKᵀ / √d_k) V (§3.2.1).
+
+    For each query the result is a weighted sum of the values. The weights come from the dot products of the query with
+    the keys.
 
     Args:
         query: (..., n_query, d_k).
         key: (..., n_key, d_k).
         value: (..., n_key, d_v).
         mask: bool, broadcastable to (..., n_query, n_key); True = may attend.
-        dropout: share of weights dropped before the sum; the paper drops none.
+        dropout: dropout probability for the weights; the paper has none.
 
     Returns:
-        The outputs, (..., n_query, d_v), and the weights, (..., n_query, n_key). Each row of weights sums to one; a row
-        that may attend to nothing is all zeros, and so is its output.
+        The outputs, (..., n_query, d_v), and the weights, (..., n_query, n_key). The weights of a query sum to one. If
+        the mask excludes every key for a query, its weights and its output are zero.
 
     Raises:
         TypeError: if the mask is not bool.
@@ -43,7 +47,7 @@ def attention(
         weights = scores.softmax(dim=-1)
     else:
         check_mask(mask)
-        # The lowest finite number, not -inf: a row with nothing to attend to would otherwise be 0/0.
+        # The lowest finite number instead of -inf, which would give 0/0 = NaN where every key is excluded.
         scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1) * mask
     return F.dropout(weights, dropout) @ value, weights
@@ -52,30 +56,42 @@ def attention(
 def fused_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
 ) -> Tensor:
-    """The outputs of ``attention`` by PyTorch's fused kernel: same arguments, same numbers, no weights kept."""
+    """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning or storing the weights.
+
+    The arguments, the shapes and the errors are those of ``attention``.
+    """
     if mask is not None:
         check_mask(mask)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
 
 
 def check_mask(mask: Tensor) -> None:
-    """Refuse a mask of numbers: 0 and 1, or 0 and -inf, mean different things to different people."""
+    """Reject masks that are not bool: 0 and 1, or 0 and -inf, have opposite meanings in different libraries.
+
+    Raises:
+        TypeError: if the mask is not bool.
+    """
     if mask.dtype != torch.bool:
         raise TypeError(f"the mask must be bool, True = may attend; got {mask.dtype}")
 
 
 class KeyValue(NamedTuple):
-    """Keys and values of some positions, split into heads: each (batch, heads, n_key, d_head)."""
+    """The keys and the values of some positions, each (batch, heads, n_key, d_head)."""
 
     key: Tensor
     value: Tensor
 
 
 class KeyValueCache:
-    """The keys and values of the target so far, so that a decoding step computes only those of its newest tokens.
+    """The keys and values of the target tokens so far, so that a decoding step computes them for new tokens only.
 
-    Each sentence has one entry for every step and every beam. An entry is written once and never moved, however the
-    beams change places: a mask tells each beam which entries are its own past.
+    Memory for ``max_length`` steps is allocated at once. In beam search, all beams of a sentence share one cache, and
+    its entries never move when beams are reordered: a mask selects the entries that belong to each beam's own prefix
+    (see `model.DecoderCache`).
+
+    Args:
+        sentences, beams, n_heads, max_length, d_head: the cache's dimensions.
+        like: a tensor of the dtype and on the device that the cache should have.
     """
 
     def __init__(self, sentences: int, beams: int, n_heads: int, max_length: int, d_head: int, like: Tensor) -> None:
@@ -84,10 +100,16 @@ class KeyValueCache:
         self.length = 0
 
     def append(self, new: KeyValue) -> KeyValue:
-        """Write the newest token's entries, (sentences, heads, beams, d_head); return all: n_key = steps · beams.
+        """Append the keys and values of each beam's newest token.
+
+        Args:
+            new: each (sentences, heads, beams, d_head).
+
+        Returns:
+            All keys and values so far, each (sentences, heads, steps · beams, d_head).
 
         Raises:
-            ValueError: if the cache is full, or was made for other sentences or beams.
+            ValueError: if the cache is full, or has other dimensions.
         """
         sentences, heads, steps, beams, d_head = self.key.shape
         if new.key.shape != (sentences, heads, beams, d_head):
@@ -96,32 +118,36 @@ class KeyValueCache:
                 f"got {tuple(new.key.shape)}"
             )
         if self.length == steps:
-            raise ValueError(f"the cache holds {steps} steps, and all are used")
-        here = slice(self.length, self.length + 1)
-        self.key[:, :, here] = new.key[:, :, None]
-        self.value[:, :, here] = new.value[:, :, None]
+            raise ValueError(f"the cache is full: it has room for {steps} steps")
+        self.key[:, :, self.length] = new.key
+        self.value[:, :, self.length] = new.value
         self.length += 1
-        used = slice(0, self.length)
-        return KeyValue(self.key[:, :, used].flatten(2, 3), self.value[:, :, used].flatten(2, 3))
+        return KeyValue(
+            self.key[:, :, : self.length].flatten(2, 3),
+            self.value[:, :, : self.length].flatten(2, 3),
+        )
 
-    def keep(self, sentences: Tensor) -> None:
-        """Keep only these sentences, in this order: their rows, (kept,), int64."""
+    def select(self, sentences: Tensor) -> None:
+        """Keep only the sentences with these indices, (kept,), int64, in this order."""
         self.key, self.value = self.key[sentences], self.value[sentences]
 
 
 class MultiHeadAttention(nn.Module):
-    """Several attentions side by side, each in its own slice of d_model / n_heads dimensions (§3.2.2).
+    """Multi-head attention: n_heads attentions in parallel, each with d_head = d_model / n_heads dimensions (§3.2.2).
 
-    The matrices W_Q, W_K and W_V of all heads lie in one linear layer, in this order, so that self-attention needs a
-    single matrix product for the three; ``output`` is the paper's W_O.
+    The matrices W_Q, W_K and W_V of all heads are stacked in one linear layer, in this order, so that self-attention
+    needs a single matrix product for all of them; ``output`` is the paper's W_O.
 
     Args:
-        dropout: share of attention weights dropped in training.
-        form: which of the two forms of attention runs.
-        turn: ``positions.rotation``, where self-attention is to turn its queries and keys.
+        dropout: dropout probability for the attention weights, in training.
+        form: the form of attention to use.
+        rotation: `positions.rotary_table` for self-attention with rotary positions; None: no rotation.
+
+    Raises:
+        ValueError: if d_model is not a multiple of n_heads.
     """
 
-    turn: Tensor | None
+    rotation: Tensor | None
 
     def __init__(
         self,
@@ -129,7 +155,7 @@ class MultiHeadAttention(nn.Module):
         n_heads: int,
         dropout: float = 0.0,
         form: AttentionForm = "fused",
-        turn: Tensor | None = None,
+        rotation: Tensor | None = None,
     ) -> None:
         super().__init__()
         if d_model % n_heads:
@@ -137,13 +163,12 @@ class MultiHeadAttention(nn.Module):
         self.d_model, self.n_heads, self.dropout, self.form = d_model, n_heads, dropout, form
         self.query_key_value = nn.Linear(d_model, 3 * d_model)
         self.output = nn.Linear(d_model, d_model)
-        self.register_buffer("turn", turn, persistent=False)
+        self.register_buffer("rotation", rotation, persistent=False)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, decoding: bool) -> Tensor:
-        """The one place that chooses between the two forms of attention.
+        """Run the configured form of attention on queries, keys and values that are split into heads.
 
-        For the few queries of a decoding step there are hardly any weights that the fused kernel could save storing,
-        and on a CPU it is then the slower form.
+        A decoding step has so few queries that the fused kernel is slower than the explicit form on a CPU.
         """
         dropout = self.dropout if self.training else 0.0
         few = decoding and query.device.type == "cpu" and query.size(-2) <= FEW_QUERIES
@@ -160,27 +185,31 @@ class MultiHeadAttention(nn.Module):
         return heads.transpose(1, 2).flatten(2)
 
     def project(self, x: Tensor, step: int | None = None) -> tuple[Tensor, KeyValue]:
-        """Queries, and keys and values, of the same positions; all stand at position ``step``, if it is given.
+        """Compute queries, keys and values for self-attention.
 
         Args:
             x: (batch, length, d_model).
+            step: the position of all vectors in x, for decoding; None: they are at positions 0 … length - 1.
 
         Returns:
-            Each (batch, heads, length, d_head).
+            The queries, and the keys and values, each (batch, heads, length, d_head).
         """
         query, key, value = (self.split(part) for part in self.query_key_value(x).chunk(3, dim=-1))
-        if self.turn is not None:
-            turn = self.turn[:, : x.size(1)] if step is None else self.turn[:, step : step + 1]
-            query, key = rotate(query, turn), rotate(key, turn)
+        if self.rotation is not None:
+            rotation = self.rotation[:, : x.size(1)] if step is None else self.rotation[:, step : step + 1]
+            query, key = rotate(query, rotation), rotate(key, rotation)
         return query, KeyValue(key, value)
 
     def project_query(self, x: Tensor) -> Tensor:
-        """Only the queries of x, (batch, n_query, d_model): (batch, heads, n_query, d_head)."""
+        """Compute the queries for cross-attention: (batch, n_query, d_model) → (batch, heads, n_query, d_head)."""
         d = self.d_model
         return self.split(F.linear(x, self.query_key_value.weight[:d], self.query_key_value.bias[:d]))
 
     def project_memory(self, memory: Tensor) -> KeyValue:
-        """Only the keys and values of memory, (batch, n_key, d_model): what cross-attention looks things up in.
+        """Compute the keys and values for cross-attention, which are the same at every decoding step.
+
+        Args:
+            memory: the encoder's output, (batch, n_key, d_model).
 
         Returns:
             Each (batch, heads, n_key, d_head).
@@ -199,12 +228,12 @@ class MultiHeadAttention(nn.Module):
         """Attend from x to memory, or to x itself.
 
         Args:
-            x: where the queries come from, (batch, n_query, d_model).
-            memory: where keys and values come from, (batch, n_key, d_model), or those already projected. Without it, x
-                attends to itself.
+            x: the input of the queries, (batch, n_query, d_model).
+            memory: the input of the keys and values, (batch, n_key, d_model), or the result of `project_memory`; None:
+                self-attention.
             mask: bool, broadcastable to (batch, heads, n_query, n_key); True = may attend.
-            cache: the steps before, in self-attention while decoding. Then x holds the newest token of each beam,
-                (batch, beams, d_model), and its keys and values are added to the cache.
+            cache: the keys and values of earlier decoding steps, for self-attention. Then x holds each beam's newest
+                token, (sentences, beams, d_model), and its keys and values are appended to the cache.
 
         Returns:
             (batch, n_query, d_model).
@@ -213,9 +242,9 @@ class MultiHeadAttention(nn.Module):
             ValueError: if the last dimension of x or memory is not d_model, or the cache does not fit.
             TypeError: if the mask is not bool.
         """
-        for name, given in (("x", x), ("memory", memory)):
-            if isinstance(given, Tensor) and (given.dim() != 3 or given.size(-1) != self.d_model):
-                raise ValueError(f"{name} must be (batch, length, d_model={self.d_model}); got {tuple(given.shape)}")
+        for name, tensor in (("x", x), ("memory", memory)):
+            if isinstance(tensor, Tensor) and (tensor.dim() != 3 or tensor.size(-1) != self.d_model):
+                raise ValueError(f"{name} must be (batch, length, d_model={self.d_model}); got {tuple(tensor.shape)}")
         decoding = cache is not None or isinstance(memory, KeyValue)
         if memory is not None:
             query = self.project_query(x)

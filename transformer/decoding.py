@@ -173,7 +173,7 @@ def _generate(
         active_rows = (tokens != EOS).nonzero()[:, 0]
         if len(active_rows) < len(sentences):
             sentences, tokens = sentences[active_rows], tokens[active_rows]
-            cache.keep(active_rows)
+            cache.select(active_rows)
     return translations
 
 
@@ -269,11 +269,11 @@ def beam_search(
         ]
         if not active_rows:
             break
-        cache.follow(parents)
+        cache.reorder(parents)
         if len(active_rows) < len(sentences):
             rows = torch.tensor(active_rows, device=source.device)
             sentences, prefixes, scores = sentences[rows], prefixes[rows], scores[rows]
-            cache.keep(rows)
+            cache.select(rows)
     if not all(finished):  # each sentence ends at its limit at the latest, unless its scores are NaN
         raise UserError("the model outputs NaN: a weight is NaN or infinite, or half precision overflowed")
     return [sorted(hypotheses, key=lambda h: -h.score)[:n_best] for hypotheses in finished]

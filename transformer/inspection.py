@@ -1,6 +1,6 @@
-"""Look inside a model: count its parameters, record every head's attention weights while it runs, turn heads off."""
+"""Look inside a model: count its parameters and operations, record its attention weights, ablate heads."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ PARTS = {
 
 
 def parameter_counts(model: Transformer) -> dict[str, int]:
-    """How many parameters each part of a model has; a tied matrix counts once."""
+    """Return the number of parameters of each part of a model; a tied matrix counts once."""
     counts: dict[str, int] = {}
     for name, parameter in model.named_parameters():
         side, _, layer_name = name.partition(".")
@@ -36,36 +36,39 @@ def parameter_counts(model: Transformer) -> dict[str, int]:
 
 
 def parameter_table(model: Transformer) -> str:
-    """The counts as a table to print, with each part's share and the total."""
+    """Format `parameter_counts` as a table, with each part's share and the total."""
     counts = parameter_counts(model)
     total = sum(counts.values())
-    rows = [[part, count, f"{count / total:.1%}"] for part, count in [*counts.items(), ("in all", total)]]
+    rows = [[part, count, f"{count / total:.1%}"] for part, count in [*counts.items(), ("total", total)]]
     return tabulate(rows, headers=["part", "parameters", "share"], intfmt=",", colalign=("left", "right", "right"))
 
 
 @contextmanager
 def record_attention(model: Transformer) -> Iterator[dict[str, Tensor]]:
-    """While the context is open, each call of an attention layer leaves its weights in the yielded dictionary.
+    """Record the attention weights of every attention layer that runs while the context is open.
 
-    The model runs its fused attention as always; the weights are computed beside it by the readable form, from the same
-    inputs. A later call of a layer replaces the earlier one. Keyed by the layer's name in the model, for example
-    ``"decoder.1.cross_attention"``; each is (batch, heads, query, key).
+    The model itself still uses its fused attention: hooks compute the weights separately, with the explicit form, from
+    the same inputs.
+
+    Yields:
+        A dictionary that each call of a layer fills, replacing its weights from an earlier call. The key is the layer's
+        name in the model, for example ``"decoder.1.cross_attention"``; the weights are (batch, heads, query, key).
 
     Raises:
-        ValueError: on a call that decodes with a cache: run ``model.decode`` on the whole target instead.
+        ValueError: when the model decodes with a cache: run ``model.decode`` on the whole target instead.
     """
     weights: dict[str, Tensor] = {}
 
     def recorder(name: str) -> Any:
-        def record(layer: MultiHeadAttention, args: tuple[Tensor, ...], named: dict[str, Any]) -> None:
-            x, memory = args[0], args[1] if len(args) > 1 else named.get("memory")
-            if named.get("cache") is not None or isinstance(memory, KeyValue):
+        def record(layer: MultiHeadAttention, args: tuple[Tensor, ...], kwargs: dict[str, Any]) -> None:
+            x, memory = args[0], args[1] if len(args) > 1 else kwargs.get("memory")
+            if kwargs.get("cache") is not None or isinstance(memory, KeyValue):
                 raise ValueError("weights cannot be recorded while decoding with a cache; run model.decode instead")
             with torch.no_grad():
                 query, (key, value) = layer.project(x)
                 if memory is not None:
                     key, value = layer.project_memory(memory)
-                weights[name] = attention(query, key, value, named.get("mask"))[1]
+                weights[name] = attention(query, key, value, kwargs.get("mask"))[1]
 
         return record
 
@@ -83,32 +86,37 @@ def record_attention(model: Transformer) -> Iterator[dict[str, Tensor]]:
 
 @contextmanager
 def ablate_heads(model: Transformer, heads: Mapping[str, Iterable[int]]) -> Iterator[None]:
-    """While the context is open, these heads add nothing: their part of what the output projection reads is zero.
+    """Ablate attention heads while the context is open: their outputs are replaced by zeros.
 
-    It is as if their columns of that projection's weight were zero (§3.2.2); the bias stays, as it belongs to no head.
-    Contexts may be nested, and the heads of all of them are off.
+    The zeros are what the layer's output projection W_O gets from these heads (§3.2.2); its bias, which belongs to no
+    head, still applies. Contexts can be nested: then the heads of all of them are ablated.
 
     Args:
-        heads: a layer's name in the model, for example ``"decoder.1.cross_attention"`` → heads of it, counted from 0.
+        heads: for each layer, by its name in the model such as ``"decoder.1.cross_attention"``, the indices of its
+            heads to ablate.
 
     Raises:
         ValueError: if there is no such attention layer, or no such head.
     """
+    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, MultiHeadAttention)}
 
-    def silencer(name: str, off: Iterable[int]) -> tuple[nn.Linear, Any]:
-        layer = layers.get(name)
-        if layer is None:
+    def head_mask(name: str, ablated: Iterable[int]) -> Tensor:
+        """Return zeros for the outputs of the ablated heads, ones for all others: (d_model,)."""
+        if name not in layers:
             raise ValueError(f"there is no attention layer {name!r}; there are {', '.join(layers)}")
-        keep = layer.output.weight.new_ones(layer.n_heads, layer.d_model // layer.n_heads)
-        for head in off:
+        layer = layers[name]
+        mask = layer.output.weight.new_ones(layer.n_heads, layer.d_model // layer.n_heads)
+        for head in ablated:
             if not 0 <= head < layer.n_heads:
                 raise ValueError(f"{name} has the heads 0 to {layer.n_heads - 1}; got {head}")
-            keep[head] = 0
-        return layer.output, lambda _, args: (args[0] * keep.flatten(),)
+            mask[head] = 0
+        return mask.flatten()
 
-    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, MultiHeadAttention)}
-    silencers = [silencer(name, off) for name, off in heads.items()]
-    hooks = [output.register_forward_pre_hook(silence) for output, silence in silencers]
+    def multiply_input(mask: Tensor) -> Callable[[nn.Module, tuple[Tensor]], tuple[Tensor]]:
+        return lambda _, args: (args[0] * mask,)
+
+    masks = {name: head_mask(name, ablated) for name, ablated in heads.items()}
+    hooks = [layers[name].output.register_forward_pre_hook(multiply_input(mask)) for name, mask in masks.items()]
     try:
         yield
     finally:

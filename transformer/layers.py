@@ -1,4 +1,4 @@
-"""Feed-forward, residual connection with layer norm, and the encoder and decoder layer made of them (§3.1, §3.3)."""
+"""The encoder layer and the decoder layer, and the parts they share: feed-forward and residual (§3.1, §3.3)."""
 
 from collections.abc import Callable
 
@@ -9,10 +9,10 @@ from transformer.config import ModelConfig, Norm
 
 
 class FeedForward(nn.Module):
-    """Two linear layers with a ReLU between them, applied to each position alone (§3.3).
+    """The position-wise feed-forward network: two linear layers with a ReLU in between (§3.3).
 
     Args:
-        dropout: share of the inner values dropped in training; the paper drops none.
+        dropout: dropout probability after the ReLU; the paper has none.
     """
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
@@ -22,16 +22,15 @@ class FeedForward(nn.Module):
         self.outer = nn.Linear(d_ff, d_model)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, length, d_model) → the same shape."""
+        """Transform each position of x, (batch, length, d_model); return the same shape."""
         return self.outer(self.dropout(self.inner(x).relu_()))
 
 
 class Residual(nn.Module):
-    """Add what a sublayer computes to what went in, and normalise.
+    """A residual connection around a sublayer, with layer normalisation (§3.1) and dropout (§5.4).
 
-    ``norm="post"`` is the paper: LayerNorm(x + Sublayer(x)) (§3.1). ``norm="pre"`` is what its code came to use:
-    x + Sublayer(LayerNorm(x)), which trains with less care for the learning rate. Dropout acts on the sublayer's
-    output (§5.4).
+    ``norm="post"`` is the paper's LayerNorm(x + Dropout(Sublayer(x))). ``norm="pre"`` is x + Dropout(Sublayer(
+    LayerNorm(x))), to which the authors' code changed later; its training is less sensitive to the learning rate.
     """
 
     def __init__(self, d_model: int, dropout: float, norm: Norm) -> None:
@@ -41,39 +40,47 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """(batch, length, d_model) → the same shape."""
+        """Apply the sublayer to x, (batch, length, d_model), within the residual connection; return the same shape."""
         if self.norm_first:
             return x + self.dropout(sublayer(self.norm(x)))
         return self.norm(x + self.dropout(sublayer(x)))
 
 
-def attention_of(config: ModelConfig, turn: Tensor | None = None) -> MultiHeadAttention:
-    """Attention of the configured form; ``turn``: the rotation of its queries and keys, with rotary positions."""
-    return MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout, config.attention, turn)
+def build_attention(config: ModelConfig, rotation: Tensor | None = None) -> MultiHeadAttention:
+    """Build a multi-head attention from the configuration; ``rotation``: see `MultiHeadAttention`."""
+    return MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout, config.attention, rotation)
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward."""
+    """Self-attention, then the feed-forward network, each in a residual connection (§3.1).
 
-    def __init__(self, config: ModelConfig, turn: Tensor | None = None) -> None:
+    Args:
+        rotation: `positions.rotary_table` with rotary positions, else None.
+    """
+
+    def __init__(self, config: ModelConfig, rotation: Tensor | None = None) -> None:
         super().__init__()
-        self.self_attention = attention_of(config, turn)
+        self.self_attention = build_attention(config, rotation)
         self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
         self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """x: (batch, source, d_model); mask: the source's padding mask. Returns the same shape as x."""
+        """Transform x, (batch, source, d_model), with the source's padding mask; return the same shape."""
         x = self.residuals[0](x, lambda y: self.self_attention(y, mask=mask))
         return self.residuals[1](x, self.feed_forward)
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention that sees no future, cross-attention to the encoder's memory, then feed-forward."""
+    """Causal self-attention, cross-attention to the encoder's output, then the feed-forward network (§3.1).
 
-    def __init__(self, config: ModelConfig, turn: Tensor | None = None) -> None:
+    Args:
+        rotation: `positions.rotary_table` with rotary positions, else None; cross-attention does not use it.
+    """
+
+    def __init__(self, config: ModelConfig, rotation: Tensor | None = None) -> None:
         super().__init__()
-        self.self_attention = attention_of(config, turn)
-        self.cross_attention = attention_of(config)
+        self.self_attention = build_attention(config, rotation)
+        self.cross_attention = build_attention(config)
         self.feed_forward = FeedForward(config.d_model, config.d_ff, config.activation_dropout)
         self.residuals = nn.ModuleList(Residual(config.d_model, config.dropout, config.norm) for _ in range(3))
 
@@ -85,14 +92,17 @@ class DecoderLayer(nn.Module):
         memory_mask: Tensor,
         cache: KeyValueCache | None = None,
     ) -> Tensor:
-        """Returns x's shape.
+        """Transform the target's representations.
 
         Args:
             x: (batch, target, d_model).
-            memory: (batch, source, d_model), or its keys and values.
-            target_mask: bool, (batch, 1, target, target); None: everything may be seen.
-            memory_mask: bool, (batch, 1, 1, source).
-            cache: of the positions before, if x is the newest alone.
+            memory: the encoder's output, (batch, source, d_model), or its keys and values for this layer.
+            target_mask: bool, (batch, 1, target, target); None: no position is excluded.
+            memory_mask: the source's padding mask, bool, (batch, 1, 1, source).
+            cache: the keys and values of earlier positions, if x contains only the newest.
+
+        Returns:
+            The shape of x.
         """
         x = self.residuals[0](x, lambda y: self.self_attention(y, mask=target_mask, cache=cache))
         x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, mask=memory_mask))

@@ -1,6 +1,6 @@
-"""Who may look at whom. One convention everywhere: a mask is boolean, and **True means "may attend"**.
+"""Attention masks (§3.2.3). A mask is boolean, and **True means "may attend"**, as in PyTorch's fused attention.
 
-Every mask broadcasts to the shape of the attention scores, ``(batch, heads, query, key)``; ``&`` combines two of them.
+Every mask broadcasts to the shape of the attention scores, (batch, heads, query, key). Combine two of them with ``&``.
 """
 
 import torch
@@ -8,32 +8,33 @@ from torch import Tensor
 
 
 def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
-    """Hide padding: each position may be looked at if it holds a real token.
+    """Return a mask that excludes padding from the keys.
 
     Args:
         ids: token ids, (batch, length), int64.
-        pad_id: the id that fills up short sentences.
+        pad_id: the id of the padding token.
 
     Returns:
-        (batch, 1, 1, length), bool: the same row for every head and every query.
+        (batch, 1, 1, length), bool: True for real tokens; the same row for every head and every query.
     """
     return (ids != pad_id)[:, None, None, :]
 
 
 def causal_mask(length: int, device: torch.device | str | None = None) -> Tensor:
-    """Hide the future: position i may look at positions 0 … i, itself included (§3.2.3).
+    """Return a mask that lets position i attend to positions 0 … i only, so that it cannot see the future (§3.2.3).
 
     Returns:
-        (1, 1, length, length), bool: a lower triangle, rows are queries, columns are keys.
+        (1, 1, length, length), bool: a lower triangle; rows are queries, columns are keys.
     """
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
 
 
 def target_mask(ids: Tensor, pad_id: int) -> Tensor:
-    """What the decoder's self-attention uses: real tokens only, and none from the future.
+    """Return the mask of the decoder's self-attention: causal, and without padding among the keys.
 
     Args:
         ids: target token ids, (batch, length), int64.
+        pad_id: the id of the padding token.
 
     Returns:
         (batch, 1, length, length), bool.

@@ -1,4 +1,4 @@
-"""The whole model: embeddings, encoder, decoder, and the way back to the vocabulary (§3)."""
+"""The full model: embeddings, encoder, decoder and output layer (§3)."""
 
 import math
 from dataclasses import dataclass
@@ -12,41 +12,45 @@ from transformer.config import ModelConfig as ModelConfig
 from transformer.data.tokenizer import PAD
 from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.masks import padding_mask, target_mask
-from transformer.positions import rotation, sinusoidal_encoding
+from transformer.positions import rotary_table, sinusoidal_encoding
 
 
 @dataclass
 class DecoderCache:
-    """What decoding keeps between steps: for each layer the target's keys and values so far, and the memory's."""
+    """The keys and values that stay the same from one decoding step to the next, and the masks for them."""
 
     target: list[KeyValueCache]
+    """For each layer, those of the target tokens so far, for self-attention."""
     memory: list[KeyValue]
+    """For each layer, those of the encoder's output, for cross-attention."""
     memory_mask: Tensor
-    """Bool, (sentences, 1, 1, source)."""
-    past: Tensor
-    """Which entries of the target's cache each beam looks at, (sentences, beams, steps, beams), bool. At first each
-    beam's own; where the beams change places, this mask does too, and the keys and values stay where they are."""
+    """The source's padding mask, bool, (sentences, 1, 1, source)."""
+    prefix_mask: Tensor
+    """Which entries of the target's cache belong to each beam's prefix: bool, (sentences, beams, steps, beams).
+
+    ``prefix_mask[s, b, t, c]`` is True if beam b attends to the entry that beam c wrote at step t. Reordering the beams
+    changes this mask instead of copying keys and values."""
 
     @property
     def length(self) -> int:
-        """Target positions already decoded."""
+        """Number of target positions decoded so far."""
         return self.target[0].length
 
-    def follow(self, parents: Tensor) -> None:
-        """Each beam goes on from the past of its parent, (sentences, beams), int64."""
-        steps = self.past[:, :, : self.length]
-        self.past[:, :, : self.length] = steps.gather(1, parents[:, :, None, None].expand_as(steps))
+    def reorder(self, parents: Tensor) -> None:
+        """Let each beam continue the prefix of another: ``parents`` are their indices, (sentences, beams), int64."""
+        steps = self.prefix_mask[:, :, : self.length]
+        self.prefix_mask[:, :, : self.length] = steps.gather(1, parents[:, :, None, None].expand_as(steps))
 
-    def keep(self, sentences: Tensor) -> None:
-        """Keep only these sentences, in this order."""
+    def select(self, sentences: Tensor) -> None:
+        """Keep only the sentences with these indices, (kept,), int64, in this order."""
         for cache in self.target:
-            cache.keep(sentences)
+            cache.select(sentences)
         self.memory = [KeyValue(m.key[sentences], m.value[sentences]) for m in self.memory]
-        self.memory_mask, self.past = self.memory_mask[sentences], self.past[sentences]
+        self.memory_mask, self.prefix_mask = self.memory_mask[sentences], self.prefix_mask[sentences]
 
 
 class Transformer(nn.Module):
-    """The encoder–decoder of the paper: source ids and target ids in, a score for every next token out."""
+    """The paper's encoder–decoder: source and target token ids in, logits of every next token out."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -54,23 +58,28 @@ class Transformer(nn.Module):
         self.source_embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.target_embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.unembedding = nn.Linear(config.d_model, config.vocab_size, bias=False)
-        turn = rotation(config.max_length, config.d_model // config.n_heads) if config.positions == "rotary" else None
-        self.encoder = nn.ModuleList(EncoderLayer(config, turn) for _ in range(config.n_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(config, turn) for _ in range(config.n_layers))
-        # With norm="pre" nothing has normalised the last layer's sum yet.
-        last_norm = nn.LayerNorm if config.norm == "pre" else nn.Identity
-        self.encoder_norm, self.decoder_norm = last_norm(config.d_model), last_norm(config.d_model)
+        d_head = config.d_model // config.n_heads
+        rotation = rotary_table(config.max_length, d_head) if config.positions == "rotary" else None
+        self.encoder = nn.ModuleList(EncoderLayer(config, rotation) for _ in range(config.n_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config, rotation) for _ in range(config.n_layers))
+        # With norm="pre" the output of the last layer is not normalised yet.
+        final_norm = nn.LayerNorm if config.norm == "pre" else nn.Identity
+        self.encoder_norm, self.decoder_norm = final_norm(config.d_model), final_norm(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         self.positions: Tensor | None
         if config.positions == "learned":
             self.positions = nn.Parameter(torch.empty(config.max_length, config.d_model))
         else:
-            table = sinusoidal_encoding(config.max_length, config.d_model) if turn is None else None
+            table = sinusoidal_encoding(config.max_length, config.d_model) if rotation is None else None
             self.register_buffer("positions", table, persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Linear layers as configured, zero biases; embeddings of variance 1 / d_model, which times √d_model is 1."""
+        """Initialise all parameters, and tie the embeddings as configured.
+
+        Linear layers get the configured initialisation and zero biases. Embeddings get standard deviation 1 / √d_model,
+        so that it is 1 after `embed` has multiplied them by √d_model.
+        """
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 if self.config.initialisation == "xavier":
@@ -89,16 +98,17 @@ class Transformer(nn.Module):
             self.unembedding.weight = self.target_embedding.weight
 
     def embed(self, ids: Tensor, embedding: nn.Embedding, step: int | None = None) -> Tensor:
-        """Token vectors times √d_model, plus their positions, or all that of ``step`` (§3.4, §3.5).
+        """Embed tokens: their vectors times √d_model, plus the positional encoding, with dropout (§3.4, §3.5).
 
         Args:
-            ids: (batch, length), integers.
+            ids: token ids, (batch, length), int64.
+            step: the position of all tokens, for decoding; None: they are at positions 0 … length - 1.
 
         Returns:
             (batch, length, d_model).
 
         Raises:
-            ValueError: if ids are of another shape or dtype, longer than ``max_length``, or outside the vocabulary.
+            ValueError: if ids have another shape or dtype, are longer than ``max_length``, or outside the vocabulary.
         """
         self.check(ids)
         first, end = (0, ids.size(1)) if step is None else (step, step + 1)
@@ -110,7 +120,11 @@ class Transformer(nn.Module):
         return self.dropout(vectors)
 
     def check(self, ids: Tensor) -> None:
-        """Refuse what are no token ids. Their range is looked at on the CPU only: a GPU would have to be waited for."""
+        """Check shape, dtype and, on a CPU, range of token ids; checking the range on a GPU would have to wait for it.
+
+        Raises:
+            ValueError: if they are not token ids.
+        """
         if ids.dim() != 2 or ids.is_floating_point():
             raise ValueError(f"ids must be integers, (batch, length); got {ids.dtype}, {tuple(ids.shape)}")
         if ids.is_cpu and ids.numel() and not torch.compiler.is_compiling():
@@ -121,13 +135,14 @@ class Transformer(nn.Module):
                 )
 
     def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        """Read the source.
+        """Run the encoder.
 
         Args:
             source: token ids, (batch, source), int64; padding at the end.
 
         Returns:
-            The memory, (batch, source, d_model), and its mask, (batch, 1, 1, source), bool.
+            The encoder's output, called memory, (batch, source, d_model), and its padding mask, bool,
+            (batch, 1, 1, source).
         """
         x = self.embed(source, self.source_embedding)
         mask = padding_mask(source, PAD)
@@ -136,15 +151,15 @@ class Transformer(nn.Module):
         return self.encoder_norm(x), mask
 
     def decode(self, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
-        """Read the target so far and look at the memory.
+        """Run the decoder, without its output layer.
 
         Args:
-            target: token ids, (batch, target), int64; it starts with bos, and padding stands at the end.
-            memory: (batch, source, d_model).
+            target: token ids, (batch, target), int64, starting with bos; padding at the end.
+            memory: the encoder's output, (batch, source, d_model).
             memory_mask: bool, (batch, 1, 1, source).
 
         Returns:
-            (batch, target, d_model): at each position what the model knows of the token that comes next.
+            (batch, target, d_model): at each position the representation from which the next token is predicted.
         """
         x = self.embed(target, self.target_embedding)
         mask = target_mask(target, PAD)
@@ -153,58 +168,58 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)
 
     def logits(self, x: Tensor) -> Tensor:
-        """(..., d_model) → a score for each token of the vocabulary, (..., vocab_size)."""
+        """Apply the output layer: (..., d_model) → logits of the next token, (..., vocab_size)."""
         return self.unembedding(x)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Score every next token of the target, all positions at once (teacher forcing).
+        """Predict every next token of the target, all positions at once (teacher forcing).
 
         Args:
-            source: token ids, (batch, source), int64.
-            target: token ids, (batch, target), int64: bos and the true translation, without its eos.
+            source: token ids, (batch, source), int64; padding at the end.
+            target: token ids, (batch, target), int64: bos and the reference translation, without its eos.
 
         Returns:
-            (batch, target, vocab_size): ``[b, t]`` scores the token after ``target[b, : t + 1]``.
+            Logits, (batch, target, vocab_size): ``[b, t]`` predicts the token after ``target[b, : t + 1]``.
         """
         memory, memory_mask = self.encode(source)
         return self.logits(self.decode(target, memory, memory_mask))
 
     def start_cache(self, memory: Tensor, memory_mask: Tensor, max_length: int, beams: int = 1) -> DecoderCache:
-        """An empty cache for decoding up to ``max_length`` positions of ``beams`` hypotheses for each sentence.
+        """Create the cache for decoding up to ``max_length`` positions of ``beams`` hypotheses for each sentence.
 
         Args:
-            memory: (sentences, source, d_model).
+            memory: the encoder's output, (sentences, source, d_model).
             memory_mask: bool, (sentences, 1, 1, source).
         """
         heads, d_head = self.config.n_heads, self.config.d_model // self.config.n_heads
         layers = [cast(DecoderLayer, layer) for layer in self.decoder]
-        # Each head's keys and values in one piece: every step reads them all.
+        # Contiguous for each head, because every step reads all of them.
         projected = [
             KeyValue(*(t.contiguous() for t in layer.cross_attention.project_memory(memory))) for layer in layers
         ]
-        own = torch.eye(beams, dtype=torch.bool, device=memory.device)[:, None]
+        own_entries = torch.eye(beams, dtype=torch.bool, device=memory.device)[:, None]
         return DecoderCache(
             target=[
                 KeyValueCache(len(memory), beams, heads, max_length, d_head, like=layer.key) for layer in projected
             ],
             memory=projected,
             memory_mask=memory_mask,
-            past=own.repeat(len(memory), 1, max_length, 1),
+            prefix_mask=own_entries.repeat(len(memory), 1, max_length, 1),
         )
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
-        """``decode`` for one more token of each hypothesis, those before being in the cache: same numbers, less work.
+        """Run the decoder and its output layer on the newest token of each hypothesis, using the cache for the others.
 
         Args:
             tokens: the newest token ids, (sentences, beams), int64.
-            cache: is advanced by one position.
+            cache: of all earlier tokens; this appends the newest.
 
         Returns:
-            (sentences, beams, vocab_size): scores of the next token.
+            Logits of the next token, (sentences, beams, vocab_size), equal to those of `decode` on the whole target.
         """
-        # The beams of a sentence stand where positions stand otherwise: they look into one cache and one memory.
+        # The beams take the place of the positions, so that they share the sentence's cache and memory.
         x = self.embed(tokens, self.target_embedding, step=cache.length)
-        past = cache.past[:, None, :, : cache.length + 1].flatten(3) if tokens.size(1) > 1 else None
+        mask = cache.prefix_mask[:, None, :, : cache.length + 1].flatten(3) if tokens.size(1) > 1 else None
         for layer, key_value, memory in zip(self.decoder, cache.target, cache.memory, strict=True):
-            x = layer(x, memory, past, cache.memory_mask, key_value)
+            x = layer(x, memory, mask, cache.memory_mask, key_value)
         return self.logits(self.decoder_norm(x))

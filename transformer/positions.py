@@ -1,7 +1,7 @@
-"""Where a token stands. Attention alone sees a bag of words; this adds the order (§3.5).
+"""Positional encodings (§3.5). Without one, attention treats its input as a set and ignores the order of the tokens.
 
-The paper adds a vector to each embedding: ``sinusoidal_encoding``, or a learned table of the same shape (Table 3, row
-E). ``rotate`` came later (Su et al. 2021, arXiv 2104.09864): it turns queries and keys instead, and adds nothing.
+The paper adds a vector to each embedding: ``sinusoidal_encoding``, or a learned embedding (Table 3, row E). Rotary
+positions (RoPE; Su et al. 2021, arXiv 2104.09864) came later: ``rotate`` rotates the queries and keys instead.
 """
 
 import torch
@@ -9,7 +9,10 @@ from torch import Tensor
 
 
 def angles(length: int, width: int) -> Tensor:
-    """The angle pos / 10000^(2i/width) of each position and each pair of dimensions, (length, width / 2), float64.
+    """Return the angle pos / 10000^(2i/width) for each position and each pair of dimensions.
+
+    Returns:
+        (length, width / 2), float64.
 
     Raises:
         ValueError: if ``width`` is odd.
@@ -21,9 +24,9 @@ def angles(length: int, width: int) -> Tensor:
 
 
 def sinusoidal_encoding(length: int, d_model: int) -> Tensor:
-    """Sines and cosines of geometrically falling frequency, one pair for two dimensions (§3.5).
+    """Return the paper's positional encoding: sines and cosines of geometrically decreasing frequency (§3.5).
 
-    ``encoding[pos, 2i] = sin(pos / 10000^(2i/d_model))`` and ``encoding[pos, 2i+1]`` is the cosine of the same angle.
+    ``encoding[pos, 2i] = sin(pos / 10000^(2i/d_model))``, and ``encoding[pos, 2i+1]`` is the cosine of the same angle.
 
     Returns:
         (length, d_model), float32.
@@ -35,24 +38,32 @@ def sinusoidal_encoding(length: int, d_model: int) -> Tensor:
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
 
 
-def rotation(length: int, d_head: int) -> Tensor:
-    """The cosines and sines that ``rotate`` turns by: (2, length, d_head / 2), float32."""
+def rotary_table(length: int, d_head: int) -> Tensor:
+    """Return the cosines and sines of all angles that `rotate` needs, computed once for all layers.
+
+    Returns:
+        (2, length, d_head / 2), float32.
+
+    Raises:
+        ValueError: if ``d_head`` is odd.
+    """
     angle = angles(length, d_head)
     return torch.stack([angle.cos(), angle.sin()]).float()
 
 
-def rotate(x: Tensor, turn: Tensor) -> Tensor:
-    """Turn each pair of dimensions (2i, 2i+1) by its position's angle.
+def rotate(x: Tensor, rotation: Tensor) -> Tensor:
+    """Rotate each pair of dimensions (2i, 2i+1) by the angle of its position.
 
-    The dot product of a query turned by position m and a key turned by n depends on them and on m - n only.
+    The dot product of a query at position m and a key at position n, both rotated, depends on their contents and on
+    m - n only.
 
     Args:
         x: queries or keys, (..., length, d_head).
-        turn: a slice of ``rotation`` for these positions, (2, length, d_head / 2); a length of 1 serves all positions.
+        rotation: the part of `rotary_table` for these positions, (2, length, d_head / 2); a length of 1 broadcasts.
 
     Returns:
         The shape and dtype of x.
     """
-    cos, sin = turn.to(x.dtype)
+    cos, sin = rotation.to(x.dtype)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)

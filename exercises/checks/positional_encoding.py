@@ -283,7 +283,7 @@ def _(encoding: Tensor, k: int) -> Tensor:
 )
 def rotate(x: Tensor) -> Tensor:
     """The package's rotation."""
-    return positions.rotate(x, positions.rotation(x.size(-2), x.size(-1)))
+    return positions.rotate(x, positions.rotary_table(x.size(-2), x.size(-1)))
 
 
 @rotate.mistake(

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from transformer.attention import AttentionForm, KeyValueCache, MultiHeadAttention, attention, fused_attention
 from transformer.masks import causal_mask, padding_mask, target_mask
-from transformer.positions import rotation
+from transformer.positions import rotary_table
 
 
 def by_loops(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
@@ -139,9 +139,9 @@ def test_multi_head_equals_torch_with_gradients(cross: bool, form: AttentionForm
     torch.testing.assert_close(ours.output.weight.grad, theirs.out_proj.weight.grad, atol=1e-4, rtol=1e-5)
 
 
-@pytest.mark.parametrize("turn", [None, rotation(6, 4)], ids=["sinusoidal", "rotary"])
-def test_cache_gives_the_same_as_all_at_once(turn: Tensor | None) -> None:
-    layer, x = MultiHeadAttention(16, 4, turn=turn), torch.randn(2, 6, 16)
+@pytest.mark.parametrize("rotation", [None, rotary_table(6, 4)], ids=["sinusoidal", "rotary"])
+def test_cache_gives_the_same_as_all_at_once(rotation: Tensor | None) -> None:
+    layer, x = MultiHeadAttention(16, 4, rotation=rotation), torch.randn(2, 6, 16)
     cache = KeyValueCache(2, 1, 4, 6, 4, like=x)
     steps = [layer(x[:, i : i + 1], cache=cache) for i in range(6)]
     torch.testing.assert_close(torch.cat(steps, dim=1), layer(x, mask=causal_mask(6)))
@@ -149,7 +149,7 @@ def test_cache_gives_the_same_as_all_at_once(turn: Tensor | None) -> None:
 
 def test_rotary_attention_sees_only_distances() -> None:
     """Where a sentence begins makes no difference: the same tokens further on attend in the same way."""
-    layer, x = MultiHeadAttention(16, 4, turn=rotation(9, 4)), torch.randn(1, 5, 16)
+    layer, x = MultiHeadAttention(16, 4, rotation=rotary_table(9, 4)), torch.randn(1, 5, 16)
     late = torch.cat([torch.randn(1, 4, 16), x], dim=1)
     only_the_last_five = (torch.arange(9) >= 4).expand(9, 9)
     torch.testing.assert_close(layer(late, mask=only_the_last_five)[:, 4:], layer(x), atol=1e-5, rtol=1e-5)
@@ -177,7 +177,7 @@ def test_a_full_cache_and_one_of_another_batch_say_so() -> None:
     with pytest.raises(ValueError, match=r"holds .* = \(2, 4, 1, 4\); got \(3, 4, 1, 4\)"):
         layer(torch.randn(3, 1, 16), cache=cache)
     layer(x, cache=cache)
-    with pytest.raises(ValueError, match="holds 1 steps, and all are used"):
+    with pytest.raises(ValueError, match="the cache is full: it has room for 1 steps"):
         layer(x, cache=cache)
 
 

@@ -57,8 +57,8 @@ def test_the_cached_step_compiles_to_the_same_scores() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile uses what PyTorch deprecates
 def test_a_gpus_training_is_compiled_once_and_not_for_every_size_of_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the loss, as the trainer does it. The CPU's chunks are more with every size, a GPU's are always eight."""
-    usual = loss._rows
-    monkeypatch.setattr(loss, "_rows", lambda n, device: usual(n, "cuda"))
+    usual = loss._chunk_rows
+    monkeypatch.setattr(loss, "_chunk_rows", lambda n, device: usual(n, "cuda"))
     counter = CompileCounterWithBackend("aot_eager")
     training = torch.compile(ModelWithLoss(Transformer(SHAPE), 0.1), dynamic=True, backend=counter)
     for rows, source, target in [(30, 9, 11), (40, 12, 14), (50, 7, 6), (90, 20, 25), (16, 15, 13), (300, 31, 9)]:

@@ -274,7 +274,7 @@ def test_another_number_of_rows_in_as_many_chunks_needs_no_compiling() -> None:
         ({"spread": "most"}, "got 'most'"),
         ({"target": torch.full((44,), 37)}, "target must hold token ids from 0 to 36; got 37"),
         ({"target": torch.full((44,), -1)}, "target must hold token ids from 0 to 36; got -1"),
-        ({"target": torch.zeros(43, dtype=torch.int64)}, "target must be int64, one a row of (44, "),
+        ({"target": torch.zeros(43, dtype=torch.int64)}, "target must be int64, with one id for each row of (44, "),
         ({"target": torch.zeros(44)}, "got torch.float32, (44,)"),
     ],
 )
@@ -290,5 +290,7 @@ def test_wrong_shapes_are_named() -> None:
         linear_label_smoothed_cross_entropy(x[:, :15], weight, target)
     with pytest.raises(ValueError, match=re.escape("got (4, 11, 16) and (37, 16)")):
         linear_label_smoothed_cross_entropy(x.view(4, 11, 16), weight, target)
-    with pytest.raises(ValueError, match=re.escape("one a row of (4, 11, 37); got torch.int64, (4, 11)")):
+    with pytest.raises(
+        ValueError, match=re.escape("for each row of (4, 11, 37); got torch.int64, (4, 11)")
+    ):
         label_smoothed_cross_entropy(torch.zeros(4, 11, VOCAB), target.view(4, 11))

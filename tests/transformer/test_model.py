@@ -76,7 +76,7 @@ def test_beams_that_change_places_take_their_past_along(source: Tensor) -> None:
             alone = model(source, texts[:, beam])[:, -1]
             torch.testing.assert_close(logits[:, beam], alone, atol=1e-4, rtol=1e-4)
         texts = texts.gather(1, parents[:, :, None].expand_as(texts))
-        cache.follow(parents)
+        cache.reorder(parents)
 
 
 def test_the_decoder_reads_the_targets_own_table() -> None:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer.positions import rotate, rotation, sinusoidal_encoding
+from transformer.positions import rotary_table, rotate, sinusoidal_encoding
 
 
 def test_values_by_hand() -> None:
@@ -26,7 +26,7 @@ def test_a_shift_is_the_same_rotation_at_every_position(shift: int, pairs: int) 
 
 
 def test_rotation_by_hand() -> None:
-    turned = rotate(torch.tensor([[1.0, 0.0, 0.0, 2.0]] * 3), rotation(3, 4))
+    turned = rotate(torch.tensor([[1.0, 0.0, 0.0, 2.0]] * 3), rotary_table(3, 4))
     expected = [math.cos(2), math.sin(2), -2 * math.sin(0.02), 2 * math.cos(0.02)]
     torch.testing.assert_close(turned[2], torch.tensor(expected))
 
@@ -34,10 +34,10 @@ def test_rotation_by_hand() -> None:
 @given(query=st.integers(0, 99), key=st.integers(0, 99), shift=st.integers(0, 100))
 def test_turned_products_depend_on_the_distance_only(query: int, key: int, shift: int) -> None:
     q, k = torch.randn(2, 1, 8, generator=torch.Generator().manual_seed(0))
-    turn = rotation(200, 8)
+    rotation = rotary_table(200, 8)
 
     def product(m: int, n: int) -> float:
-        return float((rotate(q, turn[:, m : m + 1]) * rotate(k, turn[:, n : n + 1])).sum())
+        return float((rotate(q, rotation[:, m : m + 1]) * rotate(k, rotation[:, n : n + 1])).sum())
 
     assert product(query, key) == pytest.approx(product(query + shift, key + shift), abs=1e-4)
 

@@ -17,5 +17,5 @@ def test_it_is_highest_at_the_end_of_the_warm_up() -> None:
 
 @pytest.mark.parametrize(("step", "warmup"), [(0, 10), (1, 0)])
 def test_steps_count_from_one(step: int, warmup: int) -> None:
-    with pytest.raises(ValueError, match="count from 1"):
+    with pytest.raises(ValueError, match="must be at least 1"):
         learning_rate(step, 512, warmup)
