@@ -16,9 +16,6 @@ from transformer.positions import rotate
 
 AttentionForm = Literal["fused", "explicit"]
 
-FEW_QUERIES = 8
-"""While decoding on a CPU, the explicit form of attention is used up to this many queries."""
-
 
 def attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
@@ -165,14 +162,10 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(d_model, d_model)
         self.register_buffer("rotation", rotation, persistent=False)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, decoding: bool) -> Tensor:
-        """Run the configured form of attention on queries, keys and values that are split into heads.
-
-        A decoding step has so few queries that the fused kernel is slower than the explicit form on a CPU.
-        """
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        """Run the configured form of attention on queries, keys and values that are split into heads."""
         dropout = self.dropout if self.training else 0.0
-        few = decoding and query.device.type == "cpu" and query.size(-2) <= FEW_QUERIES
-        if self.form == "explicit" or few:
+        if self.form == "explicit":
             return attention(query, key, value, mask, dropout)[0]
         return fused_attention(query, key, value, mask, dropout)
 
@@ -245,7 +238,6 @@ class MultiHeadAttention(nn.Module):
         for name, tensor in (("x", x), ("memory", memory)):
             if isinstance(tensor, Tensor) and (tensor.dim() != 3 or tensor.size(-1) != self.d_model):
                 raise ValueError(f"{name} must be (batch, length, d_model={self.d_model}); got {tuple(tensor.shape)}")
-        decoding = cache is not None or isinstance(memory, KeyValue)
         if memory is not None:
             query = self.project_query(x)
             key, value = memory if isinstance(memory, KeyValue) else self.project_memory(memory)
@@ -254,4 +246,4 @@ class MultiHeadAttention(nn.Module):
             key, value = cache.append(newest)
         else:
             query, (key, value) = self.project(x)
-        return self.output(self.join(self.attend(query, key, value, mask, decoding)))
+        return self.output(self.join(self.attend(query, key, value, mask)))

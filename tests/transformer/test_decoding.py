@@ -10,7 +10,7 @@ from transformer.decoding import (
     Candidate,
     Hypothesis,
     _is_done,
-    _topk,
+    _topk_by_columns,
     beam_search,
     greedy_search,
     length_limits,
@@ -90,7 +90,7 @@ def test_the_best_of_a_large_vocabulary_are_topks(vocab_size: int) -> None:
     logits = torch.randn(3, 2, vocab_size)
     logits[0, 0, :: max(1, vocab_size // 8)] += 10  # the best all in one column, from the first row to the last
     logits[1, 1, -10:] += torch.arange(min(10, vocab_size)) + 10.0  # and side by side, at the end
-    values, tokens = _topk(logits, min(10, vocab_size))
+    values, tokens = _topk_by_columns(logits, min(10, vocab_size))
     expected = logits.topk(min(10, vocab_size))
     assert torch.equal(values, expected.values) and torch.equal(tokens, expected.indices)
 

@@ -290,7 +290,5 @@ def test_wrong_shapes_are_named() -> None:
         linear_label_smoothed_cross_entropy(x[:, :15], weight, target)
     with pytest.raises(ValueError, match=re.escape("got (4, 11, 16) and (37, 16)")):
         linear_label_smoothed_cross_entropy(x.view(4, 11, 16), weight, target)
-    with pytest.raises(
-        ValueError, match=re.escape("for each row of (4, 11, 37); got torch.int64, (4, 11)")
-    ):
+    with pytest.raises(ValueError, match=re.escape("for each row of (4, 11, 37); got torch.int64, (4, 11)")):
         label_smoothed_cross_entropy(torch.zeros(4, 11, VOCAB), target.view(4, 11))
