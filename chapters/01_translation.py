@@ -99,10 +99,10 @@ assert best.text.endswith(" Essen zu."), "the verb's second half is at the end"
 # reads two things: what it has said so far, and what the encoder made of the source.
 
 # %% tags=["hide-input"]
-from transformer.plots.machine import machine
+from transformer.plots.encoder_decoder import encoder_decoder
 
 Picture(
-    machine(),
+    encoder_decoder(),
     alt=(
         "The words 'the duck opens the door' enter the encoder, where all words "
         "look at all words at once. What it makes of them, the memory, goes over "
@@ -211,10 +211,10 @@ text
 # source and the grammar left no choice; where several share, there is more than one good way to go on.
 
 # %% tags=["hide-input"]
-from transformer.plots.next_words import next_words
+from transformer.plots.next_token import next_token_explorer
 
 vocabulary = tokenizer.pieces(range(len(tokenizer)))
-next_words(
+next_token_explorer(
     torch.stack(steps),
     tokenizer.pieces(said[1:]),
     vocabulary,
@@ -228,9 +228,9 @@ next_words(
 )
 
 # %%
-from transformer.plots.next_words import show_steps
+from transformer.plots.next_token import top_tokens
 
-print(show_steps(torch.stack(steps), vocabulary))
+print(top_tokens(torch.stack(steps), vocabulary))
 
 # %% [markdown]
 # ### It goes on from whatever was said
@@ -285,13 +285,15 @@ Source(Transformer.forward)
 
 # %% tags=["hide-input"]
 from transformer.inspection import record_attention
-from transformer.plots.training import alignment
+from transformer.plots.heat_map import heat_map
 
 with record_attention(model) as weights, torch.no_grad():
     model(source, target)
 looks = weights["decoder.2.cross_attention"][0].mean(dim=0)  # (target, source)
 Picture(
-    alignment(looks, tokenizer.pieces(said[1:]), tokenizer.pieces(ids)),
+    heat_map(
+        looks, tokenizer.pieces(said[1:]), tokenizer.pieces(ids), annotate=False
+    ),
     alt=(
         "Heat map of the German pieces by the English ones. The row of Hund is "
         "light in the column of dog, the row of Feld in the column of field, so "
@@ -332,11 +334,11 @@ for caption in (captions[0], long):
 # reads every other directly (§4, Table 1).
 
 # %% tags=["hide-input"]
-from transformer.plots.paths import paths
+from transformer.plots.path_length import path_length
 
 words = "the dogs that we saw there were tired".split()
 Picture(
-    paths(words, start=1, end=6),
+    path_length(words, start=1, end=6),
     alt=(
         "The sentence 'the dogs that we saw there were tired' twice. Above, "
         "word by word: five arrows lead from dogs, one word at a time, to were. "
@@ -410,22 +412,22 @@ for n in (10, 100, 1_000, 10_000):
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
-from transformer.plots.masks import grid
+from transformer.plots.masks import mask_grid
 
 everybody = torch.ones(4, 4, dtype=torch.bool)
 four = ["a", "dog", "runs", "away"]
 drei = ["ein", "Hund", "rennt"]
 Row(
     Picture(
-        grid(everybody, four, four, title="encoder"),
+        mask_grid(everybody, four, four, title="encoder"),
         alt="Four words by four words, all cells filled: everybody sees everybody.",
     ),
     Picture(
-        grid(causal_mask(4)[0, 0], four, four, title="decoder"),
+        mask_grid(causal_mask(4)[0, 0], four, four, title="decoder"),
         alt="Four by four, filled on and below the diagonal: nobody sees what follows.",
     ),
     Picture(
-        grid(everybody[:3], drei, four, title="decoder to encoder"),
+        mask_grid(everybody[:3], drei, four, title="decoder to encoder"),
         alt="Three German by four English words, all cells filled.",
     ),
 )

@@ -148,7 +148,7 @@ sour = torch.tensor([0.0, 1])
 # These colours stay through the whole course: **query blue, key orange, value green**.
 
 # %% tags=["hide-input"]
-from transformer.plots.lookup import soft_lookup
+from transformer.plots.soft_lookup import soft_lookup
 
 Picture(
     soft_lookup("it", words, query, key, value),
@@ -166,9 +166,9 @@ Picture(
 # the winner takes: a very long query makes the soft lookup hard.
 
 # %% tags=["hide-input"]
-from transformer.plots.compass import turn_the_query
+from transformer.plots.rotate_query import rotate_query
 
-turn_the_query(
+rotate_query(
     words,
     key,
     value,
@@ -427,7 +427,7 @@ output, weights = attention(query, key, value)
 assert_close(weights.sum(dim=-1), torch.ones(5))
 
 # %% tags=["hide-input"]
-from transformer.plots.heads import heat_map
+from transformer.plots.heat_map import heat_map
 
 Picture(
     heat_map(weights, words, words),

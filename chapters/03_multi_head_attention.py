@@ -223,7 +223,7 @@ w_output[3, 3] = 1  # place, as head 2 found it
 # the other until the very last step, where $W^O$ mixes what they found.
 
 # %% tags=["hide-input"]
-from transformer.plots.many_heads import flow
+from transformer.plots.multi_head_attention import multi_head_attention
 
 
 def two(table):
@@ -231,7 +231,9 @@ def two(table):
 
 
 Picture(
-    flow(words, two(x @ w_query), two(x @ w_key), two(x @ w_value), w_output),
+    multi_head_attention(
+        words, two(x @ w_query), two(x @ w_key), two(x @ w_value), w_output
+    ),
     alt=(
         "Two columns, one for each head. On top queries, keys and values of dogs, "
         "left and room, two numbers each. Below, the weights: in the row of left, "
@@ -661,19 +663,32 @@ mirror_head, before_head = (int(w.mean(dim=1).argmax()) for w in share.values())
 assert mirror_head != before_head
 
 # %% tags=["hide-input"]
-from transformer.plots.many_heads import weight_map
+from transformer.plots.heat_map import heat_map
 
+places = [str(n) for n in range(8)]
 Row(
     Picture(
-        weight_map(alone[0], "the only head"),
+        heat_map(alone[0], places, places, title="the only head", annotate=False),
         alt="The single head's weights: in most rows a smear over two places.",
     ),
     Picture(
-        weight_map(pair[mirror_head], f"two heads: head {mirror_head + 1}"),
+        heat_map(
+            pair[mirror_head],
+            places,
+            places,
+            title=f"two heads: head {mirror_head + 1}",
+            annotate=False,
+        ),
         alt="A bright rising diagonal: each place looks at its mirror place.",
     ),
     Picture(
-        weight_map(pair[before_head], f"two heads: head {before_head + 1}"),
+        heat_map(
+            pair[before_head],
+            places,
+            places,
+            title=f"two heads: head {before_head + 1}",
+            annotate=False,
+        ),
         alt="A bright band two below the falling diagonal: two places before.",
     ),
 )
@@ -686,10 +701,9 @@ Row(
 # looks much like the picture of the single head that failed. **Never judge heads by their mean.**
 
 # %% tags=["hide-input"]
-from transformer.plots.many_heads import leaf_through
+from transformer.plots.head_explorer import head_explorer
 
-places = [str(n) for n in range(8)]
-leaf_through(
+head_explorer(
     four,
     places,
     places,
@@ -798,15 +812,15 @@ assert torch.equal(wrong, torch.block_diag(*[torch.ones(2, 2)] * 4).bool())
 print(f"right: {int(right.sum())} of 64 pairs, wrong: {int(wrong.sum())}")
 
 # %% tags=["hide-input"]
-from transformer.plots.masks import grid
+from transformer.plots.masks import mask_grid
 
 Row(
     Picture(
-        grid(right, places, places, "with transpose", labels=("output", "")),
+        mask_grid(right, places, places, "with transpose", labels=("output", "")),
         alt="With transpose: all 64 cells are filled, every output notices all.",
     ),
     Picture(
-        grid(wrong, places, places, "reshape only", wrong=~wrong),
+        mask_grid(wrong, places, places, "reshape only", wrong=~wrong),
         alt=(
             "With reshape alone: only four blocks of two by two on the diagonal are "
             "filled, all other cells are marked as wrong."

@@ -162,10 +162,10 @@ both.shape
 german = "<bos> er war müde <pad>".split()
 
 # %% tags=["hide-input"]
-from transformer.plots.masks import combination, explorer, grid
+from transformer.plots.masks import combined_masks, mask_explorer, mask_grid
 
 Picture(
-    combination(
+    combined_masks(
         padding_mask(target, 0)[0, 0],
         causal_mask(5)[0, 0],
         german,
@@ -188,7 +188,7 @@ Picture(
 
 # %% tags=["hide-input"]
 torch.manual_seed(1)
-explorer(
+mask_explorer(
     "<bos> er war sehr müde .".split(),
     torch.randn(6, 6),
     description=(
@@ -222,15 +222,15 @@ english_padding = padding_mask(source, 0)[0, 0]  # (1, 4)
 columns = english_padding.expand(5, 4)
 Row(
     Picture(
-        grid(columns[:4], english, english, "encoder"),
+        mask_grid(columns[:4], english, english, "encoder"),
         alt="Encoder: only the padding's column is empty.",
     ),
     Picture(
-        grid(both[0, 0], german, german, "decoder, self"),
+        mask_grid(both[0, 0], german, german, "decoder, self"),
         alt="Decoder: a lower triangle, and the padding's column is empty.",
     ),
     Picture(
-        grid(columns, german, english, "decoder, cross"),
+        mask_grid(columns, german, english, "decoder, cross"),
         alt=(
             "Cross-attention: five German rows, four English columns; only the "
             "English padding's column is empty."
@@ -392,7 +392,7 @@ assert torch.equal(moves, causal_mask(4)[0, 0])
 # %% tags=["hide-input"]
 labels = ("output at …", "moves when this token changes")
 Picture(
-    grid(moves, german[:4], german[:4], labels=labels),
+    mask_grid(moves, german[:4], german[:4], labels=labels),
     alt=(
         "Measured on the model: which output moves when which token changes. The "
         "filled cells are exactly the lower triangle."
@@ -493,7 +493,7 @@ for name, form in forms.items():
 Row(
     *(
         Picture(
-            grid(moves[name], german[:4], german[:4], name, wrong=wrong[name]),
+            mask_grid(moves[name], german[:4], german[:4], name, wrong=wrong[name]),
             alt=(
                 f"Causality test of the mask {name}: {int(wrong[name].sum())} of "
                 "16 cells differ from the lower triangle."

@@ -170,9 +170,9 @@ print(f"10000 · 2π is    {10000 * 2 * math.pi:,.0f}")
 # go to position 44: the dot that the hand almost hits is position 0.
 
 # %% tags=["hide-input"]
-from transformer.plots import positions as pictures
+from transformer.plots import positional_encoding as plots
 
-pictures.clocks(
+plots.clocks(
     d_model=16,
     length=64,
     description=(
@@ -190,7 +190,7 @@ pictures.clocks(
 # right they get slower, until within this window sines stay near 0 and cosines near 1. **Point at a cell, or tap it.**
 
 # %% tags=["hide-input"]
-pictures.heat_map(
+plots.encoding_heat_map(
     sinusoidal_encoding(48, 32),
     description=(
         "A heat map of the encoding, 48 positions by 32 dimensions. The left "
@@ -334,7 +334,7 @@ Row(
 
 # %% tags=["hide-input"]
 Picture(
-    pictures.same_turn(frequency=1.0, starts=(1, 4, 9), offset=2),
+    plots.relative_offset(frequency=1.0, starts=(1, 4, 9), offset=2),
     alt=(
         "Three clocks. The hand is shown at positions 1, 4 and 9 in grey and two "
         "positions later in colour. It starts somewhere else each time, but the "
@@ -421,7 +421,7 @@ three_back = (torch.arange(10) - 3).clamp(min=0)
 assert torch.equal(weights.argmax(dim=-1), three_back)
 
 # %% tags=["hide-input"]
-from transformer.plots.heads import heat_map
+from transformer.plots.heat_map import heat_map
 
 places = [str(place) for place in range(10)]
 Picture(
@@ -509,7 +509,7 @@ print(f"{sizes[1] - sizes[0]:,} more weights: {shape.max_length} rows of 32")
 # sliders by the same amount, and the dot product stays.** The rings show where the two stood before they were turned.
 
 # %% tags=["hide-input"]
-pictures.turning(
+plots.rotary_dot_product(
     query=(1.5, 0.5),
     key=(1.0, 1.0),
     frequency=0.5,

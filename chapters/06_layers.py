@@ -185,10 +185,10 @@ assert_close(norm_by_hand(x), F.layer_norm(x, (4,)))
 # normalised copy**, and nothing ever stands on the stream but a plus. That is why it needs one norm more, at the end of the stack.
 
 # %% tags=["hide-input"]
-from transformer.plots.orders import orders
+from transformer.plots.norm_placement import norm_placement
 
 Picture(
-    orders(),
+    norm_placement(),
     alt=(
         "Two encoder layers, each a stream that runs upwards and two branches that "
         "leave it and are added back: attention, then feed-forward. In post-norm a "
@@ -237,9 +237,9 @@ for hook in hooks:
 # to layer. And its direction turns slowly: even at the end of the fourth layer it still remembers the word it started as.
 
 # %% tags=["hide-input"]
-from transformer.plots.stations import step_through
+from transformer.plots.residual_stream import residual_stream
 
-step_through(
+residual_stream(
     torch.stack(vectors),
     names,
     tokenizer.pieces(ids[0]),
@@ -648,10 +648,10 @@ assert ways["chain"][0] < ways["chain"][-1] / 200
 assert ways["added"][-1] < ways["added"][0] < 20 * ways["added"][-1]
 
 # %% tags=["hide-input"]
-from transformer.plots.layers import by_layer
+from transformer.plots.scale_by_layer import scale_by_layer
 
 Picture(
-    by_layer(ways, "Gradient behind each layer"),
+    scale_by_layer(ways, "Gradient behind each layer"),
     alt=(
         "Gradient norms behind twelve layers, logarithmic. In a chain the gradient "
         "falls by a factor of several hundred from the last layer to the first. "
@@ -836,9 +836,9 @@ print(f"guessing: ln 12 = {math.log(12):.2f}")
 # learns. Pre-norm does not mind.
 
 # %% tags=["hide-input"]
-from transformer.plots.race import race
+from transformer.plots.run_comparison import run_comparison
 
-race(
+run_comparison(
     runs,
     level=("guessing, ln 12", math.log(12)),
     start=0.01,
@@ -931,7 +931,9 @@ def limits(table):
 
 Row(
     Picture(
-        by_layer(lines(own, "post"), "Post-norm: own share", limits=limits(own)),
+        scale_by_layer(
+            lines(own, "post"), "Post-norm: own share", limits=limits(own)
+        ),
         alt=(
             "Share of the vectors that is each place's own, by layer, logarithmic. "
             "Before training about a half in all layers. After one step it falls "
@@ -940,7 +942,9 @@ Row(
         ),
     ),
     Picture(
-        by_layer(lines(own, "pre"), "Pre-norm: own share", limits=limits(own)),
+        scale_by_layer(
+            lines(own, "pre"), "Pre-norm: own share", limits=limits(own)
+        ),
         alt=(
             "The same for pre-norm on the same scale. After one step a tenth is "
             "left at the sixth layer, after ten steps a hundredth; after forty it "
@@ -960,7 +964,7 @@ Row(
 scale = limits(arrives)
 Row(
     Picture(
-        by_layer(lines(arrives, "post"), "Post-norm: gradient", limits=scale),
+        scale_by_layer(lines(arrives, "post"), "Post-norm: gradient", limits=scale),
         alt=(
             "Gradient behind each layer in post-norm, logarithmic. Before training "
             "level. After one step it falls tenfold from the last layer to the "
@@ -969,7 +973,7 @@ Row(
         ),
     ),
     Picture(
-        by_layer(lines(arrives, "pre"), "Pre-norm: gradient", limits=scale),
+        scale_by_layer(lines(arrives, "pre"), "Pre-norm: gradient", limits=scale),
         alt=(
             "The same for pre-norm on the same scale. After one, ten and forty "
             "steps the gradient is smaller than before training, but nearly the "

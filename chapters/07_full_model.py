@@ -146,10 +146,10 @@ assert sum(p.numel() for p in tiny.parameters()) == 172 + 260 + 16
 # because it asks. The pink boxes are all the same matrix.
 
 # %% tags=["hide-input"]
-from transformer.plots.whole import whole
+from transformer.plots.architecture import architecture
 
 Picture(
-    whole(ModelConfig()),
+    architecture(ModelConfig()),
     alt=(
         "Two stacks. Left, from the bottom: source ids are looked up in E and "
         "multiplied by the root of 512, positions are added, then six encoder "
@@ -261,7 +261,7 @@ def likeness(factor):
 without, with_root = likeness(1), likeness(math.sqrt(d))
 
 # %% tags=["hide-input"]
-from transformer.plots.heads import heat_map
+from transformer.plots.heat_map import heat_map
 
 Row(
     Picture(
@@ -485,11 +485,11 @@ print("what leaves a layer has mean square 1, however it starts")
 # four healthy. So look beneath the norm, and look at the gradients:
 
 # %% tags=["hide-input"]
-from transformer.plots.layers import by_layer
+from transformer.plots.scale_by_layer import scale_by_layer
 
 Row(
     Picture(
-        by_layer(added, "What a sublayer adds (mean square)", split=6),
+        scale_by_layer(added, "What a sublayer adds (mean square)", split=6),
         alt=(
             "Mean square of what sublayers add, by layer, on a logarithmic scale. "
             "Four level lines: Xavier a little below 1, deviation 0.02 at a "
@@ -497,7 +497,7 @@ Row(
         ),
     ),
     Picture(
-        by_layer(gradients, "Gradient of a layer (norm)", split=6),
+        scale_by_layer(gradients, "Gradient of a layer (norm)", split=6),
         alt=(
             "Gradient norms by layer. Xavier is level near 2 in both stacks. 0.02 "
             "is level but lower in the encoder. With 0.002 the encoder has far "
@@ -603,9 +603,9 @@ assert counts["encoder feed-forward"] * 2 > total / 2
 # grow with the square. Then make base half as deep, and see which bar does not care.
 
 # %% tags=["hide-input"]
-from transformer.plots.parameters import size_explorer
+from transformer.plots.parameter_counts import parameter_counts
 
-size_explorer(
+parameter_counts(
     FORMULAS,
     {"base": by_formula(), "big": by_formula(1024, 4096)},
     description=(

@@ -316,10 +316,10 @@ print(segment("▁seats", ranks), segment("▁spot", ranks), segment("▁poet", 
 # when it was learned. What is framed in pink remains.
 
 # %% tags=["hide-input"]
-from transformer.plots import merges as pictures
+from transformer.plots import bpe_merges as plots
 
 Picture(
-    pictures.tree("▁teapots", merges),
+    plots.merge_tree("▁teapots", merges),
     alt=(
         "The characters of teapots at the bottom. Merge 1 joins e and a, merge 2 "
         "the mark and t, merge 3 both to tea; merge 4 joins o and t, merge 5 p "
@@ -344,7 +344,7 @@ for merge in merges[0], merges[9], merges[99], merges[999], merges[-1]:
 
 # %% tags=["hide-input"]
 Picture(
-    pictures.tree("▁Frühlingskleid", merges),
+    plots.merge_tree("▁Frühlingskleid", merges),
     alt=(
         "The merges of Frühlingskleid, from single characters up to three pieces: "
         "Frühling with its mark, then sk, then leid. The seam between Frühlings "
@@ -360,7 +360,7 @@ Picture(
 
 # %% tags=["hide-input"]
 shown = "Frühlingskleid Wintermantel Schultisch yesterday kitchen Berlin"
-pictures.explorer(
+plots.merge_explorer(
     [f"▁{word}" for word in shown.split()],
     merges,
     description=(
@@ -512,7 +512,7 @@ compounds = [
 ]  # fmt: skip
 cut = {"".join(c): segment("".join(c), ranks) for c in compounds}
 Picture(
-    pictures.seams(cut, compounds),
+    plots.morpheme_boundaries(cut, compounds),
     alt="Seven compounds in their pieces, and where their parts meet. "
     + "; ".join(f"{w[1:]} is cut {' | '.join(p)}" for w, p in cut.items()).replace(
         "▁", ""

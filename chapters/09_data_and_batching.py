@@ -240,13 +240,13 @@ for i, word in enumerate(pair.source_words[:5]):
     print(f"{word:>10} – {' '.join(linked)}")
 
 # %% tags=["hide-input"]
-from transformer.plots.training import alignment
+from transformer.plots.heat_map import heat_map
 
 gold = torch.zeros(len(pair.target_words), len(pair.source_words))
 for s, t in pair.alignment:
     gold[t, s] = 1
 Picture(
-    alignment(gold, pair.target_words, pair.source_words),
+    heat_map(gold, pair.target_words, pair.source_words, annotate=False),
     alt=(
         "The gold alignment of a sentence with an although clause, German in rows "
         "and English in columns. Most links lie on the diagonal. English tasted "
@@ -445,7 +445,7 @@ print(
 
 # %%
 from transformer.data.batching import token_batches
-from transformer.plots.batches import cut
+from transformer.plots.batch_padding import cut_batches
 
 
 def waste(lengths, batches):
@@ -458,8 +458,8 @@ budget = 600
 come = np.arange(len(n_target))
 by_target = np.argsort(n_target, kind="stable")
 three = {
-    "as they come": cut(come, n_target, budget),
-    "target sorted": cut(by_target, n_target, budget),
+    "as they come": cut_batches(come, n_target, budget),
+    "target sorted": cut_batches(by_target, n_target, budget),
     "the package": token_batches(sources, targets, budget, seed=0),
 }
 for name, batches in three.items():
@@ -467,8 +467,7 @@ for name, batches in three.items():
     print(f"{name:13}  padding: source {s:4.0%}, target {t:4.0%}")
 
 # %% tags=["hide-input"]
-from transformer.plots.batches import explorer
-from transformer.plots.batches import sides as grids
+from transformer.plots.batch_padding import batch_explorer, batch_padding
 
 
 def typical(batches):
@@ -486,7 +485,7 @@ for name, batches in three.items():
     shown = collate(sources, targets, typical(batches))
     pictures.append(
         Picture(
-            grids(shown, name),
+            batch_padding(shown, name),
             alt=(
                 f"A batch of pairs, {name}: a row for each pair, source on the "
                 f"left and target on the right. "
@@ -519,7 +518,7 @@ assert waste(n_source, three["target sorted"]) > 3 * s
 # - With everything sorted, what curve do the dots lie on?
 
 # %% tags=["hide-input"]
-explorer(
+batch_explorer(
     n_target[:2000],
     budgets=range(250, 2001, 250),
     pools=(1, 20, 100, 500, 2000),
@@ -539,13 +538,15 @@ explorer(
 # sentences = budget ÷ length, which is what a token budget means.
 
 # %%
-from transformer.plots.batches import pooled
+from transformer.plots.batch_padding import pooled_order
 
 few, found = n_target[:2000], {}
 for budget in (250, 2000):
     for n in (0, 1, 4, 16):
         pool = max(1, round(n * budget / few.mean()))
-        found[budget, n] = waste(few, cut(pooled(few, pool), few, budget))
+        found[budget, n] = waste(
+            few, cut_batches(pooled_order(few, pool), few, budget)
+        )
         what = f"a pool of {n:2} batches" if n else "as they come"
         print(f"budget {budget:4}, {what:20} {found[budget, n]:4.0%} padding")
 for n in (1, 4, 16):
@@ -657,7 +658,7 @@ Picture(
 # far the shuffled line jumps:
 
 # %%
-random_rows = cut(np.random.default_rng(0).permutation(come), n_target, 600)
+random_rows = cut_batches(np.random.default_rng(0).permutation(come), n_target, 600)
 fair = shares_of(random_rows)
 print(f"share of eos: random batches {fair.mean():.3f} ± {fair.std():.3f}")
 print(f"              by length      {shuffled.mean():.3f} ± {shuffled.std():.3f}")

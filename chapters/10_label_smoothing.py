@@ -255,9 +255,9 @@ for size in (5, 37_000):
 # - Now make the vocabulary larger, then smaller. The dot stays near 0.9, and rises and falls. The same tenth, spread over more words, costs more, and no model can help it.
 
 # %% tags=["hide-input"]
-from transformer.plots.smoothing import explorer
+from transformer.plots.label_smoothing import label_smoothing_explorer
 
-explorer(
+label_smoothing_explorer(
     description=(
         "Two sliders set the smoothing and the size of the vocabulary. Bars show "
         "the target's share for the right word, for each other and for all "
@@ -735,11 +735,11 @@ for name, (confidence, hits, loss, bins) in reports.items():
     print(f"{error:5.2f}  {loss:.2f}")
 
 # %% tags=["hide-input"]
-from transformer.plots.smoothing import reliability
+from transformer.plots.reliability import reliability_diagram
 
 
 def diagram(name, title):
-    return reliability(*map(torch.Tensor.tolist, reports[name][3]), title)
+    return reliability_diagram(*map(torch.Tensor.tolist, reports[name][3]), title)
 
 
 Row(

@@ -168,11 +168,11 @@ assert abs(losses.mean() - math.log(recipe.model.vocab_size)) < 1.5
 # The look-ahead mask keeps every position from seeing further right than itself, or it would find the answer in the blue row.
 
 # %% tags=["hide-input"]
-from transformer.plots.training import shift
+from transformer.plots.teacher_forcing import teacher_forcing
 
 words = ["<bos>", "die", "Ente", "schläft", "<eos>"]
 Picture(
-    shift(words[:-1], words[1:]),
+    teacher_forcing(words[:-1], words[1:]),
     alt="Two rows of boxes. The decoder reads bos, die, Ente, schläft. Below each stands what it says: die, Ente, schläft, eos. "
     "Dotted arrows lead from each word that is said to the place where it is read next.",
 )
@@ -196,17 +196,16 @@ batches = token_batches(sources, targets, budget, seed=1)
 similar = collate(sources, targets, batches[0])
 
 # %% tags=["hide-input"]
-from transformer.data.tokenizer import PAD
-from transformer.plots.training import padding
+from transformer.plots.batch_padding import batch_padding
 
 Row(
     Picture(
-        padding(as_they_come.labels, PAD, "as they come"),
-        alt="A ragged batch: much of the rectangle is empty.",
+        batch_padding(as_they_come, "as they come"),
+        alt="A ragged batch: much of both grids, source and target, is empty.",
     ),
     Picture(
-        padding(similar.labels, PAD, "by length"),
-        alt="A batch of sentences of equal length: hardly a cell is empty.",
+        batch_padding(similar, "by length"),
+        alt="A batch of sentences of similar length: hardly a cell is empty on either side.",
     ),
 )
 
@@ -395,9 +394,9 @@ train(run, data, recipe.model, training, choose_device(), report=report)
 # and then climbs steeply. **Point at a step to read its numbers.**
 
 # %% tags=["hide-input"]
-from transformer.plots.training import run_curves
+from transformer.plots.training_curves import training_curves
 
-run_curves(
+training_curves(
     metrics,
     description="Two charts over the training steps. The training and validation losses fall steeply and then ever more slowly. BLEU "
     "on validation sentences stays low at first and then climbs. Pointing at a step shows its numbers.",
@@ -461,13 +460,14 @@ looks = weights[name][0].mean(dim=0)  # (target, source)
 assert_close(looks.sum(dim=-1), torch.ones(len(looks)))
 
 # %% tags=["hide-input"]
-from transformer.plots.training import alignment
+from transformer.plots.heat_map import heat_map
 
 Picture(
-    alignment(
+    heat_map(
         looks,
         tokenizer.pieces(batch.labels[0]),
         tokenizer.pieces(batch.source[0]),
+        annotate=False,
     ),
     alt="A heat map of cross-attention: a row for each German token said, a column for each English token. Most rows have one bright "
     "cell, at the English word that the German one translates.",

@@ -325,7 +325,7 @@ for alpha in (0, 0.6):
 # **Turn it yourself.** These are the eight best translations that a beam of 8 finds for *A man with a beard is looking at a painting.* The slider is $\alpha$: watch who is on top.
 
 # %% tags=["hide-input"]
-from transformer.plots.reranking import rerank
+from transformer.plots.reranking import reranking
 
 bearded = "A man with a beard is looking at a painting."
 ((*hypotheses,),) = beam_search(
@@ -339,7 +339,7 @@ for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
         ),
     )
     assert words in tokenizer.decode(best.tokens)
-rerank(
+reranking(
     [tokenizer.decode(h.tokens) for h in hypotheses],
     [h.log_probability for h in hypotheses],
     [len(h.tokens) + 1 for h in hypotheses],

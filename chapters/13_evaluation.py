@@ -149,10 +149,10 @@ for n in (1, 2, 3, 4):
 # second *the milk*.
 
 # %% tags=["hide-input"]
-from transformer.plots.ngrams import builder, matches
+from transformer.plots.ngram_matches import bleu_explorer, ngram_matches
 
 Picture(
-    matches(hypothesis, reference),
+    ngram_matches(hypothesis, reference),
     alt=(
         "Below the eight words of the hypothesis lie its n-grams as bars, in four "
         "groups. 6 of 8 words are filled, 4 of 7 pairs, 3 of 6 triples and 2 of 5 "
@@ -231,7 +231,7 @@ print(score)
 # - Scramble the end. Every word is right, and BLEU falls all the same.
 
 # %% tags=["hide-input"]
-builder(
+bleu_explorer(
     [
         ["the dog left", "the dog the dog left", "a dog left"],
         ["the milk", "the milk the milk", "milk"],

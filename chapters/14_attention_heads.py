@@ -184,13 +184,13 @@ print(german)
 # In *cross* it bears the one that it *writes* there; you will see why that matters. Look for a head that looks one back, one that looks at nothing in particular, and one that translates.
 
 # %% tags=["hide-input"]
-from transformer.plots.every_head import every_head
+from transformer.plots.head_grid import head_grid
 
 reads, writes = pieces(target[0].tolist()), pieces(ids[1])
 rows = {"encoder": pieces(ids[0]), "self": reads, "cross": writes}
 columns = {"encoder": pieces(ids[0]), "self": reads, "cross": pieces(ids[0])}
 named = {short(name): w[0] for name, w in weights.items()}
-every_head(
+head_grid(
     named,
     {name: (rows[name.split()[0]], columns[name.split()[0]]) for name in named},
     description=(
@@ -363,7 +363,7 @@ def measure(weights, source, target, its_noun=None):
         for what, values in found.items():
             for head, value in enumerate(values.tolist(), 1):
                 rows.append((short(name), head, what, value))
-    table = pd.DataFrame(rows, columns=["layer", "head", "what", "share"])
+    table = pd.DataFrame(rows, columns=["layer", "head", "measure", "score"])
     return table.assign(kind=table["layer"].str.split().str[0])
 
 
@@ -382,13 +382,13 @@ random_heads = measure(guessing, source, target, its_noun)
 
 
 def best(table, kind, what):
-    rows = table[(table["kind"] == kind) & (table["what"] == what)]
-    return rows.loc[rows["share"].idxmax()]
+    rows = table[(table["kind"] == kind) & (table["measure"] == what)]
+    return rows.loc[rows["score"].idxmax()]
 
 
 # %%
 print(f"{'':24}best  random  which")
-for (kind, what), _ in trained.groupby(["kind", "what"], sort=False):
+for (kind, what), _ in trained.groupby(["kind", "measure"], sort=False):
     top, chance = best(trained, kind, what), best(random_heads, kind, what)
     who = f"{top['layer']}, head {top['head']}"
     print(f"{kind:8} {what:14} {top['share']:.2f}  {chance['share']:.2f}    {who}")
@@ -424,11 +424,11 @@ assert (
 
 # %%
 sharpest = [
-    t[t["what"] == "entropy"]["share"].min() for t in (trained, random_heads)
+    t[t["measure"] == "entropy"]["score"].min() for t in (trained, random_heads)
 ]
 print("the sharpest head: trained {:.2f}, random {:.2f}".format(*sharpest))
 for kind, what in (("encoder", "one back"), ("encoder", "its noun")):
-    found, chance = (best(t, kind, what)["share"] for t in (trained, random_heads))
+    found, chance = (best(t, kind, what)["score"] for t in (trained, random_heads))
     assert found > 2 * chance, (kind, what)
 assert sharpest[0] < 0.2 and sharpest[1] > 0.9
 
@@ -469,9 +469,9 @@ print(len(captions), "captions, such as", captions[17], photo_german[17])
 # All heads of both models, and gray marks for those of a random one. A dot is a head. **Point at one, and it lights up in every row**: what else does that head do? The menu chooses the model.
 
 # %% tags=["hide-input"]
-from transformer.plots.head_strips import head_strips
+from transformer.plots.head_scores import head_scores
 
-head_strips(
+head_scores(
     {"pocket-small": (trained, random_heads), "multi30k": (of_photos, of_blank)},
     first="encoder 2, head 4",
     description=(
@@ -492,7 +492,9 @@ for name, table in (
     for kind in ("encoder", "self", "cross"):
         spread = []
         for what in ("one back", "own place", "one on", "rest", "entropy"):
-            rows = table[(table["kind"] == kind) & (table["what"] == what)]["share"]
+            rows = table[(table["kind"] == kind) & (table["measure"] == what)][
+                "score"
+            ]
             spread.append(
                 f"{rows.min():.2f}–{rows.max():.2f}" if len(rows) else "    –    "
             )
@@ -501,7 +503,7 @@ for name, table in (
 
 # %%
 def ranges(table):
-    return table.groupby(["kind", "what"])["share"].agg(["min", "max"])
+    return table.groupby(["kind", "measure"])["score"].agg(["min", "max"])
 
 
 both = {"pocket-small": (trained, random_heads), "multi30k": (of_photos, of_blank)}
@@ -513,7 +515,7 @@ for name, (table, chance) in both.items():
     assert wider.min() > 1.5 and wider.median() > 5
     one_on = ours["min"]["encoder", "one on"], theirs["min"]["encoder", "one on"]
     assert one_on[0] < 0.8 * one_on[1]
-    assert 0.45 < best(table, "encoder", "one back")["share"] < 0.75
+    assert 0.45 < best(table, "encoder", "one back")["score"] < 0.75
 
 # %% [markdown]
 # What stands out, and what does not:
@@ -638,7 +640,7 @@ print(f"best: {short(top[1])}, head {top[2] + 1}, AER {top[0]:.3f}")
 # %% tags=["hide-input"]
 from matplotlib.patches import Rectangle
 
-from transformer.plots.heads import heat_map
+from transformer.plots.heat_map import heat_map
 
 best_head = weights[top[1]][pairs.index(example), top[2]]
 
@@ -998,7 +1000,7 @@ back = best(trained, "encoder", "one back")
 (name,) = (name for name in weights if short(name) == back["layer"])
 habits = {"its noun": noun_head, "one back": (name, int(back["head"]) - 1)}
 for what, head in habits.items():
-    looks = best(trained, "encoder", what)["share"]
+    looks = best(trained, "encoder", what)["score"]
     print(f"{what}: head {head[1] + 1} gives it {looks:.2f}, ", end="")
     print(f"without that head {alone[head][1]:.0%} of the sentences are right")
 assert name == noun_head[0] and looks > 0.4

@@ -134,7 +134,7 @@ assert_close(blend, torch.tensor([1.5, 1.5, 2, 2.5]))
 from matplotlib.figure import Figure
 
 from transformer.plots import style
-from transformer.plots.masks import draw_grid
+from transformer.plots.masks import draw_mask
 
 all_five = torch.ones(5, 5, dtype=torch.bool)
 five_no_future = causal_mask(5)[0, 0]
@@ -154,7 +154,7 @@ with style.in_style():
     for axes, (title, (text, mask)) in zip(
         panels.flat, family.items(), strict=True
     ):
-        draw_grid(axes, mask, text.split(), text.split())
+        draw_mask(axes, mask, text.split(), text.split())
         axes.set_xlabel(title)
         axes.xaxis.set_label_position("bottom")
     for line in (panels[1, 0].axhline, panels[1, 0].axvline):
@@ -537,7 +537,7 @@ print(f"{new} of 40 sentences at temperature 0.5 are in no text that it read")
 # keeps the best words until they have the share $p$ together, so it keeps few where the model is certain and many where it is not {cite}`holtzman2020`. **Turn them** and see who is still in. With the same top-p, how many words are left depends on the beginning; the cell counts it for three.
 
 # %%
-from transformer.plots.sampling import sampler
+from transformer.plots.sampling import sampling_explorer
 
 beginnings = ["Der König", "Die Frau hat", "Die"]
 scores = torch.stack(
@@ -553,7 +553,7 @@ for text, row in zip(beginnings, scores, strict=True):
     )
 
 # %% tags=["hide-input"]
-sampler(
+sampling_explorer(
     scores[:, EOS:],  # never padding or <bos>
     beginnings,
     words[EOS:],

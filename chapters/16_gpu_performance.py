@@ -235,11 +235,11 @@ products = [o for o in layer if o.name in named or "feed-forward" in o.name]
 assert counter.get_total_flops() == 1000 * length * sum(o.flop for o in products)
 
 # %% tags=["hide-input"]
-from transformer.plots.roofline import roofs
+from transformer.plots.roofline import roofline
 
 marked = ("mask, softmax", "layer norm 1", "scores", "output", "feed-forward in")
 Picture(
-    roofs(
+    roofline(
         {name: GPUS[name] for name in ("H100", "A100", "T4")},
         [next(o for o in layer if o.name == name) for name in marked],
         25_000,
@@ -264,9 +264,9 @@ Picture(
 # Now play. Begin with an A100 and $2^{14}$ tokens. Then tick the two boxes, one after the other; make the batch small; change the GPU.
 
 # %% tags=["hide-input"]
-from transformer.plots.roofline import time_explorer
+from transformer.plots.roofline import operation_times
 
-time_explorer(
+operation_times(
     layer,
     {"fused": "fused attention", "compiled": "compiled"},
     description=(
@@ -691,10 +691,10 @@ for name, ratio in zip(ladder, ratios, strict=True):
     print(f"{name:22} × {ratio:.2f}")
 
 # %% tags=["hide-input"]
-from transformer.plots.dots import dots
+from transformer.plots.strip_plot import strip_plot
 
 Picture(
-    dots(
+    strip_plot(
         {name: [r[i] / r[0] for r in rounds] for i, name in enumerate(ladder)},
         "times as fast as tutorials write it",
     ),

@@ -269,9 +269,9 @@ peaks = {name: gpu.teraflops for name, gpu in GPUS.items()}
 peaks  # TFLOP/s
 
 # %% tags=["hide-input"]
-from transformer.plots.budget import budget
+from transformer.plots.training_cost import training_cost
 
-budget(
+training_cost(
     total,
     peaks,
     reported,
@@ -582,10 +582,10 @@ for path in sorted(whole.iterdir()):
 # (`sessions`), the best checkpoint by validation loss, and the last ones. **Point at a step:**
 
 # %% tags=["hide-input"]
-from transformer.plots.training import run_curves
+from transformer.plots.training_curves import training_curves
 from transformer.training.run_folder import read_metrics
 
-run_curves(
+training_curves(
     read_metrics(whole),
     description=(
         "Two charts over the training steps. The training and validation losses fall. "

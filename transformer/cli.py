@@ -121,17 +121,18 @@ def look(settings: _for_each_recipe(Data)) -> None:  # type: ignore[valid-type]
         transformer data multi30k --mirror ~/downloads/multi30k --samples 10
         transformer data multi30k --picture lengths.png
     """
-    from transformer.plots import lengths, style
+    from transformer.plots import style
+    from transformer.plots.sentence_lengths import sentence_lengths
 
     if settings.picture:
-        style.check_picture(settings.picture)  # now, because preparing may take long
+        style.check_figure_path(settings.picture)  # now, because preparing may take long
     prepared, recipe = settings.prepare(), settings.recipe
     for text in corpus_statistics(prepared, recipe.data, recipe.training.batch_tokens, settings.samples, settings.seed):
         print(text, end="\n\n", flush=True)
     if settings.picture:
         sources, targets = prepared.tokens("train")
         languages, max_ratio = recipe.data.direction.split("-"), recipe.data.cleaning.max_ratio
-        style.save(lengths.lengths(sources.lengths(), targets.lengths(), languages, max_ratio), settings.picture)
+        style.save(sentence_lengths(sources.lengths(), targets.lengths(), languages, max_ratio), settings.picture)
         print(f"the picture is in {settings.picture}")
 
 
@@ -209,7 +210,7 @@ def curves(runs: Positional[tuple[Path, ...]], output: Path = Path("curves.svg")
         over: What goes to the right.
     """
     from transformer.plots import style
-    from transformer.plots.curves import compare_runs
+    from transformer.plots.training_curves import compare_runs
 
     if not 1 <= len(runs) <= 4:
         raise UserError(f"name one to four run folders; got {len(runs)}")

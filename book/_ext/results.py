@@ -25,9 +25,9 @@ from transformer.bench import recipe as recipe_bench
 from transformer.bench import report
 from transformer.bench.contests import Contest
 from transformer.bench.race import Row
-from transformer.plots.curves import LINES, curves
-from transformer.plots.dots import dots
-from transformer.plots.style import Picture
+from transformer.plots.curves import curves
+from transformer.plots.strip_plot import strip_plot
+from transformer.plots.style import LINE_STYLES, Picture
 from transformer.plots.style import Row as Pictures
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +166,7 @@ def search(tested: list[dict[str, Any]]) -> list[Part]:
         rows.append([beam, *found, Spread.of([one["seconds"] for one in ones]).text(), len(ones)])
     return [
         table(["beam", *shown, "seconds", "seeds"], rows),
-        Picture(dots(values, "BLEU of the test set, by beam"), f"BLEU by beam. {told(values)}"),
+        Picture(strip_plot(values, "BLEU of the test set, by beam"), f"BLEU by beam. {told(values)}"),
     ]
 
 
@@ -192,7 +192,7 @@ def variants(labels: list[str], rows: list[dict[str, Any]]) -> list[Part]:
     header = ["setting", *(f"BLEU, beam {beam}" for beam in beams), f"BLEU lc, {last}", "validation loss"]
     parts: list[Part] = [table([*header, "parameters", "seeds"], cells)]
     if values:
-        parts.append(Picture(dots(values, f"BLEU of the test set, {last}"), f"BLEU by setting. {told(values)}"))
+        parts.append(Picture(strip_plot(values, f"BLEU of the test set, {last}"), f"BLEU by setting. {told(values)}"))
     failures = dict.fromkeys(f"{row['label']}: {row['failed']}" for row in rows if row["failed"])
     return [*parts, *(f"- {failure}" for failure in failures)]
 
@@ -210,7 +210,7 @@ def learning_curves(rows: list[dict[str, Any]]) -> Pictures:
             groups.setdefault(group, {}).setdefault(line or group, []).append(finite)
     pictures = []
     for group, found in groups.items():
-        found = dict(list(found.items())[: len(LINES)])
+        found = dict(list(found.items())[: len(LINE_STYLES)])
         steps = [point["step"] for point in max((c for several in found.values() for c in several), key=len)]
         means, ends = {}, []
         for line, several in found.items():

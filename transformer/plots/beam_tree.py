@@ -1,4 +1,4 @@
-"""A beam search from above: every candidate that it weighed, what became of it, and the way of the winner."""
+"""The search tree of a beam search: every candidate it scored, its fate, and the path to the best hypothesis."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -11,39 +11,39 @@ from transformer.decoding import Candidate
 from transformer.plots import style
 
 COLUMN, ROW = 48, 40
-"""Room for a candidate in pixels."""
+"""Width and height of a candidate in pixels."""
 FATES = {"kept": style.QUERY, "finished": style.VALUE, "dropped": style.PLAIN}
 
 
 def candidate_table(trace: Sequence[Candidate], vocabulary: Sequence[str], sentence: int = 0) -> pd.DataFrame:
-    """Every candidate of a sentence's search, a row each, as the search weighed them: step by step, the best first.
+    """Return a table of the candidates that a beam search scored, step by step, in each step the best first.
 
     Args:
-        trace: what `beam_search` has left in its ``trace``.
-        vocabulary: the pieces by id.
-        sentence: row of the source.
+        trace: the candidates that `beam_search` appended to its argument ``trace``.
+        vocabulary: the tokens by id.
+        sentence: the row of the source batch.
 
     Returns:
-        Columns: ``step``, ``place`` (0 is the best of its step), ``piece``, ``text`` (all pieces so far),
-        ``log_probability``, ``score``, ``fate``, ``winner`` (whether it is on the way to the best finished one), and
-        ``parent``, the row that it goes on from (-1: the beginning).
+        Columns: ``step``, ``rank`` (0 is the best of its step), ``token``, ``text`` (all tokens so far),
+        ``log_probability``, ``score``, ``fate``, ``winner`` (whether the candidate is on the path to the best finished
+        hypothesis), and ``parent``, the row of the prefix that it extends (-1: it extends the empty prefix).
     """
     rows: list[dict[str, Any]] = []
-    beams = {0: -1}  # the rows that the beams of the last step stand in
-    for step, found in groupby((c for c in trace if c.sentence == sentence), key=lambda c: c.length):
-        becomes = {}
-        for place, candidate in enumerate(found):
-            parent = beams[candidate.parent]
-            before = rows[parent]["text"] + " " if parent >= 0 else ""
-            piece = vocabulary[candidate.token]
+    row_of_beam = {0: -1}  # of the previous step
+    for step, candidates in groupby((c for c in trace if c.sentence == sentence), key=lambda c: c.length):
+        next_row_of_beam = {}
+        for rank, candidate in enumerate(candidates):
+            parent = row_of_beam[candidate.parent]
+            prefix = rows[parent]["text"] + " " if parent >= 0 else ""
+            token = vocabulary[candidate.token]
             if candidate.beam is not None:
-                becomes[candidate.beam] = len(rows)
+                next_row_of_beam[candidate.beam] = len(rows)
             rows.append(
                 {
                     "step": step,
-                    "place": place,
-                    "piece": piece,
-                    "text": before + piece,
+                    "rank": rank,
+                    "token": token,
+                    "text": prefix + token,
                     "log_probability": candidate.log_probability,
                     "score": candidate.score,
                     "fate": candidate.fate,
@@ -51,28 +51,28 @@ def candidate_table(trace: Sequence[Candidate], vocabulary: Sequence[str], sente
                     "parent": parent,
                 }
             )
-        beams = becomes
-    ended = [number for number, row in enumerate(rows) if row["fate"] == "finished"]
-    at = max(ended, key=lambda number: float(rows[number]["score"]), default=-1)
-    while at >= 0:
-        rows[at]["winner"] = True
-        at = rows[at]["parent"]
+        row_of_beam = next_row_of_beam
+    finished = [i for i, row in enumerate(rows) if row["fate"] == "finished"]
+    i = max(finished, key=lambda i: float(rows[i]["score"]), default=-1)
+    while i >= 0:
+        rows[i]["winner"] = True
+        i = rows[i]["parent"]
     return pd.DataFrame(rows)
 
 
 def beam_tree(table: pd.DataFrame, description: str) -> Any:
-    """An Altair chart of the search, from top to bottom; pointing at a candidate reads out its score and its words.
+    """Return an Altair chart of the search tree, growing downwards; hover over a candidate for its score and its text.
 
     Args:
-        table: of `candidate_table`.
+        table: the result of `candidate_table`.
         description: the alt text.
     """
-    nodes = table.assign(x=table["place"], y=table["step"], word=table["piece"].str.replace("▁", ""))
+    nodes = table.assign(x=table["rank"], y=table["step"], label=table["token"].str.replace("▁", ""))
     edges = nodes[nodes["parent"] >= 0].copy()
     edges["x0"], edges["y0"] = (nodes.loc[edges["parent"], axis].to_numpy() for axis in ("x", "y"))
     width, height = COLUMN * (int(nodes["x"].max()) + 1), ROW * int(nodes["y"].max())
-    across = alt.Scale(domain=[-0.6, nodes["x"].max() + 0.6], nice=False)
-    down = alt.Scale(domain=[nodes["y"].max() + 0.4, 0.3], nice=False)
+    x_scale = alt.Scale(domain=[-0.6, nodes["x"].max() + 0.6], nice=False)
+    y_scale = alt.Scale(domain=[nodes["y"].max() + 0.4, 0.3], nice=False)
     steps = alt.Axis(title="step", tickMinStep=1, grid=False, domain=False)
     colour = alt.Color(
         "fate:N",
@@ -83,22 +83,23 @@ def beam_tree(table: pd.DataFrame, description: str) -> Any:
         alt.Chart(edges)
         .mark_rule()
         .encode(
-            alt.X("x0:Q", scale=across, axis=None), alt.Y("y0:Q", scale=down, axis=steps), alt.X2("x:Q"), alt.Y2("y:Q"),
+            alt.X("x0:Q", scale=x_scale, axis=None), alt.Y("y0:Q", scale=y_scale, axis=steps),
+            alt.X2("x:Q"), alt.Y2("y:Q"),
             colour, strokeWidth=alt.condition("datum.winner", alt.value(3), alt.value(1)),
             opacity=alt.condition("datum.fate == 'dropped'", alt.value(0.4), alt.value(1)),
         )
     )  # fmt: skip
     tooltip = [
-        alt.Tooltip("text:N", title="so far"),
+        alt.Tooltip("text:N", title="prefix"),
         alt.Tooltip("log_probability:Q", format=".2f", title="log-probability"),
         alt.Tooltip("score:Q", format=".3f"),
         alt.Tooltip("fate:N"),
     ]
     base = alt.Chart(nodes).encode(
-        alt.X("x:Q", scale=across, axis=None), alt.Y("y:Q", scale=down, axis=steps), tooltip=tooltip
+        alt.X("x:Q", scale=x_scale, axis=None), alt.Y("y:Q", scale=y_scale, axis=steps), tooltip=tooltip
     )
-    dots = base.mark_point(filled=True, opacity=1).encode(
+    points = base.mark_point(filled=True, opacity=1).encode(
         color=colour, size=alt.condition("datum.winner", alt.value(110), alt.value(45))
     )
-    names = base.mark_text(dy=-11, fontSize=10, limit=COLUMN + 6).encode(text="word:N")
-    return style.chart_style((lines + dots + names).properties(width=width, height=height, description=description))
+    labels = base.mark_text(dy=-11, fontSize=10, limit=COLUMN + 6).encode(text="label:N")
+    return style.chart_style((lines + points + labels).properties(width=width, height=height, description=description))

@@ -1,4 +1,4 @@
-"""Several lines over one axis."""
+"""A line plot with one to four lines."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,9 +6,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import ScalarFormatter
 
 from transformer.plots import style
-
-LINES = ((style.WRONG, "-"), (style.QUERY, "--"), (style.VALUE, "-."), (style.PLAIN, ":"))
-"""Colour and dashes of the first line, the second, …: told apart by either."""
 
 
 def curves(
@@ -19,57 +16,33 @@ def curves(
     doubling: bool = False,
     level: tuple[str, float] | None = None,
 ) -> Figure:
-    """Draw each line over x.
+    """Draw one or more lines over shared x values; the y axis starts at 0.
 
     Args:
-        x: shared by all lines.
-        lines: name → heights, as many as x; at most four.
-        x_label: below the axis.
-        title: what is measured.
-        doubling: x in powers of two.
-        level: name and height of a level to compare with.
+        x: the x values of all lines.
+        lines: label → y values, one for each x; at most four lines.
+        x_label: label of the x axis.
+        title: the quantity on the y axis.
+        doubling: use a logarithmic x axis with powers of two.
+        level: label and y value of a horizontal reference line.
     """
     with style.in_style():
         figure, axes = style.new_figure(3.6, 2.7)
-        for (name, heights), (colour, dashes) in zip(lines.items(), LINES, strict=False):
-            axes.plot(x, heights, dashes, color=colour, label=name, marker="o" if doubling else None, markersize=4)
+        for (label, y), (colour, dashes) in zip(lines.items(), style.LINE_STYLES, strict=False):
+            axes.plot(x, y, dashes, color=colour, label=label, marker="o" if doubling else None, markersize=4)
         if level:
             axes.axhline(level[1], color=style.INK, linewidth=1, linestyle=":", label=level[0])
         if doubling:
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter(ScalarFormatter())
             axes.set_xticks(list(x)[::2], [f"{tick:g}" for tick in list(x)[::2]])
-        axes.update_datalim([(x[0], 0)])  # 0 belongs to the heights: there is room above the highest, however level
+        axes.update_datalim(
+            [(x[0], 0)]
+        )  # so that the upper margin is a fraction of the whole axis, even for flat lines
         axes.autoscale_view()
         axes.set_ylim(bottom=0)
         axes.grid(True)
         axes.set_xlabel(x_label)
         axes.set_title(title, loc="left")
         axes.legend(loc="best", fontsize=10)
-    return figure
-
-
-def compare_runs(runs: Mapping[str, Sequence[Mapping[str, float]]], over: str) -> Figure:
-    """Draw validation loss, training loss and BLEU of runs, a line each.
-
-    Args:
-        runs: name → lines of ``metrics.jsonl``; at most four.
-        over: which of their entries goes to the right.
-    """
-    panels = {
-        "valid_loss": "validation loss",
-        "train_loss": "training loss (smoothed)",
-        "valid_bleu": "validation BLEU",
-    }
-    with style.in_style():
-        figure = Figure(figsize=(10, 3), layout="constrained")
-        all_axes = figure.subplots(1, 3)
-        for axes, (name, title) in zip(all_axes, panels.items(), strict=True):
-            for (run, rows), (colour, dashes) in zip(runs.items(), LINES, strict=False):
-                axes.plot([row[over] for row in rows], [row[name] for row in rows], dashes, color=colour, label=run)
-            axes.set_ylim(bottom=0)
-            axes.grid(True)
-            axes.set_xlabel(over.replace("_", " "))
-            axes.set_title(title, loc="left")
-        all_axes[0].legend(loc="best", fontsize=10)
     return figure

@@ -1,4 +1,4 @@
-"""From which words the next one is drawn, as a chart: the reader sets temperature, top-k and top-p."""
+"""The distribution that the next token is sampled from, by temperature, top-k and top-p (nucleus sampling)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,69 +10,71 @@ from torch import Tensor
 from transformer.plots import style
 
 WIDTH = 190
-SHOWN = 12
-"""Bars; the chart calculates with the whole vocabulary."""
+N_BARS = 12
+"""The number of bars; the chart computes with the whole vocabulary."""
 
 
-def sampler(logits: Tensor, beginnings: Sequence[str], vocabulary: Sequence[str], description: str) -> Any:
-    """An Altair chart of what `decoding.sample` draws the next word from, by the same rule and in the same order.
+def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Sequence[str], description: str) -> Any:
+    """Return an Altair chart of the distribution that `decoding.sample` draws from, computed with the same rules.
 
     Args:
-        logits: (beginnings, vocabulary), the model's scores of the next word.
-        beginnings: texts to choose from, none twice.
-        vocabulary: the words by id, none twice.
+        logits: (prefixes, vocabulary), the scores of the next token.
+        prefixes: the texts to choose from, all different.
+        vocabulary: the tokens by id, all different.
         description: the alt text.
     """
     ordered, ids = logits.detach().cpu().sort(dim=-1, descending=True)
-    below = (ordered - ordered[:, :1]).tolist()  # of the best, so that no exponential is too large
+    relative = (ordered - ordered[:, :1]).tolist()  # to the largest logit, so that no exponential overflows
     rows = [
-        {"beginning": text, "rank": rank, "word": vocabulary[token], "below": round(below[line][rank], 3)}
-        for line, text in enumerate(beginnings)
-        for rank, token in enumerate(ids[line].tolist())
+        {"prefix": prefix, "rank": rank, "token": vocabulary[token], "logit": round(relative[i][rank], 3)}
+        for i, prefix in enumerate(prefixes)
+        for rank, token in enumerate(ids[i].tolist())
     ]
-    choices = [k for k in (1, 2, 3, 5, 10, 20, 50) if k < len(vocabulary)]
-    after = alt.param(
-        "beginning", value=beginnings[0], bind=alt.binding_select(options=list(beginnings), name="after ")
+    top_k_options = [k for k in (1, 2, 3, 5, 10, 20, 50) if k < len(vocabulary)]
+    prefix_menu = alt.param(
+        "prefix", value=prefixes[0], bind=alt.binding_select(options=list(prefixes), name="prefix ")
     )
-    heat = alt.param("temperature", value=1, bind=alt.binding_range(min=0.1, max=2, step=0.1, name="temperature "))
-    best = alt.param("top_k", value=0, bind=alt.binding_select(
-        options=[0, *choices], labels=["all", *map(str, choices)], name="top k "))  # fmt: skip
-    nucleus = alt.param("top_p", value=1, bind=alt.binding_range(min=0.05, max=1, step=0.05, name="top p "))
+    temperature = alt.param(
+        "temperature", value=1, bind=alt.binding_range(min=0.1, max=2, step=0.1, name="temperature ")
+    )
+    top_k = alt.param("top_k", value=0, bind=alt.binding_select(
+        options=[0, *top_k_options], labels=["all", *map(str, top_k_options)], name="top-k "))  # fmt: skip
+    top_p = alt.param("top_p", value=1, bind=alt.binding_range(min=0.05, max=1, step=0.05, name="top-p "))
 
-    drawn = (
+    distribution = (
         alt.Chart(pd.DataFrame(rows))
-        .transform_filter("datum.beginning == beginning")
-        .transform_calculate(mass="top_k == 0 || datum.rank < top_k ? exp(datum.below / temperature) : 0")
+        .transform_filter("datum.prefix == prefix")
+        .transform_calculate(mass="top_k == 0 || datum.rank < top_k ? exp(datum.logit / temperature) : 0")
         .transform_joinaggregate(total="sum(mass)")
-        .transform_window(so_far="sum(mass)", sort=[alt.SortField("rank")], frame=[None, 0])
-        .transform_calculate(before="(datum.so_far - datum.mass) / datum.total")
-        .transform_calculate(alive="datum.mass > 0 && (top_p == 1 || datum.before < top_p)")
-        # New names, never "mass" again: a slider recalculates only what comes behind it, from what it finds.
-        .transform_calculate(left="datum.alive ? datum.mass : 0", one="datum.alive ? 1 : 0")
-        .transform_joinaggregate(all_left="sum(left)", words="sum(one)")
-        .transform_calculate(probability="datum.left / datum.all_left")
-        .transform_calculate(sign="datum.alive ? format(datum.probability, '.2f') : '×'")
-        .transform_filter(f"datum.rank < {SHOWN}")
+        .transform_window(cumulative="sum(mass)", sort=[alt.SortField("rank")], frame=[None, 0])
+        .transform_calculate(before="(datum.cumulative - datum.mass) / datum.total")
+        .transform_calculate(kept="datum.mass > 0 && (top_p == 1 || datum.before < top_p)")
+        # New column names: a slider reruns only the transforms that depend on it, so none may overwrite its input.
+        .transform_calculate(kept_mass="datum.kept ? datum.mass : 0", one="datum.kept ? 1 : 0")
+        .transform_joinaggregate(kept_total="sum(kept_mass)", n_tokens="sum(one)")
+        .transform_calculate(probability="datum.kept_mass / datum.kept_total")
+        .transform_calculate(label="datum.kept ? format(datum.probability, '.2f') : '×'")
+        .transform_filter(f"datum.rank < {N_BARS}")
     )
-    bars = drawn.encode(
+    bars = distribution.encode(
         alt.X("probability:Q", scale=alt.Scale(domain=[0, 1]), title="probability", axis=alt.Axis(tickCount=5)),
-        alt.Y("word:N", sort=alt.EncodingSortField("rank"), title=None),
-        tooltip=[alt.Tooltip("word:N"), alt.Tooltip("probability:Q", format=".3f")],
+        alt.Y("token:N", sort=alt.EncodingSortField("rank"), title=None),
+        tooltip=[alt.Tooltip("token:N"), alt.Tooltip("probability:Q", format=".3f")],
     )
-    # One layer for numbers and crosses: two, with other rows each, could not be sorted alike.
-    signs = bars.mark_text(align="left", dx=4, fontSize=12).encode(
-        text="sign:N", color=alt.condition("datum.alive", alt.value("currentColor"), alt.value(style.PLAIN))
+    # One layer for numbers and crosses: two layers with different rows could not be sorted in the same way.
+    labels = bars.mark_text(align="left", dx=4, fontSize=12).encode(
+        text="label:N", color=alt.condition("datum.kept", alt.value("currentColor"), alt.value(style.PLAIN))
     )
-    chart = (bars.mark_bar(color=style.OUTPUT) + signs).properties(width=WIDTH, height=22 * SHOWN)
+    panel = (bars.mark_bar(color=style.OUTPUT) + labels).properties(width=WIDTH, height=22 * N_BARS)
     reading = (
-        drawn.transform_filter("datum.rank == 0")
+        distribution.transform_filter("datum.rank == 0")
         .transform_calculate(
-            sentence="'drawn from ' + datum.words + (datum.words == 1 ? ' word' : ' words')"
-            " + ', the first ' + format(datum.probability, '.0%')"
+            sentence="'sampled from ' + datum.n_tokens + (datum.n_tokens == 1 ? ' token' : ' tokens')"
+            " + '; the likeliest has ' + format(datum.probability, '.0%')"
         )
         .mark_text(align="left", fontSize=13)
         .encode(x=alt.value(0), y=alt.value(8), text="sentence:N")
         .properties(width=WIDTH, height=18)
     )
-    both = alt.vconcat(reading, chart, description=description)
-    return style.chart_style(both.add_params(after, heat, best, nucleus))
+    chart = alt.vconcat(reading, panel, description=description)
+    return style.chart_style(chart.add_params(prefix_menu, temperature, top_k, top_p))

@@ -1,7 +1,7 @@
-"""The course's visual language, in one place: colours that mean the same everywhere, pictures that fit every page.
+"""The visual style of the course: the colours and their meanings, and figures that fit every page.
 
-A picture takes its text colour from the page it stands on, so that it reads in light and in dark; it fits a phone;
-and it cannot be made without the words that stand for it when it is not seen.
+A figure takes its text colour from the page around it, so that it is readable in light and dark mode. It fits a
+phone, and it always has an alt text.
 """
 
 import html
@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from transformer.checkpoint import write_atomically
 from transformer.errors import UserError
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart. For fills and lines: text keeps the page's colour.
+# The palette of Okabe and Ito, which colour-blind readers can distinguish. For fills and lines, not for text.
 QUERY = "#0072B2"
 KEY = "#E69F00"
 VALUE = "#009E73"
@@ -28,15 +28,18 @@ OUTPUT = "#CC79A7"
 WRONG = "#D55E00"
 PLAIN = "#808080"
 ALLOWED = "#5EC962"
-"""A mask's True: may attend."""
+"""Cells of a mask that are True: the query may attend to the key."""
 WEIGHTS: Final = "viridis"
-"""The colour map of attention weights: dark is 0, light is 1."""
+"""The colour map of attention weights, from 0 (dark) to 1 (bright)."""
+
+LINE_STYLES = ((WRONG, "-"), (QUERY, "--"), (VALUE, "-."), (PLAIN, ":"))
+"""Colour and dash pattern of the first to fourth line of a plot; either is enough to tell the lines apart."""
 
 FORMATS = (".png", ".svg", ".pdf")
-"""Suffixes of a saved picture."""
+"""File name extensions that `save` accepts."""
 
 INK = "#010203"
-"""Stands for the page's text colour while matplotlib draws; no picture uses it for anything else."""
+"""A placeholder for the page's text colour, which `Picture` replaces in the SVG; used for nothing else."""
 
 STYLE: Any = {
     "axes.edgecolor": INK,
@@ -62,11 +65,11 @@ STYLE: Any = {
 
 
 class Picture:
-    """A matplotlib figure for a page: an SVG in the page's own text colour, described in words.
+    """A matplotlib figure as an inline SVG in the page's text colour, with an alt text.
 
     Args:
-        figure: what is drawn.
-        alt: what there is to see, for whoever cannot see it.
+        figure: the figure to show.
+        alt: a description of the figure for readers who cannot see it.
 
     Raises:
         ValueError: if ``alt`` is empty.
@@ -74,7 +77,7 @@ class Picture:
 
     def __init__(self, figure: Figure, alt: str) -> None:
         if not alt.strip():
-            raise ValueError("a picture needs an alt text: say what there is to see")
+            raise ValueError("a picture needs an alt text: describe what it shows")
         self.figure, self.alt = figure, " ".join(alt.split())
 
     def __repr__(self) -> str:
@@ -87,13 +90,13 @@ class Picture:
         svg = file.getvalue()
         svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-        svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # two pictures on a page must not share an id
+        svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # ids must be unique on a page
         fit = 'style="max-width: 100%; height: auto"'
         return svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(self.alt)}" {fit}', 1)
 
 
 class Row:
-    """Pictures side by side where there is room, one below the other on a phone."""
+    """Pictures side by side on a wide screen, one below the other on a phone."""
 
     def __init__(self, *pictures: Picture) -> None:
         self.pictures = pictures
@@ -107,54 +110,56 @@ class Row:
 
 
 class Source:
-    """The source of functions or classes as it stands in the package's file, highlighted like all code on the page."""
+    """The source code of functions or classes, read from the package's files and highlighted like the code cells."""
 
     def __init__(self, *objects: Any) -> None:
         self.objects = objects
 
     def __repr__(self) -> str:
-        return "\n".join(self._one(thing) for thing in self.objects)
+        return "\n".join(self._source(item) for item in self.objects)
 
     def _repr_markdown_(self) -> str:
         return f"```python\n{self!r}```\n"
 
     @staticmethod
-    def _one(thing: Any) -> str:
-        file = inspect.getmodule(thing).__name__.replace(".", "/") + ".py"  # type: ignore[union-attr]
-        lines, start = inspect.getsourcelines(thing)
+    def _source(item: Any) -> str:
+        file = inspect.getmodule(item).__name__.replace(".", "/") + ".py"  # type: ignore[union-attr]
+        lines, start = inspect.getsourcelines(item)
         return f"# {file}, line {start}\n{textwrap.dedent(''.join(lines))}"
 
 
 def in_style() -> AbstractContextManager[None]:
-    """What is drawn ``with in_style():`` has the course's look; matplotlib's own settings stay as they were."""
+    """Return a context manager that applies the style of the course and restores matplotlib's settings on exit."""
     return mpl.rc_context(STYLE)
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
-    """An empty figure of so many inches; at most 5 wide, so that it still reads on a phone."""
+    """Return an empty figure with one set of axes; sizes in inches, at most 5 wide so that it fits a phone."""
     figure = Figure(figsize=(width, height))
     return figure, figure.add_subplot()
 
 
-def check_picture(path: Path) -> None:
-    """Make sure that a picture can be saved there.
+def check_figure_path(path: Path) -> None:
+    """Check that a figure can be saved to a path, before any time is spent on drawing it.
 
     Raises:
-        UserError: if it is no name of a PNG, SVG or PDF, or its folder does not exist.
+        UserError: if the extension isn't .png, .svg or .pdf, or the folder doesn't exist.
     """
     if path.suffix not in FORMATS:
-        raise UserError(f"the name of a picture ends in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; got {str(path)!r}")
+        raise UserError(
+            f"a figure's file name must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; got {str(path)!r}"
+        )
     if not path.parent.is_dir():
-        raise UserError(f"there is no folder {path.parent} to save {path.name} in: make it first")
+        raise UserError(f"cannot save {path.name}: the folder {path.parent} does not exist")
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Save a figure, black on white; what it is by the file's suffix. An older file is replaced by a whole one.
+    """Save a figure, black on white, in the format of the file's extension; an existing file is replaced atomically.
 
     Raises:
-        UserError: as in `check_picture`, or if the file cannot be written.
+        UserError: as in `check_figure_path`, or if the file cannot be written.
     """
-    check_picture(path)
+    check_figure_path(path)
     file = io.BytesIO()
     with in_style():
         figure.savefig(file, format=path.suffix[1:], dpi=200, facecolor="white", bbox_inches="tight", pad_inches=0.1)
@@ -165,15 +170,15 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def chart_style(chart: Any) -> Any:
-    """Give an Altair chart the course's look: no background, the page's text colour, drawn as SVG.
+    """Apply the course's style to an Altair chart: transparent background, the page's text colour, rendered as SVG.
 
-    The chart's ``description`` is its alt text.
+    The chart's ``description`` serves as its alt text.
 
     Raises:
         ValueError: if the chart has no description.
     """
     if not isinstance(getattr(chart, "description", None), str):
-        raise ValueError("a chart needs a description: say what there is to see and to do")
+        raise ValueError("a chart needs a description: describe what it shows and what the reader can do")
     ink, sizes = "currentColor", {"labelFontSize": 12, "titleFontSize": 12}
     lines = {"tickColor": ink, "domainColor": ink, "gridColor": PLAIN, "gridOpacity": 0.25}
     chart = chart.configure(background="transparent", font="system-ui, sans-serif", padding=2)

@@ -1,4 +1,4 @@
-"""The pictures: they say in words what they show, fit the page, and draw what they were given."""
+"""Figures have an alt text, fit the page, and draw the data that they are given."""
 
 import re
 from typing import Any
@@ -9,7 +9,12 @@ import pytest
 import torch
 
 from transformer.masks import causal_mask, padding_mask
-from transformer.plots import compass, curves, dots, heads, lookup, masks, next_words, paths, style
+from transformer.plots import curves, masks, next_token, style
+from transformer.plots.heat_map import heat_map
+from transformer.plots.path_length import path_length
+from transformer.plots.rotate_query import rotate_query
+from transformer.plots.soft_lookup import soft_lookup
+from transformer.plots.strip_plot import strip_plot
 
 WORDS = ["dog", "left", "milk"]
 KEY = torch.tensor([[2.0, 0], [-1, -1], [0, 2]])
@@ -18,49 +23,64 @@ VALUE = torch.tensor([[1.0, 0], [0, 0], [0, 1]])
 
 def test_a_picture_is_an_svg_in_the_colours_of_the_page() -> None:
     ink = mpl.rcParams["text.color"]
-    figure = heads.heat_map(torch.eye(3), WORDS, WORDS)
+    figure = heat_map(torch.eye(3), WORDS, WORDS)
     picture = style.Picture(figure, alt='each word "itself"\n & nothing else')
-    shown = picture._repr_html_()
+    svg = picture._repr_html_()
     assert mpl.rcParams["text.color"] == ink
-    assert shown.startswith('<svg role="img" aria-label="each word &quot;itself&quot; &amp; nothing else" style=')
-    assert "currentColor" in shown and style.INK.lower() not in shown.lower()
-    assert not re.search(r"<g id=", shown)
-    assert shown == picture._repr_html_()
+    assert svg.startswith('<svg role="img" aria-label="each word &quot;itself&quot; &amp; nothing else" style=')
+    assert "currentColor" in svg and style.INK.lower() not in svg.lower()
+    assert not re.search(r"<g id=", svg)
+    assert svg == picture._repr_html_()
 
 
 @pytest.mark.parametrize("alt", ["", "  \n"])
-def test_a_picture_needs_words(alt: str) -> None:
+def test_a_picture_needs_an_alt_text(alt: str) -> None:
     with pytest.raises(ValueError, match="alt text"):
-        style.Picture(heads.heat_map(torch.eye(3), WORDS, WORDS), alt)
+        style.Picture(heat_map(torch.eye(3), WORDS, WORDS), alt)
 
 
 def test_source_comes_from_the_file() -> None:
-    shown = style.Source(causal_mask, padding_mask)._repr_markdown_()
-    assert shown.startswith("```python\n# transformer/masks.py, line ")
-    assert "tril()" in shown and "(ids != pad_id)" in shown
+    markdown = style.Source(causal_mask, padding_mask)._repr_markdown_()
+    assert markdown.startswith("```python\n# transformer/masks.py, line ")
+    assert "tril()" in markdown and "(ids != pad_id)" in markdown
 
 
 def test_a_heat_map_leaves_hidden_cells_empty() -> None:
-    figure = heads.heat_map(torch.eye(3), WORDS, WORDS, mask=causal_mask(3)[0, 0])
+    figure = heat_map(torch.eye(3), WORDS, WORDS, mask=causal_mask(3)[0, 0])
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert texts.count("×") == 3 and texts.count("1.00") == 3
 
 
-def test_a_lookup_shows_the_blend() -> None:
-    texts = [t.get_text() for t in lookup.soft_lookup("it", WORDS, torch.tensor([1.0, 0]), KEY, VALUE).axes[0].texts]
+def test_the_weights_are_written_dark_on_bright_cells_and_bright_on_dark_ones() -> None:
+    texts = heat_map(torch.tensor([[0.7, 0.3]]), ["it"], ["dog", "milk"]).axes[0].texts
+    assert [(text.get_text(), text.get_color()) for text in texts] == [("0.70", "black"), ("0.30", "white")]
+
+
+def test_a_small_heat_map_has_every_weight_and_no_text() -> None:
+    weights = torch.rand(2, 3)
+    (axes,) = heat_map(weights, range(2), range(3), title="head 1", annotate=False).axes
+    (mesh,) = axes.collections
+    assert torch.equal(torch.as_tensor(mesh.get_array()), weights) and not axes.texts
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "2"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["0", "1"] and axes.yaxis_inverted()
+    assert axes.get_title() == "head 1"
+
+
+def test_a_lookup_shows_the_weighted_sum() -> None:
+    texts = [t.get_text() for t in soft_lookup("it", WORDS, torch.tensor([1.0, 0]), KEY, VALUE).axes[0].texts]
     assert "(0.84, 0.11)" in texts
 
 
 def test_a_grid_marks_what_is_wrong() -> None:
     mask, wrong = causal_mask(3)[0, 0], torch.zeros(3, 3, dtype=torch.bool)
     wrong[0, 2] = True
-    texts = [text.get_text() for text in masks.grid(mask, WORDS, WORDS, wrong=wrong).axes[0].texts]
+    texts = [text.get_text() for text in masks.mask_grid(mask, WORDS, WORDS, wrong=wrong).axes[0].texts]
     assert texts.count("!") == 1 and texts.count("×") == 2
 
 
-def test_a_combination_has_three_panels() -> None:
+def test_combined_masks_have_three_panels() -> None:
     padding = padding_mask(torch.tensor([[1, 2, 0]]), 0)[0, 0]
-    figure = masks.combination(padding, causal_mask(3)[0, 0], WORDS, ("no padding", "no future", "both"))
+    figure = masks.combined_masks(padding, causal_mask(3)[0, 0], WORDS, ("no padding", "no future", "both"))
     crosses = [sum(text.get_text() == "×" for text in panel.texts) for panel in figure.axes]
     assert crosses == [3, 3, 4]
 
@@ -71,34 +91,34 @@ def test_curves_have_names() -> None:
     assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["a", "b", "floor"]
 
 
-def test_lines_that_are_nearly_level_have_the_axis_from_0_and_room_above() -> None:
+def test_nearly_constant_lines_have_an_axis_from_0_and_a_margin_above() -> None:
     (axes,) = curves.curves([1, 2, 4], {"a": [1.6, 1.5, 1.5]}, "x", "title", doubling=True).axes
     bottom, top = axes.get_ylim()
     assert bottom == 0 and 1.6 * 1.03 < top < 1.6 * 1.2
 
 
 def test_a_path_has_an_arrow_for_each_step_and_one_straight_across() -> None:
-    figure = paths.paths(["the", "dogs", "that", "we", "saw", "were"], start=1, end=5)
+    figure = path_length(["the", "dogs", "that", "we", "saw", "were"], start=1, end=5)
     assert len(figure.axes[0].patches) == 4 + 1
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert "word by word: 4 steps" in texts and texts.count("dogs") == 2
+    assert "recurrent network: 4 steps" in texts and texts.count("dogs") == 2
 
 
 PROBABILITIES = torch.tensor([[0.1, 0.7, 0.2], [0.05, 0.15, 0.8]])
 
 
-def test_next_words_are_the_most_probable_and_the_one_said_stands_out() -> None:
-    chart = next_words.next_words(PROBABILITIES, ["left", "left"], WORDS, 2, "step through").to_dict()
+def test_next_tokens_are_the_most_probable_and_the_generated_one_is_marked() -> None:
+    chart = next_token.next_token_explorer(PROBABILITIES, ["left", "left"], WORDS, 2, "step through").to_dict()
     (rows,) = (data for data in chart["datasets"].values())
-    assert [(row["step"], row["piece"], row["said"]) for row in rows] == [
+    assert [(row["step"], row["token"], row["generated"]) for row in rows] == [
         (1, "left", True), (1, "milk", False), (2, "milk", False), (2, "left", True),
     ]  # fmt: skip
-    assert [row["so far"] for row in rows] == ["nothing"] * 2 + ["left"] * 2
+    assert [row["prefix"] for row in rows] == ["(empty)"] * 2 + ["left"] * 2
     assert rows[0]["probability"] == pytest.approx(0.7)
 
 
-def test_steps_are_printed_a_line_each() -> None:
-    lines = next_words.show_steps(PROBABILITIES, WORDS, 2).splitlines()
+def test_top_tokens_have_a_line_for_each_step() -> None:
+    lines = next_token.top_tokens(PROBABILITIES, WORDS, 2).splitlines()
     assert lines[0].split() == ["1", "left", "0.70", "milk", "0.20"]
     assert lines[1].split() == ["2", "milk", "0.80", "left", "0.15"]
 
@@ -106,9 +126,9 @@ def test_steps_are_printed_a_line_each() -> None:
 @pytest.mark.parametrize(
     "chart",
     [
-        compass.turn_the_query(WORDS, KEY, VALUE, ("alive", "food"), ("er", "sie"), "turn it"),
-        masks.explorer(WORDS, torch.zeros(3, 3), "point at it"),
-        next_words.next_words(PROBABILITIES, ["left", "milk"], WORDS, 2, "step through"),
+        rotate_query(WORDS, KEY, VALUE, ("alive", "food"), ("er", "sie"), "turn it"),
+        masks.mask_explorer(WORDS, torch.zeros(3, 3), "point at it"),
+        next_token.next_token_explorer(PROBABILITIES, ["left", "milk"], WORDS, 2, "step through"),
     ],
 )
 def test_a_chart_follows_the_page_and_fits_a_phone(chart: Any) -> None:
@@ -119,14 +139,16 @@ def test_a_chart_follows_the_page_and_fits_a_phone(chart: Any) -> None:
     assert any("bind" in param for param in spec["params"])
 
 
-def test_a_chart_needs_words() -> None:
+def test_a_chart_needs_a_description() -> None:
     with pytest.raises(ValueError, match="description"):
         style.chart_style(alt.vconcat())
 
 
-def test_dots_show_every_repetition_and_the_mean_of_each_setting() -> None:
-    (axes,) = dots.dots({"narrow": [1.0, 3.0], "wide": [5.0]}, "BLEU").axes
-    drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines]
-    assert drawn == [([1, 3], [0, 0]), ([2], [0]), ([5], [1]), ([5], [1])]
+def test_a_strip_plot_shows_every_measurement_and_the_mean_of_each_setting() -> None:
+    (axes,) = strip_plot({"narrow": [1.0, 3.0], "wide": [5.0]}, "BLEU").axes
+    dots = [points.get_offsets().tolist() for points in axes.collections if len(points.get_offsets())]
+    assert dots == [[[1, 0], [3, 0]], [[5, 1]]]
+    (means,) = (line for line in axes.lines if line.get_marker() == "|")
+    assert list(means.get_xdata()) == [2, 5] and list(means.get_ydata()) == [0, 1]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["narrow", "wide"]
     assert axes.yaxis_inverted() and axes.get_xlabel() == "BLEU"

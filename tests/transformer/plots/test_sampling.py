@@ -1,13 +1,13 @@
-"""The picture of sampling: it has the whole vocabulary, the sampler's own rule, and fits a phone."""
+"""The chart of sampling has the whole vocabulary, follows the rules of `decoding.sample`, and fits a phone."""
 
 import pytest
 import torch
 
-from transformer.plots.sampling import SHOWN, sampler
+from transformer.plots.sampling import N_BARS, sampling_explorer
 
 WORDS = [f"word{i}" for i in range(30)]
 LOGITS = torch.randn(2, 30, generator=torch.Generator().manual_seed(0))
-SPEC = sampler(LOGITS, ["der", "die"], WORDS, "move the sliders").to_dict()
+SPEC = sampling_explorer(LOGITS, ["der", "die"], WORDS, "move the sliders").to_dict()
 (ROWS,) = SPEC["datasets"].values()
 
 
@@ -19,18 +19,18 @@ def test_it_follows_the_page_and_fits_a_phone() -> None:
 
 def test_its_sliders_are_the_arguments_of_sample() -> None:
     binds = {one["name"]: one["bind"] for one in SPEC["params"] if "bind" in one}
-    assert set(binds) == {"beginning", "temperature", "top_k", "top_p"}
-    assert binds["top_k"]["options"] == [0, 1, 2, 3, 5, 10, 20], "50 is more than there are words"
+    assert set(binds) == {"prefix", "temperature", "top_k", "top_p"}
+    assert binds["top_k"]["options"] == [0, 1, 2, 3, 5, 10, 20], "50 is more than the size of the vocabulary"
     assert binds["temperature"]["min"] > 0 and binds["top_p"]["max"] == 1
 
 
-def test_every_word_is_there_by_rank_and_at_temperature_one_the_shares_are_the_softmax() -> None:
-    for line, beginning in enumerate(("der", "die")):
-        rows = [row for row in ROWS if row["beginning"] == beginning]
+def test_every_token_has_its_rank_and_at_temperature_one_the_softmax_is_the_models() -> None:
+    for i, prefix in enumerate(("der", "die")):
+        rows = [row for row in ROWS if row["prefix"] == prefix]
         assert [row["rank"] for row in rows] == list(range(30))
-        shares = torch.tensor([row["below"] for row in rows]).softmax(0)
-        ids = [WORDS.index(row["word"]) for row in rows]
-        assert shares.tolist() == pytest.approx(LOGITS[line].softmax(0)[ids].tolist(), abs=1e-3)
+        probabilities = torch.tensor([row["logit"] for row in rows]).softmax(0)
+        ids = [WORDS.index(row["token"]) for row in rows]
+        assert probabilities.tolist() == pytest.approx(LOGITS[i].softmax(0)[ids].tolist(), abs=1e-3)
 
 
 def test_it_cuts_to_k_first_and_then_to_p_and_shows_the_best() -> None:
@@ -38,7 +38,7 @@ def test_it_cuts_to_k_first_and_then_to_p_and_shows_the_best() -> None:
     steps = [str(step) for step in bars["transform"]]
     (k,) = (i for i, step in enumerate(steps) if "top_k" in step)
     (p,) = (i for i, step in enumerate(steps) if "top_p" in step)
-    assert k < p and "datum.before < top_p" in steps[p] and f"datum.rank < {SHOWN}" in steps[-1]
+    assert k < p and "datum.before < top_p" in steps[p] and f"datum.rank < {N_BARS}" in steps[-1]
 
 
 def test_bars_and_numbers_have_the_same_rows_or_the_browser_would_not_sort_them() -> None:
@@ -47,7 +47,7 @@ def test_bars_and_numbers_have_the_same_rows_or_the_browser_would_not_sort_them(
     assert all(layer["encoding"]["y"]["sort"] == {"field": "rank"} for layer in (bars, numbers))
 
 
-def test_no_number_is_calculated_from_itself_or_sliders_could_not_be_turned_back() -> None:
+def test_no_column_is_computed_from_itself_or_sliders_could_not_be_moved_back() -> None:
     made = [
         one["as"]
         for step in SPEC["vconcat"][1]["layer"][0]["transform"]

@@ -1,4 +1,4 @@
-"""The pictures of a beam search: the tree that was searched, and its finished translations under a length penalty."""
+"""The figures of beam search: the search tree, and the finished hypotheses under a length penalty."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from transformer.decoding import Candidate, beam_search
 from transformer.model import ModelConfig, Transformer
 from transformer.plots.beam_tree import beam_tree, candidate_table
-from transformer.plots.reranking import rerank
+from transformer.plots.reranking import reranking
 
 VOCABULARY = ["<pad>", "<bos>", "<eos>", "<unk>", "▁a", "▁b"]
 
@@ -33,35 +33,35 @@ def test_a_table_follows_each_candidate_to_its_parent() -> None:
         "▁a", "▁b", "▁b <eos>", "▁a ▁b", "▁b ▁a", "▁a ▁a", "▁b ▁a <eos>", "▁a ▁b <eos>",
     ]  # fmt: skip
     assert table["parent"].tolist() == [-1, -1, 1, 0, 1, 0, 4, 3]
-    assert table["place"].tolist() == [0, 1, 0, 1, 2, 3, 0, 1]
+    assert table["rank"].tolist() == [0, 1, 0, 1, 2, 3, 0, 1]
 
 
-def test_the_winner_is_the_best_of_those_that_ended_not_the_last() -> None:
+def test_the_winner_is_the_best_finished_hypothesis_not_the_last() -> None:
     table = candidate_table(TRACE, VOCABULARY)
     assert table.loc[table["winner"], "text"].tolist() == ["▁b", "▁b <eos>"]
     assert not candidate_table(TRACE[:2], VOCABULARY)["winner"].any()
 
 
-def test_a_real_search_has_its_best_hypothesis_for_a_winner() -> None:
+def test_the_winner_of_a_real_search_is_its_best_hypothesis() -> None:
     torch.manual_seed(0)
     model = Transformer(ModelConfig(6, 16, 2, 16, 1, max_length=12)).eval()
     trace: list[Candidate] = []
-    found = beam_search(model, torch.tensor([[4, 5, 2], [5, 2, 0]]), beam_size=3, trace=trace)
-    for sentence, (best,) in enumerate(found):
+    hypotheses = beam_search(model, torch.tensor([[4, 5, 2], [5, 2, 0]]), beam_size=3, trace=trace)
+    for sentence, (best,) in enumerate(hypotheses):
         table = candidate_table(trace, VOCABULARY, sentence)
         winner = table[table["winner"]]
-        assert winner["piece"].tolist() == [*(VOCABULARY[token] for token in best.tokens), "<eos>"]
+        assert winner["token"].tolist() == [*(VOCABULARY[token] for token in best.tokens), "<eos>"]
         assert winner["score"].iloc[-1] == pytest.approx(best.score)
 
 
-def test_a_tree_draws_every_candidate_and_every_line() -> None:
+def test_a_tree_draws_every_candidate_and_every_edge() -> None:
     spec = beam_tree(candidate_table(TRACE, VOCABULARY), "a tree").to_dict()
     rows = sorted(len(data) for data in spec["datasets"].values())
     assert rows == [6, 8] and spec["description"] == "a tree" and spec["width"] <= 300
 
 
 def test_reranking_divides_by_the_packages_own_penalty() -> None:
-    spec = rerank(["short", "long"], [-4.0, -4.8], [5, 9], "turn it").to_dict()
+    spec = reranking(["short", "long"], [-4.0, -4.8], [5, 9], "turn it").to_dict()
     formulas = [step["calculate"] for layer in spec["layer"] for step in layer["transform"] if "calculate" in step]
     assert "datum['log P'] / pow((5 + datum.length) / 6, alpha)" in formulas
     (slider,) = (param for param in spec["params"] if "bind" in param)

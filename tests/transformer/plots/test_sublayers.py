@@ -1,34 +1,36 @@
-"""The pictures of a layer's parts: both orders, the way of the vectors, and the race of the orders."""
+"""The figures of a layer: placement of the norm, residual stream, and runs with either placement."""
 
 import torch
 
-from transformer.plots import orders, race, stations
+from transformer.plots.norm_placement import norm_placement
+from transformer.plots.residual_stream import residual_stream
+from transformer.plots.run_comparison import run_comparison
 
 
-def test_the_orders_have_the_same_parts_and_pre_norm_one_norm_more() -> None:
-    texts = [text.get_text() for text in orders.orders().axes[0].texts]
+def test_both_placements_have_the_same_parts_and_pre_norm_one_more_norm() -> None:
+    texts = [text.get_text() for text in norm_placement().axes[0].texts]
     assert texts.count("attention") == texts.count("feed-forward") == 2
     assert texts.count("+") == 4 and texts.count("norm") == 2 + 2 + 1
     assert {"post-norm", "pre-norm"} <= set(texts)
 
 
-def test_every_station_has_the_numbers_of_every_word() -> None:
+def test_every_stage_has_the_statistics_of_every_word() -> None:
     vectors = torch.tensor([[[1.0, 3.0], [2.0, 2.0]], [[-1.0, -3.0], [4.0, 0.0]]])
-    spec = stations.step_through(vectors, ["start", "turned"], ["dog", "cat"], "step through the parts").to_dict()
+    spec = residual_stream(vectors, ["start", "rotated"], ["dog", "cat"], "step through the parts").to_dict()
     assert spec["description"] == "step through the parts" and all(part["width"] <= 300 for part in spec["vconcat"])
     (rows,) = spec["datasets"].values()
-    turned = next(row for row in rows if row["station"] == 1 and row["word"] == "dog")
-    assert (turned["name"], turned["mean"], turned["spread"], turned["direction"]) == ("1: turned", -2, 1, -1)
-    assert [row["direction"] for row in rows if row["station"] == 0] == [1, 1]
+    rotated = next(row for row in rows if row["stage"] == 1 and row["word"] == "dog")
+    assert (rotated["name"], rotated["mean"], rotated["deviation"], rotated["cosine"]) == ("1: rotated", -2, 1, -1)
+    assert [row["cosine"] for row in rows if row["stage"] == 0] == [1, 1]
     (slider,) = (param for param in spec["params"] if "bind" in param)
     assert slider["bind"]["max"] == 1
 
 
-def test_the_race_has_a_line_for_each_run_and_buttons() -> None:
+def test_the_comparison_has_a_line_for_each_run_and_buttons() -> None:
     runs = {
         (n, w, r): [3.0, 2.0, 1.0, 1.0, 1.0, 0.5] for n in ("post", "pre") for w in ("yes", "no") for r in (1.0, 2.0)
     }
-    spec = race.race(runs, ("guessing", 2.5), 2.0, "choose a rate to see its curves").to_dict()
+    spec = run_comparison(runs, ("guessing", 2.5), 2.0, "select a learning rate").to_dict()
     rows = next(rows for rows in spec["datasets"].values() if len(rows) > 1)
     assert len(rows) == 8 * 2 and {row["loss"] for row in rows} == {1.6, 0.5}
     bound = {param["name"]: param for param in spec["params"] if "bind" in param}

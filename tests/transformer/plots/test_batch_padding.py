@@ -1,0 +1,88 @@
+"""The figures of batches draw the tokens and the padding of each batch."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from transformer.data.batching import Sequences, collate
+from transformer.plots import batch_padding
+
+LENGTHS = np.array([5, 1, 4, 2, 3, 9, 1, 2])
+
+
+def spec() -> dict:
+    return batch_padding.batch_explorer(LENGTHS, (6, 12), (1, 4, 8), "move the sliders", start=(12, 8)).to_dict()
+
+
+def rows_with(column: str) -> list[dict]:
+    (rows,) = (rows for rows in spec()["datasets"].values() if column in rows[0])
+    return rows
+
+
+def test_both_sides_are_drawn_with_their_padding() -> None:
+    batch = collate(Sequences.pack([[5], [6, 7, 8]]), Sequences.pack([[5, 6], [7, 8]]), [0, 1])
+    figure = batch_padding.batch_padding(batch, "two pairs")
+    assert [axes.get_xlabel() for axes in figure.axes] == ["source:\n25% padding", "target:\n0% padding"]
+    for axes, ids in zip(figure.axes, (batch.source, batch.labels), strict=True):
+        (mesh,) = axes.collections
+        assert np.ma.count(mesh.get_array()) == int((ids != 0).sum())
+
+
+def test_a_pool_of_one_sorts_nothing_and_a_pool_of_all_sorts_all() -> None:
+    assert batch_padding.pooled_order(LENGTHS, 1).tolist() == list(range(8))
+    assert LENGTHS[batch_padding.pooled_order(LENGTHS, 8)].tolist() == sorted(LENGTHS)
+    assert LENGTHS[batch_padding.pooled_order(LENGTHS, 4)].tolist() == [1, 2, 4, 5, 1, 2, 3, 9]
+
+
+@pytest.mark.parametrize("budget", [1, 6, 12, 100])
+def test_batches_keep_the_budget_and_contain_every_sentence(budget: int) -> None:
+    order = batch_padding.pooled_order(LENGTHS, 4)
+    batches = batch_padding.cut_batches(order, LENGTHS, budget)
+    assert np.concatenate(batches).tolist() == order.tolist()
+    assert all(LENGTHS[batch].sum() <= budget or len(batch) == 1 for batch in batches)
+    for batch, following in pairwise(batches):
+        assert LENGTHS[batch].sum() + LENGTHS[following[0]] > budget, "the next sentence would have exceeded the budget"
+
+
+def test_the_text_summarises_the_batches() -> None:
+    texts = {(row["b"], row["p"], row["line"]): row["text"] for row in rows_with("text")}
+    assert len(texts) == 2 * 3 * 3
+    assert texts[6, 1, 0] == "not sorted" and texts[12, 8, 0] == "sorted by length in pools of 8"
+    # 1 1 2 2 3 | 4 5 | 9: 15 + 10 + 9 cells for 27 tokens
+    assert texts[12, 8, 1] == "21% padding"
+    assert texts[12, 8, 2] == "3 batches of 1 to 5 sentences"
+
+
+def test_every_sentence_is_a_row_beside_its_padding() -> None:
+    rows = [row for row in rows_with("y") if (row["b"], row["p"]) == (12, 8)]
+    assert sorted((row["n"], row["w"]) for row in rows) == [
+        (1, 3), (1, 3), (2, 3), (2, 3), (3, 3), (4, 5), (5, 5), (9, 9),
+    ]  # fmt: skip
+
+
+def test_large_batches_are_sampled() -> None:
+    shown = batch_padding.batch_explorer(np.arange(1, 101), (6000, 7000), (1,), "of 100", start=(6000, 1)).to_dict()
+    (rows,) = (rows for rows in shown["datasets"].values() if "y" in rows[0])
+    lengths = [row["n"] for row in rows if row["b"] == 6000]
+    assert len(lengths) == batch_padding.N_ROWS and (lengths[0], lengths[-1]) == (1, 100)
+
+
+def test_tokens_and_padding_are_in_the_same_rows() -> None:
+    (view,) = (part for part in spec()["vconcat"] if "layer" in part and len(part["layer"]) == 2)
+    padding, tokens = (layer["encoding"] for layer in view["layer"])
+    assert padding["y"] == tokens["y"] and padding["y2"] == tokens["y2"]
+    assert (tokens["x2"]["field"], padding["x"]["field"], padding["x2"]["field"]) == ("n", "n", "w")
+
+
+def test_every_batch_is_a_dot() -> None:
+    (dots,) = (rows for rows in spec()["datasets"].values() if "w" in rows[0] and "y" not in rows[0])
+    assert [(dot["w"], dot["n"]) for dot in dots if (dot["b"], dot["p"]) == (12, 8)] == [(3, 5), (5, 2), (9, 1)]
+
+
+def test_it_follows_the_page_and_fits_a_phone() -> None:
+    shown = spec()
+    assert shown["description"] == "move the sliders"
+    assert shown["usermeta"]["embedOptions"]["renderer"] == "svg" and shown["config"]["background"] == "transparent"
+    assert all(part["width"] <= 300 for part in shown["vconcat"])
+    assert [param["value"] for param in shown["params"] if "bind" in param] == [12, 8]

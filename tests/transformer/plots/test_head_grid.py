@@ -1,0 +1,48 @@
+"""The grid of heads has each weight once, a small heat map for each head, and menus to select one."""
+
+from typing import Any
+
+import torch
+
+from transformer.plots.head_grid import FAINT, head_grid
+
+SOURCE, TARGET = ["dogs", "left", "room"], ["Hunde", "verließen"]
+WEIGHTS = {"encoder 1": torch.rand(2, 3, 3), "cross 1": torch.rand(2, 2, 3)}
+WORDS = {"encoder 1": (SOURCE, SOURCE), "cross 1": (TARGET, SOURCE)}
+
+
+def spec() -> dict[str, Any]:
+    return head_grid(WEIGHTS, WORDS, "choose a head").to_dict()
+
+
+def rows(chart: dict[str, Any], *fields: str) -> list[dict[str, Any]]:
+    (table,) = (data for data in chart["datasets"].values() if set(data[0]) == set(fields))
+    return table
+
+
+def test_each_weight_occurs_once() -> None:
+    torch.manual_seed(0)
+    cells = max((d for d in spec()["datasets"].values() if "w" in d[0]), key=len)
+    assert len(cells) == 2 * 9 + 2 * 6
+    for cell in cells:
+        layer = list(WEIGHTS.values())[cell["l"]]
+        assert abs(float(layer[cell["h"], cell["q"], cell["k"]]) - cell["w"]) < 1e-3
+    assert FAINT > 0
+
+
+def test_each_head_has_a_small_map_and_each_layer_its_words() -> None:
+    chart = spec()
+    assert len(rows(chart, "l", "h")) == 4
+    words = [(row["l"], row["is_query"], row["word"]) for row in rows(chart, "l", "is_query", "position", "word")]
+    assert words[:3] == [(0, True, "dogs"), (0, True, "left"), (0, True, "room")]
+    assert (1, True, "verließen") in words and (1, False, "room") in words and (1, False, "Hunde") not in words
+
+
+def test_menus_select_layer_and_head_and_it_fits_a_phone() -> None:
+    chart = spec()
+    assert chart["description"] == "choose a head"
+    (selected,) = (param for param in chart["params"] if param["name"] == "selected")
+    assert selected["bind"]["l"]["labels"] == list(WEIGHTS) and selected["bind"]["h"]["labels"] == ["1", "2"]
+    assert selected["value"] == [{"l": 1, "h": 0}], "at first the last layer"
+    assert all(part["width"] <= 300 for part in chart["vconcat"])
+    assert chart["usermeta"]["embedOptions"]["renderer"] == "svg" and chart["config"]["background"] == "transparent"

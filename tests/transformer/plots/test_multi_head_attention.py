@@ -1,0 +1,45 @@
+"""The figures of multi-head attention show the numbers of the package's attention, and the weights of each head."""
+
+import torch
+
+from transformer.attention import attention
+from transformer.plots.head_explorer import head_explorer
+from transformer.plots.multi_head_attention import format_number, multi_head_attention
+
+WORDS = ["dogs", "left", "room"]
+
+
+def test_it_shows_the_results_of_attention() -> None:
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 2, 3, 2)
+    w_output = torch.randn(4, 4)
+    texts = [text.get_text() for text in multi_head_attention(WORDS, query, key, value, w_output).axes[0].texts]
+    outputs, weights = attention(query, key, value)
+    concatenated = outputs.transpose(0, 1).flatten(1)
+    for table in (query, key, value, weights, concatenated, concatenated @ w_output):
+        for number in table.flatten().tolist():
+            assert format_number(number) in texts
+    assert texts.count("left") == 3 and {"head 1", "head 2", "concatenated", "projected"} <= set(texts)
+
+
+def test_numbers_are_formatted_briefly() -> None:
+    assert [format_number(x) for x in (4.0, -1.0, 0.9412, -0.5, -0.001, 12.5)] == [
+        "4",
+        "−1",
+        ".94",
+        "−.50",
+        "0",
+        "12.50",
+    ]
+
+
+def test_the_explorer_has_a_heat_map_for_each_head_and_one_for_their_mean() -> None:
+    weights = torch.stack([torch.eye(3), torch.eye(3).flip(1)])
+    spec = head_explorer(weights, WORDS, WORDS, "select a head").to_dict()
+    assert spec["description"] == "select a head"
+    assert spec["usermeta"]["embedOptions"]["renderer"] == "svg" and spec["config"]["background"] == "transparent"
+    assert all(part["width"] <= 300 for part in spec["vconcat"])
+    (rows,) = spec["datasets"].values()
+    assert sorted({row["head"] for row in rows}) == [0, 1, 2]
+    corner = {row["head"]: row["weight"] for row in rows if row["q"] == 0 and row["k"] == 0}
+    assert corner == {0: 0.5, 1: 1.0, 2: 0.0}

@@ -1,0 +1,163 @@
+"""A grid of the attention weights of all layers and heads, and a large heat map of the selected head."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from transformer.plots import style
+
+WIDTH = 290
+ZERO = "#440154"
+"""The colour of weight 0: the background of the heat maps."""
+EDGE = 0.05
+"""The margin around a small heat map, as a fraction of its side."""
+FAINT = 0.02
+"""Smaller weights look like 0, and are left out of the small heat maps."""
+
+
+def head_grid(
+    weights: Mapping[str, Tensor], words: Mapping[str, tuple[Sequence[str], Sequence[str]]], description: str
+) -> Any:
+    """Return an Altair chart of small heat maps, a row per layer and a column per head, and a large one below.
+
+    The reader selects a head with the menus or by clicking on a small heat map, and hovers over a cell of the large one
+    to read its weight.
+
+    Args:
+        weights: name of the layer → (heads, n_query, n_key).
+        words: name of the layer → the words of the queries, the words of the keys.
+        description: the alt text.
+    """
+    layers, heads = list(weights), max(len(w) for w in weights.values())
+    cells, labels = _cells(weights), _labels(words)
+    bind: Any = {
+        "l": alt.binding_select(options=list(range(len(layers))), labels=layers, name="layer "),
+        "h": alt.binding_select(options=list(range(heads)), labels=[str(h + 1) for h in range(heads)], name="head "),
+    }
+    first = [{"l": len(layers) - 1, "h": 0}]
+    selected = alt.selection_point("selected", fields=["l", "h"], bind=bind, on="click", clear=False, value=first)
+    cell = alt.selection_point(
+        "cell", fields=["q", "k"], on="pointerover", clear=False, toggle=False, value=[{"q": 0, "k": 0}]
+    )
+    small = _small(weights, cells, selected, layers, heads)
+    large, reading = _large(cells, labels, words, selected, cell)
+    return style.chart_style(alt.vconcat(small, large, reading, description=description, spacing=12))
+
+
+def _cells(weights: Mapping[str, Tensor]) -> pd.DataFrame:
+    """Return a table with a row for each weight: layer, head, query, key."""
+    parts = []
+    for layer, table in enumerate(weights.values()):
+        head, query, key = np.indices(table.shape).reshape(3, -1)
+        part = {"l": layer, "h": head, "q": query, "k": key, "w": table.detach().cpu().numpy().ravel().round(3)}
+        parts.append(pd.DataFrame(part))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _labels(words: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> pd.DataFrame:
+    """Return a table with a row for each query and key of each layer: its position and its word."""
+    return pd.DataFrame(
+        [
+            {"l": layer, "is_query": is_query, "position": position, "word": word}
+            for layer, sides in enumerate(words.values())
+            for is_query, side in zip((True, False), sides, strict=True)
+            for position, word in enumerate(side)
+        ]
+    )
+
+
+def _small(weights: Mapping[str, Tensor], cells: pd.DataFrame, selected: Any, layers: list[str], heads: int) -> Any:
+    label_width = 7.0 * max(map(len, layers)) + 8  # pixels
+    side = min(52.0, (WIDTH - label_width) / heads)
+    x = alt.X("x:Q", scale=alt.Scale(domain=[-label_width / side, heads], nice=False), axis=None)
+    y = alt.Y("y:Q", scale=alt.Scale(domain=[len(layers), -0.4], nice=False), axis=None)
+    size = 1 - 2 * EDGE
+    tiles = (
+        alt.Chart(pd.DataFrame([{"l": layer, "h": head} for layer in range(len(layers)) for head in range(heads)]))
+        .transform_calculate(x=f"datum.h + {EDGE}", y=f"datum.l + {EDGE}")
+        .transform_calculate(x2=f"datum.x + {size}", y2=f"datum.y + {size}")
+        .mark_rect(cursor="pointer")
+        .encode(x, y, x2="x2:Q", y2="y2:Q")
+    )
+    frames = tiles.encode(
+        fill=alt.value("transparent"),
+        stroke=alt.condition(selected, alt.value(style.WRONG), alt.value("transparent")),
+        strokeWidth=alt.value(4),
+    )
+    shapes = [(w.size(1), w.size(2)) for w in weights.values()]
+    height, width = (f"({size} / {list(counts)}[datum.l])" for counts in zip(*shapes, strict=True))
+    maps = (
+        alt.Chart(cells[cells["w"] >= FAINT])
+        .transform_calculate(x=f"datum.h + {EDGE} + datum.k * {width}", y=f"datum.l + {EDGE} + datum.q * {height}")
+        .transform_calculate(x2=f"datum.x + {width}", y2=f"datum.y + {height}")
+        .mark_rect()
+        .encode(x, y, _colour(), x2="x2:Q", y2="y2:Q")
+    )
+    names = pd.DataFrame({"x": -0.1, "y": np.arange(len(layers)) + 0.5, "name": layers})
+    numbers = pd.DataFrame({"x": np.arange(heads) + 0.5, "y": -0.2, "name": np.arange(1, heads + 1).astype(str)})
+    row_labels = alt.Chart(names).mark_text(align="right", fontSize=12).encode(x, y, text="name:N")
+    column_labels = alt.Chart(numbers).mark_text(fontSize=12).encode(x, y, text="name:N")
+    grid = alt.layer(tiles.encode(fill=alt.value(ZERO)), maps, row_labels, column_labels, frames.add_params(selected))
+    return grid.properties(width=label_width + side * heads, height=side * (len(layers) + 0.4))
+
+
+def _large(
+    cells: pd.DataFrame,
+    labels: pd.DataFrame,
+    words: Mapping[str, tuple[Sequence[str], Sequence[str]]],
+    selected: Any,
+    cell: Any,
+) -> tuple[Any, Any]:
+    longest = max(len(side) for sides in words.values() for side in sides)
+    label_width = 7.0 * max(len(word) for sides in words.values() for side in sides for word in side) + 8  # pixels
+    side = (WIDTH - label_width) / longest
+    domain = [-label_width / side, longest]
+    x = alt.X("x:Q", scale=alt.Scale(domain=domain, nice=False), axis=None)
+    y = alt.Y("y:Q", scale=alt.Scale(domain=domain[::-1], nice=False), axis=None)
+    queries = str({layer: list(sides[0]) for layer, sides in enumerate(words.values())})
+    keys = str({layer: list(sides[1]) for layer, sides in enumerate(words.values())})
+    head = alt.Chart(cells).transform_filter(selected)
+    squares = (
+        head.transform_calculate(x="datum.k", y="datum.q", x2="datum.k + 1", y2="datum.q + 1")
+        .transform_calculate(reading=_sentence(queries, keys))
+        .mark_rect(stroke="currentColor")
+        .encode(
+            x, y, _colour(), x2="x2:Q", y2="y2:Q",
+            strokeWidth=alt.condition(cell, alt.value(3), alt.value(0.3)),
+            tooltip="reading:N",
+        )
+    )  # fmt: skip
+    labelled = alt.Chart(labels).transform_filter("datum.l == selected.l[0]")
+    row_labels = (
+        labelled.transform_filter("datum.is_query")
+        .transform_calculate(x="0", y="datum.position + 0.5")
+        .mark_text(align="right", baseline="middle", dx=-5, fontSize=12)
+        .encode(x, y, text="word:N")
+    )
+    column_labels = (
+        labelled.transform_filter("!datum.is_query")
+        .transform_calculate(x="datum.position + 0.5", y="0")
+        .mark_text(align="left", baseline="middle", angle=270, dx=5, fontSize=12)
+        .encode(x, y, text="word:N")
+    )
+    large = (squares + row_labels + column_labels).add_params(cell).properties(width=WIDTH, height=WIDTH)
+    reading = (
+        head.transform_filter(cell)
+        .transform_calculate(reading=_sentence(queries, keys))
+        .mark_text(align="left", fontSize=14, x=0)
+        .encode(text="reading:N")
+        .properties(width=WIDTH, height=22)
+    )
+    return large, reading
+
+
+def _sentence(queries: str, keys: str) -> str:
+    return f"{queries}[datum.l][datum.q] + ' → ' + {keys}[datum.l][datum.k] + ': ' + format(datum.w, '.2f')"
+
+
+def _colour() -> Any:
+    return alt.Color("w:Q", scale=alt.Scale(scheme=style.WEIGHTS, domain=[0, 1]), legend=None)

@@ -1,0 +1,99 @@
+"""Multi-head attention (§3.2.2) with every number: split into heads, attention, concatenation, projection."""
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from transformer.attention import attention
+from transformer.plots import style
+
+GAP = 0.35
+"""The gap between queries, keys and values, in cells."""
+
+
+def format_number(number: float) -> str:
+    """Format a number so that it fits into a cell: 4, −1, .94."""
+    text = f"{number:.0f}" if round(number, 2).is_integer() else f"{number:.2f}".replace("0.", ".")
+    return text.replace("-0", "0").replace("-", "−")
+
+
+def draw_cells(axes: Axes, matrix: Tensor, x: float, y: float, colour: str | None) -> None:
+    """Draw a matrix with its upper left corner at (x, y), in one colour or, without one, as a heat map."""
+    colours = mpl.colormaps[style.WEIGHTS]
+    for row, column in np.ndindex(*matrix.shape):
+        number = float(matrix[row, column])
+        face = colour + "38" if colour else colours(number)
+        ink = style.INK if colour else "black" if number > 0.6 else "white"
+        axes.add_patch(Rectangle((x + column, y + row), 1, 1, facecolor=face, edgecolor=colour or style.INK))
+        axes.text(
+            x + column + 0.5, y + row + 0.5, format_number(number), ha="center", va="center", fontsize=9.5, color=ink
+        )
+
+
+def multi_head_attention(words: Sequence[str], query: Tensor, key: Tensor, value: Tensor, w_output: Tensor) -> Figure:
+    """Draw every number of a small example, of about two heads with two dimensions each.
+
+    Args:
+        words: the sentence.
+        query, key, value: (heads, length, d_head).
+        w_output: (d_model, d_model); the heads' concatenated outputs are multiplied by it from the right.
+    """
+    n_heads, length, d_head = query.shape
+    outputs, weights = attention(query, key, value)
+    concatenated = outputs.transpose(0, 1).flatten(1)  # (length, d_model)
+    d_model = concatenated.size(1)
+    width = max(3 * d_head + 2 * GAP, length + 1 + d_head)  # of one head
+    lefts = [2.4 + (width + 1.2) * head for head in range(n_heads)]
+    rows = [2.0 + (length + 2.3) * i for i in range(3)]
+    right, bottom = lefts[-1] + width, rows[2] + length + 0.9
+    with style.in_style():
+        figure, axes = style.new_figure(5, 5 * bottom / (right + 0.2))
+        axes.set_position((0, 0, 1, 1))
+        axes.set_xlim(0, right + 0.2)
+        axes.set_ylim(bottom, 0)
+        axes.axis("off")
+
+        def write(x: float, y: float, text: str, size: float = 9) -> None:
+            axes.text(x, y, text, ha="center", va="center", fontsize=size)
+
+        def label_rows(x: float, y: float) -> None:
+            for row, word in enumerate(words):
+                axes.text(x - 0.2, y + row + 0.5, word, ha="right", va="center", fontsize=10)
+
+        def arrow(start: tuple[float, float], end: tuple[float, float]) -> None:
+            axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": style.INK, "shrinkA": 0})
+
+        label_rows(lefts[0], rows[0])
+        label_rows(lefts[0], rows[1])
+        start = lefts[0] + width - d_head  # the concatenated outputs, right below the output of the first head
+        for head, left in enumerate(lefts):
+            write(left + width / 2, 0.4, f"head {head + 1}", 11)
+            parts = ("queries", query, style.QUERY), ("keys", key, style.KEY), ("values", value, style.VALUE)
+            for i, (label, vectors, colour) in enumerate(parts):
+                x = left + i * (width - d_head) / 2
+                write(x + d_head / 2, rows[0] - 0.5, label)
+                draw_cells(axes, vectors[head], x, rows[0], colour)
+            write(left + length / 2, rows[1] - 0.5, "weights")
+            draw_cells(axes, weights[head], left, rows[1], None)
+            end = left + width - d_head / 2
+            write(end, rows[1] - 0.5, "output")
+            draw_cells(axes, outputs[head], left + width - d_head, rows[1], style.OUTPUT)
+            for x in (left + length / 2, end):
+                arrow((x, rows[0] + length + 0.2), (x, rows[1] - 0.9))
+            middle = rows[1] + length / 2
+            arrow((left + length + 0.2, middle), (left + width - d_head - 0.2, middle))
+            arrow((end, rows[1] + length + 0.2), (start + (head + 0.5) * d_head, rows[2] - 0.2))
+        label_rows(start, rows[2])
+        write(start + d_model / 2, bottom - 0.4, "concatenated")
+        draw_cells(axes, concatenated, start, rows[2], style.OUTPUT)
+        write(right - d_model / 2, bottom - 0.4, "projected")
+        draw_cells(axes, concatenated @ w_output, right - d_model, rows[2], style.OUTPUT)
+        level = rows[2] + length / 2
+        arrow((start + d_model + 0.2, level), (right - d_model - 0.2, level))
+        write((start + d_model + right - d_model) / 2, level - 0.7, "$W^O$", 11)
+    return figure

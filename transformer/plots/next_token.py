@@ -1,0 +1,74 @@
+"""The probabilities of the next token at each step of decoding."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import torch
+from torch import Tensor
+
+from transformer.plots import style
+
+WIDTH = 230
+
+
+def next_token_explorer(
+    probabilities: Tensor, generated: Sequence[str], vocabulary: Sequence[str], count: int, description: str
+) -> Any:
+    """Return an Altair bar chart of the most probable next tokens, with a slider over the steps.
+
+    Args:
+        probabilities: (steps, vocabulary), the decoder's distribution at each step.
+        generated: the token that was generated at each step; its bar is highlighted.
+        vocabulary: the tokens by id.
+        count: the number of bars.
+        description: the alt text.
+    """
+    best, ids = probabilities.topk(count, dim=-1)
+    rows = [
+        {
+            "step": step + 1,
+            "rank": rank,
+            "token": vocabulary[int(ids[step, rank])],
+            "probability": float(best[step, rank]),
+            "generated": vocabulary[int(ids[step, rank])] == generated[step],
+            "prefix": " ".join(generated[:step]) or "(empty)",
+        }
+        for step in range(len(generated))
+        for rank in range(count)
+    ]
+    slider = alt.binding_range(min=1, max=len(generated), step=1, name="step ")
+    step = alt.param("step", value=1, bind=slider)
+    current = alt.Chart(pd.DataFrame(rows)).transform_filter("datum.step == step")
+    bars = current.encode(
+        alt.X("probability:Q", scale=alt.Scale(domain=[0, 1]), title="probability", axis=alt.Axis(tickCount=5)),
+        alt.Y("token:N", sort=alt.EncodingSortField("rank"), title=None),
+        tooltip=[alt.Tooltip("token:N"), alt.Tooltip("probability:Q", format=".3f"), alt.Tooltip("prefix:N")],
+    )
+    colour = alt.condition("datum.generated", alt.value(style.OUTPUT), alt.value(style.PLAIN))
+    numbers = bars.mark_text(align="left", dx=4, fontSize=12).encode(text=alt.Text("probability:Q", format=".2f"))
+    first_row = current.transform_filter("datum.rank == 0").mark_text(align="left", fontSize=12, limit=WIDTH + 80)
+    prefix = first_row.encode(x=alt.value(0), y=alt.value(8), text="prefix:N").properties(
+        width=WIDTH, height=16, title="Generated so far"
+    )
+    chart = (bars.mark_bar().encode(color=colour) + numbers).properties(
+        width=WIDTH, height=24 * count, title="Next token"
+    )
+    return style.chart_style(alt.vconcat(prefix, chart, description=description).add_params(step))
+
+
+def top_tokens(probabilities: Tensor, vocabulary: Sequence[str], count: int = 3) -> str:
+    """Return a text with a line for each step: the most probable tokens and their probabilities.
+
+    Args:
+        probabilities: (steps, vocabulary).
+        vocabulary: the tokens by id.
+        count: the number of tokens in a line.
+    """
+    best, ids = torch.topk(probabilities, count, dim=-1)
+    pairs = [
+        [f"{vocabulary[i]:10} {p:.2f}" for p, i in zip(best[step].tolist(), ids[step].tolist(), strict=True)]
+        for step in range(len(probabilities))
+    ]
+    return "\n".join(f"{step:2}  " + "   ".join(line) for step, line in enumerate(pairs, 1))

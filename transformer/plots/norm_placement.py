@@ -1,0 +1,62 @@
+"""Post-norm and pre-norm: layer normalisation after each residual sum (§3.1), or before each sublayer."""
+
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+
+from transformer.plots import style
+
+NORM, SUBLAYER = "#F0E442", "#606060"
+"""Colours that are used in no other figure."""
+PARTS = ("attention", "feed-forward")
+STEP = 3.6
+"""The height of a sublayer."""
+
+
+def norm_placement() -> Figure:
+    """Draw an encoder layer with post-norm and one with pre-norm; the residual stream is pink and runs upwards."""
+    with style.in_style():
+        figure, axes = style.new_figure(5.0, 4.3)
+        axes.set_position((0, 0, 1, 1))
+        axes.set_xlim(-1.6, 9.6)
+        axes.set_ylim(-1.0, 9.6)
+        axes.axis("off")
+        for x, name in ((0.0, "post-norm"), (5.6, "pre-norm")):
+            post = name == "post-norm"
+            axes.plot([x, x], [-0.3, 8.8], color=style.OUTPUT, linewidth=5, zorder=1, solid_capstyle="butt")
+            axes.annotate("", (x, 9.3), (x, 8.6), arrowprops={"arrowstyle": "-|>", "color": style.OUTPUT, "lw": 3})
+            axes.text(x + 1.3, -0.75, name, ha="center", va="center", fontsize=12)
+            for number, part in enumerate(PARTS):
+                _sublayer(axes, x, 0.2 + number * STEP, part, post)
+            if not post:
+                _box(axes, x, 8.15, "norm", dashed=True)
+                axes.text(x + 0.85, 8.15, "once, after the\nlast layer", ha="left", va="center", fontsize=9)
+    return figure
+
+
+def _sublayer(axes: Axes, x: float, y: float, part: str, post: bool) -> None:
+    """Draw a sublayer whose input branches off the residual stream at height y, its residual sum and its norm."""
+    branch = x + 2.5
+    top = y + (2.0 if post else 2.7)
+    axes.plot([x, branch, branch, x + 0.8], [y, y, top, top], color=style.INK, linewidth=1.5, zorder=1)
+    axes.annotate("", (x + 0.25, top), (x + 1, top), arrowprops={"arrowstyle": "-|>", "color": style.INK})
+    axes.text(x, top, "+", ha="center", va="center", fontsize=13, bbox={"boxstyle": "circle,pad=0.15", **_face()})
+    _box(axes, branch, y + (1.0 if post else 1.75), part, width=2.5)
+    _box(axes, *((x, top + 0.85) if post else (branch, y + 0.75)), "norm")
+
+
+def _box(axes: Axes, x: float, y: float, text: str, width: float = 1.4, dashed: bool = False) -> None:
+    shape = FancyBboxPatch(
+        (x - width / 2, y - 0.33), width, 0.66, boxstyle="round,pad=0.04", linestyle="--" if dashed else "-", **_face()
+    )
+    axes.add_patch(shape)
+    ink = "white" if text != "norm" else "black"
+    shape.set(facecolor=NORM if text == "norm" else SUBLAYER, zorder=2)
+    axes.text(x, y, text, ha="center", va="center", fontsize=9.5, color=ink, zorder=3)
+
+
+def _face() -> dict[str, Any]:
+    """Return the colours of shapes drawn on top of the residual stream."""
+    return {"facecolor": style.OUTPUT, "edgecolor": style.INK}
