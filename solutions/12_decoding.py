@@ -138,13 +138,13 @@ check("greedy_search", greedy_search)
 #
 # $$\left(\frac{5 + \text{length}}{6}\right)^{\alpha}$$
 #
-# which is 1 for a single token and grows with the length; with $\alpha = 0$ it does nothing. The paper takes $\alpha = 0.6$.
+# which is 1 for a single token and grows with the length; with $\alpha = 0$ it does nothing. The paper takes $\alpha = 0.6$. In code $\alpha$ is called `length_penalty`.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # the fraction first, with its numerator in brackets
-# then the whole fraction to the power of alpha
+# then the whole fraction to the power of length_penalty
 # ```
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for ^: 'float' and 'float'</code></summary>
@@ -154,20 +154,20 @@ check("greedy_search", greedy_search)
 
 
 # %% tags=["answer"]
-# answer: length_penalty
-def length_penalty(length: int, alpha: float) -> float:
+# answer: length_normalisation
+def length_normalisation(length: int, length_penalty: float) -> float:
     """What a log-probability is divided by.
 
     length: tokens of the hypothesis
-    alpha: how strong the penalty is, 0 or more
+    length_penalty: the exponent α, 0 or more
     """
     ### BEGIN SOLUTION
-    return ((5 + length) / 6) ** alpha
+    return ((5 + length) / 6) ** length_penalty
     ### END SOLUTION
 
 
 # %% tags=["nbval-check-output"]
-check("length_penalty", length_penalty)
+check("length_normalisation", length_normalisation)
 
 # %% [markdown]
 # ## 3 · The best ways to go on
@@ -181,8 +181,8 @@ check("length_penalty", length_penalty)
 # <details><summary>Hint</summary>
 #
 # ```text
-# score of each pair: the beam's score plus the log-probability of the token      (beam, vocab_size)
-# lay the rows of this table behind each other                                    (beam · vocab_size,)
+# score of each pair: the beam's score plus the log-probability of the token      (beam_size, vocab_size)
+# lay the rows of this table behind each other                                    (beam_size · vocab_size,)
 # the count largest of that list: their values, and their places
 # a place tells both: how many whole rows lie before it, and how far into its row it stands
 # ```
@@ -190,7 +190,7 @@ check("length_penalty", length_penalty)
 # <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1</code></summary>
 #
 # A vector lines up with the last axis of a table, so you are adding one number to each column. Each row should get one: make the
-# scores a column, (beam, 1).
+# scores a column, (beam_size, 1).
 # </details>
 # <details><summary>Help: <code>selected index k out of range</code></summary>
 #
@@ -203,8 +203,8 @@ check("length_penalty", length_penalty)
 def best_extensions(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """The most probable hypotheses that are one token longer.
 
-    scores: (beam,), the log-probability of each beginning
-    log_probs: (beam, vocab_size), of the next token after each
+    scores: (beam_size,), the log-probability of each beginning
+    log_probs: (beam_size, vocab_size), of the next token after each
     returns: values, parents, tokens: each (count,), the best first; parents and tokens int64
     """
     ### BEGIN SOLUTION
@@ -224,9 +224,9 @@ check("best_extensions", best_extensions)
 #
 # A step weighs twice as many candidates as there are beams, best first. Some of them say eos. What becomes of each?
 #
-# - An eos among the first `beam` places **has finished**: it goes to the results.
+# - An eos among the first `beam_size` places **has finished**: it goes to the results.
 # - An eos further down is forgotten. It would not have survived as a beam either.
-# - Of all others the best `beam` **live on**. So the search stays as wide as it was, however many have finished.
+# - Of all others the best `beam_size` **live on**. So the search stays as wide as it was, however many have finished.
 #
 # Return two lists of places in `tokens`, counted from 0.
 #
@@ -234,8 +234,8 @@ check("best_extensions", best_extensions)
 #
 # ```text
 # go through the tokens with their places (Python: enumerate)
-# eos, and place smaller than beam:  finished
-# no eos, and fewer than beam so far:  living
+# eos, and place smaller than beam_size:  finished
+# no eos, and fewer than beam_size so far:  living
 # ```
 # </details>
 # <details><summary>Help: <code>'bool' object has no attribute 'nonzero'</code></summary>
@@ -250,16 +250,16 @@ check("best_extensions", best_extensions)
 
 # %% tags=["answer"]
 # answer: finished_and_living
-def finished_and_living(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
+def finished_and_living(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     """Sort the candidates of a step.
 
-    tokens: the newest token of each candidate, best candidate first; 2 · beam of them
+    tokens: the newest token of each candidate, best candidate first; 2 · beam_size of them
     returns: finished, the places of those that end here, and living, of those that go on, both best first
     """
     ### BEGIN SOLUTION
-    finished = [place for place, token in enumerate(tokens[:beam]) if token == eos]
+    finished = [place for place, token in enumerate(tokens[:beam_size]) if token == eos]
     living = [place for place, token in enumerate(tokens) if token != eos]
-    return finished, living[:beam]
+    return finished, living[:beam_size]
     ### END SOLUTION
 
 
@@ -275,7 +275,7 @@ check("finished_and_living", finished_and_living)
 # divided by the length penalty, and return the `n` best sentences.
 #
 # One question is easily answered wrongly: how long is a hypothesis? Count what the model had to say. It had to say eos; bos was
-# given. You may use `given.length_penalty`: it is your own function once the check above says ✓, and the course's until then.
+# given. You may use `given.length_normalisation`: it is your own function once the check above says ✓, and the course's until then.
 #
 # <details><summary>Hint</summary>
 #
@@ -297,18 +297,18 @@ check("finished_and_living", finished_and_living)
 
 # %% tags=["answer"]
 # answer: n_best
-def n_best(hypotheses: list[tuple[float, list[int]]], alpha: float, n: int) -> list[list[int]]:
+def n_best(hypotheses: list[tuple[float, list[int]]], length_penalty: float, n: int) -> list[list[int]]:
     """The best sentences, best first.
 
     hypotheses: of each its log-probability, and its token ids, which begin with bos and end with eos
-    alpha: of the length penalty
+    length_penalty: exponent of the length normalisation
     returns: the token ids of the n best, without bos and eos
     """
 
     ### BEGIN SOLUTION
     def score(hypothesis: tuple[float, list[int]]) -> float:
         log_probability, tokens = hypothesis
-        return log_probability / given.length_penalty(len(tokens) - 1, alpha)
+        return log_probability / given.length_normalisation(len(tokens) - 1, length_penalty)
 
     ranked = sorted(hypotheses, key=score, reverse=True)
     return [tokens[1:-1] for _, tokens in ranked[:n]]
@@ -328,7 +328,7 @@ check("n_best", n_best)
 # return the best by normalised score. What has not said eos after the last step is not counted.
 #
 # `given.best_extensions`, `given.finished_and_living` and `given.n_best` are there to be used. In all the checks something
-# finishes in time, and the vocabulary has at least 2 · beam tokens.
+# finishes in time, and the vocabulary has at least 2 · beam_size tokens.
 #
 # <details><summary>Hint</summary>
 #
@@ -337,7 +337,7 @@ check("n_best", n_best)
 # steps times:
 #     scores: of the living                                    (living,)
 #     log_probs: ask the model for each, one row each          (living, vocab_size)
-#     the 2 · beam best extensions
+#     the 2 · beam_size best extensions
 #     candidates: pairs of a value and the parent's tokens with the new token behind them
 #     sort them: some join the finished, some are the new living
 # the best one of the finished
@@ -345,7 +345,7 @@ check("n_best", n_best)
 # </details>
 # <details><summary>Help: <code>stack expects a non-empty TensorList</code></summary>
 #
-# Nobody is alive any more. Did you look at 2 · beam candidates? Then at least one always goes on.
+# Nobody is alive any more. Did you look at 2 · beam_size candidates? Then at least one always goes on.
 # </details>
 # <details><summary>Help: <code>list indices must be integers or slices, not float</code></summary>
 #
@@ -359,12 +359,12 @@ check("n_best", n_best)
 
 # %% tags=["answer"]
 # answer: beam_search
-def beam_search(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
+def beam_search(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     """The best sentence that a beam of this width finds.
 
     model: token ids, a list that begins with bos → log-probabilities of the next, (vocab_size,)
-    beam: beginnings that are kept
-    alpha: of the length penalty
+    beam_size: number of prefixes that are kept
+    length_penalty: exponent of the length normalisation
     steps: tokens of the longest hypothesis, eos included
     returns: token ids, without bos and eos
     """
@@ -373,15 +373,15 @@ def beam_search(model: Model, bos: int, eos: int, beam: int, alpha: float, steps
     for _ in range(steps):
         scores = torch.tensor([score for score, _ in living])
         log_probs = torch.stack([model(tokens) for _, tokens in living])
-        extensions = given.best_extensions(scores, log_probs, 2 * beam)
+        extensions = given.best_extensions(scores, log_probs, 2 * beam_size)
         candidates = [
             (value, [*living[parent][1], token])
             for value, parent, token in zip(*(column.tolist() for column in extensions), strict=True)
         ]
-        done, going_on = given.finished_and_living([tokens[-1] for _, tokens in candidates], eos, beam)
+        done, going_on = given.finished_and_living([tokens[-1] for _, tokens in candidates], eos, beam_size)
         finished += [candidates[place] for place in done]
         living = [candidates[place] for place in going_on]
-    return given.n_best(finished, alpha, 1)[0]
+    return given.n_best(finished, length_penalty, 1)[0]
     ### END SOLUTION
 
 

@@ -227,89 +227,90 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[Tensor]:
 
 
 @topic.exercise(
-    {"length": 7, "alpha": 1.0},
-    {"length": 1, "alpha": 0.6},
-    {"length": 20, "alpha": 0.6},
-    {"length": 9, "alpha": 0.0},
-    {"length": 13, "alpha": 2.0},
+    {"length": 7, "length_penalty": 1.0},
+    {"length": 1, "length_penalty": 0.6},
+    {"length": 20, "length_penalty": 0.6},
+    {"length": 9, "length_penalty": 0.0},
+    {"length": 13, "length_penalty": 2.0},
 )
-def length_penalty(length: int, alpha: float) -> float:
+def length_normalisation(length: int, length_penalty: float) -> float:
     """The package's length penalty."""
-    return decoding.length_normalisation(length, alpha)
+    return decoding.length_normalisation(length, length_penalty)
 
 
-@length_penalty.mistake(
+@length_normalisation.mistake(
     "the power before the division",
     "Your power is taken of 5 + length alone, and 6 divides afterwards. What is raised to the power is the fraction.",
 )
-def _(length: int, alpha: float) -> float:
-    return float((5 + length) ** alpha / 6)
+def _(length: int, length_penalty: float) -> float:
+    return float((5 + length) ** length_penalty / 6)
 
 
-@length_penalty.mistake(
+@length_normalisation.mistake(
     "5 added after the division",
     "Your 5 stands outside of the fraction. In Python / binds closer than +, so a numerator needs brackets.",
 )
-def _(length: int, alpha: float) -> float:
-    return float((5 + length / 6) ** alpha)
+def _(length: int, length_penalty: float) -> float:
+    return float((5 + length / 6) ** length_penalty)
 
 
-@length_penalty.mistake(
-    "alpha as a factor", "You multiply by alpha, and it is an exponent: with alpha 0 the penalty must do nothing."
+@length_normalisation.mistake(
+    "the penalty as a factor",
+    "You multiply by length_penalty, and it is an exponent: with 0 the normalisation must do nothing.",
 )
-def _(length: int, alpha: float) -> float:
-    return (5 + length) / 6 * alpha
+def _(length: int, length_penalty: float) -> float:
+    return (5 + length) / 6 * length_penalty
 
 
-@length_penalty.mistake(
-    "alpha not used", "Your penalty is the same for every alpha: where does the strength of it come in?"
+@length_normalisation.mistake(
+    "length_penalty not used", "Your result is the same for every length_penalty: where does it come in?"
 )
-def _(length: int, alpha: float) -> float:
+def _(length: int, length_penalty: float) -> float:
     return (5 + length) / 6
 
 
-@length_penalty.mistake(
+@length_normalisation.mistake(
     "the bare length",
     "This is another penalty, one that knows the length alone. The paper's is gentler: for one token it is 1, and "
     "it grows more slowly.",
 )
-def _(length: int, alpha: float) -> float:
-    return float(length**alpha)
+def _(length: int, length_penalty: float) -> float:
+    return float(length**length_penalty)
 
 
-@length_penalty.mistake("5 forgotten", "Your fraction is length over 6. What is added to the length before?")
-def _(length: int, alpha: float) -> float:
-    return float((length / 6) ** alpha)
+@length_normalisation.mistake("5 forgotten", "Your fraction is length over 6. What is added to the length before?")
+def _(length: int, length_penalty: float) -> float:
+    return float((length / 6) ** length_penalty)
 
 
-@length_penalty.mistake(
-    "6 forgotten", "For one token the penalty should be 1, whatever alpha is. Yours is not divided."
+@length_normalisation.mistake(
+    "6 forgotten", "For one token the result should be 1, whatever length_penalty is. Yours is not divided."
 )
-def _(length: int, alpha: float) -> float:
-    return float((5 + length) ** alpha)
+def _(length: int, length_penalty: float) -> float:
+    return float((5 + length) ** length_penalty)
 
 
-@length_penalty.mistake(
+@length_normalisation.mistake(
     "off by one",
     "Your penalty is 1 for no token at all. It should be 1 for a single token.",
 )
-def _(length: int, alpha: float) -> float:
-    return float(((6 + length) / 6) ** alpha)
+def _(length: int, length_penalty: float) -> float:
+    return float(((6 + length) / 6) ** length_penalty)
 
 
-@length_penalty.mistake(
+@length_normalisation.mistake(
     "upside down", "This is one over the penalty. A log-probability is going to be divided by what you return."
 )
-def _(length: int, alpha: float) -> float:
-    return float(((5 + length) / 6) ** -alpha)
+def _(length: int, length_penalty: float) -> float:
+    return float(((5 + length) / 6) ** -length_penalty)
 
 
-@length_penalty.mistake(
+@length_normalisation.mistake(
     "the logarithm of it",
-    "You return alpha times a logarithm. What undoes a logarithm, or how does it go without one?",
+    "You return length_penalty times a logarithm. What undoes a logarithm, or how does it go without one?",
 )
-def _(length: int, alpha: float) -> float:
-    return alpha * math.log((5 + length) / 6)
+def _(length: int, length_penalty: float) -> float:
+    return length_penalty * math.log((5 + length) / 6)
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -464,17 +465,17 @@ def _unravel(table: Tensor, count: int, sign: int = 1) -> tuple[Tensor, Tensor, 
 
 
 @topic.exercise(
-    {"tokens": [5, 0, 7, 0], "eos": 0, "beam": 2},
-    {"tokens": [0, 4, 6, 5], "eos": 0, "beam": 2},
-    {"tokens": [2, 8, 0, 2, 2, 9], "eos": 2, "beam": 3},
-    {"tokens": [7, 0, 9, 0, 5, 6, 0, 8], "eos": 0, "beam": 4},
-    {"tokens": [3, 4, 0, 5, 6, 7], "eos": 1, "beam": 3},
+    {"tokens": [5, 0, 7, 0], "eos": 0, "beam_size": 2},
+    {"tokens": [0, 4, 6, 5], "eos": 0, "beam_size": 2},
+    {"tokens": [2, 8, 0, 2, 2, 9], "eos": 2, "beam_size": 3},
+    {"tokens": [7, 0, 9, 0, 5, 6, 0, 8], "eos": 0, "beam_size": 4},
+    {"tokens": [3, 4, 0, 5, 6, 7], "eos": 1, "beam_size": 3},
     results=("finished", "living"),
 )
-def finished_and_living(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
+def finished_and_living(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     """Which candidates end here, and which go on."""
     ends = [place for place, token in enumerate(tokens) if token == eos]
-    return [place for place in ends if place < beam], _others(ends, tokens)[:beam]
+    return [place for place in ends if place < beam_size], _others(ends, tokens)[:beam_size]
 
 
 def _others(ends: list[int], tokens: list[int]) -> list[int]:
@@ -486,9 +487,9 @@ def _others(ends: list[int], tokens: list[int]) -> list[int]:
     "Every eos counts with you, even one far down the list. To be counted, it must be among as many of the best "
     "as there are beams.",
 )
-def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
-    return ends, _others(ends, tokens)[:beam]
+    return ends, _others(ends, tokens)[:beam_size]
 
 
 @finished_and_living.mistake(
@@ -496,8 +497,8 @@ def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
     "For each hypothesis that ends you keep one less. The search should stay as wide as it was: that is why there "
     "are twice as many candidates as beams.",
 )
-def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
-    best = range(beam)
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    best = range(beam_size)
     return [place for place in best if tokens[place] == eos], [place for place in best if tokens[place] != eos]
 
 
@@ -505,18 +506,18 @@ def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
     "too many live on",
     "All that have not ended live on with you. Only as many as there are beams should.",
 )
-def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
-    return [place for place in ends if place < beam], _others(ends, tokens)
+    return [place for place in ends if place < beam_size], _others(ends, tokens)
 
 
 @finished_and_living.mistake(
     "an eos below the beam ends the list",
     "You skip an eos among the best, but further down one still takes the place of a candidate that could live.",
 )
-def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
-    ends = [place for place, token in enumerate(tokens) if token == eos and place < beam]
-    return ends, _others(ends, tokens)[:beam]
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    ends = [place for place, token in enumerate(tokens) if token == eos and place < beam_size]
+    return ends, _others(ends, tokens)[:beam_size]
 
 
 @finished_and_living.mistake(
@@ -524,8 +525,8 @@ def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
     "Your living stand in the first places, whatever the tokens are. Either those that have said eos are still "
     "among them, or you number them anew after the others are gone, and lose where they stood.",
 )
-def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
-    return [place for place, token in enumerate(tokens[:beam]) if token == eos], list(range(beam))
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    return [place for place, token in enumerate(tokens[:beam_size]) if token == eos], list(range(beam_size))
 
 
 @finished_and_living.mistake(
@@ -533,35 +534,37 @@ def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
     "You return the tokens themselves. Asked for is where they stand, so that scores and parents can be found "
     "there, too.",
 )
-def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
-    return [token for token in tokens[:beam] if token == eos], [token for token in tokens if token != eos][:beam]
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    return [token for token in tokens[:beam_size] if token == eos], [token for token in tokens if token != eos][
+        :beam_size
+    ]
 
 
 @finished_and_living.mistake(
     "the two are swapped",
     "Both lists are right, but they come in the other order: first who has finished, then who lives.",
 )
-def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
-    return _others(ends, tokens)[:beam], [place for place in ends if place < beam]
+    return _others(ends, tokens)[:beam_size], [place for place in ends if place < beam_size]
 
 
 @finished_and_living.mistake(
     "only the best may finish",
     "With you only the very first candidate can end. Each of the best may, as many as there are beams.",
 )
-def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
-    return [place for place in ends if place == 0], _others(ends, tokens)[:beam]
+    return [place for place in ends if place == 0], _others(ends, tokens)[:beam_size]
 
 
 @finished_and_living.mistake(
     "off by one: one place too few may finish",
     "An eos at the last place that counts is lost. As many places count as there are beams.",
 )
-def _(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
-    return [place for place in ends if place < beam - 1], _others(ends, tokens)[:beam]
+    return [place for place in ends if place < beam_size - 1], _others(ends, tokens)[:beam_size]
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------
@@ -577,17 +580,17 @@ CLOSE: list[Hypothesis] = [
 
 
 @topic.exercise(
-    {"hypotheses": SHORT_OR_LONG, "alpha": 0.6, "n": 1},
-    {"hypotheses": SHORT_OR_LONG, "alpha": 0.0, "n": 2},
-    {"hypotheses": SHORT_OR_LONG, "alpha": 1.0, "n": 3},
-    {"hypotheses": CLOSE, "alpha": 1.0, "n": 4},
-    {"hypotheses": FAR_APART, "alpha": 1.0, "n": 3},
-    {"hypotheses": [(-3.0, [1, 5, 0]), (-3.3, [1, 6, 7, 0]), (-3.33, [1, 8, 9, 0])], "alpha": 0.72, "n": 3},
-    {"hypotheses": [(-1.0, [5, 1, 0, 3, 2]), (-2.0, [5, 4, 2])], "alpha": 0.6, "n": 2},
+    {"hypotheses": SHORT_OR_LONG, "length_penalty": 0.6, "n": 1},
+    {"hypotheses": SHORT_OR_LONG, "length_penalty": 0.0, "n": 2},
+    {"hypotheses": SHORT_OR_LONG, "length_penalty": 1.0, "n": 3},
+    {"hypotheses": CLOSE, "length_penalty": 1.0, "n": 4},
+    {"hypotheses": FAR_APART, "length_penalty": 1.0, "n": 3},
+    {"hypotheses": [(-3.0, [1, 5, 0]), (-3.3, [1, 6, 7, 0]), (-3.33, [1, 8, 9, 0])], "length_penalty": 0.72, "n": 3},
+    {"hypotheses": [(-1.0, [5, 1, 0, 3, 2]), (-2.0, [5, 4, 2])], "length_penalty": 0.6, "n": 2},
 )
-def n_best(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
+def n_best(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     """The best by their normalised score."""
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, alpha))[:n]
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, length_penalty))[:n]
 
 
 def _ranked(
@@ -604,7 +607,7 @@ def _ranked(
     "lengths do not count",
     "You rank by log-probability alone, where the shorter has it easier. Each should be divided by its penalty first.",
 )
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value)[:n]
 
 
@@ -612,65 +615,71 @@ def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
     "worst first",
     "A score is negative, and the best is the one nearest to 0, which is the largest. In which order does sorted go?",
 )
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: -value / decoding.length_normalisation(length, alpha))[:n]
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return _ranked(hypotheses, lambda value, length: -value / decoding.length_normalisation(length, length_penalty))[:n]
 
 
 @n_best.mistake(
     "the best last",
     "The right ones in the wrong order: the best should come first.",
 )
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return n_best.reference(hypotheses, alpha, n)[::-1]
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return n_best.reference(hypotheses, length_penalty, n)[::-1]
 
 
 @n_best.mistake(
     "multiplied by the penalty",
     "You multiply, which makes the long ones still more negative: the penalty is there to lift them.",
 )
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value * decoding.length_normalisation(length, alpha))[:n]
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return _ranked(hypotheses, lambda value, length: value * decoding.length_normalisation(length, length_penalty))[:n]
 
 
 @n_best.mistake("the penalty subtracted", "You subtract the penalty. A score is the log-probability divided by it.")
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value - decoding.length_normalisation(length, alpha))[:n]
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return _ranked(hypotheses, lambda value, length: value - decoding.length_normalisation(length, length_penalty))[:n]
 
 
 @n_best.mistake("bos counted", "Your lengths are one too large. The model never had to say bos; it did say eos.")
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length + 1, alpha))[:n]
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length + 1, length_penalty))[
+        :n
+    ]
 
 
 @n_best.mistake(
     "eos not counted",
     "Your lengths are one too small. The model had to say eos as well, and the log-probability has its share in it.",
 )
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length - 1, alpha))[:n]
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length - 1, length_penalty))[
+        :n
+    ]
 
 
 @n_best.mistake("the longest first", "You rank by length alone. Where is the log-probability?")
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: length)[:n]
 
 
 @n_best.mistake(
     "the mean of all tokens",
-    "You divide by the length itself, whatever alpha says. Which function makes a penalty of a length and alpha?",
+    "You divide by the length itself, whatever length_penalty is. Which function normalises by the length?",
 )
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value / length)[:n]
 
 
 @n_best.mistake("all of them", "The order is right, but n of them are wanted, not all.")
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, alpha))
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, length_penalty))
 
 
 @n_best.mistake("bos and eos are still there", "The order is right. The sentences should come without bos and eos.")
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, alpha), list)[:n]
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return _ranked(
+        hypotheses, lambda value, length: value / decoding.length_normalisation(length, length_penalty), list
+    )[:n]
 
 
 @n_best.mistake(
@@ -678,48 +687,50 @@ def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
     "It is right as long as bos is 1 and eos is 0. Other vocabularies have other ids, and words with these: it is the "
     "first and the last token that should go.",
 )
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[list[int]]:
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     def words(tokens: list[int]) -> list[int]:
         return [token for token in tokens if token not in (0, 1)]
 
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, alpha), words)[:n]
+    return _ranked(
+        hypotheses, lambda value, length: value / decoding.length_normalisation(length, length_penalty), words
+    )[:n]
 
 
 @n_best.mistake(
     "the scores come along", "The order is right. Only the token ids are wanted, without their log-probabilities."
 )
-def _(hypotheses: list[Hypothesis], alpha: float, n: int) -> list[Hypothesis]:
-    return sorted(hypotheses, key=lambda h: -h[0] / -decoding.length_normalisation(len(h[1]) - 1, alpha), reverse=True)[
-        :n
-    ]
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[Hypothesis]:
+    return sorted(
+        hypotheses, key=lambda h: -h[0] / -decoding.length_normalisation(len(h[1]) - 1, length_penalty), reverse=True
+    )[:n]
 
 
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 
 @topic.exercise(
-    {"model": DOGS, "bos": 1, "eos": 0, "beam": 2, "alpha": 0.0, "steps": 4},
-    {"model": DOGS, "bos": 1, "eos": 0, "beam": 1, "alpha": 0.6, "steps": 5},
-    {"model": ENDS_AT_ONCE, "bos": 1, "eos": 0, "beam": 2, "alpha": 2.0, "steps": 3},
-    {"model": OTHER_IDS, "bos": 5, "eos": 2, "beam": 2, "alpha": 0.6, "steps": 4},
-    {"model": Dice(6, seed=34), "bos": 1, "eos": 0, "beam": 2, "alpha": 0.6, "steps": 3},
-    {"model": Dice(5, seed=36), "bos": 1, "eos": 0, "beam": 2, "alpha": 1.0, "steps": 5},
-    {"model": Dice(7, seed=119), "bos": 1, "eos": 0, "beam": 3, "alpha": 1.0, "steps": 5},
-    {"model": Dice(7, seed=7), "bos": 1, "eos": 0, "beam": 2, "alpha": 2.0, "steps": 6},
-    {"model": Dice(8, seed=21), "bos": 1, "eos": 0, "beam": 3, "alpha": 0.6, "steps": 4},
-    {"model": Dice(12, seed=30), "bos": 1, "eos": 0, "beam": 4, "alpha": 1.5, "steps": 7},
+    {"model": DOGS, "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 0.0, "steps": 4},
+    {"model": DOGS, "bos": 1, "eos": 0, "beam_size": 1, "length_penalty": 0.6, "steps": 5},
+    {"model": ENDS_AT_ONCE, "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 2.0, "steps": 3},
+    {"model": OTHER_IDS, "bos": 5, "eos": 2, "beam_size": 2, "length_penalty": 0.6, "steps": 4},
+    {"model": Dice(6, seed=34), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 0.6, "steps": 3},
+    {"model": Dice(5, seed=36), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 1.0, "steps": 5},
+    {"model": Dice(7, seed=119), "bos": 1, "eos": 0, "beam_size": 3, "length_penalty": 1.0, "steps": 5},
+    {"model": Dice(7, seed=7), "bos": 1, "eos": 0, "beam_size": 2, "length_penalty": 2.0, "steps": 6},
+    {"model": Dice(8, seed=21), "bos": 1, "eos": 0, "beam_size": 3, "length_penalty": 0.6, "steps": 4},
+    {"model": Dice(12, seed=30), "bos": 1, "eos": 0, "beam_size": 4, "length_penalty": 1.5, "steps": 7},
 )
-def beam_search(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
+def beam_search(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     """The best finished hypothesis."""
-    return _search(model, bos, eos, beam, alpha, steps)
+    return _search(model, bos, eos, beam_size, length_penalty, steps)
 
 
 def _search(
     model: Model,
     bos: int,
     eos: int,
-    beam: int,
-    alpha: float,
+    beam_size: int,
+    length_penalty: float,
     steps: int,
     begin: int = 1,
     memory: float = 1.0,
@@ -737,21 +748,21 @@ def _search(
     for _ in range(steps):
         scores = memory * torch.tensor([score for score, _ in living])
         log_probs = torch.stack([model(reads(tokens)) for _, tokens in living])
-        extensions = best_extensions.reference(scores, log_probs, width * beam)
+        extensions = best_extensions.reference(scores, log_probs, width * beam_size)
         candidates = [
             (value, [*living[parent(p)][1], token])
             for value, p, token in zip(*(column.tolist() for column in extensions), strict=True)
         ]
-        done, going_on = finished_and_living.reference([tokens[-1] for _, tokens in candidates], eos, beam)
+        done, going_on = finished_and_living.reference([tokens[-1] for _, tokens in candidates], eos, beam_size)
         finished += [candidates[place] for place in done]
         living = [candidates[place] for place in going_on]
         if shrink:
-            beam -= len(done)
-        if not beam or stop_at_first and finished:
+            beam_size -= len(done)
+        if not beam_size or stop_at_first and finished:
             break
     if last_counts:
         finished += [(score, [*tokens, eos]) for score, tokens in living]
-    return n_best.reference(finished[:most], alpha, 1)[0]
+    return n_best.reference(finished[:most], length_penalty, 1)[0]
 
 
 @beam_search.mistake(
@@ -759,15 +770,15 @@ def _search(
     "You begin with as many copies of bos as there are beams. They stay copies, and the search finds what greedy "
     "search would. How many beginnings are there at first?",
 )
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam, alpha, steps, begin=beam)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, begin=beam_size)
 
 
 @beam_search.mistake(
     "greedy search",
     "This is what a single beam finds. Does more than one hypothesis survive a step with you?",
 )
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _greedy(model, bos, eos, steps)
 
 
@@ -775,24 +786,24 @@ def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> 
     "the past is forgotten",
     "Your hypotheses are ranked by their newest token alone: the next step begins with scores of 0 again.",
 )
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam, alpha, steps, memory=0.0)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, memory=0.0)
 
 
 @beam_search.mistake(
     "it stops at the first that ends",
     "You stop as soon as a hypothesis is finished. One that is longer, or ends a step later, may be better.",
 )
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam, alpha, steps, stop_at_first=True)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, stop_at_first=True)
 
 
 @beam_search.mistake(
     "the beam shrinks",
     "For each hypothesis that ends you keep one less. The search should stay as wide as it was.",
 )
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam, alpha, steps, shrink=True)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, shrink=True)
 
 
 @beam_search.mistake(
@@ -800,8 +811,8 @@ def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> 
     "You count as many finished hypotheses as there are beams, those that came first. One that finishes later may "
     "be better.",
 )
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam, alpha, steps, most=beam)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, most=beam_size)
 
 
 @beam_search.mistake(
@@ -809,8 +820,8 @@ def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> 
     "You look at as many candidates as there are beams. If some of them end, fewer live on than there should: of "
     "how many must you know?",
 )
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam, alpha, steps, width=1)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, width=1)
 
 
 @beam_search.mistake(
@@ -818,8 +829,8 @@ def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> 
     "You return the most probable one. Among finished hypotheses of different length it is the normalised score "
     "that decides.",
 )
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam, 0.0, steps)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, 0.0, steps)
 
 
 @beam_search.mistake(
@@ -827,16 +838,16 @@ def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> 
     "The tokens are put behind the wrong beginnings: the first candidate need not come from the first beam. Which "
     "of the three results of a step says what it goes on from?",
 )
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam, alpha, steps, parent=lambda parent: 0)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, parent=lambda parent: 0)
 
 
 @beam_search.mistake(
     "the model reads the last token only",
     "The next word depends on everything said so far, and you let the model read the newest token alone.",
 )
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam, alpha, steps, reads=lambda tokens: tokens[-1:])
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, reads=lambda tokens: tokens[-1:])
 
 
 @beam_search.mistake(
@@ -844,15 +855,15 @@ def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> 
     "At the end you rank the living with the finished. A hypothesis that has not said eos has not paid for its "
     "end, and it may stop in the middle of a sentence.",
 )
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam, alpha, steps, last_counts=True)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, last_counts=True)
 
 
 @beam_search.mistake("one step too few", "The search ends one step too early. How often does your loop run?")
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return _search(model, bos, eos, beam, alpha, steps - 1)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps - 1)
 
 
 @beam_search.mistake("bos and eos are still there", "The sentence is right. It should come without bos and eos.")
-def _(model: Model, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
-    return [bos, *_search(model, bos, eos, beam, alpha, steps), eos]
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return [bos, *_search(model, bos, eos, beam_size, length_penalty, steps), eos]

@@ -441,8 +441,8 @@ def greedy_by_recursion(model: Any, bos: int, eos: int, limit: int, so_far: tupl
     return greedy_by_recursion(model, bos, eos, limit, (*so_far, token))
 
 
-def penalty_by_exponential(length: int, alpha: float) -> float:
-    return math.exp(alpha * (math.log(length + 5) - math.log(6)))
+def penalty_by_exponential(length: int, length_penalty: float) -> float:
+    return math.exp(length_penalty * (math.log(length + 5) - math.log(6)))
 
 
 def extensions_by_loops(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, ...]:
@@ -452,30 +452,34 @@ def extensions_by_loops(scores: Tensor, log_probs: Tensor, count: int) -> tuple[
     return values, torch.tensor([p for p, _ in ranked]), torch.tensor([t for _, t in ranked])
 
 
-def sorted_out_one_by_one(tokens: list[int], eos: int, beam: int) -> tuple[list[int], list[int]]:
+def sorted_out_one_by_one(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     finished: list[int] = []
     living: list[int] = []
     for place, token in enumerate(tokens):
-        if token == eos and place < beam:
+        if token == eos and place < beam_size:
             finished.append(place)
-        elif token != eos and len(living) < beam:
+        elif token != eos and len(living) < beam_size:
             living.append(place)
     return finished, living
 
 
-def ranked_by_tuples(hypotheses: list[tuple[float, list[int]]], alpha: float, n: int) -> list[list[int]]:
-    scored = [(-value / penalty_by_exponential(len(t) - 1, alpha), i) for i, (value, t) in enumerate(hypotheses)]
+def ranked_by_tuples(hypotheses: list[tuple[float, list[int]]], length_penalty: float, n: int) -> list[list[int]]:
+    scored = [
+        (-value / penalty_by_exponential(len(t) - 1, length_penalty), i) for i, (value, t) in enumerate(hypotheses)
+    ]
     return [hypotheses[i][1][1:-1] for _, i in sorted(scored)[:n]]
 
 
-def beam_without_dead_ends(model: Any, bos: int, eos: int, beam: int, alpha: float, steps: int) -> list[int]:
+def beam_without_dead_ends(
+    model: Any, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int
+) -> list[int]:
     living, finished = [(0.0, [bos])], []
     for _ in range(steps):
         every = [(s + v, [*t, i]) for s, t in living for i, v in enumerate(model(t).tolist()) if v > -math.inf]
-        best = sorted(every, reverse=True)[: 2 * beam]
-        finished += [h for h in best[:beam] if h[1][-1] == eos]
-        living = [h for h in best if h[1][-1] != eos][:beam]
-    return max(finished, key=lambda h: h[0] / penalty_by_exponential(len(h[1]) - 1, alpha))[1][1:-1]
+        best = sorted(every, reverse=True)[: 2 * beam_size]
+        finished += [h for h in best[:beam_size] if h[1][-1] == eos]
+        living = [h for h in best if h[1][-1] != eos][:beam_size]
+    return max(finished, key=lambda h: h[0] / penalty_by_exponential(len(h[1]) - 1, length_penalty))[1][1:-1]
 
 
 def ngrams_by_zip(words: list[str], n: int) -> dict[tuple[str, ...], int]:
@@ -906,7 +910,7 @@ OTHERS = [
     ("masked_softmax", masked_by_nan_to_num),
     ("shift_target", shift_by_narrow),
     ("greedy_search", greedy_by_recursion),
-    ("length_penalty", penalty_by_exponential),
+    ("length_normalisation", penalty_by_exponential),
     ("best_extensions", extensions_by_loops),
     ("finished_and_living", sorted_out_one_by_one),
     ("n_best", ranked_by_tuples),
