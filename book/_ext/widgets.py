@@ -69,7 +69,7 @@ class WidgetDirective(SphinxDirective):
         name = self.arguments[0]
         values, still = MADE[name]()
         told = html.escape(json.dumps(values, ensure_ascii=False))
-        without = "<noscript><p>With JavaScript switched on, you could type a sentence of your own here.</p></noscript>"
+        without = "<noscript><p>Turn on JavaScript to translate sentences of your own here.</p></noscript>"
         text = f'<div class="widget" data-widget="{name}" data-values="{told}">{still}{without}</div>'
         return [nodes.raw("", text, format="html")]
 

@@ -1,18 +1,18 @@
-// Attention in the plane: move the query, the keys and the values, and see what comes out (chapter 2).
+// Attention with vectors in the plane: move the query, the keys and the values, and see the output (chapter 2).
 
 import { h } from "./html.mjs";
-import { KEY, OUTPUT, PLAIN, QUERY, VALUE, bar, show, softmax, table, teller, tick } from "./parts.mjs";
+import { KEY, OUTPUT, PLAIN, QUERY, VALUE, bar, checkbox, showWidget, softmax, statusLine, table } from "./parts.mjs";
 
 /**
- * One query's lookup: softmax(q·k / √d_k) v (§3.2.1).
+ * Attention of a single query: softmax(q·k / √d_k) v (§3.2.1).
  *
  * @param {number[]} query d_k numbers.
- * @param {number[][]} keys as long as the query.
+ * @param {number[][]} keys each as long as the query.
  * @param {number[][]} values one for each key.
  * @param {boolean} scaled whether the scores are divided by √d_k.
  */
 export function attention(query, keys, values, scaled = true) {
-  const dot = (a, b) => a.reduce((sum, one, i) => sum + one * b[i], 0);
+  const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
   const scores = keys.map((key) => dot(query, key) / (scaled ? Math.sqrt(query.length) : 1));
   const weights = softmax(scores);
   const output = values[0].map((_, i) => dot(weights, values.map((value) => value[i])));
@@ -21,38 +21,38 @@ export function attention(query, keys, values, scaled = true) {
 
 const REACH = 3, UNIT = 40, SIZE = 2 * REACH * UNIT + 60, STEP = 0.1;
 
-const at = ([x, y]) => `(${x.toFixed(1)}, ${y.toFixed(1)})`;
-const inside = (one) => Math.round(Math.min(Math.max(one, -REACH), REACH) / STEP) * STEP;
+const format = ([x, y]) => `(${x.toFixed(1)}, ${y.toFixed(1)})`;
+const clamp = (value) => Math.round(Math.min(Math.max(value, -REACH), REACH) / STEP) * STEP;
 
-/** An arrow whose tip can be dragged, or moved by the arrow keys. */
-function arrow(name, vector, colour, changed) {
+/** An arrow whose tip can be dragged or moved with the arrow keys. */
+function arrow(name, vector, colour, onChange) {
   const line = h("line", { stroke: colour, "stroke-width": 3 });
   const label = h("text", { "text-anchor": "middle", "aria-hidden": "true" }, name);
-  const to = (x, y) => { [vector[0], vector[1]] = [inside(x), inside(y)]; place(); changed(); };
+  const moveTo = (x, y) => { [vector[0], vector[1]] = [clamp(x), clamp(y)]; draw(); onChange(); };
   const drag = (event) => {
     if (!tip.hasPointerCapture(event.pointerId)) return;
     const { left, top, width } = tip.ownerSVGElement.getBoundingClientRect();
     const point = (position, start) => (((position - start) / width) * SIZE - SIZE / 2) / UNIT;
-    to(point(event.clientX, left), -point(event.clientY, top));
+    moveTo(point(event.clientX, left), -point(event.clientY, top));
   };
   const MOVES = { ArrowLeft: [-STEP, 0], ArrowRight: [STEP, 0], ArrowUp: [0, STEP], ArrowDown: [0, -STEP] };
   const press = (event) => {
     const move = MOVES[event.key];
     if (!move) return;
     event.preventDefault();
-    to(vector[0] + move[0], vector[1] + move[1]);
+    moveTo(vector[0] + move[0], vector[1] + move[1]);
   };
-  const range = { role: "slider", tabindex: "0", "aria-label": `${name}, by the arrow keys`, "aria-valuemin": -REACH, "aria-valuemax": REACH };
+  const range = { role: "slider", tabindex: "0", "aria-label": `${name}, move it with the arrow keys`, "aria-valuemin": -REACH, "aria-valuemax": REACH };
   const tip = h("circle", { r: 8, fill: colour, stroke: "transparent", "stroke-width": 12, style: "cursor: grab; touch-action: none", ...range,
     onpointerdown: (event) => tip.setPointerCapture(event.pointerId), onpointermove: drag, onkeydown: press });
   const set = (el, pairs) => Object.entries(pairs).forEach(([key, value]) => el.setAttribute(key, value));
-  function place() {
+  function draw() {
     const [x, y] = [vector[0] * UNIT, -vector[1] * UNIT];
     set(line, { x1: 0, y1: 0, x2: x, y2: y });
-    set(tip, { cx: x, cy: y, "aria-valuenow": vector[0].toFixed(1), "aria-valuetext": at(vector) });
+    set(tip, { cx: x, cy: y, "aria-valuenow": vector[0].toFixed(1), "aria-valuetext": format(vector) });
     set(label, { x, y: vector[1] < 0 ? y + 24 : y - 15 });
   }
-  place();
+  draw();
   return h("g", {}, line, tip, label);
 }
 
@@ -65,26 +65,26 @@ function plane(label, ...parts) {
 
 function render({ el }) {
   const query = [1.2, 0.6], keys = [[2, -0.5], [0, 2], [-1.5, -1]], values = [[2, 1.5], [-2, 1], [1, -2]];
-  const scaled = tick("divide the scores by √2", true, () => draw());
-  const told = teller(), numbers = h("div"), blend = h("g");
+  const scaled = checkbox("divide the scores by √2", true, () => draw());
+  const status = statusLine(), numbers = h("div"), sum = h("g");
 
   function draw() {
     const { scores, weights, output } = attention(query, keys, values, scaled.value());
     const [x, y] = [output[0] * UNIT, -output[1] * UNIT];
-    blend.replaceChildren(
+    sum.replaceChildren(
       ...values.map((v, i) => h("line", { x1: x, y1: y, x2: v[0] * UNIT, y2: -v[1] * UNIT, stroke: OUTPUT, "stroke-width": 5 * weights[i] })),
       h("circle", { cx: x, cy: y, r: 6, fill: OUTPUT }),
       h("text", { x, y: y + 20, "text-anchor": "middle" }, "output"),
     );
-    const row = (_, i) => [`${i + 1}`, at(keys[i]), scores[i].toFixed(2), h("span", {}, `${weights[i].toFixed(2)} `, bar(weights[i], QUERY, 60)), at(values[i])];
-    numbers.replaceChildren(table(`The lookup of the query ${at(query)}`, ["", "key", "score", "weight", "value"], keys.map(row)));
-    told.textContent = `Output (${output.map((one) => one.toFixed(2)).join(", ")}): the values, blended by the weights ${weights.map((one) => one.toFixed(2)).join(", ")}.`;
+    const row = (_, i) => [`${i + 1}`, format(keys[i]), scores[i].toFixed(2), h("span", {}, `${weights[i].toFixed(2)} `, bar(weights[i], QUERY, 60)), format(values[i])];
+    numbers.replaceChildren(table(`Attention of the query ${format(query)}`, ["", "key", "score", "weight", "value"], keys.map(row)));
+    status.textContent = `Output (${output.map((value) => value.toFixed(2)).join(", ")}): the sum of the values, weighted by ${weights.map((weight) => weight.toFixed(2)).join(", ")}.`;
   }
 
-  const ofKeys = keys.map((key, i) => arrow(`key ${i + 1}`, key, KEY, draw));
-  const ofValues = values.map((value, i) => arrow(`value ${i + 1}`, value, VALUE, draw));
-  const left = plane("Query and keys", ...ofKeys, arrow("query", query, QUERY, draw));
-  show(el, [scaled.el], told, h("div", { class: "side" }, left, plane("Values and output", ...ofValues, blend), numbers));
+  const keyArrows = keys.map((key, i) => arrow(`key ${i + 1}`, key, KEY, draw));
+  const valueArrows = values.map((value, i) => arrow(`value ${i + 1}`, value, VALUE, draw));
+  const left = plane("Query and keys", ...keyArrows, arrow("query", query, QUERY, draw));
+  showWidget(el, [scaled.el], status, h("div", { class: "side" }, left, plane("Values and output", ...valueArrows, sum), numbers));
   draw();
 }
 

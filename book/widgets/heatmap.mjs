@@ -1,20 +1,20 @@
-// Attention weights as colours: small, and large enough to read.
+// Heat maps of attention weights: small ones as thumbnails, and a large one with labels.
 
-import { h, word } from "./html.mjs";
+import { h, withoutMark } from "./html.mjs";
 
-/** The large map shows so many words of each side. */
-const LARGEST = 40;
+/** The large map shows at most this many queries and keys. */
+const MAX_TOKENS = 40;
 
-/** Viridis, as in the book's other pictures: dark is 0, light is 1. */
+/** Viridis, as in the figures of the book: dark is 0, light is 1. */
 const STOPS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 
 function colour(weight) {
-  const at = Math.min(weight, 1) * (STOPS.length - 1);
-  const low = Math.min(Math.floor(at), STOPS.length - 2);
-  return STOPS[low].map((value, i) => Math.round(value + (at - low) * (STOPS[low + 1][i] - value)));
+  const position = Math.min(weight, 1) * (STOPS.length - 1);
+  const low = Math.min(Math.floor(position), STOPS.length - 2);
+  return STOPS[low].map((value, i) => Math.round(value + (position - low) * (STOPS[low + 1][i] - value)));
 }
 
-/** A small map: a canvas with one pixel for each weight, which the page's style enlarges. */
+/** A small heat map: a canvas with one pixel for each weight, which CSS enlarges. */
 export function smallMap(rows) {
   const width = Math.max(...rows.map((row) => row.length));
   const canvas = h("canvas", { width, height: rows.length, "aria-hidden": "true" });
@@ -28,31 +28,31 @@ export function smallMap(rows) {
 }
 
 /**
- * A large map: a table with the words at its sides, which reads out the cell under the pointer.
+ * A large heat map: a table with the tokens as its headers, which shows the weight of the cell under the pointer.
  *
- * @param {Float32Array[]} rows weights: a row for each query.
- * @param {string[]} queries pieces.
- * @param {string[]} keys pieces.
+ * @param {Float32Array[]} rows the weights: one row for each query.
+ * @param {string[]} queries the tokens of the rows.
+ * @param {string[]} keys the tokens of the columns.
  */
 export function largeMap(rows, queries, keys) {
-  const cut = rows.length > LARGEST || keys.length > LARGEST;
-  const shown = keys.slice(0, LARGEST);
-  const told = h("p", { class: "told", "aria-live": "polite" }, "Point at a cell, or tab to a row, to read it.");
+  const isCut = rows.length > MAX_TOKENS || keys.length > MAX_TOKENS;
+  const columns = keys.slice(0, MAX_TOKENS);
+  const status = h("p", { class: "status", "aria-live": "polite" }, "Point at a cell, or move to a row with the Tab key, to see a weight.");
   const strongest = (row) => row.indexOf(Math.max(...row));
-  const say = (q, k) => {
-    told.textContent = `${word(queries[q])} → ${word(keys[k])}: ${(rows[q][k] ?? 0).toFixed(3)}`;
+  const showWeight = (q, k) => {
+    status.textContent = `${withoutMark(queries[q])} → ${withoutMark(keys[k])}: ${(rows[q][k] ?? 0).toFixed(3)}`;
   };
   const line = (row, q) =>
     h(
       "tr",
-      { tabindex: "0", onfocus: () => say(q, strongest(row)) },
-      h("th", { scope: "row" }, word(queries[q])),
-      ...shown.map((_, k) =>
-        h("td", { style: `background: rgb(${colour(row[k] ?? 0)})`, onpointerenter: () => say(q, k) }),
+      { tabindex: "0", onfocus: () => showWeight(q, strongest(row)) },
+      h("th", { scope: "row" }, withoutMark(queries[q])),
+      ...columns.map((_, k) =>
+        h("td", { style: `background: rgb(${colour(row[k] ?? 0)})`, onpointerenter: () => showWeight(q, k) }),
       ),
     );
-  const head = h("tr", {}, h("td"), ...shown.map((key) => h("th", { scope: "col" }, h("span", {}, word(key)))));
-  const table = h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows.slice(0, LARGEST).map(line)));
-  const note = cut ? [h("p", {}, `The first ${LARGEST} pieces of each side.`)] : [];
-  return h("div", { class: "large" }, told, h("div", { class: "scroll" }, table), ...note);
+  const head = h("tr", {}, h("td"), ...columns.map((key) => h("th", { scope: "col" }, h("span", {}, withoutMark(key)))));
+  const table = h("table", {}, h("thead", {}, head), h("tbody", {}, ...rows.slice(0, MAX_TOKENS).map(line)));
+  const note = isCut ? [h("p", {}, `Only the first ${MAX_TOKENS} tokens of each side are shown.`)] : [];
+  return h("div", { class: "large" }, status, h("div", { class: "scroll" }, table), ...note);
 }

@@ -1,8 +1,8 @@
-// Make elements: h("button", { type: "button", onclick }, "Press") is a button that says Press.
+// Create elements: h("button", { type: "button", onclick }, "Press") is a button with the label "Press".
 
 const SVG = ["svg", "g", "line", "circle", "text", "title"];
 
-/** An element with attributes, listeners (names that start with "on"), and children: elements or text. */
+/** Create an element with attributes, event listeners (names that start with "on") and children (elements or text). */
 export function h(tag, attributes = {}, ...children) {
   const el = SVG.includes(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -15,12 +15,12 @@ export function h(tag, attributes = {}, ...children) {
 }
 
 /**
- * For a widget's outermost element: JupyterLab takes a key that is pressed on a slider or a button for one of its commands,
- * and "dd" deletes a cell, unless that very element says that the key is its own. Text fields need not say it.
+ * Attributes for a widget's outermost element. JupyterLab treats a key pressed on a slider or a button as one of its
+ * commands, and "dd" deletes a cell, unless that very element opts out. Text fields need not opt out.
  */
-export const keepKeys = {
+export const blockShortcuts = {
   onfocusin: ({ target }) => target.matches(":read-write") || target.setAttribute("data-lm-suppress-shortcuts", ""),
 };
 
-/** A piece as people read it: without the mark of a word's start. */
-export const word = (piece) => piece.replace(/^▁(?=.)/u, "");
+/** A token as people read it: without the mark of the start of a word. */
+export const withoutMark = (piece) => piece.replace(/^▁(?=.)/u, "");

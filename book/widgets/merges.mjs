@@ -1,21 +1,21 @@
 // Byte-pair encoding on the reader's own words, merge by merge (chapter 8). The same merges in the same order as
-// transformer/data/bpe.py, counted anew at each step: slow for a corpus, quick enough for a sentence.
+// transformer/data/bpe.py, but all pairs are counted again at each step: slow for a corpus, fast enough for a sentence.
 
 import { h } from "./html.mjs";
-import { OUTPUT, show, table, teller } from "./parts.mjs";
+import { OUTPUT, showWidget, statusLine, table } from "./parts.mjs";
 
-const MARK = "▁", LONGEST = 16, CAP = 300;
+const MARK = "▁", MAX_PIECE = 16, MAX_TEXT = 300;
 
 const characters = (text) => [...text];
 
-/** Which string comes first by code points; JavaScript's own order is by halves of characters. */
+/** Compare strings by code points; JavaScript's own order is by UTF-16 code units. */
 function compare(a, b) {
-  const [ours, theirs] = [a, b].map((text) => characters(text).map((one) => one.codePointAt(0)));
-  const i = ours.findIndex((one, place) => one !== theirs[place]);
-  return i < 0 ? ours.length - theirs.length : ours[i] - (theirs[i] ?? -1);
+  const [left, right] = [a, b].map((text) => characters(text).map((character) => character.codePointAt(0)));
+  const i = left.findIndex((codePoint, position) => codePoint !== right[position]);
+  return i < 0 ? left.length - right.length : left[i] - (right[i] ?? -1);
 }
 
-/** Cut text where no merge may cross: "A cat." gives "▁A", "▁cat", ".". */
+/** Split a text into words, which merges don't cross: "A cat." becomes "▁A", "▁cat", ".". */
 export function splitWords(text) {
   return text.replaceAll(MARK, " ").split(/\s+/u).filter(Boolean).flatMap((word) => {
     const [first, ...others] = word.match(/\p{L}+|\P{L}+/gu);
@@ -23,7 +23,7 @@ export function splitWords(text) {
   });
 }
 
-/** Join the pair wherever it stands, from left to right. */
+/** Merge every occurrence of a pair, from left to right. */
 export function mergePair(symbols, [a, b]) {
   const merged = [];
   for (const symbol of symbols) {
@@ -32,14 +32,14 @@ export function mergePair(symbols, [a, b]) {
   return merged;
 }
 
-/** The pairs of neighbours and how often they stand in the words, the next to be merged first. */
-export function countPairs(spelled) {
+/** Return the pairs of neighbouring symbols with their counts; the pair to merge next comes first. */
+export function countPairs(words) {
   const counts = new Map();
-  for (const { symbols, count } of spelled) {
+  for (const { symbols, count } of words) {
     symbols.slice(1).forEach((right, i) => {
       const pair = [symbols[i], right], key = pair.join("\n"), symbol = pair.join("");
       const size = characters(symbol).length;
-      if (size > LONGEST) return;
+      if (size > MAX_PIECE) return;
       counts.set(key, { pair, symbol, size, count: (counts.get(key)?.count ?? 0) + count });
     });
   }
@@ -47,52 +47,52 @@ export function countPairs(spelled) {
   return [...counts.values()].sort(order);
 }
 
-/** Each step of learning: the words as they are spelled before it, and the pairs, the first of which it merges. */
-export function learn(words, most = Infinity) {
+/** Return the steps of learning: the words before each step, as symbols, and the pairs, the first of which is merged. */
+export function learn(words, maxMerges = Infinity) {
   const frequency = new Map();
   for (const word of words) frequency.set(word, (frequency.get(word) ?? 0) + 1);
-  let spelled = [...frequency].map(([word, count]) => ({ symbols: characters(word), count }));
+  let split = [...frequency].map(([word, count]) => ({ symbols: characters(word), count }));
   const steps = [];
   for (;;) {
-    const pairs = countPairs(spelled);
-    steps.push({ spelled, pairs });
-    if (!pairs.length || steps.length > most) return steps;
-    spelled = spelled.map(({ symbols, count }) => ({ symbols: mergePair(symbols, pairs[0].pair), count }));
+    const pairs = countPairs(split);
+    steps.push({ words: split, pairs });
+    if (!pairs.length || steps.length > maxMerges) return steps;
+    split = split.map(({ symbols, count }) => ({ symbols: mergePair(symbols, pairs[0].pair), count }));
   }
 }
 
-/** The merges alone. */
-export const merges = (words, most) => learn(words, most).slice(0, -1).map(({ pairs: [{ pair, count }] }) => ({ pair, count }));
+/** Return the merges without the steps. */
+export const merges = (words, maxMerges) => learn(words, maxMerges).slice(0, -1).map(({ pairs: [{ pair, count }] }) => ({ pair, count }));
 
 function render({ el }) {
-  let steps = [], at = 0;
-  const text = h("input", { type: "text", value: "tea tea tea tea tea teapot teapot pot pot pot seat seat", maxlength: CAP, autocomplete: "off", spellcheck: "false", oninput: () => { learnt(); draw(); } });
-  const go = (by) => () => { at = Math.min(Math.max(at + by, 0), steps.length - 1); draw(); };
-  const button = (name, by) => h("button", { type: "button", onclick: go(by) }, name);
-  const told = teller(), words = h("div"), leading = h("div");
-  const buttons = [button("One merge back", -1), button("One merge on", 1), button("To the end", Infinity), button("To the start", -Infinity)];
-  const learnt = () => { [steps, at] = [learn(splitWords(text.value.slice(0, CAP))), 0]; };
-  const box = (made) => (symbol) =>
-    h("span", { style: `border: 1px solid var(--muted); border-bottom: 4px solid ${symbol === made ? OUTPUT : "transparent"}; border-radius: .2rem; padding: 0 .2rem; margin-right: .15rem` }, symbol);
+  let steps = [], step = 0;
+  const text = h("input", { type: "text", value: "tea tea tea tea tea teapot teapot pot pot pot seat seat", maxlength: MAX_TEXT, autocomplete: "off", spellcheck: "false", oninput: () => { restart(); draw(); } });
+  const move = (by) => () => { step = Math.min(Math.max(step + by, 0), steps.length - 1); draw(); };
+  const button = (name, by) => h("button", { type: "button", onclick: move(by) }, name);
+  const status = statusLine(), wordTable = h("div"), pairTable = h("div");
+  const buttons = [button("Previous merge", -1), button("Next merge", 1), button("To the end", Infinity), button("To the start", -Infinity)];
+  const restart = () => { [steps, step] = [learn(splitWords(text.value.slice(0, MAX_TEXT))), 0]; };
+  const box = (newSymbol) => (symbol) =>
+    h("span", { style: `border: 1px solid var(--muted); border-bottom: 4px solid ${symbol === newSymbol ? OUTPUT : "transparent"}; border-radius: .2rem; padding: 0 .2rem; margin-right: .15rem` }, symbol);
 
   function draw() {
-    const { spelled, pairs } = steps[at];
-    const last = at ? steps[at - 1].pairs[0] : null;
-    const made = last?.pair.join("");
+    const { words, pairs } = steps[step];
+    const last = step ? steps[step - 1].pairs[0] : null;
+    const newSymbol = last?.pair.join("");
     const name = ({ pair: [a, b] }) => `${a} + ${b}`;
     const times = (count) => (count === 1 ? "once" : `${count} times`);
-    told.textContent = [
-      `${at} of ${steps.length - 1} merges.`,
-      last ? `The last one made ${made}.` : "Every word is spelled in characters; ▁ marks where it starts.",
+    status.textContent = [
+      `${step} of ${steps.length - 1} merges.`,
+      last ? `The last one made ${newSymbol}.` : "Every word is a sequence of characters; ▁ marks its start.",
       pairs.length ? `Next: ${name(pairs[0])}, ${times(pairs[0].count)}.` : "No pair is left.",
     ].join(" ");
-    words.replaceChildren(table("The words, and how often each occurs", ["", "symbols"], spelled.map(({ symbols, count }) => [`${count} ×`, h("div", { style: "text-align: start" }, ...symbols.map(box(made)))])));
-    leading.replaceChildren(table("The next pairs: the first is merged", ["", "how often"], pairs.slice(0, 6).map((one) => [name(one), `${one.count}`])));
+    wordTable.replaceChildren(table("The words, and how often each occurs", ["", "symbols"], words.map(({ symbols, count }) => [`${count} ×`, h("div", { style: "text-align: start" }, ...symbols.map(box(newSymbol)))])));
+    pairTable.replaceChildren(table("The most frequent pairs: the first is merged next", ["", "count"], pairs.slice(0, 6).map((pair) => [name(pair), `${pair.count}`])));
   }
 
-  const field = h("label", { style: "flex: 1 0 100%" }, `Your words (up to ${CAP} characters)`, text);
-  show(el, [field, ...buttons], told, h("div", { class: "side" }, words, leading));
-  learnt();
+  const field = h("label", { style: "flex: 1 0 100%" }, `Your words (up to ${MAX_TEXT} characters)`, text);
+  showWidget(el, [field, ...buttons], status, h("div", { class: "side" }, wordTable, pairTable));
+  restart();
   draw();
 }
 

@@ -1,15 +1,15 @@
-// The model of transformer/model.py, for one sentence: the names are the same, and so are the numbers.
+// The model of transformer/model.py for a single sentence, with the same names and the same numbers.
 //
-// What is simpler here: a sequence is an array of vectors, one for each position, so there is no padding and no mask.
-// The encoder's positions look at all others. The decoder goes one position at a time, and what is not yet computed
-// cannot be looked at: the look-ahead mask is the order of the work.
+// It is simpler in one respect: a sequence is an array of vectors, one for each position, so there is no padding and there
+// are no masks. Positions of the encoder attend to all others. The decoder computes one position at a time, so it can't
+// attend to later positions: they don't exist yet.
 
-/** Weight · x + bias: the weight is (rows, x.length), row-major. */
+/** Return weight · x + bias, where the weight is (rows, x.length), row-major. */
 function linear(x, weight, bias, rows) {
   const width = x.length;
   const y = new Float32Array(rows);
   for (let row = 0, at = 0; row < rows; row++, at += width) {
-    // Four sums instead of one: the processor works on all four at once.
+    // Four independent sums instead of one let the processor compute them in parallel.
     let a = 0, b = 0, c = 0, d = 0;
     for (let i = 0; i < width; i += 4) {
       a += weight[at + i] * x[i];
@@ -22,7 +22,7 @@ function linear(x, weight, bias, rows) {
   return y;
 }
 
-/** Mean 0 and variance 1 over the vector, then a learned scale and shift (§3.1). */
+/** Normalise the vector to mean 0 and variance 1, then apply a learned scale and shift (§3.1). */
 function layerNorm(x, { weight, bias }) {
   let mean = 0, variance = 0;
   for (const value of x) mean += value / x.length;
@@ -31,17 +31,17 @@ function layerNorm(x, { weight, bias }) {
   return x.map((value, i) => (value - mean) * scale * weight[i] + bias[i]);
 }
 
-/** Scores, one for each key, to weights that sum to one; in place. */
+/** Turn scores, one for each key, into weights that sum to one, in place. */
 function softmax(scores) {
-  let top = -Infinity, total = 0;
-  for (const score of scores) top = Math.max(top, score);
-  for (let i = 0; i < scores.length; i++) total += scores[i] = Math.exp(scores[i] - top);
+  let highest = -Infinity, total = 0;
+  for (const score of scores) highest = Math.max(highest, score);
+  for (let i = 0; i < scores.length; i++) total += scores[i] = Math.exp(scores[i] - highest);
   for (let i = 0; i < scores.length; i++) scores[i] /= total;
 }
 
 const add = (x, y) => x.map((value, i) => value + y[i]);
 
-/** Sines and cosines of a position, one pair for two dimensions (§3.5). */
+/** Return the sinusoidal encoding of a position: a sine and a cosine for each pair of dimensions (§3.5). */
 export function sinusoidalEncoding(position, d_model) {
   return Float32Array.from({ length: d_model }, (_, i) => {
     const angle = position * 10000 ** (-(i - (i % 2)) / d_model);
@@ -49,7 +49,7 @@ export function sinusoidalEncoding(position, d_model) {
   });
 }
 
-/** Several attentions side by side, each in its own slice of d_model / n_heads dimensions (§3.2.2). */
+/** Several attention heads in parallel, each in its own slice of d_model / n_heads dimensions (§3.2.2). */
 class MultiHeadAttention {
   constructor(name, model) {
     const { d_model, n_heads } = model.config;
@@ -58,24 +58,24 @@ class MultiHeadAttention {
     this.model = model;
     this.d_model = d_model;
     this.n_heads = n_heads;
-    // W_Q, W_K and W_V lie one below the other.
+    // W_Q, W_K and W_V are stacked in one matrix.
     this.query = { weight: weight.subarray(0, d_model * d_model), bias: bias.subarray(0, d_model) };
     this.keyValue = { weight: weight.subarray(d_model * d_model), bias: bias.subarray(d_model) };
     this.output = model.part(`${name}.output`);
   }
 
-  /** The key and the value of a position. */
+  /** Return the key and the value of a position. */
   project(x) {
     const both = linear(x, this.keyValue.weight, this.keyValue.bias, 2 * this.d_model);
     return { key: both.subarray(0, this.d_model), value: both.subarray(this.d_model) };
   }
 
   /**
-   * Look from x at some positions: softmax(QKᵀ / √d_k) V in each head (§3.2.1).
+   * Attend from x to some positions: softmax(QKᵀ / √d_k) V in each head (§3.2.1).
    *
-   * @param {Float32Array} x one position.
-   * @param {{key: Float32Array, value: Float32Array}[]} positions what `project` gave for each that may be looked at.
-   * @param {Object} [record] is given the weights: `record[name][head]` gets one more row.
+   * @param {Float32Array} x the vector of one position.
+   * @param {{key: Float32Array, value: Float32Array}[]} positions the result of `project` for each position to attend to.
+   * @param {Object} [record] collects the weights: a row is appended to `record[name][head]`.
    */
   attend(x, positions, record) {
     const { d_model, n_heads } = this;
@@ -93,7 +93,7 @@ class MultiHeadAttention {
       }
       softmax(weights);
       if (record) ((record[this.name] ??= Array.from({ length: n_heads }, () => []))[head]).push(weights);
-      if (this.model.off[this.name]?.includes(head)) continue; // a head that is off adds nothing
+      if (this.model.ablated[this.name]?.includes(head)) continue; // an ablated head outputs zeros
       for (let p = 0; p < positions.length; p++) {
         const { value } = positions[p];
         for (let i = first; i < end; i++) heads[i] += weights[p] * value[i];
@@ -103,7 +103,7 @@ class MultiHeadAttention {
   }
 }
 
-/** A layer of the encoder, or of the decoder, which has one sublayer more: cross-attention (§3.1). */
+/** A layer of the encoder or of the decoder; the decoder's has one more sublayer, cross-attention (§3.1). */
 class Layer {
   constructor(name, model) {
     this.norm = model.config.norm;
@@ -116,18 +116,18 @@ class Layer {
     this.norms = (decoding ? [0, 1, 2] : [0, 1]).map((i) => model.part(`${name}.residuals.${i}.norm`));
   }
 
-  /** What a sublayer reads: x, or with norm="pre" the norm of x. */
-  before(x, i) {
+  /** Return the input of a sublayer: x, or with norm="pre" the normalised x. */
+  sublayerInput(x, i) {
     return this.norm === "pre" ? layerNorm(x, this.norms[i]) : x;
   }
 
-  /** x with what its sublayer computed added; with norm="post" the norm of that. */
-  after(x, added, i) {
-    const sum = add(x, added);
+  /** Add the output of a sublayer to x, and with norm="post" normalise the sum. */
+  addAndNorm(x, output, i) {
+    const sum = add(x, output);
     return this.norm === "pre" ? sum : layerNorm(sum, this.norms[i]);
   }
 
-  /** Two linear layers with a ReLU between them (§3.3). */
+  /** Apply two linear layers with a ReLU between them (§3.3). */
   feedForward(x) {
     const inner = linear(x, this.inner.weight, this.inner.bias, this.d_ff);
     for (let i = 0; i < inner.length; i++) if (inner[i] < 0) inner[i] = 0;
@@ -135,24 +135,24 @@ class Layer {
   }
 }
 
-/** The encoder–decoder of the paper: source ids and target ids in, a score for every next token out. */
+/** The encoder–decoder of the paper: source and target ids in, logits of the next token out. */
 export class Transformer {
-  /** Heads that add nothing: an attention's name, for example "decoder.1.cross_attention" → heads of it. */
-  off = {};
+  /** Heads that are ablated: the name of an attention layer, such as "decoder.1.cross_attention" → indices of its heads. */
+  ablated = {};
 
   /**
-   * @param {Object} config what `best.json` has under "model".
+   * @param {Object} config the value of "model" in `best.json`.
    * @param {Object<string, {shape: number[], data: Float32Array}>} weights from `readTensors`.
    */
   constructor(config, weights) {
-    if (config.positions === "rotary") throw new Error("rotary positions are not read here");
+    if (config.positions === "rotary") throw new Error("rotary positions are not supported");
     if (config.d_model % 4 || config.d_ff % 4) throw new Error("d_model and d_ff must be multiples of 4");
     this.config = config;
     this.weights = weights;
     const layers = [...Array(config.n_layers).keys()];
     this.encoder = layers.map((i) => new Layer(`encoder.${i}`, this));
     this.decoder = layers.map((i) => new Layer(`decoder.${i}`, this));
-    // Matrices that are one are stored once, under the first of their names.
+    // A tied matrix is stored once, under the first of its names.
     this.source_embedding = this.part("source_embedding").weight;
     this.target_embedding = this.part("target_embedding").weight ?? this.source_embedding;
     this.unembedding = this.part("unembedding").weight ?? this.target_embedding;
@@ -160,43 +160,43 @@ export class Transformer {
     this.decoder_norm = this.part("decoder_norm");
   }
 
-  /** The weight and the bias of a part of the model. */
+  /** Return the weight and the bias of a part of the model. */
   part(name) {
     return { weight: this.weights[`${name}.weight`]?.data, bias: this.weights[`${name}.bias`]?.data };
   }
 
-  /** A token's vector times √d_model, plus its position's (§3.4, §3.5). */
+  /** Return a token's embedding times √d_model, plus the vector of its position (§3.4, §3.5). */
   embed(id, position, embedding) {
     const { d_model, vocab_size, max_length } = this.config;
     if (!(id >= 0 && id < vocab_size)) throw new Error(`ids must be from 0 to ${vocab_size - 1}; got ${id}`);
-    if (position >= max_length) throw new Error(`the model reads at most ${max_length} tokens`);
-    const where = this.weights.positions
+    if (position >= max_length) throw new Error(`the model supports at most ${max_length} tokens`);
+    const positionVector = this.weights.positions
       ? this.weights.positions.data.subarray(position * d_model, (position + 1) * d_model)
       : sinusoidalEncoding(position, d_model);
     const vector = embedding.subarray(id * d_model, (id + 1) * d_model);
-    return vector.map((value, i) => value * Math.sqrt(d_model) + where[i]);
+    return vector.map((value, i) => value * Math.sqrt(d_model) + positionVector[i]);
   }
 
   /**
-   * Read the source.
+   * Encode the source.
    *
    * @param {number[]} source token ids, with eos.
-   * @param {Object} [record] is given all heads' weights, see `attend`.
+   * @param {Object} [record] collects the attention weights of all heads, see `attend`.
    * @returns {Float32Array[]} the memory: a vector for each position.
    */
   encode(source, record) {
     let xs = source.map((id, position) => this.embed(id, position, this.source_embedding));
     for (const layer of this.encoder) {
-      const read = xs.map((x) => layer.before(x, 0));
-      const positions = read.map((x) => layer.self_attention.project(x));
-      xs = xs.map((x, i) => layer.after(x, layer.self_attention.attend(read[i], positions, record), 0));
-      xs = xs.map((x) => layer.after(x, layer.feedForward(layer.before(x, 1)), 1));
+      const inputs = xs.map((x) => layer.sublayerInput(x, 0));
+      const positions = inputs.map((x) => layer.self_attention.project(x));
+      xs = xs.map((x, i) => layer.addAndNorm(x, layer.self_attention.attend(inputs[i], positions, record), 0));
+      xs = xs.map((x) => layer.addAndNorm(x, layer.feedForward(layer.sublayerInput(x, 1)), 1));
     }
     return this.config.norm === "pre" ? xs.map((x) => layerNorm(x, this.encoder_norm)) : xs;
   }
 
   /**
-   * What decoding keeps between steps: for each layer the memory's keys and values, and each hypothesis's own.
+   * Return the cache for decoding: in each layer the keys and values of the memory, and those of each hypothesis.
    *
    * @param {Float32Array[]} memory
    */
@@ -204,33 +204,33 @@ export class Transformer {
     return {
       length: 0,
       memory: this.decoder.map((layer) => memory.map((x) => layer.cross_attention.project(x))),
-      past: [this.decoder.map(() => [])], // hypothesis → layer → a key and a value for each position
+      hypotheses: [this.decoder.map(() => [])], // hypothesis → layer → a key and a value for each position
     };
   }
 
-  /** Each hypothesis goes on from the past of its parent. A key or a value is never copied, only named again. */
-  follow(cache, parents) {
-    cache.past = parents.map((parent) => cache.past[parent].map((layer) => [...layer]));
+  /** Let each hypothesis continue from its parent. The keys and values are shared, not copied. */
+  reorder(cache, parents) {
+    cache.hypotheses = parents.map((parent) => cache.hypotheses[parent].map((layer) => [...layer]));
   }
 
   /**
-   * One more position of each hypothesis; those before are in the cache.
+   * Compute one more position of each hypothesis; the previous ones are in the cache.
    *
    * @param {number[]} tokens the newest token of each hypothesis.
-   * @param {Object} cache is advanced by one position.
-   * @param {Object} [record] is given all heads' weights, see `attend`.
-   * @returns {Float32Array[]} for each hypothesis a score for every token of the vocabulary.
+   * @param {Object} cache from `startCache`; it grows by one position.
+   * @param {Object} [record] collects the attention weights of all heads, see `attend`.
+   * @returns {Float32Array[]} for each hypothesis the logits of the next token, one for every token of the vocabulary.
    */
   decodeStep(tokens, cache, record) {
     const logits = tokens.map((token, hypothesis) => {
       let x = this.embed(token, cache.length, this.target_embedding);
       this.decoder.forEach((layer, l) => {
-        const past = cache.past[hypothesis][l];
-        const read = layer.before(x, 0);
-        past.push(layer.self_attention.project(read)); // a position may look at itself
-        x = layer.after(x, layer.self_attention.attend(read, past, record), 0);
-        x = layer.after(x, layer.cross_attention.attend(layer.before(x, 1), cache.memory[l], record), 1);
-        x = layer.after(x, layer.feedForward(layer.before(x, 2)), 2);
+        const past = cache.hypotheses[hypothesis][l];
+        const input = layer.sublayerInput(x, 0);
+        past.push(layer.self_attention.project(input)); // a position attends to itself, too
+        x = layer.addAndNorm(x, layer.self_attention.attend(input, past, record), 0);
+        x = layer.addAndNorm(x, layer.cross_attention.attend(layer.sublayerInput(x, 1), cache.memory[l], record), 1);
+        x = layer.addAndNorm(x, layer.feedForward(layer.sublayerInput(x, 2)), 2);
       });
       if (this.config.norm === "pre") x = layerNorm(x, this.decoder_norm);
       return linear(x, this.unembedding, null, this.config.vocab_size);
@@ -240,9 +240,9 @@ export class Transformer {
   }
 
   /**
-   * Score every next token of a target: bos and a translation, without its eos.
+   * Return the logits of every next token of a target: bos and a translation, without its eos.
    *
-   * @returns {Float32Array[]} logits: `[t]` scores the token after `target[0 … t]`.
+   * @returns {Float32Array[]} logits: `[t]` are those of the token after `target[0 … t]`.
    */
   forward(source, target, record) {
     const cache = this.startCache(this.encode(source, record));

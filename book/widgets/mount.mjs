@@ -1,17 +1,17 @@
-// Bring a page's widgets to life, each when it comes into view: <div data-widget="NAME"> is handed to NAME.mjs.
-// A chapter writes that element itself, with a table inside: that is what a notebook shows, or a page without scripts.
+// Start the widgets of a page, each when it scrolls into view: <div data-widget="NAME"> is rendered by NAME.mjs. The element
+// has content of its own, in a chapter a table, which is shown in a notebook and on a page without JavaScript.
 //
-// A widget is a module with `export default { render({ model, el }) }`, as anywidget has it, so that the same file can
-// serve in a notebook. `model.get(name)` is what the page gave it, and where its files are.
+// A widget is a module with `export default { render({ model, el }) }`, as anywidget defines it, so that the same module
+// works in a notebook. `model.get(name)` returns a value from the page, or the address of the folder of models.
 
 const folder = new URL("../models/", import.meta.url).href;
 
 async function mount(el) {
   const values = { ...JSON.parse(el.dataset.values ?? "{}"), folder };
   const widget = await import(`./${el.dataset.widget}.mjs`);
-  const within = el.contains(document.activeElement);
+  const hadFocus = el.contains(document.activeElement);
   await widget.default.render({ model: { get: (name) => values[name] }, el });
-  if (within) el.querySelector("a[href], :enabled, [tabindex='0']")?.focus(); // what had it is gone
+  if (hadFocus) el.querySelector("a[href], :enabled, [tabindex='0']")?.focus(); // the focused element was replaced
 }
 
 const observer = new IntersectionObserver(
@@ -19,7 +19,7 @@ const observer = new IntersectionObserver(
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       observer.unobserve(target);
-      mount(target).catch((error) => console.error(error)); // what stood there before stays
+      mount(target).catch((error) => console.error(error)); // the previous content stays
     }
   },
   { rootMargin: "200px" },

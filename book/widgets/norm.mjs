@@ -1,43 +1,43 @@
-// Post-norm or pre-norm: what is added and what is normalised on the way up, and how large the stream becomes (chapter 6).
-// The sublayers are random matrices: they say something, but they have learned nothing.
+// Post-norm and pre-norm: how the size of the residual stream changes from sublayer to sublayer (chapter 6). The sublayers
+// are random matrices: they have learned nothing.
 
 import { h } from "./html.mjs";
-import { OUTPUT, bar, show, slider, table, teller, tick } from "./parts.mjs";
+import { OUTPUT, bar, checkbox, showWidget, slider, statusLine, table } from "./parts.mjs";
 
 const WIDTH = 64;
 
-const meanSquare = (x) => x.reduce((sum, one) => sum + one * one, 0) / x.length;
-const plus = (x, y) => x.map((one, i) => one + y[i]);
+const meanSquare = (x) => x.reduce((sum, value) => sum + value * value, 0) / x.length;
+const add = (x, y) => x.map((value, i) => value + y[i]);
 
-/** Mean 0 and variance 1; factor and shift as they begin, 1 and 0. */
+/** Normalise to mean 0 and variance 1, with a scale of 1 and a shift of 0, as at initialisation. */
 export function layerNorm(x, epsilon = 1e-5) {
-  const mean = x.reduce((sum, one) => sum + one, 0) / x.length;
-  const deviation = x.map((one) => one - mean);
-  return deviation.map((one) => one / Math.sqrt(meanSquare(deviation) + epsilon));
+  const mean = x.reduce((sum, value) => sum + value, 0) / x.length;
+  const deviation = x.map((value) => value - mean);
+  return deviation.map((value) => value / Math.sqrt(meanSquare(deviation) + epsilon));
 }
 
 /**
- * The residual stream through some sublayers: x becomes LayerNorm(x + sublayer(x)), or x + sublayer(LayerNorm(x)).
+ * Follow the residual stream through some sublayers: LayerNorm(x + sublayer(x)), or x + sublayer(LayerNorm(x)).
  *
- * @param {number[]} x the vector of one place.
+ * @param {number[]} x the vector of one position.
  * @param {number[][][]} sublayers a matrix for each.
- * @param {boolean} normFirst pre-norm.
- * @returns {Object[]} for each sublayer the mean square of what it `says`, of the sum, `added`, and of the stream behind
- *   it, `after`; and the stream's cosine with its beginning.
+ * @param {boolean} normFirst whether to use pre-norm.
+ * @returns {Object[]} for each sublayer the mean squares of its `output`, of the residual `sum` and of the `stream` after
+ *   it, and the cosine similarity between the stream and the first input.
  */
-export function stream(x, sublayers, normFirst) {
-  const begin = x;
-  const cosine = (a, b) => a.reduce((sum, one, i) => sum + one * b[i], 0) / a.length / Math.sqrt(meanSquare(a) * meanSquare(b));
+export function residualStream(x, sublayers, normFirst) {
+  const first = x;
+  const cosine = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0) / a.length / Math.sqrt(meanSquare(a) * meanSquare(b));
   return sublayers.map((matrix) => {
-    const read = normFirst ? layerNorm(x) : x;
-    const said = matrix.map((row) => row.reduce((sum, one, i) => sum + one * read[i], 0));
-    const sum = plus(x, said);
+    const input = normFirst ? layerNorm(x) : x;
+    const output = matrix.map((row) => row.reduce((sum, weight, i) => sum + weight * input[i], 0));
+    const sum = add(x, output);
     x = normFirst ? sum : layerNorm(sum);
-    return { says: meanSquare(said), added: meanSquare(sum), after: meanSquare(x), cosine: cosine(x, begin) };
+    return { output: meanSquare(output), sum: meanSquare(sum), stream: meanSquare(x), cosine: cosine(x, first) };
   });
 }
 
-/** Numbers with mean 0 and variance 1, the same ones for the same seed (mulberry32, then Box and Muller). */
+/** Yield normally distributed numbers, the same ones for the same seed (mulberry32, then Box–Muller). */
 export function* normal(seed) {
   const uniform = () => {
     seed = (seed + 0x6d2b79f5) | 0;
@@ -49,32 +49,32 @@ export function* normal(seed) {
 }
 
 function render({ el }) {
-  const pre = tick("pre-norm: the norm on the branch", false, draw);
+  const pre = checkbox("pre-norm: normalise the sublayer's input", false, draw);
   const layers = slider("layers", { min: 1, max: 8, value: 4 }, draw);
-  const loud = slider("how much a sublayer says", { min: 0, max: 2, step: 0.1, value: 1 }, draw, (one) => one.toFixed(1));
-  const seed = slider("another throw of the dice", { min: 0, max: 9, value: 0 }, draw);
-  const told = teller(), numbers = h("div");
+  const scale = slider("scale of the sublayers' weights", { min: 0, max: 2, step: 0.1, value: 1 }, draw, (value) => value.toFixed(1));
+  const seed = slider("random seed", { min: 0, max: 9, value: 0 }, draw);
+  const status = statusLine(), numbers = h("div");
 
   function draw() {
-    const dice = normal(seed.value() + 1);
-    const next = (n, scale) => Array.from({ length: n }, () => dice.next().value * scale);
-    const x = layerNorm(next(WIDTH, 1));
-    const matrices = Array.from({ length: 2 * layers.value() }, () => Array.from({ length: WIDTH }, () => next(WIDTH, loud.value() / Math.sqrt(WIDTH))));
-    const found = stream(x, matrices, pre.value());
-    const most = Math.max(1, ...found.map(({ after }) => after));
-    const end = found.at(-1);
-    told.textContent =
-      (pre.value() ? "Pre-norm, x + sublayer(norm(x)): nothing stands on the stream but a plus. " : "Post-norm, norm(x + sublayer(x)): every sum is normalised, and the stream with it. ") +
-      `Behind ${found.length} sublayers the stream's mean square is ${end.after.toFixed(2)}, and its cosine with where it began ${end.cosine.toFixed(2)}.`;
-    const row = ({ says, added, after, cosine }, i) => [
+    const generator = normal(seed.value() + 1);
+    const draws = (n, deviation) => Array.from({ length: n }, () => generator.next().value * deviation);
+    const x = layerNorm(draws(WIDTH, 1));
+    const matrices = Array.from({ length: 2 * layers.value() }, () => Array.from({ length: WIDTH }, () => draws(WIDTH, scale.value() / Math.sqrt(WIDTH))));
+    const steps = residualStream(x, matrices, pre.value());
+    const largest = Math.max(1, ...steps.map(({ stream }) => stream));
+    const last = steps.at(-1);
+    status.textContent =
+      (pre.value() ? "Pre-norm, x + sublayer(norm(x)): the stream itself is never normalised. " : "Post-norm, norm(x + sublayer(x)): the stream is normalised after every addition. ") +
+      `After ${steps.length} sublayers the mean square of the stream is ${last.stream.toFixed(2)}, and its cosine similarity with the input is ${last.cosine.toFixed(2)}.`;
+    const row = ({ output, sum, stream, cosine }, i) => [
       `${Math.floor(i / 2) + 1}, ${i % 2 ? "feed-forward" : "attention"}`,
-      ...[says, added].map((one) => one.toFixed(2)), h("strong", {}, after.toFixed(2)), h("div", { style: "width: 92px; text-align: start" }, bar(after / most, OUTPUT)), cosine.toFixed(2),
+      ...[output, sum].map((value) => value.toFixed(2)), h("strong", {}, stream.toFixed(2)), h("div", { style: "width: 92px; text-align: start" }, bar(stream / largest, OUTPUT)), cosine.toFixed(2),
     ];
-    numbers.replaceChildren(table("Mean squares on the way up, from the first sublayer to the last; the stream begins with 1",
-      ["layer", "says", "sum", "behind it", "", "cosine"], found.map(row)));
+    numbers.replaceChildren(table("Mean squares after each sublayer, from the first to the last; the input has 1",
+      ["sublayer", "its output", "sum", "stream", "", "cosine with the input"], steps.map(row)));
   }
 
-  show(el, [pre, layers, loud, seed].map((one) => one.el), told, numbers);
+  showWidget(el, [pre, layers, scale, seed].map((control) => control.el), status, numbers);
   draw();
 }
 

@@ -1,10 +1,10 @@
-// Read a .safetensors file: eight bytes that say how long the header is, the header as JSON, then the numbers.
+// Read a .safetensors file: eight bytes with the length of the header, the header as JSON, then the numbers.
 
-/** What every 16-bit float is worth; filled at the first use. */
-let halves = null;
+/** The value of every 16-bit float, computed at the first use. */
+let halfValues = null;
 
-/** One 16-bit float: a sign, five bits of exponent, ten of fraction. */
-function half(bits) {
+/** Decode a 16-bit float: one sign bit, five bits of exponent, ten of fraction. */
+function decodeHalf(bits) {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
   const fraction = bits & 1023;
@@ -14,10 +14,10 @@ function half(bits) {
 }
 
 /**
- * The tensors of a file.
+ * Return the tensors of a file.
  *
  * @param {ArrayBuffer} file
- * @returns {Object<string, {shape: number[], data: Float32Array}>} by name; each row-major, in 32 bits.
+ * @returns {Object<string, {shape: number[], data: Float32Array}>} by name; row-major, 32-bit floats.
  */
 export function readTensors(file) {
   const start = 8 + Number(new DataView(file).getBigUint64(0, true));
@@ -29,13 +29,13 @@ export function readTensors(file) {
     if (dtype === "F32") {
       tensors[name] = { shape, data: new Float32Array(bytes) };
     } else if (dtype === "F16") {
-      halves ??= Float32Array.from({ length: 1 << 16 }, (_, bits) => half(bits));
+      halfValues ??= Float32Array.from({ length: 1 << 16 }, (_, bits) => decodeHalf(bits));
       const stored = new Uint16Array(bytes);
       const data = new Float32Array(stored.length);
-      for (let i = 0; i < data.length; i++) data[i] = halves[stored[i]];
+      for (let i = 0; i < data.length; i++) data[i] = halfValues[stored[i]];
       tensors[name] = { shape, data };
     } else {
-      throw new Error(`${name} is ${dtype}; this reads F16 and F32`);
+      throw new Error(`${name} has the type ${dtype}; supported are F16 and F32`);
     }
   }
   return tensors;

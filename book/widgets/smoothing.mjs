@@ -1,14 +1,14 @@
-// Label smoothing: the target, and what the loss says as the model grows surer of the right word (chapter 10). The
-// first convention of the chapter: all words share ε, the right one too.
+// Label smoothing: the target distribution, and the loss for each probability of the right word (chapter 10). As in the
+// first convention of the chapter, ε is shared by all words, including the right one.
 
 import { chart } from "./chart.mjs";
 import { h } from "./html.mjs";
-import { KEY, PLAIN, QUERY, bar, show, slider, table, teller } from "./parts.mjs";
+import { KEY, PLAIN, QUERY, bar, showWidget, slider, statusLine, table } from "./parts.mjs";
 
-/** What the right word and each other one should have: q. */
+/** Return the target probabilities q of the right word and of each other word. */
 export const smoothedTarget = (vocabulary, smoothing) => [1 - smoothing + smoothing / vocabulary, smoothing / vocabulary];
 
-/** -Σ q·ln p, if the right word has the probability p and all others share the rest evenly (§5.4). */
+/** Return -Σ q·ln p if the right word has the probability p and all others share the rest equally (§5.4). */
 export function smoothedLoss(p, vocabulary, smoothing) {
   const [right, other] = smoothedTarget(vocabulary, smoothing);
   const rest = (vocabulary - 1) * other * Math.log((1 - p) / (vocabulary - 1));
@@ -18,34 +18,34 @@ export function smoothedLoss(p, vocabulary, smoothing) {
 function render({ el }) {
   const power = (n) => (2 ** n).toLocaleString("en");
   const percent = (p) => `${(100 * p).toFixed(1)}%`;
-  const sure = slider("probability of the right word", { min: 0.005, max: 0.995, step: 0.005, value: 0.6 }, draw, percent);
+  const probability = slider("probability of the right word", { min: 0.005, max: 0.995, step: 0.005, value: 0.6 }, draw, percent);
   const smoothing = slider("smoothing ε", { min: 0, max: 0.4, step: 0.01, value: 0.1 }, draw, (e) => e.toFixed(2));
   const words = slider("vocabulary", { min: 1, max: 15, value: 10 }, draw, power);
-  const told = teller(), picture = h("div"), numbers = h("div");
+  const status = statusLine(), picture = h("div"), numbers = h("div");
 
   function draw() {
-    const [p, e, V] = [sure.value(), smoothing.value(), 2 ** words.value()];
+    const [p, e, V] = [probability.value(), smoothing.value(), 2 ** words.value()];
     const [right, other] = smoothedTarget(V, e);
     const loss = smoothedLoss(p, V, e), best = Math.min(right, 0.9999);
-    const push = Math.abs(p - right) < 5e-4 ? "leaves it as it is" : p < right ? "asks for more" : "asks for less";
-    told.textContent =
-      `The model gives the right word ${percent(p)}, the target ${percent(right)}: the gradient ${push}. ` +
+    const effect = Math.abs(p - right) < 5e-4 ? "leaves it unchanged" : p < right ? "raises it" : "lowers it";
+    status.textContent =
+      `The model gives the right word ${percent(p)}, the target is ${percent(right)}: a gradient step ${effect}. ` +
       `Loss ${loss.toFixed(3)}, without smoothing ${(-Math.log(p)).toFixed(3)}; ` +
-      (e ? `no model can get below ${smoothedLoss(right, V, e).toFixed(3)}.` : "there is no lowest, only ever lower.");
-    const at = Array.from({ length: 100 }, (_, i) => (i + 0.5) / 100).concat(0.999);
-    const curve = (how) => at.map((one) => [one, how(one)]);
+      (e ? `the lowest possible loss is ${smoothedLoss(right, V, e).toFixed(3)}.` : "the loss has no minimum, it only approaches 0.");
+    const probabilities = Array.from({ length: 100 }, (_, i) => (i + 0.5) / 100).concat(0.999);
+    const curve = (lossAt) => probabilities.map((x) => [x, lossAt(x)]);
     picture.replaceChildren(chart(
-      told.textContent,
-      [{ points: curve((one) => -Math.log(one)), colour: PLAIN, width: 1.5 }, { points: curve((one) => smoothedLoss(one, V, e)), colour: QUERY, width: 3 }],
-      [{ at: [best, smoothedLoss(best, V, e)], colour: QUERY, name: "lowest" }, { at: [p, loss], colour: KEY, name: loss.toFixed(2) }],
-      { x: 1, y: 6, xName: "probability of the right word, to 1", yName: "loss, to 6 (grey: without smoothing)" },
+      status.textContent,
+      [{ points: curve((x) => -Math.log(x)), colour: PLAIN, width: 1.5 }, { points: curve((x) => smoothedLoss(x, V, e)), colour: QUERY, width: 3 }],
+      [{ at: [best, smoothedLoss(best, V, e)], colour: QUERY, name: "minimum" }, { at: [p, loss], colour: KEY, name: loss.toFixed(2) }],
+      { x: 1, y: 6, xName: "probability of the right word (0 to 1)", yName: "loss (0 to 6; grey: without smoothing)" },
     ));
-    const row = (name, want, has) => [name, `${want.toFixed(5)} `, bar(want, QUERY), `${has.toFixed(5)} `, bar(has, KEY), (has - want).toFixed(5)];
-    numbers.replaceChildren(table("One word's share: what it should be, and what the model gives", ["", "target q", "", "model p", "", "p − q"],
+    const row = (name, target, model) => [name, `${target.toFixed(5)} `, bar(target, QUERY), `${model.toFixed(5)} `, bar(model, KEY), (model - target).toFixed(5)];
+    numbers.replaceChildren(table("The probability of one word: the target and the model's", ["", "target q", "", "model p", "", "p − q"],
       [row("the right word", right, p), row("each other word", other, (1 - p) / (V - 1))]));
   }
 
-  show(el, [sure, smoothing, words].map((one) => one.el), told, picture, numbers);
+  showWidget(el, [probability, smoothing, words].map((control) => control.el), status, picture, numbers);
   draw();
 }
 

@@ -1,39 +1,39 @@
-// Text to token ids and back, as transformer/data/tokenizer.py does it: the same .model file, read without SentencePiece.
+// Convert text to token ids and back, as transformer/data/tokenizer.py does: this reads the same .model file without SentencePiece.
 
 export const PAD = 0, BOS = 1, EOS = 2, UNK = 3;
 
-/** What Python's str.split takes for white space. It is not quite what \s is here. */
+/** White space as Python's str.split defines it, which differs a little from JavaScript's \s. */
 const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u;
 
-/** NFKC, and single spaces for white space and for "▁", which is SentencePiece's own mark of a space. */
-function tidied(text) {
-  if (/\p{Surrogate}/u.test(text)) throw new Error("the text has half a character: it is not valid Unicode");
+/** Apply NFKC, and replace white space and "▁", which is SentencePiece's own mark of a space, by single spaces. */
+function tidy(text) {
+  if (/\p{Surrogate}/u.test(text)) throw new Error("the text is not valid Unicode: it has half a character");
   return text.normalize("NFKC").replaceAll("▁", " ").split(WHITE_SPACE).filter(Boolean).join(" ");
 }
 
 const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BPE = 2;
 
-/** The fields of a protobuf message: pairs of a field's number and its value, a number, or bytes. */
+/** Yield the fields of a protobuf message: pairs of a field's number and its value, which is a number or bytes. */
 function* fields(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  let at = 0;
+  let offset = 0;
   const varint = () => {
     let value = 0, scale = 1, byte;
     do {
-      byte = bytes[at++];
+      byte = bytes[offset++];
       value += (byte & 127) * scale;
       scale *= 128;
     } while (byte & 128);
     return value;
   };
-  while (at < bytes.length) {
+  while (offset < bytes.length) {
     const key = varint();
     const field = Math.floor(key / 8);
     switch (key % 8) {
       case 0: yield [field, varint()]; break;
-      case 1: yield [field, view.getFloat64(at, true)]; at += 8; break;
-      case 2: { const end = varint() + at; yield [field, bytes.subarray(at, end)]; at = end; break; }
-      case 5: yield [field, view.getFloat32(at, true)]; at += 4; break;
+      case 1: yield [field, view.getFloat64(offset, true)]; offset += 8; break;
+      case 2: { const end = varint() + offset; yield [field, bytes.subarray(offset, end)]; offset = end; break; }
+      case 5: yield [field, view.getFloat32(offset, true)]; offset += 4; break;
       default: throw new Error("this is not a SentencePiece model, or it is damaged");
     }
   }
@@ -43,9 +43,9 @@ export class Tokenizer {
   /** @param {ArrayBuffer} model the bytes of a .model file. */
   constructor(model) {
     const text = new TextDecoder();
-    this.vocabulary = []; // id → the piece
+    this.vocabulary = []; // id → piece
     this.types = [];
-    this.ids = new Map(); // piece → its id, of those that text is made of
+    this.ids = new Map(); // piece → id, without the special tokens
     this.scores = [];
     for (const [field, value] of fields(new Uint8Array(model))) {
       if (field === 1) {
@@ -54,7 +54,7 @@ export class Tokenizer {
         this.types.push(type);
         this.scores.push(score);
         if (type === NORMAL) this.ids.set(this.vocabulary[id], id);
-        else if (type !== UNKNOWN && type !== CONTROL) throw new Error("pieces of bytes or of a user are not read here");
+        else if (type !== UNKNOWN && type !== CONTROL) throw new Error("byte pieces and user-defined pieces are not supported");
       } else if (field === 2) {
         if (Object.fromEntries(fields(value))[3] !== BPE) throw new Error("this tokenizer is not byte-pair encoding");
       } else if (field === 3) {
@@ -63,57 +63,57 @@ export class Tokenizer {
     }
   }
 
-  /** The rules of normalisation: a trie of what is replaced, and the text that replaces it. */
+  /** Read the normalisation rules: a trie of the strings to replace, and their replacements. */
   #readRules(bytes) {
-    const copy = bytes.slice(); // so that it starts where 32-bit numbers may start
+    const copy = bytes.slice(); // so that the 32-bit numbers are aligned
     const size = new DataView(copy.buffer).getUint32(0, true);
     this.trie = new Uint32Array(copy.buffer, 4, size / 4);
     this.replacements = copy.subarray(4 + size);
   }
 
-  /** The longest rule that text has at a place: [bytes it replaces, where its replacement starts], or null. */
-  #rule(bytes, at) {
-    // A "double array": from a node, byte b leads to the node at its offset XOR b, if that one is labelled b.
+  /** Return the longest rule that matches at an offset: [bytes to replace, offset of the replacement], or null. */
+  #matchRule(bytes, start) {
+    // The trie is a double array: from a node, byte b leads to the node at its offset XOR b, if that one is labelled b.
     const { trie } = this;
     const offset = (unit) => (unit >>> 10) << ((unit & 512) >>> 6);
-    let node = offset(trie[0]), found = null;
-    for (let i = at; i < bytes.length; i++) {
+    let node = offset(trie[0]), rule = null;
+    for (let i = start; i < bytes.length; i++) {
       node ^= bytes[i];
       const unit = trie[node];
       if ((unit & 0x800000ff) !== bytes[i]) break;
       node ^= offset(unit);
-      if (unit & 256) found = [i + 1 - at, trie[node] & 0x7fffffff];
+      if (unit & 256) rule = [i + 1 - start, trie[node] & 0x7fffffff];
     }
-    return found;
+    return rule;
   }
 
-  /** The text as the tokenizer sees it: as in Python, first `tidied`, then the model's own rules. */
+  /** Normalise a text as in Python: first `tidy`, then the model's own rules. */
   normalize(text) {
-    return this.replaced(tidied(text));
+    return this.applyRules(tidy(text));
   }
 
-  /** The model's own rules alone. After `tidied`, they still know characters that are newer than this browser. */
-  replaced(text) {
+  /** Apply the model's own rules only. After `tidy` they matter for characters that are newer than the browser. */
+  applyRules(text) {
     const bytes = new TextEncoder().encode(text);
-    const found = [];
+    const normalised = [];
     const emit = (byte) => {
-      if (byte !== 32 || (found.length && found.at(-1) !== 32)) found.push(byte); // single spaces, none at the start
+      if (byte !== 32 || (normalised.length && normalised.at(-1) !== 32)) normalised.push(byte); // single spaces, none at the start
     };
-    for (let at = 0; at < bytes.length; ) {
-      const rule = this.#rule(bytes, at);
+    for (let offset = 0; offset < bytes.length; ) {
+      const rule = this.#matchRule(bytes, offset);
       if (rule) {
-        at += rule[0];
+        offset += rule[0];
         for (let i = rule[1]; this.replacements[i]; i++) emit(this.replacements[i]);
       } else {
-        do emit(bytes[at++]); while ((bytes[at] & 0xc0) === 0x80); // the rest of a character
+        do emit(bytes[offset++]); while ((bytes[offset] & 0xc0) === 0x80); // all bytes of the character
       }
     }
-    while (found.at(-1) === 32) found.pop();
-    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(new Uint8Array(found));
+    while (normalised.at(-1) === 32) normalised.pop();
+    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(new Uint8Array(normalised));
   }
 
   /**
-   * Ids of the text's pieces, without bos and eos.
+   * Return the ids of the text's pieces, without bos and eos.
    *
    * @param {string} text
    * @returns {number[]}
@@ -121,10 +121,10 @@ export class Tokenizer {
   encode(text) {
     const normal = this.normalize(text);
     const ids = normal ? normal.split(" ").flatMap((word) => this.#merge(["▁", ...word])) : [];
-    return ids.filter((id, i) => id !== UNK || ids[i - 1] !== UNK); // a run of unknown pieces is one
+    return ids.filter((id, i) => id !== UNK || ids[i - 1] !== UNK); // consecutive unknown pieces count as one
   }
 
-  /** Byte-pair encoding of one word: merge the two neighbours whose piece was learned first, until none are left. */
+  /** Encode one word: merge the neighbours whose piece was learned first, until no two neighbours form a piece. */
   #merge(symbols) {
     const rank = (i) => this.scores[this.ids.get(symbols[i] + symbols[i + 1])] ?? -Infinity;
     const ranks = symbols.slice(1).map((_, i) => rank(i));
@@ -139,7 +139,7 @@ export class Tokenizer {
     }
   }
 
-  /** The text of these ids. Special tokens leave nothing, but UNK " ⁇ ". */
+  /** Return the text of some ids. Special tokens are left out, except UNK, which becomes " ⁇ ". */
   decode(ids) {
     let text = "";
     for (const id of ids) {
@@ -152,7 +152,7 @@ export class Tokenizer {
     return text;
   }
 
-  /** The pieces themselves, for showing; "▁" marks the start of a word. */
+  /** Return the pieces of some ids, for display; "▁" marks the start of a word. */
   pieces(ids) {
     return Array.from(ids, (id) => this.vocabulary[id]);
   }

@@ -1,17 +1,17 @@
-// A trained model with its tokenizer, as in transformer/translator.py: made of three files, wherever they lie.
+// A trained model with its tokenizer, as in transformer/translator.py, loaded from three files.
 
 import { Transformer } from "./model.mjs";
 import { readTensors } from "./safetensors.mjs";
 import { Tokenizer } from "./tokenizer.mjs";
 
-/** Files at an address: what `Translator.load` reads with. */
+/** Return a function for `Translator.load` that fetches the files from an address. */
 export const fromFolder = (address) => async (name) => {
   const response = await fetch(`${address}/${name}`);
   if (!response.ok) throw new Error(`${name}: ${response.status} ${response.statusText}`);
   return response.arrayBuffer();
 };
 
-/** A reader of files that are given as bytes: by name, each a view of a buffer. */
+/** Return a function for `Translator.load` that reads the files from bytes: by name, each a view of a buffer. */
 export const fromBytes = (files) => async (name) => {
   if (!files[name]) throw new Error(`${name} is missing`);
   const { buffer, byteOffset, byteLength } = files[name];
@@ -25,13 +25,13 @@ export class Translator {
   }
 
   /**
-   * A model from its files: best.json, the weights that it names, and tokenizer.model.
+   * Load a model from its files: best.json, the weights that it names, and tokenizer.model.
    *
-   * @param {function(string): Promise<ArrayBuffer>} read gives the bytes of one of them.
+   * @param {function(string): Promise<ArrayBuffer>} returns the bytes of the file of this name.
    */
   static async load(read) {
-    const described = JSON.parse(new TextDecoder().decode(await read("best.json")));
-    const [weights, tokenizer] = await Promise.all([read(described.weights.file), read("tokenizer.model")]);
-    return new Translator(new Transformer(described.model, readTensors(weights)), new Tokenizer(tokenizer));
+    const checkpoint = JSON.parse(new TextDecoder().decode(await read("best.json")));
+    const [weights, tokenizer] = await Promise.all([read(checkpoint.weights.file), read("tokenizer.model")]);
+    return new Translator(new Transformer(checkpoint.model, readTensors(weights)), new Tokenizer(tokenizer));
   }
 }

@@ -1,23 +1,23 @@
-// The live translator: a sentence goes in, and its translation, the search and every head come out, with no server.
+// The live translator: it shows the translation of a sentence, the beam search and every attention head, without a server.
 
 import { largeMap, smallMap } from "./heatmap.mjs";
-import { h, keepKeys, word } from "./html.mjs";
+import { blockShortcuts, h } from "./html.mjs";
 import { beamSearchSteps } from "./search.mjs";
 import { THEME } from "./theme.mjs";
 import { BOS, EOS, UNK } from "./tokenizer.mjs";
 import { Translator, fromBytes, fromFolder } from "./translation.mjs";
 import { legend, searchTable, searchTree } from "./tree.mjs";
 
-/** Longer input is cut here, and the page says so: first characters, then pieces. */
-const LONGEST = 200, MOST_PIECES = 64;
+/** Longer input is cut, and the page shows a note. */
+const MAX_CHARACTERS = 200, MAX_TOKENS = 64;
 
-/** Milliseconds of work after which the browser may draw and listen. */
+/** Milliseconds of computation after which the browser may draw and handle events. */
 const SLICE = 12;
 
 const ATTENTIONS = {
-  cross_attention: "Cross-attention: the translation looks at the source",
-  encoder_self: "Encoder: the source looks at itself",
-  decoder_self: "Decoder: the translation looks at itself",
+  cross_attention: "Cross-attention: the translation attends to the source",
+  encoder_self: "Encoder self-attention: the source attends to itself",
+  decoder_self: "Decoder self-attention: the translation attends to itself",
 };
 
 const STYLE = `
@@ -31,7 +31,7 @@ const STYLE = `
 .translator button { cursor: pointer; font-size: .9rem; }
 .translator input[type=range] { width: 9rem; accent-color: var(--slider); }
 .translator .translation { font-size: 1.35rem; margin: .6rem 0; min-height: 2rem; }
-.translator .told { color: var(--muted); min-height: 1.5em; margin: .4rem 0; font-size: .9rem; }
+.translator .status { color: var(--muted); min-height: 1.5em; margin: .4rem 0; font-size: .9rem; }
 .translator .pieces { display: flex; flex-wrap: wrap; gap: .25rem; list-style: none; padding: 0; margin: .4rem 0; }
 .translator .pieces li { border: 1px solid var(--border); border-radius: .25rem; padding: 0 .3rem;
   font-family: var(--monospace); font-size: .85rem; overflow-wrap: anywhere; }
@@ -40,7 +40,7 @@ const STYLE = `
 .translator .scroll svg { max-width: none; fill: var(--text); font-size: 11px; }
 .translator svg text { paint-order: stroke; stroke: var(--surface); stroke-width: 3px; }
 .translator svg .score { font-size: 9.5px; fill: var(--muted); }
-.translator svg .winner text { font-weight: bold; }
+.translator svg .best-path text { font-weight: bold; }
 .translator summary { cursor: pointer; padding: .3rem 0; font-weight: 600; }
 .translator :is(.best, .steps) { width: 100%; border-collapse: collapse; font-size: .9rem; }
 .translator :is(.best, .steps) :is(th, td) { text-align: start; padding: .2rem .3rem; border-bottom: 1px solid var(--border); }
@@ -68,72 +68,72 @@ const STYLE = `
 
 const pause = () => new Promise((resume) => setTimeout(resume));
 
-/** What was typed, as much of it as is translated. */
-function cut(text) {
-  const characters = [...text.slice(0, 4 * LONGEST)]; // whole characters, of which no more are taken than needed
-  return characters.length > LONGEST ? characters.slice(0, LONGEST).join("") : text;
+/** Return the first MAX_CHARACTERS characters of a text. */
+function truncate(text) {
+  const characters = [...text.slice(0, 4 * MAX_CHARACTERS)]; // code points, of which one can take several code units
+  return characters.length > MAX_CHARACTERS ? characters.slice(0, MAX_CHARACTERS).join("") : text;
 }
 
 function render({ model, el }) {
-  const models = model.get("models"); // what there is to choose from
-  const files = model.get("files"); // a model's name → its files as bytes; without, they lie at an address
-  const loaded = new Map(); // a model's name → its translator, or the promise of it
-  let off = {}; // heads that are switched off, as `Transformer.off` has them
-  let enlarged = null; // which head is shown large: [its layer's name, head]
-  let run = 0; // the newest run; an older one gives up
-  let weighed = null; // what the last search weighed: [its candidates, the vocabulary]
+  const models = model.get("models"); // the models to choose from
+  const files = model.get("files"); // a model's name → its files as bytes; if missing, they are fetched from the folder
+  const loaded = new Map(); // a model's name → the promise of its translator
+  let ablated = {}; // the heads that are off, as in `Transformer.ablated`
+  let enlarged = null; // the head in the large heat map: [name of its layer, head]
+  let run = 0; // the number of the newest run; older ones stop
+  let search = null; // the last search: [its candidates, the vocabulary]
 
   const input = (attributes) => h("input", { oninput: () => start(200), ...attributes });
-  const which = h("select", { onchange: choose }, ...models.map(({ title }, i) => h("option", { value: i }, title)));
+  const modelMenu = h("select", { onchange: chooseModel }, ...models.map(({ title }, i) => h("option", { value: i }, title)));
   const sentence = input({ type: "text", autocomplete: "off", spellcheck: "false" });
-  const beam = input({ type: "range", min: 1, max: 8, value: 4 });
-  const alpha = input({ type: "range", min: 0, max: 2, step: 0.1, value: 0.6 });
-  const beamTold = h("span"), alphaTold = h("span");
+  const beamSize = input({ type: "range", min: 1, max: 8, value: 4 });
+  const lengthPenalty = input({ type: "range", min: 0, max: 2, step: 0.1, value: 0.6 });
+  const beamSizeLabel = h("span"), lengthPenaltyLabel = h("span");
   const examples = h("div", { class: "examples", role: "group", "aria-label": "Examples" });
   const translation = h("p", { class: "translation", "aria-live": "polite" });
-  const told = h("p", { class: "told", role: "status" });
-  const pieces = h("ol", { class: "pieces", "aria-label": "Pieces of the source" });
+  const status = h("p", { class: "status", role: "status" });
+  const pieces = h("ol", { class: "pieces", "aria-label": "Tokens of the source" });
   const best = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The best translations" });
   const tree = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Search tree" });
   const steps = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The search, step by step" });
-  const inWords = h("details", { ontoggle: () => tellSteps() }, h("summary", {}, "The same, step by step, in words"), steps);
+  const stepsFold = h("details", { ontoggle: () => drawSteps() }, h("summary", {}, "The search step by step, as a table"), steps);
   const large = h("div");
   const heads = h("div");
-  const allOn = h("button", { type: "button", onclick: () => { off = {}; drawHeads(null); start(0); } }, "Switch all heads on");
+  const allOn = h("button", { type: "button", onclick: () => { ablated = {}; drawHeads(null); start(0); } }, "Switch all heads on");
 
   el.replaceChildren(
     h("style", {}, STYLE),
     h(
       "div",
-      { class: "translator", ...keepKeys },
+      { class: "translator", ...blockShortcuts },
       h(
         "form",
         { onsubmit: (event) => { event.preventDefault(); start(0); } },
-        ...(models.length > 1 ? [h("label", { class: "wide" }, "Model", which)] : []),
+        ...(models.length > 1 ? [h("label", { class: "wide" }, "Model", modelMenu)] : []),
         h("label", { class: "wide" }, "Sentence", sentence),
-        h("label", {}, beamTold, beam),
-        h("label", {}, alphaTold, alpha),
+        h("label", {}, beamSizeLabel, beamSize),
+        h("label", {}, lengthPenaltyLabel, lengthPenalty),
       ),
       examples,
-      told,
+      status,
       translation,
       pieces,
       h("details", { open: true }, h("summary", {}, "The best translations"), best),
-      h("details", { open: true }, h("summary", {}, "The search: every candidate weighed"), legend(), tree, inWords),
-      h("details", { open: true }, h("summary", {}, "Every head"), allOn, large, heads),
+      h("details", { open: true }, h("summary", {}, "Beam search: every candidate"), legend(), tree, stepsFold),
+      h("details", { open: true }, h("summary", {}, "Attention heads"), allOn, large, heads),
     ),
   );
-  choose();
+  chooseModel();
 
-  /** Another model: its examples, the first of them with the translation that came with the page. */
-  function choose() {
-    const chosen = models[which.value];
-    off = {};
+  /** Switch to the chosen model and its examples; the first comes with a translation that was computed in advance. */
+  function chooseModel() {
+    const chosen = models[modelMenu.value];
+    ablated = {};
     enlarged = null;
     examples.replaceChildren(
       ...(chosen.sentences.length ? ["Try: "] : []),
-      ...chosen.sentences.map((one) =>
-        h("button", { type: "button", lang: chosen.languages[0], onclick: () => { sentence.value = one; start(0); } }, one),
+      ...chosen.sentences.map((example) =>
+        h("button", { type: "button", lang: chosen.languages[0], onclick: () => { sentence.value = example; start(0); } }, example),
       ),
     );
     sentence.value = chosen.sentences[0] ?? "";
@@ -143,118 +143,118 @@ function render({ model, el }) {
     start(0);
   }
 
-  /** Nothing is found yet. */
+  /** Remove the results. */
   function clear() {
-    weighed = null;
+    search = null;
     for (const part of [pieces, best, tree, steps, large, heads]) part.replaceChildren();
   }
 
-  /** Translate what is there now, after a pause in which nobody types. */
-  async function start(wait) {
-    const mine = ++run;
-    const stale = () => run !== mine;
-    beamTold.textContent = `Beam width: ${beam.value}`;
-    alphaTold.textContent = `Length penalty α: ${Number(alpha.value).toFixed(1)}`;
-    await new Promise((resume) => setTimeout(resume, wait));
-    if (stale()) return;
+  /** Translate the sentence, unless something changes within some milliseconds. */
+  async function start(delay) {
+    const thisRun = ++run;
+    const isStale = () => run !== thisRun;
+    beamSizeLabel.textContent = `Beam size: ${beamSize.value}`;
+    lengthPenaltyLabel.textContent = `Length penalty: ${Number(lengthPenalty.value).toFixed(1)}`;
+    await new Promise((resume) => setTimeout(resume, delay));
+    if (isStale()) return;
     try {
-      const translator = await ready(models[which.value]);
-      if (!stale()) await translate(translator, stale);
+      const translator = await loadTranslator(models[modelMenu.value]);
+      if (!isStale()) await translate(translator, isStale);
     } catch (error) {
-      if (stale()) return;
-      told.textContent = `This does not work: ${error.message}.`;
+      if (isStale()) return;
+      status.textContent = `The translation failed: ${error.message}.`;
       translation.textContent = "";
     }
   }
 
-  /** A model's translator, loaded once. */
-  async function ready({ name, megabytes }) {
+  /** Return the translator of a model, which is loaded once. */
+  async function loadTranslator({ name, megabytes }) {
     if (!loaded.has(name)) {
-      told.textContent = `Loading the model, ${megabytes} MB.`;
-      if (translation.textContent) told.textContent += " Until then, this translation is one made before.";
-      const read = () => (files ? fromBytes(files[name]) : fromFolder(`${model.get("folder")}${name}`));
-      loaded.set(name, pause().then(() => Translator.load(read()))); // what was told is drawn first
-      loaded.get(name).catch(() => loaded.delete(name)); // another try may do better
+      status.textContent = `Loading the model (${megabytes} MB).`;
+      if (translation.textContent) status.textContent += " The translation below was computed in advance.";
+      const readFile = () => (files ? fromBytes(files[name]) : fromFolder(`${model.get("folder")}${name}`));
+      loaded.set(name, pause().then(() => Translator.load(readFile()))); // so that the status is drawn first
+      loaded.get(name).catch(() => loaded.delete(name)); // so that it is tried again
     }
     return loaded.get(name);
   }
 
-  async function translate(translator, stale) {
+  async function translate(translator, isStale) {
     const { model, tokenizer } = translator;
-    const text = cut(sentence.value);
-    const all = tokenizer.encode(text);
-    const ids = all.slice(0, Math.min(MOST_PIECES, model.config.max_length - 1));
+    const text = truncate(sentence.value);
+    const allIds = tokenizer.encode(text);
+    const ids = allIds.slice(0, Math.min(MAX_TOKENS, model.config.max_length - 1));
     if (!ids.length) {
-      told.textContent = "Type a sentence.";
+      status.textContent = "Type a sentence.";
       translation.replaceChildren();
       clear();
       return;
     }
     const source = [...ids, EOS];
-    const began = performance.now();
-    let drawn = began, slow = false;
-    const breathe = async () => {
-      if (performance.now() - drawn > SLICE) {
+    const startTime = performance.now();
+    let lastPause = startTime, isSlow = false;
+    const yieldToBrowser = async () => {
+      if (performance.now() - lastPause > SLICE) {
         await pause();
-        drawn = performance.now();
-        if (drawn - began > 500 && !slow) told.textContent = "Translating ...";
-        slow = drawn - began > 500;
+        lastPause = performance.now();
+        if (lastPause - startTime > 500 && !isSlow) status.textContent = "Translating ...";
+        isSlow = lastPause - startTime > 500;
       }
     };
 
-    model.off = off;
+    model.ablated = ablated;
     const trace = [];
-    const settings = { beam: Number(beam.value), alpha: Number(alpha.value), nBest: Number(beam.value), trace };
-    const steps = beamSearchSteps(model, source, settings);
-    let step = steps.next();
+    const settings = { beamSize: Number(beamSize.value), lengthPenalty: Number(lengthPenalty.value), nBest: Number(beamSize.value), trace };
+    const searchSteps = beamSearchSteps(model, source, settings);
+    let step = searchSteps.next();
     while (!step.done) {
-      await breathe();
-      if (stale()) return;
-      step = steps.next();
+      await yieldToBrowser();
+      if (isStale()) return;
+      step = searchSteps.next();
     }
     const hypotheses = step.value;
-    const took = performance.now() - began;
+    const milliseconds = performance.now() - startTime;
 
-    // The winner once more, token by token, to see what its heads look at.
+    // Decode the best translation again, token by token, to record the attention weights.
     const record = {};
     const target = [BOS, ...hypotheses[0].tokens];
     const cache = model.startCache(model.encode(source, record));
     for (const token of target) {
-      await breathe();
-      if (stale()) return;
+      await yieldToBrowser();
+      if (isStale()) return;
       model.decodeStep([token], cache, record);
     }
 
-    const notes = [`Translated in ${took.toFixed(0)} ms, in this page.`];
-    if (text !== sentence.value) notes.push(`Only the first ${LONGEST} characters were read.`);
-    if (ids.length < all.length) notes.push(`Only the first ${ids.length} pieces were read.`);
+    const notes = [`Translated in ${milliseconds.toFixed(0)} ms in your browser.`];
+    if (text !== sentence.value) notes.push(`Only the first ${MAX_CHARACTERS} characters were translated.`);
+    if (ids.length < allIds.length) notes.push(`Only the first ${ids.length} tokens were translated.`);
     if (ids.includes(UNK)) notes.push("The model does not know some of these characters (⁇ or <unk>).");
-    const silent = Object.values(off).flat().length;
-    if (silent) notes.push(`${silent} ${silent === 1 ? "head is" : "heads are"} off.`);
-    told.textContent = notes.join(" ");
+    const ablatedCount = Object.values(ablated).flat().length;
+    if (ablatedCount) notes.push(`${ablatedCount} ${ablatedCount === 1 ? "head is" : "heads are"} off.`);
+    status.textContent = notes.join(" ");
     translation.textContent = tokenizer.decode(hypotheses[0].tokens) || "(an empty translation)";
     pieces.replaceChildren(...tokenizer.pieces(source).map((piece) => h("li", {}, piece)));
-    best.replaceChildren(table(hypotheses, tokenizer));
-    const label = `Search tree of ${trace.length} candidates; the best finished one: ${translation.textContent}. In words below.`;
-    weighed = [trace, tokenizer.vocabulary];
-    tree.replaceChildren(searchTree(...weighed, label));
-    tellSteps();
+    best.replaceChildren(nBestTable(hypotheses, tokenizer));
+    const label = `Search tree of ${trace.length} candidates. The best translation: ${translation.textContent}. The same as a table below.`;
+    search = [trace, tokenizer.vocabulary];
+    tree.replaceChildren(searchTree(...search, label));
+    drawSteps();
     drawHeads({ record, source: tokenizer.pieces(source), target: tokenizer.pieces(target) });
   }
 
-  /** The search in words, made only where somebody reads it. */
-  function tellSteps() {
-    steps.replaceChildren(...(inWords.open && weighed ? [searchTable(...weighed, translation.lang)] : []));
+  /** Fill the table of the search, but only if it is unfolded. */
+  function drawSteps() {
+    steps.replaceChildren(...(stepsFold.open && search ? [searchTable(...search, translation.lang)] : []));
   }
 
-  function table(hypotheses, tokenizer) {
+  function nBestTable(hypotheses, tokenizer) {
     const row = ({ tokens, logProbability, score }, i) =>
       h(
         "tr",
         {},
         h("td", { class: "number" }, `${i + 1}`),
         h("td", { lang: translation.lang }, tokenizer.decode(tokens)),
-        ...[logProbability.toFixed(2), score.toFixed(3), `${tokens.length}`].map((v) => h("td", { class: "number" }, v)),
+        ...[logProbability.toFixed(2), score.toFixed(3), `${tokens.length}`].map((value) => h("td", { class: "number" }, value)),
       );
     const names = ["", "translation", "log-probability", "score", "tokens"];
     const column = (name) => h("th", { scope: "col", class: name === "translation" ? "" : "number" }, name);
@@ -262,41 +262,41 @@ function render({ model, el }) {
     return h("table", { class: "best" }, h("thead", {}, head), h("tbody", {}, ...hypotheses.map(row)));
   }
 
-  /** The small maps of all heads, and the large one if there is one; without new weights, only which heads are on. */
-  function drawHeads(shown) {
-    if (!shown) {
+  /** Draw the small heat maps of all heads, and the large one if a head is enlarged; null only turns all checkboxes on. */
+  function drawHeads(weights) {
+    if (!weights) {
       heads.querySelectorAll("input").forEach((box) => { box.checked = true; });
-      heads.querySelectorAll(".off").forEach((one) => one.classList.remove("off"));
+      heads.querySelectorAll(".off").forEach((head) => head.classList.remove("off"));
       return;
     }
-    const focused = document.activeElement?.dataset.head; // the boxes are made anew: who goes by keyboard stays
-    const enlarge = () => {
+    const focused = document.activeElement?.dataset.head; // to restore the focus, as the elements are replaced
+    const drawLarge = () => {
       large.replaceChildren();
       if (!enlarged) return;
       const [name, head] = enlarged;
-      const queries = name.startsWith("encoder") ? shown.source : shown.target;
-      const keys = name.endsWith("cross_attention") ? shown.source : queries;
-      const close = h("button", { type: "button", onclick: () => { enlarged = null; enlarge(); } }, "Close");
-      large.append(h("p", {}, h("code", {}, name), `, head ${head + 1} `, close), largeMap(shown.record[name][head], queries, keys));
+      const queries = name.startsWith("encoder") ? weights.source : weights.target;
+      const keys = name.endsWith("cross_attention") ? weights.source : queries;
+      const close = h("button", { type: "button", onclick: () => { enlarged = null; drawLarge(); } }, "Close");
+      large.append(h("p", {}, h("code", {}, name), `, head ${head + 1} `, close), largeMap(weights.record[name][head], queries, keys));
     };
-    const one = (name, head, rows) => {
-      const isOff = () => off[name]?.includes(head) ?? false;
+    const headElement = (name, head, rows) => {
+      const isOff = () => ablated[name]?.includes(head) ?? false;
       const toggle = ({ target }) => {
-        const others = (off[name] ?? []).filter((other) => other !== head);
-        off = { ...off, [name]: target.checked ? others : [...others, head] };
+        const others = (ablated[name] ?? []).filter((other) => other !== head);
+        ablated = { ...ablated, [name]: target.checked ? others : [...others, head] };
         target.closest(".head").classList.toggle("off", isOff());
         start(0);
       };
-      const show = () => { enlarged = [name, head]; enlarge(); large.scrollIntoView({ block: "nearest", behavior: "instant" }); };
-      const named = `${name}, head ${head + 1}`;
+      const show = () => { enlarged = [name, head]; drawLarge(); large.scrollIntoView({ block: "nearest", behavior: "instant" }); };
+      const label = `${name}, head ${head + 1}`;
       return h(
         "div",
         { class: isOff() ? "head off" : "head" },
-        h("button", { type: "button", onclick: show, "aria-label": `Enlarge ${named}`, "data-head": `map ${named}` }, smallMap(rows)),
+        h("button", { type: "button", onclick: show, "aria-label": `Enlarge ${label}`, "data-head": `map ${label}` }, smallMap(rows)),
         h(
           "label",
           {},
-          h("input", { type: "checkbox", onchange: toggle, checked: !isOff(), "aria-label": `${named} is on`, "data-head": `box ${named}` }),
+          h("input", { type: "checkbox", onchange: toggle, checked: !isOff(), "aria-label": `${label} is on`, "data-head": `box ${label}` }),
           `head ${head + 1}`,
         ),
       );
@@ -304,20 +304,20 @@ function render({ model, el }) {
     const kind = (name) => (name.endsWith("cross_attention") ? "cross_attention" : `${name.split(".")[0]}_self`);
     const wasOpen = Object.fromEntries([...heads.children].map((fold) => [fold.dataset.kind, fold.open]));
     heads.replaceChildren(
-      ...Object.entries(ATTENTIONS).map(([of, title]) =>
+      ...Object.entries(ATTENTIONS).map(([key, title]) =>
         h(
           "details",
-          { "data-kind": of, open: wasOpen[of] ?? of === "cross_attention" },
+          { "data-kind": key, open: wasOpen[key] ?? key === "cross_attention" },
           h("summary", {}, title),
-          ...Object.entries(shown.record)
-            .filter(([name]) => kind(name) === of)
-            .map(([name, found]) =>
-              h("fieldset", { class: "layer" }, h("legend", {}, name), ...found.map((rows, head) => one(name, head, rows))),
+          ...Object.entries(weights.record)
+            .filter(([name]) => kind(name) === key)
+            .map(([name, layer]) =>
+              h("fieldset", { class: "layer" }, h("legend", {}, name), ...layer.map((rows, head) => headElement(name, head, rows))),
             ),
         ),
       ),
     );
-    enlarge();
+    drawLarge();
     if (focused) heads.querySelector(`[data-head="${focused}"]`)?.focus();
   }
 }

@@ -1,69 +1,69 @@
-// A beam search from above: every candidate that it weighed, what became of it, and the way of the winner.
-// The same picture as transformer/plots/beam_tree.py; and the same in words, for whoever cannot see it or goes by keyboard.
+// The tree of a beam search: every candidate, what happened to it, and the path to the best translation. It is the same
+// figure as that of transformer/plots/beam_tree.py, and a table with the same content for screen readers and keyboards.
 
-import { h, word } from "./html.mjs";
+import { h, withoutMark } from "./html.mjs";
 
 const COLUMN = 58, ROW = 46;
 const COLOURS = { kept: "#0072B2", finished: "#009E73", dropped: "#808080" };
-const SAYS = { kept: "lives on", finished: "finished", dropped: "dropped" };
+const LABELS = { kept: "kept", finished: "finished", dropped: "dropped" };
 
-/** What the colours mean. */
+/** The legend of the tree. */
 export function legend() {
-  const entries = Object.entries(SAYS).flatMap(([fate, text]) => [
+  const entries = Object.entries(LABELS).flatMap(([fate, text]) => [
     h("span", { style: `color: ${COLOURS[fate]}`, "aria-hidden": "true" }, "● "),
     `${text}; `,
   ]);
-  return h("p", { class: "told" }, ...entries, "a thick line leads to the winner; each number is a score.");
+  return h("p", { class: "status" }, ...entries, "the thick line leads to the best translation; numbers are scores.");
 }
 
-/** Each candidate with its place, its words so far, and the candidate it goes on from; and which are the winner's. */
-function arranged(trace, vocabulary) {
+/** Return each candidate with its column, its text and its parent, and mark those that lead to the best translation. */
+function layout(trace, vocabulary) {
   const nodes = [];
-  let beams = [undefined]; // the nodes that the last step's beams stand at
-  let becomes = [];
-  let place = 0;
+  let beams = [undefined]; // the nodes of the previous step, by beam
+  let nextBeams = [];
+  let column = 0;
   for (const candidate of trace) {
-    if (nodes.length && candidate.length > nodes.at(-1).length) [beams, becomes, place] = [becomes, [], 0];
+    if (nodes.length && candidate.length > nodes.at(-1).length) [beams, nextBeams, column] = [nextBeams, [], 0];
     const parent = beams[candidate.parent];
     const piece = vocabulary[candidate.token];
-    const node = { ...candidate, place: place++, piece, text: (parent?.text ?? "") + piece, from: parent };
-    if (candidate.beam !== null) becomes[candidate.beam] = node;
+    const node = { ...candidate, column: column++, piece, text: (parent?.text ?? "") + piece, parentNode: parent };
+    if (candidate.beam !== null) nextBeams[candidate.beam] = node;
     nodes.push(node);
   }
-  const ended = nodes.filter(({ fate }) => fate === "finished");
-  let at = ended.reduce((best, one) => (best && best.score >= one.score ? best : one), undefined);
-  for (; at; at = at.from) at.winner = true;
+  const finished = nodes.filter(({ fate }) => fate === "finished");
+  let node = finished.reduce((best, other) => (best && best.score >= other.score ? best : other), undefined);
+  for (; node; node = node.parentNode) node.onBestPath = true;
   return nodes;
 }
 
 /**
- * The picture, as an SVG element.
+ * Draw the tree, as an SVG element.
  *
- * @param {Object[]} trace what beam search has left.
+ * @param {Object[]} trace the candidates, from `beamSearch`.
  * @param {string[]} vocabulary the pieces by id.
- * @param {string} label what is said in its place where it is not seen.
+ * @param {string} label the text alternative.
  */
 export function searchTree(trace, vocabulary, label) {
-  const nodes = arranged(trace, vocabulary);
-  const width = COLUMN * (Math.max(...nodes.map(({ place }) => place)) + 1);
+  const nodes = layout(trace, vocabulary);
+  const width = COLUMN * (Math.max(...nodes.map(({ column }) => column)) + 1);
   const height = ROW * nodes.at(-1).length + 10;
-  const x = ({ place }) => COLUMN * (place + 0.5);
+  const x = ({ column }) => COLUMN * (column + 0.5);
   const y = ({ length }) => ROW * (length - 0.5);
   const lines = nodes
-    .filter(({ from }) => from)
+    .filter(({ parentNode }) => parentNode)
     .map((node) =>
       h("line", {
-        x1: x(node.from), y1: y(node.from), x2: x(node), y2: y(node), stroke: COLOURS[node.fate],
-        "stroke-width": node.winner ? 4 : 1, opacity: node.fate === "dropped" ? 0.4 : 1,
+        x1: x(node.parentNode), y1: y(node.parentNode), x2: x(node), y2: y(node), stroke: COLOURS[node.fate],
+        "stroke-width": node.onBestPath ? 4 : 1, opacity: node.fate === "dropped" ? 0.4 : 1,
       }),
     );
   const dots = nodes.map((node) =>
     h(
       "g",
-      { class: node.winner ? "winner" : "" },
+      { class: node.onBestPath ? "best-path" : "" },
       h("title", {}, `${node.text.replaceAll("▁", " ").trim()}\nlog-probability ${node.logProbability.toFixed(2)}, score ${node.score.toFixed(3)}, ${node.fate}`),
-      h("circle", { cx: x(node), cy: y(node), r: node.winner ? 6 : 3.5, fill: COLOURS[node.fate] }),
-      h("text", { x: x(node), y: y(node) - 9, "text-anchor": "middle" }, word(node.piece).slice(0, 10)),
+      h("circle", { cx: x(node), cy: y(node), r: node.onBestPath ? 6 : 3.5, fill: COLOURS[node.fate] }),
+      h("text", { x: x(node), y: y(node) - 9, "text-anchor": "middle" }, withoutMark(node.piece).slice(0, 10)),
       h("text", { x: x(node), y: y(node) + 17, "text-anchor": "middle", class: "score" }, node.score.toFixed(2)),
     ),
   );
@@ -71,27 +71,27 @@ export function searchTree(trace, vocabulary, label) {
 }
 
 /**
- * The picture in words: a table of all candidates, step by step.
+ * Return a table of all candidates, step by step.
  *
  * @param {Object[]} trace as above.
  * @param {string[]} vocabulary as above.
  * @param {string} lang the language of the translations.
  */
 export function searchTable(trace, vocabulary, lang) {
-  const nodes = arranged(trace, vocabulary);
+  const nodes = layout(trace, vocabulary);
   const row = (node) =>
     h(
       "tr",
       {},
       h("th", { scope: "row", lang }, node.text.replaceAll("▁", " ").trim()),
       ...[node.logProbability.toFixed(2), node.score.toFixed(3)].map((value) => h("td", { class: "number" }, value)),
-      h("td", {}, node.winner ? `${SAYS[node.fate]}, the winner's way` : SAYS[node.fate]),
+      h("td", {}, node.onBestPath ? `${LABELS[node.fate]}, on the best path` : LABELS[node.fate]),
     );
   const step = (_, i) => {
     const rows = nodes.filter(({ length }) => length === i + 1).map(row);
     return h("tbody", {}, h("tr", {}, h("th", { scope: "rowgroup", colspan: 4 }, `Step ${i + 1}`)), ...rows);
   };
-  const columns = { candidate: "", "log-probability": "number", score: "number", "what becomes of it": "" };
-  const head = h("tr", {}, ...Object.entries(columns).map(([name, is]) => h("th", { scope: "col", class: is }, name)));
+  const columns = { candidate: "", "log-probability": "number", score: "number", "result": "" };
+  const head = h("tr", {}, ...Object.entries(columns).map(([name, className]) => h("th", { scope: "col", class: className }, name)));
   return h("table", { class: "steps" }, h("thead", {}, head), ...Array.from({ length: nodes.at(-1).length }, step));
 }

@@ -17,7 +17,7 @@ tab.on("request", (request) => hosts.add(new URL(request.url()).hostname || "non
 async function translated(act) {
   await tab.$eval(".translator [role=status]", (told) => { told.textContent = ""; });
   await act();
-  await tab.waitForFunction(() => document.querySelector(".translator [role=status]").textContent.includes("in this page"));
+  await tab.waitForFunction(() => document.querySelector(".translator [role=status]").textContent.includes("in your browser"));
   return tab.$eval(".translator .best tbody tr", ({ cells }) => [cells[1].textContent, cells[3].textContent]);
 }
 

@@ -19,7 +19,7 @@ def live(opened, address, html):
         yield tab, wrong
 
 
-def done(tab, text="in this page"):
+def done(tab, text="in your browser"):
     tab.wait_for_function(
         "([told, text]) => document.querySelector(told)?.textContent.includes(text)", arg=[TOLD, text], timeout=60_000
     )
@@ -72,16 +72,16 @@ def test_beam_and_length_penalty_are_those_of_the_sliders(live):
     change(tab, lambda: tab.fill(".translator input[max='2']", "0"))
     sentence = tab.input_value(".translator input[type=text]")
     assert found(tab) == expected(sentence, alpha=0.0, beam=2)
-    assert tab.locator(".translator svg .winner").count() > 5
+    assert tab.locator(".translator svg .best-path").count() > 5
 
 
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
-        ("A dog. " * 1500, "Only the first 200 characters were read"),
-        ("x" * 10_000, "Only the first 64 pieces were read"),
+        ("A dog. " * 1500, "Only the first 200 characters were translated"),
+        ("x" * 10_000, "Only the first 64 tokens were translated"),
         ("🙂 👩‍👩‍👧‍👦 A dog 🙂", "does not know some of these characters"),
-        ("\u202eمرحبا\u0301 \u0000", "in this page"),
+        ("\u202eمرحبا\u0301 \u0000", "in your browser"),
         ("   ", "Type a sentence"),
     ],
     ids=["long", "one word", "emoji", "right to left", "blank"],
@@ -99,7 +99,7 @@ def test_a_head_is_enlarged_read_and_switched_off_by_the_keyboard(live):
     tab, _ = live
     tab.locator("[data-head='map decoder.2.cross_attention, head 1']").press("Enter")
     tab.locator(".translator .large tbody tr").nth(1).focus()
-    assert " → " in tab.inner_text(".translator .large .told")
+    assert " → " in tab.inner_text(".translator .large .status")
     box = "[data-head='box decoder.2.cross_attention, head 1']"
     change(tab, lambda: tab.locator(box).press("Space"))
     assert not tab.locator(box).is_checked()
@@ -119,7 +119,7 @@ def test_without_javascript_there_are_examples(browser, address, html):
         tab = context.new_page()
         tab.goto(f"{address}book/live.html")
         assert expected("Two dogs are playing in the snow.")[0][0] in tab.inner_text(".widget table")
-        assert "With JavaScript switched on" in tab.inner_text(".widget")
+        assert "Turn on JavaScript" in tab.inner_text(".widget")
 
 
 def test_a_model_that_cannot_be_had_is_told_and_asked_for_again(browser, address, html):
@@ -127,7 +127,7 @@ def test_a_model_that_cannot_be_had_is_told_and_asked_for_again(browser, address
         tab = context.new_page()
         tab.route("**/*.safetensors", lambda route: route.abort())
         tab.goto(f"{address}book/live.html")
-        done(tab, "This does not work")
+        done(tab, "The translation failed")
         tab.unroute("**/*.safetensors")
         change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
         assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]

@@ -95,7 +95,7 @@ def test_the_page_puts_up_no_barrier(alone, written, look):
     tab, _, wrong = alone(look)
     tab.goto(written)
     done(tab)
-    tab.get_by_text("The same, step by step, in words").click()
+    tab.get_by_text("The search step by step, as a table").click()
     tab.locator("[data-head='map decoder.1.cross_attention, head 1']").click()
     violations = Axe().run(tab, options={"resultTypes": ["violations"], "preload": False}).response["violations"]
     bad = [(one["id"], node["html"][:200]) for one in violations for node in one["nodes"] if one["impact"] in BARRIERS]
@@ -109,7 +109,7 @@ def test_without_javascript_the_translation_stands_there(alone, written):
     tab, asked, _ = alone(java_script_enabled=False)
     tab.goto(written)
     assert expected(SENTENCE, model=MODEL)[0][0] in tab.inner_text("#live table")
-    assert "With JavaScript switched on" in tab.inner_text("#live")
+    assert "Turn on JavaScript" in tab.inner_text("#live")
     assert asked == [written]
 
 
@@ -117,7 +117,7 @@ def test_the_search_is_told_in_words_too(alone, written):
     tab, _, _ = alone()
     tab.goto(written)
     done(tab)
-    fold = tab.locator("summary", has_text="The same, step by step, in words")
+    fold = tab.locator("summary", has_text="The search step by step, as a table")
     fold.focus()
     fold.press("Enter")
     tab.locator(".translator .steps").wait_for()
@@ -125,11 +125,11 @@ def test_the_search_is_told_in_words_too(alone, written):
     assert len(rows) == tab.locator(".translator svg circle").count() > 30
     steps = tab.locator(".translator .steps tbody").all_inner_texts()
     assert all(text.startswith(f"Step {i}\n") for i, text in enumerate(steps, 1))
-    ways = ["the winner's way" in text for text in steps]
-    assert ways == sorted(ways, reverse=True) and sum(ways) == tab.locator(".translator svg .winner").count() > 5
-    last = next(row for row in reversed(rows) if "the winner's way" in row)
+    ways = ["on the best path" in text for text in steps]
+    assert ways == sorted(ways, reverse=True) and sum(ways) == tab.locator(".translator svg .best-path").count() > 5
+    last = next(row for row in reversed(rows) if "on the best path" in row)
     best, score = found(tab)[0]
-    assert last.split("\t") == [f"{best}<eos>", last.split("\t")[1], score, "finished, the winner's way"]
+    assert last.split("\t") == [f"{best}<eos>", last.split("\t")[1], score, "finished, on the best path"]
     change(tab, lambda: tab.fill(".translator input[type=text]", OTHER))  # an open fold follows
     assert expected(OTHER, model=MODEL)[0][0] in tab.inner_text(".translator .steps")
 
@@ -173,9 +173,9 @@ def test_in_a_notebook_no_sentence_is_needed(alone):
 def test_a_small_picture_in_a_notebook(alone, name):
     tab, asked, wrong = alone()
     tab.evaluate(MOUNT, {"esm": javascript(name), "theme": DARK})
-    control = tab.locator(".answers :is(input, button, circle[tabindex])").first
+    control = tab.locator(".small-widget :is(input, button, circle[tabindex])").first
     control.focus()
     spared = "data-lm-suppress-shortcuts"  # JupyterLab leaves keys to an element with this
     assert (control.get_attribute(spared) is None) == control.evaluate("one => one.matches('[type=text]')")
-    assert tab.evaluate("getComputedStyle(document.querySelector('.answers')).color") == "rgb(255, 255, 255)"
+    assert tab.evaluate("getComputedStyle(document.querySelector('.small-widget')).color") == "rgb(255, 255, 255)"
     assert all(url.startswith("blob:") for url in asked) and wrong == []

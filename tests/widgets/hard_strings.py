@@ -1,9 +1,9 @@
-"""Five hundred strings that a tokenizer may stumble over; the same each time."""
+"""Strings that are difficult for a tokenizer: a list, and random ones, the same in every run."""
 
 import random
 import unicodedata
 
-BY_HAND = [
+STRINGS = [
     "",
     " ",
     " \t\n\r\x0b\x0c ",
@@ -61,22 +61,22 @@ RANGES += [
 
 
 def hard_strings(sentences: list[str], count: int = 500) -> list[str]:
-    """Those made by hand; then random ones: of all sorts of characters, or sentences with such characters in them."""
+    """Return ``STRINGS``, then random strings of many kinds of characters, and sentences with some of them inserted."""
     rng = random.Random(20170612)
-    found = list(BY_HAND)
-    while len(found) < count:
+    strings = list(STRINGS)
+    while len(strings) < count:
         noise = "".join(character(rng) for _ in range(rng.randint(1, 30)))
         if rng.random() < 0.5:
             sentence = rng.choice(sentences)
             cut = rng.randrange(len(sentence))
             noise = sentence[:cut] + noise[: rng.randint(1, 3)] + sentence[cut:]
-        found.append(noise)
-    return found
+        strings.append(noise)
+    return strings
 
 
 def character(rng: random.Random) -> str:
-    """One that Unicode 3.2 had already: no Python and no JavaScript engine is too old for it."""
+    """Return a random character of Unicode 3.2, which every version of Python and every JavaScript engine knows."""
     while True:
-        found = chr(rng.randrange(*rng.choice(RANGES)))
-        if unicodedata.ucd_3_2_0.category(found) not in ("Cn", "Cs"):
-            return found
+        candidate = chr(rng.randrange(*rng.choice(RANGES)))
+        if unicodedata.ucd_3_2_0.category(candidate) not in ("Cn", "Cs"):
+            return candidate

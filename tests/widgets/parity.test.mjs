@@ -1,6 +1,6 @@
-// The page's model against PyTorch's. test_parity.py writes what PyTorch says into a folder and runs this file.
+// Compare the JavaScript model with PyTorch's. test_parity.py writes PyTorch's results into a folder and runs this file.
 //
-// WIDGETS: the folder of the modules, or BUNDLE: the path of the bundle. EXPECTED: the folder of PyTorch's answers.
+// WIDGETS: the folder of the modules, or BUNDLE: the path of the bundle. EXPECTED: the folder of PyTorch's results.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -22,40 +22,40 @@ function bytes(path) {
   return buffer.slice(byteOffset, byteOffset + byteLength);
 }
 
-/** The largest difference between vectors and a tensor's rows; where a vector ends sooner, the row must be zero. */
+/** Return the largest difference between vectors and a tensor's rows; beyond the end of a vector the row must be zero. */
 function difference(vectors, { shape, data }) {
   const width = shape.at(-1);
   assert.equal(vectors.length * width, data.length, `another shape than ${shape}`);
-  const apart = data.map((value, i) => Math.abs(value - (vectors[Math.floor(i / width)][i % width] ?? 0)));
-  return apart.reduce((largest, one) => (one <= largest ? largest : one), 0); // NaN is large
+  const differences = data.map((value, i) => Math.abs(value - (vectors[Math.floor(i / width)][i % width] ?? 0)));
+  return differences.reduce((largest, value) => (value <= largest ? largest : value), 0); // NaN counts as large
 }
 
-function same(ours, theirs) {
+function assertSame(ours, theirs) {
   assert.deepEqual(ours.tokens, theirs.tokens);
   assert.ok(Math.abs(ours.logProbability - theirs.log_probability) <= score_tolerance, "the log-probability");
   assert.ok(Math.abs(ours.score - theirs.score) <= score_tolerance, "the score");
 }
 
 for (const { name, folder, forward, searches, strings } of models) {
-  const described = JSON.parse(readFileSync(join(folder, "best.json"), "utf8"));
-  const model = new Transformer(described.model, readTensors(bytes(join(folder, described.weights.file))));
+  const checkpoint = JSON.parse(readFileSync(join(folder, "best.json"), "utf8"));
+  const model = new Transformer(checkpoint.model, readTensors(bytes(join(folder, checkpoint.weights.file))));
   const tensors = readTensors(bytes(join(EXPECTED, `${name}.safetensors`)));
   const tokenizer = strings.length ? new Tokenizer(bytes(join(folder, "tokenizer.model"))) : null;
 
-  test(`${name}: logits, and the attention of every head, with heads on and off`, (t) => {
+  test(`${name}: logits, and the attention weights of all heads, with and without ablated heads`, (t) => {
     const worst = { logits: 0, attention: 0 };
-    forward.forEach(({ source, target, off }, i) => {
+    forward.forEach(({ source, target, ablated }, i) => {
       const record = {};
-      model.off = off;
+      model.ablated = ablated;
       const logits = model.forward(source, target, record);
-      model.off = {};
+      model.ablated = {};
       worst.logits = Math.max(worst.logits, difference(logits, tensors[`${i}.logits`]));
       for (const [layer, heads] of Object.entries(record)) {
         worst.attention = Math.max(worst.attention, difference(heads.flat(), tensors[`${i}.${layer}`]));
       }
-      assert.equal(Object.keys(record).length, 3 * described.model.n_layers);
+      assert.equal(Object.keys(record).length, 3 * checkpoint.model.n_layers);
     });
-    t.diagnostic(`${name}: ${forward.length} sentences; furthest apart: ${JSON.stringify(worst)}`);
+    t.diagnostic(`${name}: ${forward.length} sentences; largest differences: ${JSON.stringify(worst)}`);
     assert.ok(worst.logits <= tolerance && worst.attention <= tolerance, JSON.stringify(worst));
   });
 
@@ -64,19 +64,20 @@ for (const { name, folder, forward, searches, strings } of models) {
   });
 
   test(`${name}: beam search, its scores and its trace`, (t) => {
-    const began = performance.now();
-    for (const { source, beam, alpha, n_best, hypotheses, trace } of searches) {
-      const weighed = [];
-      const found = beamSearch(model, source, { beam, alpha, nBest: n_best, trace: weighed });
-      assert.equal(found.length, hypotheses.length);
-      found.forEach((one, i) => same(one, hypotheses[i]));
+    const startTime = performance.now();
+    for (const { source, beam_size, length_penalty, n_best, hypotheses, trace } of searches) {
+      const candidates = [];
+      const settings = { beamSize: beam_size, lengthPenalty: length_penalty, nBest: n_best, trace: candidates };
+      const results = beamSearch(model, source, settings);
+      assert.equal(results.length, hypotheses.length);
+      results.forEach((result, i) => assertSame(result, hypotheses[i]));
       if (!trace) continue;
-      const chosen = ({ length, parent, token, fate, beam }) => [length, parent, token, fate, beam].join();
-      assert.deepEqual(weighed.map(chosen), trace.map(chosen));
-      weighed.forEach((one, i) => assert.ok(Math.abs(one.score - trace[i].score) <= score_tolerance));
+      const key = ({ length, parent, token, fate, beam }) => [length, parent, token, fate, beam].join();
+      assert.deepEqual(candidates.map(key), trace.map(key));
+      candidates.forEach((candidate, i) => assert.ok(Math.abs(candidate.score - trace[i].score) <= score_tolerance));
     }
-    const each = (performance.now() - began) / searches.length;
-    t.diagnostic(`${name}: ${searches.length} sentences, ${each.toFixed(0)} ms each`);
+    const milliseconds = (performance.now() - startTime) / searches.length;
+    t.diagnostic(`${name}: ${searches.length} sentences, ${milliseconds.toFixed(0)} ms each`);
   });
 
   if (!tokenizer) continue;
@@ -89,13 +90,13 @@ for (const { name, folder, forward, searches, strings } of models) {
   });
 
   test(`${name}: hard strings`, (t) => {
-    for (const { text, normal, replaced, ids, decoded } of strings) {
+    for (const { text, normalised, rules, ids, decoded } of strings) {
       if (ids === null) {
         assert.throws(() => tokenizer.encode(text), /not valid Unicode/);
         continue;
       }
-      assert.equal(tokenizer.normalize(text), normal, JSON.stringify(text));
-      if (replaced !== null) assert.equal(tokenizer.replaced(text), replaced, JSON.stringify(text));
+      assert.equal(tokenizer.normalize(text), normalised, JSON.stringify(text));
+      if (rules !== null) assert.equal(tokenizer.applyRules(text), rules, JSON.stringify(text));
       assert.deepEqual(tokenizer.encode(text), ids, JSON.stringify(text));
       assert.equal(tokenizer.decode(ids), decoded, JSON.stringify(text));
     }

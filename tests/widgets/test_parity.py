@@ -1,7 +1,7 @@
-"""The page's model is the package's: the modules of book/widgets give PyTorch's numbers, under Node.
+"""The JavaScript model of the book's widgets computes the same numbers as the package: it runs under Node.
 
-PyTorch's answers are made here, at test time. Weights of 16 bits are the same numbers on both sides, and both compute
-in 32 bits or more; what is left between them is rounding.
+PyTorch's results are computed by the test. Half-precision weights are the same numbers on both sides, and both compute
+with at least 32 bits, so that only rounding errors differ.
 """
 
 import json
@@ -31,33 +31,33 @@ WIDGETS = ROOT / "book" / "widgets"
 CAPTIONS = ROOT / "tests" / "transformer" / "captions.tsv"
 
 TOLERANCE = 1e-4
-"""Between two logits, which are about 10 in size, and between two attention weights."""
+"""Largest difference between logits, whose size is about 10, and between attention weights."""
 SCORE_TOLERANCE = 1e-3
-"""Between two scores, which are sums over a whole sentence."""
+"""Largest difference between scores, which are sums over a whole sentence."""
 SENTENCES = {"pocket-small": 140, "multi30k": 30, "multi30k-de-en": 30}
 SETTINGS = [(4, 0.6, 4), (1, 0.6, 1), (2, 0.0, 1), (6, 1.0, 3)]
-"""Beam, alpha and n_best: sentences take turns."""
+"""Beam size, length penalty and n_best; the sentences use them in turn."""
 SHAPES = {
     "post": ModelConfig(40, 16, 2, 32, 2, norm="post", tie_embeddings="none", max_length=30),
     "learned": ModelConfig(40, 24, 3, 16, 1, norm="pre", tie_embeddings="decoder", positions="learned", max_length=12),
 }
-"""Small models with other settings than those that ship; the second one's translations reach its limit."""
+"""Small models with other settings than the pretrained ones; translations of the second one reach its limit."""
 FAULTS = {
-    "no √d_model": ("model.mjs", "value * Math.sqrt(d_model) + where[i]", "value + where[i]"),
+    "no √d_model": ("model.mjs", "value * Math.sqrt(d_model) + positionVector[i]", "value + positionVector[i]"),
     "scores not scaled": ("model.mjs", "score / Math.sqrt(d_head)", "score"),
-    "no positions": ("model.mjs", " + where[i]", ""),
-    "one norm forgotten": ("model.mjs", "x = layerNorm(x, this.decoder_norm)", "x = [...x]"),
-    "a blind encoder": ("model.mjs", "attend(read[i], positions,", "attend(read[i], positions.slice(0, i + 1),"),
-    "heads stay on": ("model.mjs", "this.model.off[this.name]?.includes(head)", "false"),
-    "beams do not change places": ("model.mjs", "cache.past[parent].map", "cache.past[0].map"),
-    "penalty one token short": ("search.mjs", "((5 + length) / 6) **", "((4 + length) / 6) **"),
-    "as many candidates as beams": ("search.mjs", ".slice(0, 2 * beam)", ".slice(0, beam)"),
-    "stops at the first that ends": ("search.mjs", "<= finished[nBest - 1].score", "<= 0"),
-    "a limit too low": ("search.mjs", "model.config.max_length);", "model.config.max_length - 1);"),
-    "unknown pieces one by one": ("tokenizer.mjs", "id !== UNK || ids[i - 1] !== UNK", "true"),
-    "the last merge first": ("tokenizer.mjs", "this.scores.push(score)", "this.scores.push(-score)"),
+    "no positions": ("model.mjs", " + positionVector[i]", ""),
+    "final norm missing": ("model.mjs", "x = layerNorm(x, this.decoder_norm)", "x = [...x]"),
+    "causal encoder": ("model.mjs", "attend(inputs[i], positions,", "attend(inputs[i], positions.slice(0, i + 1),"),
+    "heads not ablated": ("model.mjs", "this.model.ablated[this.name]?.includes(head)", "false"),
+    "cache not reordered": ("model.mjs", "cache.hypotheses[parent].map", "cache.hypotheses[0].map"),
+    "length off by one": ("search.mjs", "((5 + length) / 6) **", "((4 + length) / 6) **"),
+    "too few candidates": ("search.mjs", ".slice(0, 2 * beamSize)", ".slice(0, beamSize)"),
+    "stops too early": ("search.mjs", "<= finished[nBest - 1].score", "<= 0"),
+    "limit too low": ("search.mjs", "model.config.max_length);", "model.config.max_length - 1);"),
+    "unknown pieces not merged": ("tokenizer.mjs", "id !== UNK || ids[i - 1] !== UNK", "true"),
+    "merges in reverse order": ("tokenizer.mjs", "this.scores.push(score)", "this.scores.push(-score)"),
     "no NFKC": ("tokenizer.mjs", '.normalize("NFKC")', ""),
-    "no rules of the model": ("tokenizer.mjs", "const rule = this.#rule(bytes, at);", "const rule = null;"),
+    "no normalisation rules": ("tokenizer.mjs", "const rule = this.#matchRule(bytes, offset);", "const rule = null;"),
 }  # fmt: skip
 
 
@@ -68,34 +68,34 @@ def sentences_of(name: str) -> list[str]:
     return [line.split("\t")[column] for line in CAPTIONS.read_text("utf-8").splitlines()]
 
 
-def searched(model: Transformer, source: list[int], number: int) -> dict[str, object]:
-    """What both searches find, with one of the settings."""
-    beam, alpha, n_best = SETTINGS[number % len(SETTINGS)]
+def search_results(model: Transformer, source: list[int], number: int) -> dict[str, object]:
+    """Return the results of both searches, with one of the settings."""
+    beam_size, length_penalty, n_best = SETTINGS[number % len(SETTINGS)]
     ids, trace = torch.tensor([source]), list[Candidate]()
-    (hypotheses,) = beam_search(model, ids, beam, alpha, n_best, trace)
+    (hypotheses,) = beam_search(model, ids, beam_size, length_penalty, n_best, trace)
     return {
         "source": source,
         "greedy": greedy_search(model, ids)[0],
-        "beam": beam,
-        "alpha": alpha,
+        "beam_size": beam_size,
+        "length_penalty": length_penalty,
         "n_best": n_best,
-        "hypotheses": [asdict(one) for one in hypotheses],
-        "trace": [asdict(one) for one in trace],
+        "hypotheses": [asdict(hypothesis) for hypothesis in hypotheses],
+        "trace": [asdict(candidate) for candidate in trace],
     }
 
 
 @torch.inference_mode()
-def forwarded(
-    model: Transformer, source: list[int], target: list[int], off: dict[str, list[int]]
+def forward_results(
+    model: Transformer, source: list[int], target: list[int], ablated: dict[str, list[int]]
 ) -> dict[str, torch.Tensor]:
-    """Logits and every head's attention weights, by the layer's name."""
-    with ablate_heads(model, off), record_attention(model) as weights:
+    """Return the logits, and the attention weights of all heads by the name of their layer."""
+    with ablate_heads(model, ablated), record_attention(model) as weights:
         logits = model(torch.tensor([source]), torch.tensor([target]))
     return {"logits": logits[0], **{name: weight[0] for name, weight in weights.items()}}
 
 
-def tokenized(tokenizer: Tokenizer, text: str) -> dict[str, object]:
-    """What becomes of a text; ``replaced`` is by the model's own rules alone, where "▁" does not blur what they did."""
+def tokenizer_results(tokenizer: Tokenizer, text: str) -> dict[str, object]:
+    """Return the ids, the decoded text, and the text after normalisation and after the model's own ``rules`` only."""
     try:
         ids = tokenizer.encode(text)
     except UserError:
@@ -103,14 +103,14 @@ def tokenized(tokenizer: Tokenizer, text: str) -> dict[str, object]:
     rules = tokenizer.processor.normalize(text).removeprefix("▁").replace("▁", " ")
     return {
         "text": text,
-        "normal": tokenizer.normalize(text),
-        "replaced": None if "▁" in text else rules,
+        "normalised": tokenizer.normalize(text),
+        "rules": None if "▁" in text else rules,
         "ids": ids,
         "decoded": tokenizer.decode(ids),
     }
 
 
-def expect(
+def model_results(
     folder: Path,
     name: str,
     run: Path,
@@ -119,52 +119,52 @@ def expect(
     texts: list[str],
     strings: list[str],
 ) -> dict[str, object]:
-    """PyTorch's answers for one model: what the Node test reads."""
-    searches = [searched(model, source, number) for number, source in enumerate(sources)]
+    """Return PyTorch's results for one model, as the Node test reads them."""
+    searches = [search_results(model, source, number) for number, source in enumerate(sources)]
     tokenizer = Tokenizer.load(run / "tokenizer.model") if texts else None
-    for one, text in zip(searches, texts, strict=False):
-        one |= {"text": text, "translations": [tokenizer.decode(h["tokens"]) for h in one["hypotheses"]]}
+    for result, text in zip(searches, texts, strict=False):
+        result |= {"text": text, "translations": [tokenizer.decode(h["tokens"]) for h in result["hypotheses"]]}
     last = f"decoder.{model.config.n_layers - 1}.cross_attention"
     forward, tensors = [], {}
-    for i, one in enumerate(searches[:6]):
-        off = {last: [0], "encoder.0.self_attention": [1]} if i % 2 else {}
-        case = {"source": one["source"], "target": [BOS, *one["greedy"]][:20], "off": off}
+    for i, result in enumerate(searches[:6]):
+        ablated = {last: [0], "encoder.0.self_attention": [1]} if i % 2 else {}
+        case = {"source": result["source"], "target": [BOS, *result["greedy"]][:20], "ablated": ablated}
         forward.append(case)
-        tensors |= {f"{i}.{part}": tensor.contiguous() for part, tensor in forwarded(model, **case).items()}
+        tensors |= {f"{i}.{part}": tensor.contiguous() for part, tensor in forward_results(model, **case).items()}
     safetensors.torch.save_file(tensors, folder / f"{name}.safetensors")
     return {
         "name": name,
         "folder": str(run),
         "forward": forward,
         "searches": searches,
-        "strings": [tokenized(tokenizer, text) for text in strings] if tokenizer else [],
+        "strings": [tokenizer_results(tokenizer, text) for text in strings] if tokenizer else [],
     }
 
 
 def write_expected(folder: Path, counts: dict[str, int], strings: int) -> Path:
-    """Ask PyTorch, and leave its answers in a folder."""
+    """Compute PyTorch's results, and write them into a folder."""
     models = []
     for name, count in counts.items():
         model, _ = load_checkpoint(FOLDER / name, BEST)
         texts = sentences_of(name)[:count]
         sources = [[*Tokenizer.load(FOLDER / name / "tokenizer.model").encode(text), EOS] for text in texts]
-        models.append(expect(folder, name, FOLDER / name, model, sources, texts, hard_strings(texts, strings)))
+        models.append(model_results(folder, name, FOLDER / name, model, sources, texts, hard_strings(texts, strings)))
     for name, shape in SHAPES.items():
         torch.manual_seed(1)
         (folder / name).mkdir()
         save_checkpoint(folder / name, BEST, Transformer(shape), {})
         model, _ = load_checkpoint(folder / name, BEST)
         sources = [[*torch.randint(3, shape.vocab_size, (length,)).tolist(), EOS] for length in range(1, 9)]
-        models.append(expect(folder, name, folder / name, model, sources, [], []))
-    told = {"tolerance": TOLERANCE, "score_tolerance": SCORE_TOLERANCE, "models": models}
-    (folder / "expected.json").write_text(json.dumps(told))
+        models.append(model_results(folder, name, folder / name, model, sources, [], []))
+    expected = {"tolerance": TOLERANCE, "score_tolerance": SCORE_TOLERANCE, "models": models}
+    (folder / "expected.json").write_text(json.dumps(expected))
     return folder
 
 
 def node(widgets: Path, expected: Path) -> subprocess.CompletedProcess[str]:
     """Run the Node test."""
     if shutil.which("node") is None:
-        pytest.skip("no Node on this machine: the page's model is not compared with PyTorch's")
+        pytest.skip("Node is not installed: the JavaScript model is not compared with PyTorch")
     return subprocess.run(
         ["node", "--test", "--test-reporter=tap", str(Path(__file__).with_name("parity.test.mjs"))],
         env={**os.environ, "WIDGETS": str(widgets), "EXPECTED": str(expected)},
@@ -173,26 +173,26 @@ def node(widgets: Path, expected: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_page_computes_what_pytorch_computes(tmp_path: Path) -> None:
-    ended = node(WIDGETS, write_expected(tmp_path, SENTENCES, 500))
-    print(ended.stdout)
-    assert ended.returncode == 0, ended.stdout[-4000:]
+def test_javascript_computes_what_pytorch_computes(tmp_path: Path) -> None:
+    process = node(WIDGETS, write_expected(tmp_path, SENTENCES, 500))
+    print(process.stdout)
+    assert process.returncode == 0, process.stdout[-4000:]
 
 
 @pytest.fixture(scope="module")
-def a_few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Answers to a few sentences, which a correct page gives too."""
+def few_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """PyTorch's results for a few sentences, which the unchanged modules reproduce."""
     folder = write_expected(tmp_path_factory.mktemp("expected"), {"pocket-small": 8}, 60)
     assert node(WIDGETS, folder).returncode == 0
     return folder
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_noticed(fault: str, a_few: Path, tmp_path: Path) -> None:
+def test_a_fault_is_detected(fault: str, few_results: Path, tmp_path: Path) -> None:
     file, right, wrong = FAULTS[fault]
     widgets = Path(shutil.copytree(WIDGETS, tmp_path / "widgets"))
     text = (widgets / file).read_text("utf-8")
-    assert text.count(right) == 1, f"{file} has changed: the fault is planted nowhere, or twice"
+    assert text.count(right) == 1, f"{file} has changed: the text of the fault must occur exactly once"
     (widgets / file).write_text(text.replace(right, wrong), "utf-8")
-    ended = node(widgets, a_few)
-    assert ended.returncode != 0 and "SyntaxError" not in ended.stdout
+    process = node(widgets, few_results)
+    assert process.returncode != 0 and "SyntaxError" not in process.stdout

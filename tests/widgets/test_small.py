@@ -1,4 +1,4 @@
-"""The small widgets compute what the package computes: their functions under Node, its functions here."""
+"""The functions of the small widgets, run under Node, return what the package's functions return."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from transformer.schedule import learning_rate
 
 WIDGETS = Path(__file__).parents[2] / "book" / "widgets"
 TOLERANCE = 1e-6
-"""Between two numbers, as a share of the larger one: the package rounds some of its answers to 32 bits."""
+"""Largest relative difference: some results of the package are rounded to 32 bits."""
 
 Case = tuple[str, list[Any], Any]
 FAULTS = {
@@ -46,7 +46,7 @@ def positions() -> list[Case]:
         cases.append(("sinusoidalEncoding", [position, width], encoding.tolist()))
     angle = angles(104, 8)
     tips = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).tolist()
-    cases += [("turns", [tips[p], tips[p + 3]], torch.rad2deg(angle[3]).tolist()) for p in (0, 7, 100)]
+    cases += [("rotations", [tips[p], tips[p + 3]], torch.rad2deg(angle[3]).tolist()) for p in (0, 7, 100)]
     return cases
 
 
@@ -67,7 +67,7 @@ def masks() -> list[Case]:
     return cases
 
 
-def lookups() -> list[Case]:
+def attention_cases() -> list[Case]:
     generator = torch.Generator().manual_seed(0)
     cases: list[Case] = []
     for d_k, n in ((2, 3), (8, 5)):
@@ -78,8 +78,8 @@ def lookups() -> list[Case]:
             factor = 1.0 if scaled else d_k**0.5
             output, weights = attention(query[None] * factor, key, value)
             scores = key @ query * factor / d_k**0.5
-            told = {"scores": scores.tolist(), "weights": weights[0].tolist(), "output": output[0].tolist()}
-            cases.append(("attention", [query.tolist(), key.tolist(), value.tolist(), scaled], told))
+            result = {"scores": scores.tolist(), "weights": weights[0].tolist(), "output": output[0].tolist()}
+            cases.append(("attention", [query.tolist(), key.tolist(), value.tolist(), scaled], result))
     return cases
 
 
@@ -128,38 +128,38 @@ def schedule() -> list[Case]:
 
 def norms() -> list[Case]:
     generator = torch.Generator().manual_seed(0)
-    begin = torch.randn(16, generator=generator, dtype=torch.float64)
+    first = torch.randn(16, generator=generator, dtype=torch.float64)
     matrices = torch.randn(6, 16, 16, generator=generator, dtype=torch.float64) / 4
-    far = 3 * begin + 1
-    cases: list[Case] = [("layerNorm", [far.tolist()], F.layer_norm(far, (16,)).tolist())]
+    shifted = 3 * first + 1
+    cases: list[Case] = [("layerNorm", [shifted.tolist()], F.layer_norm(shifted, (16,)).tolist())]
     for pre in (False, True):
-        expected = [step.tolist() for step in stream(begin, matrices, "pre" if pre else "post")]
-        names = ("says", "added", "after", "cosine")
-        told = [dict(zip(names, step, strict=True)) for step in expected]
-        cases.append(("stream", [begin.tolist(), matrices.tolist(), pre], told))
+        expected = [step.tolist() for step in residual_stream(first, matrices, "pre" if pre else "post")]
+        names = ("output", "sum", "stream", "cosine")
+        result = [dict(zip(names, step, strict=True)) for step in expected]
+        cases.append(("residualStream", [first.tolist(), matrices.tolist(), pre], result))
     return cases
 
 
-def stream(begin: torch.Tensor, matrices: torch.Tensor, norm: Norm) -> Iterator[torch.Tensor]:
-    """Through the package's residuals: mean squares of what was said, of the sum and behind it, and the cosine."""
+def residual_stream(first: torch.Tensor, matrices: torch.Tensor, norm: Norm) -> Iterator[torch.Tensor]:
+    """Apply the package's residuals; yield mean squares of output, sum and stream, and the cosine with the input."""
     residual = Residual(16, dropout=0.0, norm=norm).double().requires_grad_(False)
-    heard: list[torch.Tensor] = []
+    outputs: list[torch.Tensor] = []
 
     def sublayer(matrix: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        heard.append(matrix @ y)
-        return heard[-1]
+        outputs.append(matrix @ y)
+        return outputs[-1]
 
-    x = begin
+    x = first
     for matrix in matrices:
         before, x = x, residual(x, partial(sublayer, matrix))
-        sizes = [v.square().mean() for v in (heard[-1], before + heard[-1], x)]
-        yield torch.stack([*sizes, torch.cosine_similarity(x, begin, dim=0)])
+        sizes = [v.square().mean() for v in (outputs[-1], before + outputs[-1], x)]
+        yield torch.stack([*sizes, torch.cosine_similarity(x, first, dim=0)])
 
 
 CASES: dict[str, Callable[[], list[Case]]] = {
     "positions": positions,
     "masks": masks,
-    "attention": lookups,
+    "attention": attention_cases,
     "merges": merges,
     "smoothing": smoothing,
     "schedule": schedule,
@@ -177,7 +177,7 @@ def write_expected(folder: Path, names: list[str]) -> Path:
 def node(widgets: Path, folder: Path, names: list[str]) -> subprocess.CompletedProcess[str]:
     """Run the Node test for these widgets."""
     if shutil.which("node") is None:
-        pytest.skip("no Node on this machine: what the widgets compute is not compared with the package")
+        pytest.skip("Node is not installed: what the widgets compute is not compared with the package")
     expected = write_expected(folder, names)
     return subprocess.run(
         ["node", "--test", "--test-reporter=tap", str(Path(__file__).with_name("small.test.mjs"))],
@@ -188,17 +188,17 @@ def node(widgets: Path, folder: Path, names: list[str]) -> subprocess.CompletedP
 
 
 def test_the_widgets_compute_what_the_package_computes(tmp_path: Path) -> None:
-    ended = node(WIDGETS, tmp_path, list(CASES))
-    assert ended.returncode == 0, ended.stdout[-4000:]
-    assert f"# pass {len(CASES)}" in ended.stdout
+    process = node(WIDGETS, tmp_path, list(CASES))
+    assert process.returncode == 0, process.stdout[-4000:]
+    assert f"# pass {len(CASES)}" in process.stdout
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_noticed(name: str, tmp_path: Path) -> None:
+def test_a_fault_is_detected(name: str, tmp_path: Path) -> None:
     right, wrong = FAULTS[name]
     widgets = Path(shutil.copytree(WIDGETS, tmp_path / "widgets"))
     text = (widgets / f"{name}.mjs").read_text("utf-8")
-    assert text.count(right) == 1, f"{name}.mjs has changed: the fault is planted nowhere, or twice"
+    assert text.count(right) == 1, f"{name}.mjs has changed: the text of the fault must occur exactly once"
     (widgets / f"{name}.mjs").write_text(text.replace(right, wrong), "utf-8")
-    ended = node(widgets, tmp_path, [name])
-    assert ended.returncode != 0 and "SyntaxError" not in ended.stdout
+    process = node(widgets, tmp_path, [name])
+    assert process.returncode != 0 and "SyntaxError" not in process.stdout
