@@ -117,7 +117,7 @@ wrong = right.replace(b"R", b"r")
 for content in (right, wrong):
     print(hashlib.sha256(content).hexdigest()[:32], content.decode().strip())
 print()
-print(*wmt14["homes"], sep="\n")
+print(*wmt14["base_urls"], sep="\n")
 
 # %% [markdown]
 # One letter, and nothing is left of the number. (Above, one file has an *md5*, because its publisher gave that: enough against accidents, not against forgers.) The package writes a download to a file of its own, and gives it its name only when the checksum is right. Let us try
@@ -136,14 +136,14 @@ work = Path(tempfile.mkdtemp())
 server, cache = work / "server", work / "cache"
 server.mkdir()
 digest = "sha256:" + hashlib.sha256(right).hexdigest()
-file = RemoteFile("session.en", addresses=(), digest=digest)
+file = RemoteFile("session.en", urls=(), digest=digest)
 
 # %%
 (server / "session.en").write_bytes(wrong)
 try:
     fetch(file, cache, mirror=str(server))
 except UserError as error:
-    print("refused:", "not the right bytes" in str(error))
+    print("refused:", "wrong checksum" in str(error))
 assert not (cache / "session.en").exists(), "what is wrong never gets the name"
 
 # %%

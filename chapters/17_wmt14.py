@@ -519,7 +519,7 @@ print(*sorted(before), sep="\n")
 from transformer.data.corpora import built_in
 
 wmt14 = built_in()["wmt14"]
-print("homes:", *wmt14["homes"], sep="\n  ")
+print("base URLs:", *wmt14["base_urls"], sep="\n  ")
 for name, file in wmt14["files"].items():
     size = f"{file['size'] / 1e6:4.0f} MB" if "size" in file else " " * 7
     print(f"{name:33}{size}  {file['digest'][:18]}…")
@@ -941,7 +941,7 @@ warnings.filterwarnings("ignore", "IProgress")  # about bars, not about us
 Path("mirror").mkdir()
 Path("mirror/training-parallel-nc-v9.tgz").write_bytes(b"the first half")
 said = shell("transformer prepare wmt14-mini --mirror mirror", expected=2)
-assert any("not the right bytes" in line for line in said)
+assert any("wrong checksum" in line for line in said)
 
 # %% [markdown]
 # **Fault 2: the disk is full.** We cannot fill yours, so we let the write of one checkpoint fail as a full disk makes it fail. The run says from where it will

@@ -1,21 +1,24 @@
-"""Byte-pair encoding from scratch: words as pieces learned from a text (Sennrich et al. 2016, arXiv 1508.07909).
+"""Byte-pair encoding (BPE) from scratch: subwords learned from a text (Sennrich et al. 2016, arXiv 1508.07909).
 
-*Learning* starts from words spelled in characters. Again and again, the two symbols that are most often side by side
-become one symbol. *Segmenting* spells any word in characters and repeats these merges in the order of learning. So a
-frequent word ends as one symbol, and a rare one as pieces that other words have too.
+*Learning* starts with words split into characters, and repeatedly merges the most frequent pair of adjacent symbols
+into a new symbol. *Segmenting* splits a word into characters and applies the same merges in the same order. A frequent
+word thus becomes a single symbol; a rare word is split into symbols that it shares with other words.
 
-Conventions are SentencePiece's: on the same text, `Tokenizer.train` makes the same merges in the same order.
+The conventions are those of SentencePiece: on the same text, `Tokenizer.train` learns the same merges in the same
+order.
 
-- "▁" is put in front of each word, as its first character. (The paper marks a word's end instead.)
-- No merge leaves a word or joins a letter to something else: "table." is "▁table" and ".". (SentencePiece cuts where
-  the script changes, which for Latin letters is the same. Digits and punctuation have one script.)
-- Among equally frequent pairs, the shorter symbol is made first, then the one that comes first by code points.
-- A pair that overlaps itself counts each time, "aaa" holds "aa" twice; it is merged from left to right, "aa" "a".
-- No symbol is longer than 16 characters, "▁" included.
+- Each word starts with the character "▁". (The paper marks the end of each word instead.)
+- Merges neither cross word boundaries nor join a letter with a non-letter: "table." is "▁table" and ".". (SentencePiece
+  splits where the script changes, which is the same for Latin letters; digits and punctuation count as one script.)
+- Ties between equally frequent pairs are broken by the length of the merged symbol, then by its code points.
+- Overlapping occurrences of a pair are all counted: "aaa" contains "aa" twice. They are merged from left to right, into
+  "aa" and "a".
+- A symbol has at most 16 characters, including "▁".
 
-What differs: SentencePiece normalises the text (NFKC), here the caller does. It cuts at spaces only, here all white
-space cuts. When no pair is left, it goes on with pairs that no longer occur; here learning ends. Before version 0.2.2
-it looked at the most frequent pairs only, and broke ties otherwise where thousands of rare pairs are equally frequent.
+There are a few differences. SentencePiece normalises the text (NFKC); here the caller does it. SentencePiece splits
+words only at spaces; here any white space does. When no pair is left, SentencePiece continues with pairs that no longer
+occur; here learning stops. Versions of SentencePiece before 0.2.2 considered only the most frequent pairs, so they
+broke ties differently among thousands of equally rare pairs.
 """
 
 from collections import Counter, defaultdict
@@ -23,15 +26,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-MARK = "▁"  # the start of a word
-LONGEST = 16  # characters of a symbol
+WORD_START = "▁"
+MAX_SYMBOL_LENGTH = 16  # characters
 
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Merge:
-    """One step of learning: the pair, how often it stood in the text, and how many merges came before it."""
+    """A learned merge: the pair of symbols, its count when it was merged, and the number of earlier merges."""
 
     pair: Pair
     count: int
@@ -39,21 +42,24 @@ class Merge:
 
     @property
     def symbol(self) -> str:
-        """What the pair becomes."""
+        """The merged symbol."""
         return "".join(self.pair)
 
 
 def split_words(text: str) -> list[str]:
-    """Cut text where no merge may cross: ``"A cat."`` gives ``["▁A", "▁cat", "."]``. A "▁" in the text is a space."""
+    """Split text at the boundaries that merges may not cross: ``"A cat."`` gives ``["▁A", "▁cat", "."]``.
+
+    A "▁" in the text is treated as a space.
+    """
     words = []
-    for word in text.replace(MARK, " ").split():
+    for word in text.replace(WORD_START, " ").split():
         first, *others = ("".join(run) for _, run in groupby(word, str.isalpha))
-        words += [MARK + first, *others]
+        words += [WORD_START + first, *others]
     return words
 
 
 def merge_pair(symbols: Sequence[str], pair: Pair) -> list[str]:
-    """Join the pair wherever it stands in a word's symbols, from left to right."""
+    """Merge all occurrences of the pair in the symbols of a word, from left to right."""
     merged: list[str] = []
     for symbol in symbols:
         if merged and (merged[-1], symbol) == pair:
@@ -64,23 +70,23 @@ def merge_pair(symbols: Sequence[str], pair: Pair) -> list[str]:
 
 
 def learn(words: Iterable[str], n_merges: int) -> list[Merge]:
-    """Find the merges of a text (§3.2, algorithm 1).
+    """Learn the merges of a text (§3.2, algorithm 1, of Sennrich et al.).
 
     Args:
-        words: the words of the text, from ``split_words``, each as often as it occurs.
-        n_merges: how many merges to learn; the vocabulary is their symbols and all characters.
+        words: all words of the text, from ``split_words``, including repetitions.
+        n_merges: number of merges to learn. The vocabulary consists of all characters and of one symbol per merge.
 
     Returns:
-        The merges in their order: no count is higher than the one before, and no symbol is made twice. They are fewer
-        than ``n_merges`` when no pair is left; without words there are none.
+        The merges, in the order in which they were learned. Their counts never increase, and no symbol occurs twice.
+        There are fewer than ``n_merges`` if no pairs are left.
 
     Raises:
-        ValueError: if ``n_merges`` is negative, or ``words`` is one string.
+        ValueError: if ``n_merges`` is negative, or ``words`` is a single string.
     """
     if n_merges < 0:
         raise ValueError(f"n_merges must not be negative; got {n_merges}")
     if isinstance(words, str):
-        raise ValueError("words must be many words, not one text: use split_words(text)")
+        raise ValueError("words must be a list of words, not a string: use split_words(text)")
     frequency = Counter(words)
     spelling = {word: list(word) for word in frequency}
     counts: Counter[Pair] = Counter()
@@ -88,7 +94,7 @@ def learn(words: Iterable[str], n_merges: int) -> list[Merge]:
 
     def count_pairs(word: str, sign: int) -> None:
         for pair in pairwise(spelling[word]):
-            if len("".join(pair)) <= LONGEST:
+            if len("".join(pair)) <= MAX_SYMBOL_LENGTH:
                 counts[pair] += sign * frequency[word]
                 words_with[pair].add(word)
                 if counts[pair] == 0:
@@ -102,7 +108,7 @@ def learn(words: Iterable[str], n_merges: int) -> list[Merge]:
         ties = [pair for pair, count in counts.items() if count == highest]
         best = min(ties, key=lambda pair: (len("".join(pair)), "".join(pair)))
         merges.append(Merge(best, highest, len(merges)))
-        for word in words_with.pop(best):  # nothing changes in the others
+        for word in words_with.pop(best):  # the counts of other words do not change
             count_pairs(word, -1)
             spelling[word] = merge_pair(spelling[word], best)
             count_pairs(word, +1)
@@ -110,21 +116,23 @@ def learn(words: Iterable[str], n_merges: int) -> list[Merge]:
 
 
 def segment(word: str, ranks: Mapping[Pair, int]) -> list[str]:
-    """Split a word into symbols: of the neighbours that were learned as pairs, merge the earliest, until none is left.
+    """Split a word into symbols: repeatedly apply the merge that was learned first, until none applies.
 
-    ``ranks`` is ``{merge.pair: merge.rank for merge in merges}``. A character that learning has not met stays as it is.
+    Args:
+        word: a word from ``split_words``. Characters that did not occur in the training text remain single symbols.
+        ranks: the rank of each merge, ``{merge.pair: merge.rank for merge in merges}``.
     """
     symbols = list(word)
-    while known := [pair for pair in pairwise(symbols) if pair in ranks]:
-        symbols = merge_pair(symbols, min(known, key=lambda pair: ranks[pair]))
+    while mergeable := [pair for pair in pairwise(symbols) if pair in ranks]:
+        symbols = merge_pair(symbols, min(mergeable, key=lambda pair: ranks[pair]))
     return symbols
 
 
 def encode(text: str, ranks: Mapping[Pair, int]) -> list[str]:
-    """The symbols of a text, word by word."""
+    """Split a text into symbols."""
     return [symbol for word in split_words(text) for symbol in segment(word, ranks)]
 
 
 def decode(symbols: Iterable[str]) -> str:
-    """The text that was encoded, with single spaces for its white space."""
-    return "".join(symbols).replace(MARK, " ").removeprefix(" ")
+    """Reconstruct the text from its symbols, with white space normalised to single spaces."""
+    return "".join(symbols).replace(WORD_START, " ").removeprefix(" ")

@@ -1,8 +1,7 @@
-"""What text there is to learn from: where it comes from, that it is the right one, and its sentence pairs.
+"""Corpora of sentence pairs by name: where they come from, how they are downloaded and verified, and how they are read.
 
-Corpora are data: ``corpora.json`` says of each which files it is fetched from, their checksums, and which of them make
-which split. A corpus of your own is a manifest of the same form, or just its text. ``copy``, ``reverse`` and ``pocket``
-are made on the spot.
+Most corpora are described by a `Manifest`: those of ``corpora.json``, and your own. Your own text may also be given
+without a manifest. The corpora ``copy``, ``reverse`` and ``pocket`` are generated.
 """
 
 import hashlib
@@ -10,7 +9,7 @@ import json
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib.resources import files
 from itertools import islice
@@ -19,6 +18,7 @@ from typing import Any, cast
 
 from transformer.data import pocket
 from transformer.data.download import RemoteFile, data_folder, fetch
+from transformer.data.manifest import Manifest
 from transformer.data.readers import TextFile, read_pairs
 from transformer.errors import UserError
 
@@ -26,147 +26,155 @@ Pair = tuple[str, str]
 """A sentence and its translation."""
 
 GENERATED_SIZE: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000}
-"""Pairs of each split of a corpus that is made on the spot."""
+"""Number of pairs in each split of a generated corpus."""
 
 HELD_OUT = 1_000
-"""Pairs to hold out for ``valid``, and as many for ``test``, where a corpus names no such splits; at most one in 20."""
+"""Pairs to hold out for ``valid``, and as many for ``test``, if a corpus lacks these splits; at most one pair in 20."""
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """A corpus in files: what ``corpora.schema.json`` allows, with the folder of the files that are not fetched."""
+class FileCorpus:
+    """A corpus that is read from files, as described by a manifest."""
 
     name: str
-    described: dict[str, Any]
+    manifest: Manifest
     folder: Path
+    """The folder of the files that are not downloaded."""
 
     @classmethod
-    def load(cls, path: Path) -> "Manifest":
-        """Read a manifest of your own; what it does not list under ``files`` lies beside it.
+    def load(cls, path: Path) -> "FileCorpus":
+        """Read a manifest of your own. Files that it does not list under ``files`` are looked up in its folder.
 
         Raises:
-            UserError: if it cannot be read, or is no manifest, saying where.
+            UserError: if it cannot be read or is not a valid manifest.
         """
         try:
-            described = json.loads(path.read_text("utf-8-sig"))
-            check(described, str(path))
+            manifest = Manifest.from_json(json.loads(path.read_text("utf-8-sig")), str(path))
         except OSError as error:
             raise UserError(f"cannot read the manifest {path}: {error.strerror}") from None
         except RecursionError:
-            raise UserError(f"the manifest {path} has too many brackets inside one another") from None
+            raise UserError(f"the manifest {path} is nested too deeply") from None
         except ValueError as error:
             raise UserError(f"the manifest {path} is not JSON: {error}") from None
-        return cls(path.stem, described, path.absolute().parent)
+        return cls(path.stem, manifest, path.absolute().parent)
 
     @property
     def languages(self) -> tuple[str, str]:
-        """The codes of its two languages."""
-        first, second = self.described["languages"]
-        return first, second
+        """The codes of the two languages."""
+        return self.manifest.languages
 
     @property
     def splits(self) -> list[str]:
-        """Their names. ``valid`` and ``test`` are always there: held out of ``train``, if the manifest has none."""
-        return list(dict.fromkeys(["train", "valid", "test", *self.described["splits"]]))
+        """The names of the splits. If the manifest has no ``valid`` or ``test``, they are held out of ``train``."""
+        return list(dict.fromkeys(["train", "valid", "test", *self.manifest.splits]))
 
-    def get(self, split: str, mirror: str | None = None) -> None:
-        """Fetch the files of a split, so that it can be read without a network later."""
-        for part in self.described["splits"].get(split, []):
+    def download(self, split: str, mirror: str | None = None) -> None:
+        """Download the files of a split, so that it can be read without a network later."""
+        for part in self.manifest.splits.get(split, []):
             for text in part.values():
-                self._place(text, mirror)
+                self._text_file(text, mirror)
 
     def pairs(self, split: str, mirror: str | None = None) -> Iterator[Pair]:
-        """The pairs of a split, in the order of ``languages``; of those held out, each is in one split only."""
-        parts = self.described["splits"]
-        missing = [name for name in ("valid", "test") if name not in parts]
-        if split != "train" and split in parts or not missing:
-            return self._read(parts[split], mirror)
-        count = sum(1 for _ in self._read(parts["train"], mirror))
-        every = max(20, count // HELD_OUT)
+        """Yield the pairs of a split, in the order of ``languages``. No source sentence is in two held-out splits."""
+        splits = self.manifest.splits
+        missing = [name for name in ("valid", "test") if name not in splits]
+        if split != "train" and split in splits or not missing:
+            return self._read(splits[split], mirror)
+        n_pairs = sum(1 for _ in self._read(splits["train"], mirror))
+        n_buckets = max(20, n_pairs // HELD_OUT)
 
-        def place(sentence: str) -> str:
-            """One sentence, and whatever its translation, always goes to the same split."""
-            number = int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8).digest(), "big") % every
-            return missing[number] if number < len(missing) else "train"
+        def split_of(sentence: str) -> str:
+            """Depends only on the source sentence, so that all its translations are in one split."""
+            bucket = int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8).digest(), "big") % n_buckets
+            return missing[bucket] if bucket < len(missing) else "train"
 
-        return (pair for pair in self._read(parts["train"], mirror) if place(pair[0]) == split)
+        return (pair for pair in self._read(splits["train"], mirror) if split_of(pair[0]) == split)
 
     def fingerprint(self) -> str:
-        """A digest of all that its text depends on: the manifest, and the files that it gives no checksum of."""
-        digest = hashlib.sha256(json.dumps(self.described, sort_keys=True).encode())
-        places = [text for parts in self.described["splits"].values() for part in parts for text in part.values()]
-        for path in dict.fromkeys(self._place(text, None).path for text in places if not self._remote(text)):
-            digest.update(_digest(path))
+        """A hash of everything that the text depends on: the manifest, and all files without a checksum in it.
+
+        Raises:
+            UserError: if one of these files cannot be read.
+        """
+        digest = hashlib.sha256(json.dumps(asdict(self.manifest), sort_keys=True).encode())
+        texts = [text for parts in self.manifest.splits.values() for part in parts for text in part.values()]
+        local = [self._text_file(text, None).path for text in texts if not self._is_remote(text)]
+        for path in dict.fromkeys(local):
+            digest.update(_file_digest(path))
         return digest.hexdigest()
 
     def _read(self, parts: list[dict[str, str]], mirror: str | None) -> Iterator[Pair]:
         for part in parts:
-            source, target = (self._place(part[language], mirror) for language in self.languages)
+            source, target = (self._text_file(part[language], mirror) for language in self.languages)
             yield from read_pairs(source, target)
 
-    def _remote(self, text: str) -> dict[str, Any] | None:
-        return self.described.get("files", {}).get(text.partition(":")[0])
+    def _is_remote(self, text: str) -> bool:
+        return text.partition(":")[0] in self.manifest.files
 
-    def _place(self, text: str, mirror: str | None) -> TextFile:
-        name, _, inside = text.partition(":")
-        remote = self._remote(text)
-        if remote is None:
-            whole = self.folder / os.path.expanduser(text)
-            if whole.is_file():  # a name with a colon in it
-                return TextFile(whole)
-            if text.rpartition(":")[2].isdecimal():  # a column; what is before may have colons
-                name, _, inside = text.rpartition(":")
-            return TextFile(self.folder / os.path.expanduser(name), inside)
-        addresses = tuple(f"{home.rstrip('/')}/{remote.get('path', name)}" for home in self.described["homes"])
-        file = RemoteFile(name, addresses, remote["digest"], remote.get("size"))
-        return TextFile(fetch(file, data_folder() / "downloads" / self.name, mirror), inside)
+    def _text_file(self, text: str, mirror: str | None) -> TextFile:
+        """Locate a text of the manifest, and download its file first if necessary."""
+        name, _, selector = text.partition(":")
+        if self._is_remote(text):
+            file = self.manifest.files[name]
+            urls = tuple(f"{base.rstrip('/')}/{file.path or name}" for base in self.manifest.base_urls)
+            remote = RemoteFile(name, urls, file.digest, file.size)
+            return TextFile(fetch(remote, data_folder() / "downloads" / self.name, mirror), selector)
+        whole = self.folder / os.path.expanduser(text)
+        if whole.is_file():  # its name may contain a colon
+            return TextFile(whole)
+        if text.rpartition(":")[2].isdecimal():  # a column; the file name may contain colons
+            name, _, selector = text.rpartition(":")
+        return TextFile(self.folder / os.path.expanduser(name), selector)
 
 
 @dataclass(frozen=True)
-class Generated:
-    """A corpus made on the spot."""
+class GeneratedCorpus:
+    """A corpus that is generated and needs no download."""
 
     name: str
-    make: Callable[[str], Iterable[Pair]]
-    """The pairs of a split."""
-    sources: tuple[str, ...]
-    """The package's files that its text depends on."""
+    generate: Callable[[str], Iterable[Pair]]
+    """Returns the pairs of a split."""
+    modules: tuple[str, ...]
+    """The files of the package that determine the text."""
     languages: tuple[str, str] = ("en", "de")
     splits: tuple[str, ...] = tuple(GENERATED_SIZE)
 
-    def get(self, split: str, mirror: str | None = None) -> None:
-        """There is nothing to fetch."""
+    def download(self, split: str, mirror: str | None = None) -> None:
+        """Do nothing: there is nothing to download."""
 
     def pairs(self, split: str, mirror: str | None = None) -> Iterator[Pair]:
-        """The pairs of a split."""
-        return iter(self.make(split))
+        """Yield the pairs of a split."""
+        return iter(self.generate(split))
 
     def fingerprint(self) -> str:
-        """A digest of all that its text depends on."""
-        texts = [files("transformer.data").joinpath(name).read_text("utf-8") for name in self.sources]
+        """A hash of everything that the text depends on."""
+        texts = [files("transformer.data").joinpath(name).read_text("utf-8") for name in self.modules]
         return hashlib.sha256("".join([str(GENERATED_SIZE), *texts]).encode()).hexdigest()
 
 
-Corpus = Manifest | Generated
+Corpus = FileCorpus | GeneratedCorpus
 
 
 def find_corpus(name: str) -> Corpus:
-    """A corpus by its name, or one of your own.
+    """Look up a corpus by name, or open your own.
 
     Args:
-        name: ``pocket``, ``pocket-200k``, ``copy``, ``reverse`` or a name in ``corpora.json``; or the path of a
-            manifest (``.json``); or of a text: a table (English, a tab, German), or two files with a comma between
-            them.
+        name: one of
+
+            - ``pocket``, ``pocket-200k``, ``copy``, ``reverse`` or a name in ``corpora.json``;
+            - the path of a manifest (``.json``);
+            - the path of a table with a sentence pair per line: English, a tab, German;
+            - the paths of two files, English and German, separated by a comma.
 
     Raises:
-        UserError: if there is none of this name, or its manifest is none.
+        UserError: if there is no such corpus, or its manifest is not valid.
     """
     if name in GENERATED:
         return GENERATED[name]
     if name in built_in():
-        return Manifest(name, built_in()[name], Path())
+        return FileCorpus(name, Manifest.from_json(built_in()[name], name), Path())
     if name.endswith(".json"):
-        return Manifest.load(Path(os.path.expanduser(name)))
+        return FileCorpus.load(Path(os.path.expanduser(name)))
     if os.path.isfile(os.path.expanduser(name)):
         english, german = f"{name}:1", f"{name}:2"
     elif "," in name:
@@ -174,24 +182,24 @@ def find_corpus(name: str) -> Corpus:
     else:
         known = ", ".join([*GENERATED, *built_in()])
         raise UserError(
-            f"there is no corpus {name!r}; there are {known}, and your own: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de"
+            f"there is no corpus {name!r}; choose one of {known}, or your own text: MANIFEST.json, TABLE.tsv or "
+            "TEXT.en,TEXT.de"
         )
-    own = {"languages": ["en", "de"], "splits": {"train": [{"en": english, "de": german}]}}
-    return Manifest("own", own, Path.cwd())
+    return FileCorpus("own", Manifest(("en", "de"), {"train": [{"en": english, "de": german}]}), Path.cwd())
 
 
 def sentence_pairs(corpus: str, split: str, direction: str = "en-de", mirror: str | None = None) -> Iterator[Pair]:
-    """The sentence pairs of one split, (source, target), one at a time.
+    """Yield the sentence pairs of a split, (source, target).
 
     Args:
-        corpus: as in `find_corpus`.
-        split: ``train``, ``valid``, ``test``, or another that the corpus has.
-        direction: the source's language and the target's.
-        mirror: a folder or address that holds the corpus's files, instead of their public home.
+        corpus: a name or path, as in `find_corpus`.
+        split: ``train``, ``valid``, ``test``, or another split of the corpus.
+        direction: the language of the source, a hyphen, and the language of the target.
+        mirror: a folder or URL that contains the files of the corpus, used instead of the corpus's own URLs.
 
     Raises:
-        UserError: at once, if there is no such corpus, split or direction; while reading, if a file cannot be had, is
-            not the right one, or is not what it should be.
+        UserError: immediately if there is no such corpus, split or direction; during iteration if a file cannot be
+            downloaded or read.
     """
     found = find_corpus(corpus)
     first, second = found.languages
@@ -199,20 +207,20 @@ def sentence_pairs(corpus: str, split: str, direction: str = "en-de", mirror: st
     if direction not in directions:
         raise UserError(f"the direction of {found.name} must be {' or '.join(directions)}; got {direction!r}")
     if split not in found.splits:
-        raise UserError(f"{found.name} has no split {split!r}; it has {', '.join(found.splits)}")
+        raise UserError(f"{found.name} has no split {split!r}; its splits are {', '.join(found.splits)}")
     pairs = found.pairs(split, mirror)
     return pairs if direction == directions[0] else ((target, source) for source, target in pairs)
 
 
-def strings(split: str) -> list[str]:
-    """Letters with spaces between them, for `copy` and `reverse`. No string is in two splits."""
+def random_strings(split: str) -> list[str]:
+    """Random letters, separated by spaces, for ``copy`` and ``reverse``. No string is in two splits."""
     seen: set[str] = set()
     lines: list[str] = []
     for name in GENERATED_SIZE:
-        chance = random.Random(f"copy {name}")
+        rng = random.Random(f"copy {name}")
         lines = []
         while len(lines) < GENERATED_SIZE[name]:
-            line = " ".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(3, 12)))
+            line = " ".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 12)))
             if line not in seen:
                 seen.add(line)
                 lines.append(line)
@@ -222,74 +230,49 @@ def strings(split: str) -> list[str]:
 
 
 def copy_pairs(split: str) -> list[Pair]:
-    """Letters that translate to themselves: the smallest task that needs attention."""
-    return [(line, line) for line in strings(split)]
+    """Strings that are their own translation: the smallest task that needs attention."""
+    return [(line, line) for line in random_strings(split)]
 
 
 def reverse_pairs(split: str) -> list[Pair]:
-    """Letters that translate to themselves backwards: a task in which every place looks at another place."""
-    return [(line, line[::-1]) for line in strings(split)]
+    """Strings whose translation is their reverse: every position must attend to a different one."""
+    return [(line, line[::-1]) for line in random_strings(split)]
 
 
 def pocket_pairs(split: str, times: int = 1) -> Iterator[Pair]:
-    """English and German by the grammar of `pocket`; ``times`` as many pairs as usual to train on."""
+    """English-German sentences from the grammar of `pocket`, with ``times`` as many training pairs as usual."""
     count = GENERATED_SIZE[split] * (times if split == "train" else 1)
-    for pair in islice(pocket.endless(cast(pocket.Split, split)), count):
+    for pair in islice(pocket.generate(cast(pocket.Split, split)), count):
         yield pair.source, pair.target
 
 
 POCKET_FILES = ("pocket/sampler.py", "pocket/grammar.py", "pocket/lexicon.tsv")
 
-GENERATED: dict[str, Generated] = {
+GENERATED: dict[str, GeneratedCorpus] = {
     corpus.name: corpus
     for corpus in (
-        Generated("pocket", pocket_pairs, POCKET_FILES),
-        Generated("pocket-200k", partial(pocket_pairs, times=5), (*POCKET_FILES, "corpora.py")),
-        Generated("copy", copy_pairs, ("corpora.py",)),
-        Generated("reverse", reverse_pairs, ("corpora.py",)),
+        GeneratedCorpus("pocket", pocket_pairs, POCKET_FILES),
+        GeneratedCorpus("pocket-200k", partial(pocket_pairs, times=5), (*POCKET_FILES, "corpora.py")),
+        GeneratedCorpus("copy", copy_pairs, ("corpora.py",)),
+        GeneratedCorpus("reverse", reverse_pairs, ("corpora.py",)),
     )
 }
-"""Corpora that need no download, by name."""
+"""The generated corpora, by name."""
 
 
 @cache
 def built_in() -> dict[str, dict[str, Any]]:
-    """Corpora that are fetched, by name: the contents of ``corpora.json``."""
-    described: dict[str, dict[str, Any]] = json.loads(
+    """The manifests of the corpora that can be downloaded, by name: the contents of ``corpora.json``."""
+    manifests: dict[str, dict[str, Any]] = json.loads(
         files("transformer.data").joinpath("corpora.json").read_text("utf-8")
     )
-    return described
+    return manifests
 
 
-def check(described: Any, name: str) -> None:
-    """Hold a manifest against ``corpora.schema.json``.
+def _file_digest(path: Path) -> bytes:
+    import pooch  # imported late: in a notebook without ipywidgets the import prints a warning
 
-    Raises:
-        UserError: if it does not fit, saying where and why; ``name`` is what it is called.
-    """
-    import jsonschema  # here, because it takes long to import
-
-    schema = json.loads(files("transformer.data").joinpath("corpora.schema.json").read_text("utf-8"))
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(described))
-    if error is not None:
-        where = " ".join(error.json_path.split())  # a key may have line ends
-        what = error.message if len(error.message) < 300 else f"{error.message[:100]} … {error.message[-180:]}"
-        raise UserError(f"the manifest {name} has a mistake at {where}: {what}")
-    languages = set(described["languages"])
-    for split, parts in described["splits"].items():
-        for part in parts:
-            if set(part) != languages:
-                raise UserError(f"the manifest {name}: each part of {split} must name a file for {sorted(languages)}")
-    if described.get("files") and not described.get("homes"):
-        raise UserError(f"the manifest {name} has files, but no homes to fetch them from")
-
-
-def _digest(path: Path) -> bytes:
-    digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except (OSError, ValueError) as error:  # ValueError: of a name that no file can have
+        return bytes.fromhex(pooch.file_hash(path))
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise UserError(f"cannot read {path}: {getattr(error, 'strerror', error)}") from None
-    return digest.digest()

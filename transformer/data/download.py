@@ -1,7 +1,7 @@
-"""A file of a corpus on this machine, whatever the network does.
+"""Download the files of a corpus and keep them in a cache folder.
 
-It is taken from the cache, or else from its home or a mirror. A download goes to a file of its own and takes its final
-name only when its checksum is right; so what lies under that name was never half there.
+A download is written to a temporary file, which gets its final name only after its checksum has been verified. So a
+file under its final name is always complete.
 """
 
 import os
@@ -10,6 +10,7 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import filelock
 import platformdirs
@@ -17,146 +18,176 @@ from tqdm import tqdm
 
 from transformer.errors import UserError
 
+if TYPE_CHECKING:  # slow to import, and needed only for a download
+    import requests
+
 TIMEOUT = 30.0
-"""Seconds without a byte after which an address is given up."""
-WAITS = (1.0, 4.0, 16.0)
-"""Seconds to wait before each further try at an address, where what went wrong may pass."""
-MARGIN = 100_000_000
-"""Bytes that must stay free on the disk."""
+"""Give up on a server that sends nothing for this many seconds."""
+RETRIES = 3
+"""How often a download is repeated after a failure that may be temporary."""
+BACKOFF = 2.0
+"""Seconds; the wait before a retry grows with each one, in proportion to this."""
+MIN_FREE_BYTES = 100_000_000
+"""Free disk space that must remain after a download."""
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file that is to be had from elsewhere."""
+    """A file to download."""
 
     name: str
-    """Its name in the cache folder and in a mirror."""
-    addresses: tuple[str, ...]
-    """Where to get it, tried in order: its home, then others that have the same file."""
+    """File name in the cache folder and in a mirror."""
+    urls: tuple[str, ...]
+    """Where to download it, in order of preference."""
     digest: str
-    """Its checksum: ``sha256:`` or ``md5:``, then lowercase hexadecimal digits."""
+    """Checksum: ``sha256:`` or ``md5:``, then lowercase hexadecimal digits."""
     size: int | None = None
-    """Bytes, where known."""
+    """Size in bytes, if known."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\w[\w+-]*(\.[\w+-]+)*", self.name):
-            raise UserError(f"a file's name is letters, digits, '_', '+', '-' and single dots; got {self.name!r}")
+            raise UserError(
+                f"a file name may consist of letters, digits, '_', '+', '-' and single dots; got {self.name!r}"
+            )
         if not re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", self.digest):
-            raise UserError(f"the digest of {self.name} must be sha256:… or md5:… in full; got {self.digest!r}")
+            raise UserError(f"the digest of {self.name} must be a complete sha256:… or md5:…; got {self.digest!r}")
 
 
 def data_folder() -> Path:
-    """Where downloads and prepared data are kept: $TRANSFORMER_DATA, or the platform's cache folder."""
-    named = os.environ.get("TRANSFORMER_DATA")
-    return Path(os.path.expanduser(named)) if named else platformdirs.user_cache_path("transformer-course")
+    """Folder for downloads and prepared data: $TRANSFORMER_DATA, or a folder in the platform's user cache."""
+    configured = os.environ.get("TRANSFORMER_DATA")
+    return Path(os.path.expanduser(configured)) if configured else platformdirs.user_cache_path("transformer-course")
 
 
 def fetch(file: RemoteFile, folder: Path, mirror: str | None = None) -> Path:
-    """The file in ``folder``, fetched if it is not there or wrong. Its checksum is verified every time.
+    """Return the path of a file in ``folder``, and download it first if it is missing or has the wrong checksum.
 
-    Of several processes one fetches, and the others wait for it; for that, an empty ``.NAME.lock`` stays beside it.
+    The checksum is verified on every call. If several processes call this at once, one of them downloads and the others
+    wait for it; an empty lock file, ``.NAME.lock``, stays in the folder.
 
     Args:
-        file: which file.
-        folder: where it is kept; made if it does not exist.
-        mirror: a folder or address that has the file under its name, used instead of the file's own addresses.
+        file: the file to fetch.
+        folder: where to keep it; created if it does not exist.
+        mirror: a folder or URL that contains the file under its name, used instead of ``file.urls``.
 
     Raises:
-        UserError: if it cannot be had or kept. What was in ``folder`` is then still there, even if it is wrong.
+        UserError: if the file cannot be downloaded or stored. A file that was there before is then left unchanged, even
+            if its checksum is wrong.
     """
     if mirror and "://" in mirror and not mirror.startswith(("http://", "https://")):
-        raise UserError(f"a mirror is a folder, or an address that begins with http:// or https://; got {mirror}")
+        raise UserError(f"a mirror must be a folder or a URL that starts with http:// or https://; got {mirror}")
     path = folder.absolute() / file.name
     try:
-        if not _is_right(path, file.digest):
+        if not _has_digest(path, file.digest):
             path.parent.mkdir(parents=True, exist_ok=True)
             with filelock.FileLock(path.with_name(f".{file.name}.lock")):
-                if not _is_right(path, file.digest):  # or another process was quicker
-                    _get(file, path, mirror)
+                if not _has_digest(path, file.digest):  # another process may have been faster
+                    _fetch(file, path, mirror)
     except OSError as error:
-        reason = "that is a file, not a folder" if path.parent.is_file() else str(error)
+        reason = "this is a file, not a folder" if path.parent.is_file() else str(error)
         raise UserError(
-            f"cannot keep {file.name} in {path.parent}: {reason}. Mend that, or name a folder with $TRANSFORMER_DATA"
+            f"cannot store {file.name} in {path.parent}: {reason}. Fix this, or set $TRANSFORMER_DATA to another folder"
         ) from error
     return path
 
 
-def _is_right(path: Path, digest: str) -> bool:
-    import pooch  # here, because it warns when a notebook without widgets imports it
+def _has_digest(path: Path, digest: str) -> bool:
+    import pooch  # imported late: in a notebook without ipywidgets the import prints a warning
 
     algorithm, _, expected = digest.partition(":")
     return path.is_file() and pooch.file_hash(path, algorithm) == expected
 
 
-def _get(file: RemoteFile, path: Path, mirror: str | None) -> None:
-    """Get the file from the first source that really has it."""
-    sources = (f"{os.path.expanduser(mirror).rstrip('/')}/{file.name}",) if mirror else file.addresses
+def _fetch(file: RemoteFile, path: Path, mirror: str | None) -> None:
+    """Try all sources in order until one has the file with the right checksum."""
+    sources = (f"{os.path.expanduser(mirror).rstrip('/')}/{file.name}",) if mirror else file.urls
     part = path.with_name(f".{file.name}.part")
-    part.unlink(missing_ok=True)  # of a process that was killed
+    part.unlink(missing_ok=True)  # left by a process that was killed
     free = shutil.disk_usage(path.parent).free
-    if file.size is not None and free < file.size + MARGIN:
-        room = f"{(file.size + MARGIN) / 1e6:,.0f} MB in {path.parent}, but {free / 1e6:,.0f} MB are free"
-        raise UserError(f"{file.name} needs {room}. Make room, or name a folder with $TRANSFORMER_DATA")
+    if file.size is not None and free < file.size + MIN_FREE_BYTES:
+        raise UserError(
+            f"{file.name} needs {(file.size + MIN_FREE_BYTES) / 1e6:,.0f} MB in {path.parent}, but only "
+            f"{free / 1e6:,.0f} MB are free. Free some disk space, or set $TRANSFORMER_DATA to another folder"
+        )
     failures = []
     try:
         for source in sources:
-            fault = _download(source, part, file.name) if "://" in source else _copy(source, part)
-            if _is_right(part, file.digest):
+            reason = _download(source, part, file.name) if "://" in source else _copy(source, part)
+            if _has_digest(part, file.digest):
                 os.replace(part, path)
                 return
-            failures.append(f"{source} ({fault or 'not the right bytes'})")
+            failures.append(f"{source} ({reason or 'wrong checksum'})")
     finally:
         part.unlink(missing_ok=True)
-    wrong = ", in place of the wrong one that is there" if path.exists() else ""
+    replacing = ", replacing the wrong file there" if path.exists() else ""
     raise UserError(
-        f"could not get {file.name}: {', '.join(failures) or 'no address is known'}. Get it by hand (it has "
-        f"{file.digest}) and put it at {path}{wrong}, or name a --mirror"
+        f"could not download {file.name}: {', '.join(failures) or 'no URL is known'}. Download it yourself (its "
+        f"checksum is {file.digest}) and save it as {path}{replacing}, or use --mirror"
     )
 
 
 def _copy(source: str, part: Path) -> str | None:
-    """Copy from a folder; what went wrong, if anything."""
+    """Copy a file from a mirror folder; return the reason if that fails."""
     if not os.path.isfile(source):
-        return "there is no such file"
+        return "no such file"
     shutil.copyfile(source, part)
     return None
 
 
-def _download(address: str, part: Path, name: str) -> str | None:
-    """Download, if need be in several tries; what went wrong in the last, if anything."""
-    import pooch
+def _download(url: str, part: Path, name: str) -> str | None:
+    """Download a file, with retries; return the reason if that fails."""
     import requests
+    import urllib3
 
-    def keep_compressed(response: requests.Response, **_: object) -> None:
-        """For servers that call x.gz x, compressed for the journey: undone, that would be another file."""
-        response.raw.headers.pop("Content-Encoding", None)
+    retry = urllib3.Retry(
+        RETRIES,
+        connect=0,  # don't retry if the host is unknown or refuses the connection
+        other=0,
+        status_forcelist=[429, *range(500, 600)],
+        backoff_factor=BACKOFF,
+        respect_retry_after_header=False,  # it may ask for hours
+        raise_on_status=False,
+    )
+    reason = None
+    with requests.Session() as session:
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=retry))
+        for attempt in range(RETRIES + 1):  # Retry covers neither connection timeouts here nor the response's body
+            time.sleep(BACKOFF * attempt)
+            try:
+                _stream(session, url, part, name)
+                return None
+            except (requests.ConnectTimeout, urllib3.exceptions.HTTPError) as error:
+                reason = _explain(error)
+            except (requests.RequestException, ValueError) as error:  # ValueError: an invalid URL in a redirect
+                return _explain(error)
+    return reason
 
-    fault = None
-    options = {"headers": {"Accept-Encoding": "identity"}, "hooks": {"response": keep_compressed}}
-    for wait in (0.0, *WAITS):
-        time.sleep(wait)
-        try:
-            # total=1: until pooch knows better, and because it takes a bar of length 0 for none
-            with tqdm(total=1, desc=name, unit="B", unit_scale=True, dynamic_ncols=True, leave=False) as bar:
-                pooch.HTTPDownloader(bar, chunk_size=1 << 16, timeout=TIMEOUT, **options)(address, str(part), None)
-            return None
-        except (requests.RequestException, ValueError) as error:  # ValueError: of an answer that makes no sense
-            fault, may_pass = _diagnose(error)
-        if not may_pass:
-            break
-    return fault
+
+def _stream(session: "requests.Session", url: str, part: Path, name: str) -> None:
+    headers = {"Accept-Encoding": "identity"}
+    with session.get(url, stream=True, timeout=TIMEOUT, headers=headers) as response, part.open("wb") as out:
+        response.raise_for_status()
+        total = response.raw.length_remaining
+        with tqdm(total=total, desc=name, unit="B", unit_scale=True, dynamic_ncols=True, leave=False) as bar:
+            # Never decoded: some servers label a .gz file as an encoding of the file without .gz.
+            for chunk in response.raw.stream(1 << 16, decode_content=False):
+                out.write(chunk)
+                bar.update(len(chunk))
 
 
-def _diagnose(error: Exception) -> tuple[str, bool]:
-    """What went wrong, in a few words, and whether it may pass."""
+def _explain(error: Exception) -> str:
+    """Describe in a few words why a download failed."""
     import requests
+    import urllib3.exceptions
 
     if isinstance(error, requests.HTTPError) and error.response is not None:
-        status = error.response.status_code
-        return f"{status} {error.response.reason}", status >= 500 or status == 429  # 429: too many requests
-    if "timed out" in str(error):
-        return f"nothing came for {TIMEOUT:g} s", True
-    if isinstance(error, (requests.ConnectionError, requests.exceptions.ChunkedEncodingError)):
-        reason = getattr(error.args[0], "reason", None)  # there is one only where no connection was made
-        return (f"no connection: {str(reason).split(': ')[-1]}", False) if reason else ("it broke off", True)
-    return str(error).split("\n")[0][:200], False
+        return f"{error.response.status_code} {error.response.reason}"
+    cause = getattr(error.args[0] if error.args else None, "reason", error)  # of urllib3's MaxRetryError
+    if isinstance(cause, urllib3.exceptions.NewConnectionError):
+        return f"no connection: {str(cause).split(': ')[-1]}"
+    if isinstance(cause, urllib3.exceptions.TimeoutError):
+        return f"no data for {TIMEOUT:g} s"
+    if isinstance(cause, urllib3.exceptions.ProtocolError):
+        return "the connection broke"
+    return str(error).split("\n")[0][:200]

@@ -1,9 +1,9 @@
-r"""Sentence pairs out of files as corpora ship them, line by line: however big a file is, little of it is in memory.
+r"""Read sentence pairs line by line from the file formats that corpora use, in little memory even for large files.
 
-A text is a plain or gzipped file, a column of one, or a member of an archive, which is read and never unpacked. A line
-ends at "\n" only: other line breaks (U+0085, U+2028, a lone "\r") occur inside sentences, and whoever splits at them
-shifts one side of a corpus against the other. One "\r" at a line's end and a byte order mark at a text's beginning are
-taken off: they come from Windows. Nothing else is changed.
+A text is a plain or gzipped file, a column of a table, or a member of an archive, which is read without unpacking it.
+Lines end only at "\n". Other line breaks (U+0085, U+2028, a lone "\r") occur inside sentences; splitting at them would
+misalign the two sides of a corpus. A "\r" at the end of a line and a byte order mark at the start of a text, which come
+from Windows, are removed. Nothing else is changed.
 """
 
 import gzip
@@ -21,60 +21,60 @@ from typing import NamedTuple
 
 from transformer.errors import UserError
 
-BLOCK = 1 << 16  # bytes read at once: fewer than LONGEST_LINE, so that only a block's first line can be too long
-LONGEST_LINE = 1_000_000  # bytes: a line that has so many is no sentence
+BLOCK_SIZE = 1 << 16  # bytes; less than MAX_LINE_BYTES, so that only the first line of a block can be too long
+MAX_LINE_BYTES = 1_000_000  # a line with this many bytes can't be a sentence
 
 TAR, ZIP = (".tgz", ".tar.gz", ".tar"), (".zip",)
 TAG = re.compile(r"<(/?seg|src)(?:\s[^>]*)?>", re.IGNORECASE)
 
 
 class TextFile(NamedTuple):
-    """Where a text is: the arguments of `read_lines`."""
+    """The location of a text: the arguments of `read_lines`."""
 
     path: Path
-    inside: str = ""
+    selector: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.inside}" if self.inside else str(self.path)
+        return f"{self.path}:{self.selector}" if self.selector else str(self.path)
 
 
-def read_lines(path: Path, inside: str = "") -> Iterator[str]:
-    """The lines of a text, one at a time.
+def read_lines(path: Path, selector: str = "") -> Iterator[str]:
+    """Yield the lines of a text.
 
-    Its name tells what markup there is. Of ``.sgm``, ``.sgml`` and ``.xml`` (test sets of WMT and IWSLT) the lines are
-    the ``<seg>`` elements, with entities resolved and one space for any white space; of ``train.tags.*`` (IWSLT's
-    talks) those that do not begin with "<".
+    The file name determines how markup is handled. In ``.sgm``, ``.sgml`` and ``.xml`` files (test sets of WMT and
+    IWSLT), the lines are the ``<seg>`` elements, with entities resolved and white space normalised to single spaces. In
+    ``train.tags.*`` files (training talks of IWSLT), lines that start with "<" are skipped.
 
     Args:
         path: a text, plain or ``.gz``, or an archive: ``.tar``, ``.tar.gz``, ``.tgz`` or ``.zip``.
-        inside: the name of the archive's member; or, of a file that has columns with tabs between them (``.tsv``),
-            the number of one, counted from 1.
+        selector: which member of an archive, or which column (counted from 1) of a file with tab-separated columns,
+            such as a ``.tsv`` file.
 
     Raises:
-        UserError: if ``inside`` does not suit the file, and, while reading, if something is missing or damaged, is not
-            UTF-8, or has a line too long to be a sentence.
+        UserError: immediately if ``selector`` does not fit the file; during iteration if the text is missing or
+            damaged, is not UTF-8, or has a line that is too long to be a sentence.
     """
     column = 0
-    place, name = TextFile(path, inside), inside.rpartition("/")[2]
+    text, name = TextFile(path, selector), selector.rpartition("/")[2]
     if not _is_archive(path):
-        place, name = TextFile(path), path.name.removesuffix(".gz")
-        if inside or name.endswith(".tsv"):
-            if not re.fullmatch("[1-9][0-9]{0,3}", inside):
-                raise UserError(f"{path} is no archive: inside, name the number of a column, not {inside!r}")
-            column = int(inside)
-    lines = _lines(_blocks(place), place)
+        text, name = TextFile(path), path.name.removesuffix(".gz")
+        if selector or name.endswith(".tsv"):
+            if not re.fullmatch("[1-9][0-9]{0,3}", selector):
+                raise UserError(f"{path} is not an archive: give the number of a column after it, not {selector!r}")
+            column = int(selector)
+    lines = _lines(_blocks(text), text)
     if name.lower().endswith((".sgm", ".sgml", ".xml")):
-        lines = _segments(lines, place)
+        lines = _segments(lines, text)
     if name.startswith("train.tags."):
         lines = (line for line in lines if not line.startswith("<"))
-    return _cells(lines, column, place) if column else lines
+    return _cells(lines, column, text) if column else lines
 
 
 def read_pairs(source: TextFile, target: TextFile) -> Iterator[tuple[str, str]]:
-    """The lines of two texts in step.
+    """Yield the lines of two texts in parallel.
 
     Raises:
-        UserError: as `read_lines`, and if one text ends before the other.
+        UserError: as for `read_lines`, and if the texts have different numbers of lines.
     """
     sides = read_lines(*source), read_lines(*target)
     for count, (s, t) in enumerate(zip_longest(*sides)):
@@ -82,80 +82,80 @@ def read_pairs(source: TextFile, target: TextFile) -> Iterator[tuple[str, str]]:
             longer = count + 1 + sum(1 for side in sides for _ in side)
             n_source, n_target = (count, longer) if s is None else (longer, count)
             raise UserError(
-                f"{source} has {n_source:,} lines, but {target} has {n_target:,}: name two texts that belong together"
+                f"{source} has {n_source:,} lines but {target} has {n_target:,}: they are not translations line by line"
             )
         yield s, t
 
 
-def _lines(blocks: Iterator[bytes], place: TextFile) -> Iterator[str]:
-    """Decode and split, all whole lines of a block at once: that is several times as fast as one by one."""
-    rest, lines_before, bytes_before = b"", 0, 0  # the beginning of a line, and what came before it
-    for block in chain(blocks, [b""]):  # the empty one is the end: then the rest is a line too
-        first = block.find(b"\n")
-        if len(rest) + (len(block) if first < 0 else first) >= LONGEST_LINE:
+def _lines(blocks: Iterator[bytes], file: TextFile) -> Iterator[str]:
+    """Decode and split all complete lines of a block at once, which is several times as fast as one by one."""
+    incomplete_line, lines_before, bytes_before = b"", 0, 0
+    for block in chain(blocks, [b""]):  # the empty block marks the end: an incomplete line is then the last line
+        first_newline = block.find(b"\n")
+        if len(incomplete_line) + (len(block) if first_newline < 0 else first_newline) >= MAX_LINE_BYTES:
             raise UserError(
-                f"{place}: line {lines_before + 1} has {LONGEST_LINE:,} bytes or more: "
-                "is it a text with a sentence a line?"
+                f"{file}: line {lines_before + 1} has {MAX_LINE_BYTES:,} bytes or more: "
+                "is this a text with one sentence per line?"
             )
-        if block and first < 0:
-            rest += block
+        if block and first_newline < 0:
+            incomplete_line += block
             continue
         end = block.rfind(b"\n") + 1
-        chunk, rest = rest + block[:end], block[end:]
+        chunk, incomplete_line = incomplete_line + block[:end], block[end:]
         try:
             text = chunk.decode("utf-8")
         except UnicodeDecodeError as error:
             line = lines_before + chunk.count(b"\n", 0, error.start) + 1
             raise UserError(
-                f"{place}: line {line} is not UTF-8 (at byte {bytes_before + error.start}): convert or mend the file"
+                f"{file}: line {line} is not UTF-8 (at byte {bytes_before + error.start}): convert the file to UTF-8"
             ) from None
         if bytes_before == 0:
             text = text.removeprefix("\ufeff")
-        if "\r" in text:  # seldom, and faster to find than "\r\n"
+        if "\r" in text:  # rare, and faster to search for than "\r\n"
             text = text.replace("\r\n", "\n")
         *lines, last = text.split("\n")
-        if last:  # the last line of all, without a line end
+        if last:  # the last line of the text, without a newline
             lines.append(last.removesuffix("\r"))
         yield from lines
         lines_before += len(lines)
         bytes_before += len(chunk)
 
 
-def _segments(lines: Iterator[str], place: TextFile) -> Iterator[str]:
-    """What stands between ``<seg …>`` and ``</seg>``. An XML parser would not do: WMT's files are not all clean."""
-    begun, text = 0, ""  # the line in which a segment began, 0 if none is open, and its text so far
+def _segments(lines: Iterator[str], file: TextFile) -> Iterator[str]:
+    """Yield the text of each ``<seg …>…</seg>``. An XML parser would fail: some of WMT's files are not well-formed."""
+    opened, text = 0, ""  # the line number of the open <seg>, or 0, and its text so far
     for number, line in enumerate(lines, 1):
         position = 0
         for tag in TAG.finditer(line):
             name = tag[1].lower()
             if name == "src":
                 raise UserError(
-                    f"{place}: <src> in line {number}: it holds all languages at once, take one as plain text"
+                    f"{file}: <src> in line {number}: the file contains several languages; extract one as plain text"
                 )
-            if begun and name == "seg":
-                raise _unended(place, begun)
-            if begun:
+            if opened and name == "seg":
+                raise _unclosed(file, opened)
+            if opened:
                 yield " ".join(html.unescape(text + line[position : tag.start()]).split())
             elif name == "/seg":
-                raise UserError(f"{place}: </seg> in line {number} has no <seg> before it: mend the file")
-            begun, text, position = 0 if begun else number, "", tag.end()
-        if begun:
+                raise UserError(f"{file}: </seg> in line {number} has no matching <seg>: correct the file")
+            opened, text, position = 0 if opened else number, "", tag.end()
+        if opened:
             text += line[position:] + "\n"
-            if len(text) >= LONGEST_LINE:
+            if len(text) >= MAX_LINE_BYTES:
                 break
-    if begun:
-        raise _unended(place, begun)
+    if opened:
+        raise _unclosed(file, opened)
 
 
-def _unended(place: TextFile, line: int) -> UserError:
-    return UserError(f"{place}: the <seg> in line {line} does not end: mend the file, or get it again")
+def _unclosed(file: TextFile, line: int) -> UserError:
+    return UserError(f"{file}: the <seg> in line {line} is not closed: correct the file, or download it again")
 
 
-def _cells(lines: Iterator[str], column: int, place: TextFile) -> Iterator[str]:
+def _cells(lines: Iterator[str], column: int, file: TextFile) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         cells = line.split("\t", column)
         if len(cells) < column:
-            raise UserError(f"{place}: line {number} has no column {column}; columns found: {len(cells)}")
+            raise UserError(f"{file}: line {number} has no column {column}, only {len(cells)}")
         yield cells[column - 1]
 
 
@@ -163,69 +163,73 @@ def _is_archive(path: Path) -> bool:
     return path.name.endswith(TAR + ZIP)
 
 
-def _blocks(place: TextFile) -> Iterator[bytes]:
-    """The bytes of a text, decompressed, at most `BLOCK` at a time and never none."""
-    read = _file if not _is_archive(place.path) else _zip_member if place.path.name.endswith(ZIP) else _tar_member
-    done = 0
+def _blocks(file: TextFile) -> Iterator[bytes]:
+    """Yield the decompressed bytes of a text in non-empty blocks of at most ``BLOCK_SIZE``."""
+    read = _file if not _is_archive(file.path) else _zip_member if file.path.name.endswith(ZIP) else _tar_member
+    n_read = 0
     try:
-        for block in read(*place):
+        for block in read(*file):
             yield block
-            done += len(block)
+            n_read += len(block)
     except UserError:
         raise
-    except Exception as error:  # a damaged archive makes the libraries raise whatever they stumble over
-        if isinstance(error, OSError) and error.filename:  # it could not be opened
-            raise UserError(f"cannot read {place}: {error.strerror}") from None
+    except Exception as error:  # the libraries raise many types of errors for damaged archives
+        if isinstance(error, OSError) and error.filename:  # the file could not be opened
+            raise UserError(f"cannot read {file}: {error.strerror}") from None
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(
-            f"cannot read {place} beyond byte {done} of the text: {reason}. If it is damaged or cut off, get it again"
+            f"cannot read {file} after byte {n_read} of the text: {reason}. If it is damaged or truncated, download it "
+            "again"
         ) from None
 
 
 def _file(path: Path, _: str) -> Iterator[bytes]:
     with _open(path) as file:
-        yield from _pieces(file.read)
+        yield from _read_blocks(file.read)
 
 
-def _tar_member(path: Path, inside: str) -> Iterator[bytes]:
-    with _open(path) as file, tarfile.open(fileobj=file, mode="r:") as archive:  # all reading goes forward
-        member = next((m for m in archive if m.name == inside), None)
+def _tar_member(path: Path, name: str) -> Iterator[bytes]:
+    with _open(path) as file, tarfile.open(fileobj=file, mode="r:") as archive:  # never seeks backwards
+        member = next((m for m in archive if m.name == name), None)
         if member is not None:
             content = archive.extractfile(member) if member.isreg() else None
             if content is None:
-                raise _no_file(path, inside)
-            yield from _pieces(content.read)
-        file.seek(0, io.SEEK_END)  # there is gzip's checksum: if it is wrong, so is what was read
+                raise _not_a_file(path, name)
+            yield from _read_blocks(content.read)
+        file.seek(0, io.SEEK_END)  # reads gzip's checksum at the end, which raises an error if the data was wrong
         if member is None:
-            raise _no_member(path, inside, [m.name for m in archive.getmembers() if m.isreg()])
+            raise _no_member(path, name, [m.name for m in archive.getmembers() if m.isreg()])
 
 
-def _zip_member(path: Path, inside: str) -> Iterator[bytes]:
+def _zip_member(path: Path, name: str) -> Iterator[bytes]:
     with zipfile.ZipFile(path) as archive:
-        member = next((m for m in archive.infolist() if m.filename == inside), None)
+        member = next((m for m in archive.infolist() if m.filename == name), None)
         if member is None:
-            raise _no_member(path, inside, [m.filename for m in archive.infolist() if not m.is_dir()])
+            raise _no_member(path, name, [m.filename for m in archive.infolist() if not m.is_dir()])
         if member.is_dir() or stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
-            raise _no_file(path, inside)
+            raise _not_a_file(path, name)
         if member.flag_bits & 1:
-            raise UserError(f"{inside!r} in {path} is encrypted: unpack it with its password, and name the text")
+            raise UserError(f"{name!r} in {path} is encrypted: unpack it, and give the path of the text")
         with archive.open(member) as content:
-            yield from _pieces(content.read)
+            yield from _read_blocks(content.read)
 
 
 def _open(path: Path) -> gzip.GzipFile | io.BufferedReader:
     return gzip.open(path) if path.name.endswith((".gz", ".tgz")) else path.open("rb")
 
 
-def _pieces(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    return iter(lambda: read(BLOCK), b"")
+def _read_blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    return iter(lambda: read(BLOCK_SIZE), b"")
 
 
-def _no_member(path: Path, inside: str, names: list[str]) -> UserError:
-    wrong = f"there is no {inside!r} in {path}" if inside else f"{path} is an archive: say what to read inside"
-    near = get_close_matches(inside, names) or names[:5]
-    return UserError(f"{wrong}; files: {len(names)}, such as {', '.join(map(repr, near)) or '-'}")
+def _no_member(path: Path, name: str, names: list[str]) -> UserError:
+    problem = (
+        f"there is no {name!r} in {path}" if name else f"{path} is an archive: give the file to read as {path}:FILE"
+    )
+    similar = get_close_matches(name, names) or names[:5]
+    examples = f"{len(names)} files, such as {', '.join(map(repr, similar))}" if names else "no files"
+    return UserError(f"{problem}; it contains {examples}")
 
 
-def _no_file(path: Path, inside: str) -> UserError:
-    return UserError(f"{inside!r} in {path} is a folder, a link or a device: name a file")
+def _not_a_file(path: Path, name: str) -> UserError:
+    return UserError(f"{name!r} in {path} is a folder, a link or a device, not a file")

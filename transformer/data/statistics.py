@@ -1,6 +1,6 @@
-"""Look at the data before you train on it: how much there is, how long it is, how it is batched, and its pieces.
+"""Statistics of a prepared corpus: sentence lengths, batches, vocabulary use and sample pairs.
 
-Everything but the samples is computed from lengths and ids as they lie in the store, in seconds for millions of pairs.
+Everything except the samples is computed from the stored lengths and ids, in seconds even for millions of pairs.
 """
 
 import itertools
@@ -15,44 +15,42 @@ from tabulate import tabulate
 
 from transformer.data.batching import Indices, Sequences, token_batches
 from transformer.data.cleaning import printable
-from transformer.data.corpora import Manifest, find_corpus
+from transformer.data.corpora import FileCorpus, find_corpus
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.tokenizer import Tokenizer
 from transformer.errors import UserError
 
 WIDTH = 100
-"""Columns of a terminal that all of it fits in, as far as words are not longer."""
-BUCKETS = 15
-"""Rows of a histogram, without the one for the few longest."""
-BAR = 28
-"""Columns of its longest bar."""
-AT_ONCE = 1 << 20
-"""Ids that are counted at once, so that a large store is never in memory whole."""
+"""Columns of the output, unless a single word is longer."""
+N_BUCKETS = 15
+"""Rows of a histogram, not counting the row for the longest sentences."""
+BAR_WIDTH = 28
+"""Columns of the longest bar of a histogram."""
+CHUNK = 1 << 20
+"""Number of ids to count at a time, to keep memory use low."""
 
 
 @dataclass(frozen=True)
-class Lengths:
-    """How long one side's sentences are, in tokens without bos and eos."""
+class LengthStatistics:
+    """Sentence lengths of one language, in tokens without bos and eos."""
 
-    sentences: int
-    tokens: int
+    n_sentences: int
+    n_tokens: int
     mean: float
     median: int
-    """At least half of the sentences have no more tokens than this."""
-    most: int
-    """At least 95 % of the sentences have no more tokens than this."""
-    longest: int
+    percentile_95: int
+    maximum: int
 
     @classmethod
-    def of(cls, lengths: Indices) -> "Lengths":
-        """Count them: (sentences,), of at least one."""
-        median, most = _quantile(lengths, 0.5), _quantile(lengths, 0.95)
-        return cls(len(lengths), int(lengths.sum()), float(lengths.mean()), median, most, int(lengths.max()))
+    def of(cls, lengths: Indices) -> "LengthStatistics":
+        """Compute the statistics of ``lengths``, (n_sentences,), with at least one sentence."""
+        median, percentile_95 = _quantile(lengths, 0.5), _quantile(lengths, 0.95)
+        return cls(len(lengths), int(lengths.sum()), float(lengths.mean()), median, percentile_95, int(lengths.max()))
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """How many sentences of each side have ``first`` to ``last`` tokens; without ``last``, ``first`` or more."""
+    """Number of sentences with ``first`` to ``last`` tokens; ``last=None``: ``first`` or more tokens."""
 
     first: int
     last: int | None
@@ -61,184 +59,194 @@ class Bucket:
 
 
 @dataclass(frozen=True)
-class Batching:
-    """What an epoch's batches are like."""
+class BatchStatistics:
+    """Sizes of the batches of an epoch."""
 
-    batches: int
-    pairs: int
-    """Of the median batch."""
-    tokens: int
-    """Target tokens of the median batch, eos included, padding not."""
-    fewest: int
-    """The same of the smallest batch but the last."""
+    n_batches: int
+    median_pairs: int
+    """Pairs in the median batch."""
+    median_tokens: int
+    """Target tokens in the median batch, including eos but not padding."""
+    min_tokens: int
+    """The same for the smallest batch, not counting the last one."""
     padding: float
-    """The share of all places in them, source and target, that no token stands at."""
+    """Share of padding among all source and target positions."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One pair of the corpus."""
+    """A pair of the corpus, as text and as subwords."""
 
-    number: int
-    """Its place, from 0."""
+    index: int
     source: str
     source_pieces: list[str]
     target: str
     target_pieces: list[str]
 
 
-def histogram(n_source: Indices, n_target: Indices) -> list[Bucket]:
-    """Sort both sides' lengths, each at least 1, into the same buckets.
+def length_histogram(n_source: Indices, n_target: Indices) -> list[Bucket]:
+    """Count source and target sentences by length, in the same buckets.
 
-    All are equally wide, the narrowest of 1, 2, 5, 10, 20, 50, … tokens of which `BUCKETS` hold 99 % of each side; if
-    some sentences are longer than that, they have one more bucket together.
+    All buckets have the same width: the smallest of 1, 2, 5, 10, 20, 50, … tokens for which `N_BUCKETS` buckets cover
+    99 % of the sentences on each side. Longer sentences share one further bucket.
+
+    Args:
+        n_source: source lengths, (n_pairs,), at least 1 each.
+        n_target: target lengths, likewise.
     """
     longest = max(int(n_source.max()), int(n_target.max()))
-    covered = max(_quantile(side, 0.99) for side in (n_source, n_target))
-    width = next(w for tens in itertools.count() for w in np.array([1, 2, 5]) * 10**tens if w * BUCKETS >= covered)
-    rows = min(-(-longest // width), BUCKETS + 1)
-    counts = [np.bincount(np.minimum((side - 1) // width, BUCKETS), minlength=rows) for side in (n_source, n_target)]
+    to_cover = max(_quantile(side, 0.99) for side in (n_source, n_target))
+    widths = (int(w) for power in itertools.count() for w in np.array([1, 2, 5]) * 10**power)
+    width = next(w for w in widths if w * N_BUCKETS >= to_cover)
+    n_rows = min(-(-longest // width), N_BUCKETS + 1)
+    counts = [
+        np.bincount(np.minimum((side - 1) // width, N_BUCKETS), minlength=n_rows) for side in (n_source, n_target)
+    ]
     return [
-        Bucket(int(i * width + 1), int((i + 1) * width) if i < BUCKETS else None, int(source), int(target))
+        Bucket(i * width + 1, (i + 1) * width if i < N_BUCKETS else None, int(source), int(target))
         for i, (source, target) in enumerate(zip(*counts, strict=True))
     ]
 
 
-def batching(n_source: Indices, n_target: Indices, batches: Sequence[Indices]) -> Batching:
-    """What batches are like, as `collate` would make them.
+def batch_statistics(n_source: Indices, n_target: Indices, batches: Sequence[Indices]) -> BatchStatistics:
+    """Compute the sizes of batches as `collate` would build them.
 
     Args:
-        n_source: tokens of each source, (pairs,), without eos.
-        n_target: tokens of each target.
-        batches: as `token_batches` makes them.
+        n_source: source lengths, (n_pairs,), without eos.
+        n_target: target lengths, likewise.
+        batches: the pairs of each batch, from `token_batches`.
     """
     order, sizes = np.concatenate(batches), np.array([len(batch) for batch in batches])
     starts = np.cumsum(sizes) - sizes
     sides = [side[order] + 1 for side in (n_source, n_target)]  # with eos
-    places = sum(int((np.maximum.reduceat(side, starts) * sizes).sum()) for side in sides)
+    n_positions = sum(int((np.maximum.reduceat(side, starts) * sizes).sum()) for side in sides)
     tokens = np.add.reduceat(sides[1], starts)
-    return Batching(
-        batches=len(batches),
-        pairs=_quantile(sizes, 0.5),
-        tokens=_quantile(tokens, 0.5),
-        fewest=int((tokens[:-1] if len(tokens) > 1 else tokens).min()),
-        padding=1 - sum(int(side.sum()) for side in sides) / places,
+    return BatchStatistics(
+        n_batches=len(batches),
+        median_pairs=_quantile(sizes, 0.5),
+        median_tokens=_quantile(tokens, 0.5),
+        min_tokens=int((tokens[:-1] if len(tokens) > 1 else tokens).min()),
+        padding=1 - sum(int(side.sum()) for side in sides) / n_positions,
     )
 
 
-def _quantile(values: Indices, share: float) -> int:
-    """The least of the values than which at least this share of them are not greater."""
-    return int(np.quantile(values, share, method="inverted_cdf"))
+def _quantile(values: Indices, q: float) -> int:
+    """The smallest of the values that is at least as large as a share ``q`` of them."""
+    return int(np.quantile(values, q, method="inverted_cdf"))
 
 
 def used_pieces(sequences: Sequences, vocab_size: int) -> NDArray[np.bool_]:
-    """Which pieces of the vocabulary occur, (vocab_size,)."""
+    """Find out which pieces of the vocabulary occur, (vocab_size,)."""
     used = np.zeros(vocab_size, dtype=np.bool_)
-    for start in range(0, len(sequences.ids), AT_ONCE):
-        used[sequences.ids[start : start + AT_ONCE]] = True
+    for start in range(0, len(sequences.ids), CHUNK):
+        used[sequences.ids[start : start + CHUNK]] = True
     return used
 
 
-def choose_samples(
+def draw_samples(
     sources: Sequences, targets: Sequences, tokenizer: Tokenizer, count: int, seed: int = 0
 ) -> list[Sample]:
-    """Pairs from anywhere in the corpus, in its order; the same seed chooses the same.
+    """Draw random pairs, and return them in corpus order.
 
     Args:
-        count: how many; all, if there are no more.
-        seed: another one chooses others.
+        sources: source ids.
+        targets: target ids.
+        tokenizer: decodes the ids.
+        count: number of pairs; if the corpus has fewer, all of them are returned.
+        seed: of the random number generator.
 
     Raises:
         UserError: if ``count`` is negative.
     """
     if count < 0:
         raise UserError(f"the number of samples must not be negative; got {count}")
-    chosen = sorted(random.Random(seed).sample(range(len(sources)), min(count, len(sources))))
+    indices = sorted(random.Random(seed).sample(range(len(sources)), min(count, len(sources))))
 
-    def both(ids: Sequence[int]) -> tuple[str, list[str]]:
+    def text_and_pieces(ids: Sequence[int]) -> tuple[str, list[str]]:
         return tokenizer.decode(ids), tokenizer.pieces(ids)
 
-    return [Sample(i, *both(sources[i].tolist()), *both(targets[i].tolist())) for i in chosen]
+    return [Sample(i, *text_and_pieces(sources[i].tolist()), *text_and_pieces(targets[i].tolist())) for i in indices]
 
 
 def corpus_statistics(
     data: PreparedData, config: DataConfig, batch_tokens: int, samples: int = 3, seed: int = 0
 ) -> Iterator[str]:
-    """Everything there is to see, part by part, as text to print.
+    """Yield all statistics as sections of text to print.
 
     Args:
-        data: made with ``config``.
-        config: which text it is.
-        batch_tokens: as in training.
-        samples: how many pairs to show.
-        seed: chooses them.
+        data: the data, prepared with ``config``.
+        config: the corpus and its settings.
+        batch_tokens: batch size in target tokens, as in training.
+        samples: number of sample pairs.
+        seed: of the samples.
 
     Raises:
-        UserError: if the store is damaged, or ``samples`` negative.
+        UserError: if the prepared data is damaged, or ``samples`` is negative.
     """
     tokenizer, (sources, targets) = data.tokenizer, data.tokens("train")
-    shown = choose_samples(sources, targets, tokenizer, samples, seed)
+    drawn = draw_samples(sources, targets, tokenizer, samples, seed)
     n_source, n_target = sources.lengths(), targets.lengths()
-    names = config.direction.split("-")
+    languages = config.direction.split("-")
     yield _corpus_table(config)
     if dropped := _dropped_text(data, config, len(sources)):
-        yield f"What was left out of train\n\n{dropped}"
-    yield f"Tokens, without bos and eos\n\n{_lengths_table(data, names)}"
+        yield f"Pairs dropped from train\n\n{dropped}"
+    yield f"Tokens, without bos and eos\n\n{_lengths_table(data, languages)}"
     source_used, target_used = (used_pieces(side, len(tokenizer)) for side in (sources, targets))
-    yield _pieces_text(source_used, target_used)
-    yield f"Sentences of train by their tokens\n\n{_histogram_table(histogram(n_source, n_target), names)}"
-    made = batching(n_source, n_target, token_batches(sources, targets, batch_tokens))
-    yield f"Batches of at most {batch_tokens:,} target tokens, eos included\n\n{_batching_table(made)}"
-    if shown:
-        yield "Samples of train, normalised, and their pieces\n\n" + "\n\n".join(_sample_text(s, names) for s in shown)
+    yield _vocabulary_text(source_used, target_used)
+    yield f"Sentences of train by length\n\n{_histogram_table(length_histogram(n_source, n_target), languages)}"
+    statistics = batch_statistics(n_source, n_target, token_batches(sources, targets, batch_tokens))
+    yield f"Batches of up to {batch_tokens:,} target tokens, including eos\n\n{_batches_table(statistics)}"
+    if drawn:
+        yield "Samples of train, normalised, with their subwords\n\n" + "\n\n".join(
+            _sample_text(sample, languages) for sample in drawn
+        )
 
 
 def _corpus_table(config: DataConfig) -> str:
     corpus = find_corpus(config.corpus)
-    told, held_out = {"description": "made on the spot"}, set()
-    if isinstance(corpus, Manifest):
-        told, held_out = corpus.described, set(corpus.splits) - set(corpus.described["splits"])
+    manifest = corpus.manifest if isinstance(corpus, FileCorpus) else None
+    held_out = set(corpus.splits) - set(manifest.splits) if manifest else set()
     rows = {
         "corpus": corpus.name,
-        "description": told.get("description"),
+        "description": manifest.description if manifest else "generated",
         "direction": config.direction.replace("-", " → "),
         "splits": ", ".join(f"{s} (held out of train)" if s in held_out else s for s in corpus.splits),
-        "licence": told.get("licence"),
-        "citation": told.get("citation"),
+        "licence": manifest and manifest.licence,
+        "citation": manifest and manifest.citation,
     }
-    described = [(name, text) for name, text in rows.items() if text]
-    return tabulate(described, tablefmt="plain", maxcolwidths=[None, WIDTH - 13])
+    known = [(name, text) for name, text in rows.items() if text]
+    return tabulate(known, tablefmt="plain", maxcolwidths=[None, WIDTH - 13])
 
 
-def _dropped_text(data: PreparedData, config: DataConfig, pairs: int) -> str:
+def _dropped_text(data: PreparedData, config: DataConfig, n_pairs: int) -> str:
     report = data.cleaning
-    parts = [report.table(width=44)] if report.kept < report.seen else []
-    if unfit := report.kept * config.segmentations - pairs:
-        parts.append(f"then {unfit:,} more: no token on a side, or more than max_length={config.max_length}")
-    return "\n\n".join(parts)
+    sections = [report.table(width=44)] if report.kept < report.seen else []
+    if n_dropped := report.kept * config.segmentations - n_pairs:
+        sections.append(f"and {n_dropped:,} pairs with no tokens or more than max_length={config.max_length} on a side")
+    return "\n\n".join(sections)
 
 
-def _lengths_table(data: PreparedData, names: Sequence[str]) -> str:
+def _lengths_table(data: PreparedData, languages: Sequence[str]) -> str:
     rows = [
-        [f"{split}, {name}", *astuple(Lengths.of(side.lengths()))]
+        [f"{split}, {language}", *astuple(LengthStatistics.of(side.lengths()))]
         for split in ("train", "valid")
-        for name, side in zip(names, data.tokens(split), strict=True)
+        for language, side in zip(languages, data.tokens(split), strict=True)
     ]
-    headers = ["", "sentences", "tokens", "mean", "median", "95% up to", "longest"]
+    headers = ["", "sentences", "tokens", "mean", "median", "95th percentile", "longest"]
     return tabulate(rows, headers, intfmt=",", floatfmt=".1f")
 
 
-def _pieces_text(source: NDArray[np.bool_], target: NDArray[np.bool_]) -> str:
+def _vocabulary_text(source: NDArray[np.bool_], target: NDArray[np.bool_]) -> str:
     return (
-        f"The vocabulary has {len(source):,} pieces; train uses {(source | target).sum():,} of them: "
+        f"The vocabulary has {len(source):,} subwords. {(source | target).sum():,} of them occur in train: "
         f"{source.sum():,} in the source,\n{target.sum():,} in the target, {(source & target).sum():,} in both."
     )
 
 
-def _histogram_table(buckets: Sequence[Bucket], names: Sequence[str]) -> str:
+def _histogram_table(buckets: Sequence[Bucket], languages: Sequence[str]) -> str:
     highest = max(max(b.source, b.target) for b in buckets)
     rows = [[_range(b), b.source, _bar(b.source / highest), b.target, _bar(b.target / highest)] for b in buckets]
-    headers = ["tokens", names[0], "", names[1], ""]
+    headers = ["tokens", languages[0], "", languages[1], ""]
     return tabulate(rows, headers, intfmt=",", colalign=("right", "right", "left", "right", "left"))
 
 
@@ -249,26 +257,27 @@ def _range(bucket: Bucket) -> str:
 
 
 def _bar(share: float) -> str:
-    """A bar of so much of `BAR` columns, to an eighth of a column; the smallest is still seen."""
-    eighths = max(round(share * BAR * 8), 1) if share else 0
+    """A bar of ``share * BAR_WIDTH`` columns, rounded to an eighth of a column, but never to none."""
+    eighths = max(round(share * BAR_WIDTH * 8), 1) if share else 0
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _batching_table(made: Batching) -> str:
+def _batches_table(statistics: BatchStatistics) -> str:
+    median, minimum = f"{statistics.median_tokens:,}", f"{statistics.min_tokens:,}"
     rows = [
-        ["batches an epoch", f"{made.batches:,}"],
-        ["pairs", f"{made.pairs:,} in the median batch"],
-        ["target tokens", f"{made.tokens:,} in the median batch, {made.fewest:,} in the smallest but the last"],
-        ["padding", f"{made.padding:.1%} of source and target"],
+        ["batches per epoch", f"{statistics.n_batches:,}"],
+        ["pairs", f"{statistics.median_pairs:,} in the median batch"],
+        ["target tokens", f"{median} in the median batch, {minimum} in the smallest, not counting the last one"],
+        ["padding", f"{statistics.padding:.1%} of source and target"],
     ]
     return tabulate(rows, tablefmt="plain")
 
 
-def _sample_text(sample: Sample, names: Sequence[str]) -> str:
+def _sample_text(sample: Sample, languages: Sequence[str]) -> str:
     sides = ((sample.source, sample.source_pieces), (sample.target, sample.target_pieces))
-    indent = " " * (max(map(len, names)) + 2)
-    lines = [f"pair {sample.number + 1:,}"]
-    for name, (text, pieces) in zip(names, sides, strict=True):
-        for start, words in ((name.ljust(len(indent)), text), (indent, " ".join(pieces))):
+    indent = " " * (max(map(len, languages)) + 2)
+    lines = [f"pair {sample.index + 1:,}"]
+    for language, (text, pieces) in zip(languages, sides, strict=True):
+        for start, words in ((language.ljust(len(indent)), text), (indent, " ".join(pieces))):
             lines.append(textwrap.fill(printable(words), WIDTH, initial_indent=start, subsequent_indent=indent))
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Text to token ids and back, by SentencePiece's byte-pair encoding (§5.1)."""
+"""Convert text to token ids and back with SentencePiece's byte-pair encoding (§5.1)."""
 
 import heapq
 import io
@@ -13,58 +13,59 @@ import sentencepiece
 from transformer.errors import UserError
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
-"""The ids of the special tokens, the same in every vocabulary."""
+"""Ids of the special tokens for padding, beginning and end of sentence, and unknown characters; always the same."""
 
 SAMPLE_LINES, SAMPLE_CHARACTERS = 500_000, 100_000_000
-"""How much text is enough to learn a vocabulary from: 37,000 pieces of so many lines take 5 seconds and half a
-gigabyte, and twice as many lines would make encoded text shorter by less than a thousandth.
+"""Limits of the sample that a tokenizer is trained on. For 37,000 pieces, a sample of this size takes 5 seconds and 0.5
+GB of memory; with twice as many lines, encoded text would become shorter by less than 0.1 %.
 """
 
-LONGEST_LINE = 10_000
-"""Characters that a sample takes of a line, so that no single one fills it."""
+MAX_LINE_LENGTH = 10_000
+"""Lines of the sample are cut after this many characters, so that no single line fills it."""
 
 
 def sample_lines(
     lines: Iterable[str], count: int = SAMPLE_LINES, seed: int = 0, characters: int = SAMPLE_CHARACTERS
 ) -> list[str]:
-    """Choose lines to train a tokenizer on. Of any number of lines, it holds no more than it returns.
+    """Draw a random sample of lines to train a tokenizer on, from a stream of any length.
 
-    Think of all lines in a random order. The first ``count`` of them are taken, or fewer: the last before they have
-    more than ``characters`` characters. So each line has the same chance; the same lines and seed are the same sample.
+    The sample is a prefix of a random permutation of the lines: its first ``count`` lines, or fewer if they would have
+    more than ``characters`` characters in total. So every line is equally likely to be drawn, and the same lines and
+    seed give the same sample. Only the sample itself is kept in memory.
 
     Returns:
-        The chosen lines, in the order they came in; of those longer than ``LONGEST_LINE``, the start.
+        The sample, in the original order of the lines. Lines are cut to ``MAX_LINE_LENGTH`` characters.
 
     Raises:
         UserError: if ``count`` is not positive.
     """
     if count < 1:
-        raise UserError(f"a sample has at least 1 line; got {count}")
+        raise UserError(f"a sample needs at least 1 line; got {count}")
     rng = random.Random(seed)
-    sample: list[tuple[float, int, str]] = []  # a heap: the last in the random order is on top
-    size, end = 0, 1.0
-    for number, line in enumerate(lines):
-        place = rng.random()  # in the random order
-        if place >= end:
+    sample: list[tuple[float, int, str]] = []  # a heap with the largest key on top
+    size, limit = 0, 1.0
+    for index, line in enumerate(lines):
+        key = rng.random()  # lines sorted by their keys are the random permutation
+        if key >= limit:
             continue
-        start = line[:LONGEST_LINE]
-        heapq.heappush(sample, (-place, number, start))
-        size += len(start)
+        cut_line = line[:MAX_LINE_LENGTH]
+        heapq.heappush(sample, (-key, index, cut_line))
+        size += len(cut_line)
         while len(sample) > count or size > characters:
-            last, _, gone = heapq.heappop(sample)
-            size -= len(gone)
-            end = -last  # nothing behind it comes in any more
-    return [line for _, line in sorted((number, line) for _, number, line in sample)]
+            negative_key, _, removed = heapq.heappop(sample)
+            size -= len(removed)
+            limit = -negative_key
+    return [line for _, line in sorted((index, line) for _, index, line in sample)]
 
 
 class Tokenizer:
-    """A trained SentencePiece model. Text is normalised before it is split, see `normalize`."""
+    """A trained SentencePiece model. Text is normalised first (see `normalize`)."""
 
     def __init__(self, model: bytes) -> None:
-        """Make it from a serialised SentencePiece model.
+        """Load a serialised SentencePiece model.
 
         Raises:
-            UserError: if the bytes are none, or its special ids are not the course's.
+            UserError: if these bytes are not a SentencePiece model, or the special tokens have other ids.
         """
         self.model = model
         self.processor = sentencepiece.SentencePieceProcessor()
@@ -78,32 +79,34 @@ class Tokenizer:
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int, byte_fallback: bool = False) -> "Tokenizer":
-        """Learn a vocabulary from text, which is held in memory: give it a sample of a large corpus (`sample_lines`).
+        """Learn a vocabulary from text. The text is held in memory, so use `sample_lines` for a large corpus.
 
-        The same lines make the same model, to the byte, on any number of cores: only one is used.
+        The result is deterministic: the same lines give the same model, byte for byte. Only one core is used.
 
         Args:
-            lines: the text. They may have any length.
-            vocab_size: pieces of the vocabulary, special ones and bytes included.
-            byte_fallback: spend 256 pieces on the bytes, and spell with them the characters that the text does not
-                have. Otherwise each run of such characters becomes ``UNK``.
+            lines: the text, in lines of any length.
+            vocab_size: number of pieces in the vocabulary, including special tokens and bytes.
+            byte_fallback: use 256 pieces for the 256 bytes, and encode characters that are not in the vocabulary as
+                UTF-8 bytes. Otherwise each run of such characters becomes ``UNK``.
 
         Raises:
-            UserError: if the text is empty, does not yield that many pieces, or needs more for its characters.
+            UserError: if the text is empty or too small for this many pieces, or has more different characters.
         """
-        text = [_tidied(line) for line in lines]  # SentencePiece would hide what goes wrong in an iterator
+        text = [_normalize(line) for line in lines]  # a list, because SentencePiece hides errors of an iterator
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(text),
                 model_writer=model,
                 model_type="bpe",
-                vocab_size=min(max(vocab_size, UNK + 1), 1 << 24),  # beyond, it does not say what is possible
+                vocab_size=min(
+                    max(vocab_size, UNK + 1), 1 << 24
+                ),  # for larger values the error does not contain the maximum
                 byte_fallback=byte_fallback,
                 character_coverage=1.0,
                 normalization_rule_name="nfkc",
-                max_sentence_length=1 << 30,  # bytes; it skips longer ones
-                num_threads=1,  # the model records it
+                max_sentence_length=1 << 30,  # bytes; longer lines are skipped
+                num_threads=1,  # recorded in the model
                 pad_id=PAD,
                 bos_id=BOS,
                 eos_id=EOS,
@@ -113,15 +116,15 @@ class Tokenizer:
                 minloglevel=2,
             )
         except RuntimeError as error:
-            raise UserError(_what_training_said(str(error), vocab_size)) from error
+            raise UserError(_training_error(str(error), vocab_size)) from error
         return cls(model.getvalue())
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
-        """Read a ``.model`` file.
+        """Load a ``.model`` file.
 
         Raises:
-            UserError: if there is none, or it cannot be used.
+            UserError: if it does not exist, cannot be read, or is not a tokenizer with the course's special tokens.
         """
         try:
             return cls(path.read_bytes())
@@ -136,74 +139,77 @@ class Tokenizer:
         return int(self.processor.get_piece_size())
 
     def normalize(self, text: str) -> str:
-        """The text as the tokenizer sees it: ``decode(encode(text))``, if the vocabulary has all of its characters.
+        """Normalise text as `encode` does. If the vocabulary has all its characters, this is ``decode(encode(text))``.
 
-        That is Unicode's NFKC, in which each run of white space and "▁" is one space, and none is at the ends. All
-        other characters stay, invisible ones too; so do names like "<pad>".
+        The text is converted to Unicode NFKC; each run of white space and "▁" becomes one space, and leading and
+        trailing ones are removed. All other characters are kept, including invisible ones and names like "<pad>".
 
-        Python does this, and exactly. The model's own rule is SentencePiece's "nfkc", so that its file does nearly
-        the same in other programs: it leaves tabs, line ends and rare orders of accents. It also normalises the
-        characters that are newer than this Python.
+        Python performs this normalisation. The model file also contains SentencePiece's own "nfkc" rule, so other
+        programs that load it give nearly the same result; they differ for tabs, newlines and rare orders of combining
+        accents. SentencePiece also normalises characters that are too new for this version of Python.
 
         Raises:
             UserError: if the text is not valid Unicode.
         """
-        return str(self.processor.normalize(_tidied(text))).removeprefix("▁").replace("▁", " ")
+        return str(self.processor.normalize(_normalize(text))).removeprefix("▁").replace("▁", " ")
 
     def encode(self, text: str) -> list[int]:
-        """Ids of the text's pieces, without bos and eos.
+        """Convert text to the ids of its pieces, without bos and eos.
 
         Raises:
             UserError: if the text is not valid Unicode.
         """
-        return list(self.processor.encode(_tidied(text), out_type=int))
+        return list(self.processor.encode(_normalize(text), out_type=int))
 
     def encode_all(self, texts: Iterable[str], dropout: float = 0.0) -> list[list[int]]:
-        """`encode` for many texts, on all cores. Give it a large corpus in parts: all ids are held at once.
+        """Encode many texts, on all cores. All ids are held in memory, so encode a large corpus in chunks.
 
-        With BPE dropout (Provilkov et al. 2020), merges are left out at random, so that a word splits now so, now so:
-        from that, a model learns what the parts of words mean. SentencePiece draws anew each time, and no seed makes it
-        draw the same in another process.
+        With BPE dropout (Provilkov et al. 2020), merges are skipped at random, so that the same word is segmented in
+        different ways. This is a regulariser: it helps a model to learn what parts of words mean. SentencePiece's
+        random numbers cannot be seeded, so the result is not reproducible.
 
         Args:
-            dropout: how likely two neighbours are not merged, less than 1. SentencePiece decides this once, the paper
-                anew at each step: with the same number, the paper's rule splits less.
+            texts: the texts to encode.
+            dropout: probability of skipping a merge, less than 1. SentencePiece decides once for each pair of adjacent
+                symbols; in the paper, a skipped pair may be merged later, so the same value splits words less.
 
         Raises:
             UserError: if a text is not valid Unicode.
         """
-        tidied = [_tidied(text) for text in texts]
-        split = self.processor.encode(
-            tidied, out_type=int, num_threads=-1, enable_sampling=dropout > 0, alpha=dropout or None
+        normalized = [_normalize(text) for text in texts]
+        ids = self.processor.encode(
+            normalized, out_type=int, num_threads=-1, enable_sampling=dropout > 0, alpha=dropout or None
         )
-        return list(split)
+        return list(ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of these ids. Special tokens leave nothing, but ``UNK`` " ⁇ ", and bytes of no character U+FFFD."""
+        """Convert ids to text: without special tokens, but with " ⁇ " for ``UNK`` and U+FFFD for invalid bytes."""
         return str(self.processor.decode([int(i) for i in ids]))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The pieces themselves, for showing; "▁" marks the start of a word."""
+        """Return the pieces with these ids as strings, in which "▁" marks the start of a word."""
         return [str(self.processor.id_to_piece(int(i))) for i in ids]
 
 
-def _tidied(text: str) -> str:
-    """NFKC, and single spaces for white space and for "▁", which is SentencePiece's own mark of a space."""
+def _normalize(text: str) -> str:
+    """Apply NFKC, and replace each run of white space and "▁" (SentencePiece's symbol for a space) by one space."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        code, around = ord(text[error.start]), ascii(text[max(0, error.start - 20) : error.start + 20])
+        code, context = ord(text[error.start]), ascii(text[max(0, error.start - 20) : error.start + 20])
         raise UserError(
-            f"U+{code:04X} in {around} is no character: the text was not UTF-8, or read as something else"
+            f"U+{code:04X} in {context} is not a valid character: the text is not UTF-8 or was decoded wrongly"
         ) from None
     return " ".join(unicodedata.normalize("NFKC", text).replace("▁", " ").split())
 
 
-def _what_training_said(message: str, vocab_size: int) -> str:
+def _training_error(message: str, vocab_size: int) -> str:
     too_large = re.search(r"value <= (\d+)", message)
     if too_large:
-        return f"the text is too small for {vocab_size} pieces: choose a vocabulary of at most {too_large[1]}"
+        return f"the text is too small for a vocabulary of {vocab_size}: choose at most {too_large[1]}"
     too_small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if too_small:
-        return f"a vocabulary of {vocab_size} does not hold every character of the text: choose at least {too_small[1]}"
-    return f"no tokenizer could be trained on this text (is it empty?): {message.splitlines()[-1][:200]}"
+        return (
+            f"a vocabulary of {vocab_size} is too small for all characters of the text: choose at least {too_small[1]}"
+        )
+    return f"cannot train a tokenizer on this text (is it empty?): {message.splitlines()[-1][:200]}"

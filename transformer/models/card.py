@@ -8,7 +8,7 @@ from tabulate import tabulate
 
 from transformer.checkpoint import BEST, load_checkpoint, read_json, read_settings
 from transformer.config import ModelConfig, TrainingConfig
-from transformer.data.corpora import Manifest, find_corpus
+from transformer.data.corpora import FileCorpus, find_corpus
 from transformer.data.prepare import DataConfig
 from transformer.inspection import parameter_counts
 from transformer.training.run_folder import RECIPE, read_metrics, read_sessions
@@ -72,16 +72,16 @@ def card(folder: Path, name: str) -> str:
 
 def _data(data: dict[str, Any]) -> str:
     corpus = find_corpus(data["corpus"])
-    if not isinstance(corpus, Manifest):
+    if not isinstance(corpus, FileCorpus):
         return (
             f"The corpus `{data['corpus']}`, which the course makes itself, by a grammar (`transformer/data/pocket/`): "
             "under the course's own licence, MIT."
         )
-    told = corpus.described
+    manifest = corpus.manifest
     lines = [
-        f"`{corpus.name}`: {told.get('description', 'no description')}.",
-        f"*Licence of the data:* {told.get('licence', 'not stated')}.",
-        f"*Source:* {told.get('citation', 'not stated')}.",
+        f"`{corpus.name}`: {manifest.description or 'no description'}.",
+        f"*Licence of the data:* {manifest.licence or 'not stated'}.",
+        f"*Source:* {manifest.citation or 'not stated'}.",
         "The weights are under the course's own licence, MIT, as far as the data's allows.",
     ]
     return "\n\n".join(lines)

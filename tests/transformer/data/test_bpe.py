@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer.data import pocket
-from transformer.data.bpe import LONGEST, Merge, Pair, decode, encode, learn, merge_pair, segment, split_words
+from transformer.data.bpe import MAX_SYMBOL_LENGTH, Merge, Pair, decode, encode, learn, merge_pair, segment, split_words
 from transformer.data.tokenizer import Tokenizer
 
 PAPER = ["▁low"] * 5 + ["▁lower"] * 2 + ["▁newest"] * 6 + ["▁widest"] * 3
@@ -25,7 +25,7 @@ def learn_by_recounting(words: list[str], n_merges: int) -> list[Merge]:
     """The paper's own loop: count all pairs of all words anew before each merge."""
     spelled, merges = [list(word) for word in words], list[Merge]()
     while len(merges) < n_merges:
-        counts = Counter(p for symbols in spelled for p in pairwise(symbols) if len("".join(p)) <= LONGEST)
+        counts = Counter(p for symbols in spelled for p in pairwise(symbols) if len("".join(p)) <= MAX_SYMBOL_LENGTH)
         if not counts:
             break
         best = min(counts, key=lambda p: (-counts[p], len("".join(p)), "".join(p)))

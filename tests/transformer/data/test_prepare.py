@@ -7,7 +7,6 @@ import os
 import random
 import resource
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -26,7 +25,7 @@ from hypothesis import strategies as st
 from transformer.data import prepare as preparation
 from transformer.data import readers as reading
 from transformer.data.batching import SequencesWriter
-from transformer.data.cleaning import OFF, Cleaner, CleaningConfig
+from transformer.data.cleaning import NO_CLEANING, Cleaner, CleaningConfig
 from transformer.data.corpora import sentence_pairs
 from transformer.data.prepare import DataConfig, PreparedData, prepare, store_folder
 from transformer.data.tokenizer import UNK, Tokenizer, sample_lines
@@ -306,7 +305,7 @@ def test_every_setting_has_a_store_of_its_own() -> None:
     assert {field.name for field in dataclasses.fields(CleaningConfig)} == set(OTHER_CLEANING)
     Path("other.json").write_text(Path("own.json").read_text().replace("train.tsv:2", "train.tsv:1"))
     changes = [DATA, *(other(name, value) for name, value in OTHER_SETTINGS.items())]
-    changes += [config(cleaning=dataclasses.replace(OFF, **{n: value})) for n, value in OTHER_CLEANING.items()]
+    changes += [config(cleaning=dataclasses.replace(NO_CLEANING, **{n: value})) for n, value in OTHER_CLEANING.items()]
     folders = [store_folder(change, SIZE) for change in changes] + [store_folder(DATA, SIZE + 1)]
     digests = [folder.name.rpartition("-")[2] for folder in folders]
     assert len(set(digests)) == len(digests) and all(len(digest) == 12 for digest in digests)
@@ -343,7 +342,7 @@ def test_a_text_changed_in_place_is_another_store() -> None:
 
 
 def test_another_checksum_in_a_manifest_is_another_store() -> None:
-    manifest = json.loads(Path("own.json").read_text()) | {"homes": ["https://a"]}
+    manifest = json.loads(Path("own.json").read_text()) | {"base_urls": ["https://a"]}
     folders = set()
     for digit in "01":
         manifest["files"] = {"train.tsv": {"digest": "md5:" + digit * 32}}
@@ -399,7 +398,7 @@ FAULTS: dict[str, tuple[BaseException, type[BaseException], str]] = {
     "full disk": (
         OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
         UserError,
-        r"^cannot store the prepared data in .*: No space left on device\. Make room, or name another folder",
+        r"^cannot store the prepared data in .*: No space left on device\. Free some disk space, or set",
     ),
     "bug": (RuntimeError("a bug"), RuntimeError, "^a bug$"),
     "interrupt": (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
@@ -427,11 +426,11 @@ def test_a_broken_preparation_leaves_nothing(
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [(sqlite3.OperationalError("database or disk is full"), "database or disk is full"), (OSError("odd"), "odd")],
+    [(OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded"), (OSError("odd"), "odd")],
 )
 def test_a_full_disk_that_others_notice(fault: Exception, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cleaner, "clean", fails_inside(Cleaner.clean, fault))
-    with pytest.raises(UserError, match=f"^cannot store the prepared data in .*: {reason}. Make room"):
+    with pytest.raises(UserError, match=f"^cannot store the prepared data in .*: {reason}. Free some"):
         prepare(DATA, SIZE)
 
 
@@ -443,7 +442,7 @@ def test_a_disk_that_is_really_full(size: int, cache: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
     try:
-        with pytest.raises(UserError, match=r"^cannot store the prepared data in .*: File too large\. Make room"):
+        with pytest.raises(UserError, match=r"^cannot store the prepared data in .*: File too large\. Free some"):
             prepare(DATA, SIZE)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -519,7 +518,9 @@ def test_a_damaged_store_says_so() -> None:
 
 def test_a_cache_that_is_a_file(cache: Path) -> None:
     cache.parent.write_text("mine")
-    with pytest.raises(UserError, match=f"^cannot store the prepared data in {cache}: .*, or name another folder"):
+    with pytest.raises(
+        UserError, match=f"^cannot store the prepared data in {cache}: .*, or set .TRANSFORMER_DATA to another folder"
+    ):
         prepare(DATA, SIZE)
     assert cache.parent.read_text() == "mine"
 
@@ -537,10 +538,13 @@ def test_a_name_too_long_for_a_folder() -> None:
         (b"ab\tba\nab\t\xff\n", r"train\.tsv: line 2 is not UTF-8 \(at byte 9\)"),
         (b"ab\tba\nab ba\n", r"train\.tsv: line 2 has no column 2"),
         (b"ab\t" + b"a" * 1_000_000, r"train\.tsv: line 1 has 1,000,000 bytes or more"),
-        (b"", "^nothing of own train is left to learn from: 0 of 0 pairs are kept$"),
-        (b"\t\n" * 9, "^no tokenizer could be trained"),
-        (b"ab\tba\n", "^the text is too small for 40 pieces: choose a vocabulary of at most"),
-        ("".join(chr(0x4E00 + i) for i in range(50)).encode() + b"\ta\n", "does not hold every character"),
+        (b"", "^own train has no sentence pairs to train on: kept 0 of 0 pairs$"),
+        (b"\t\n" * 9, "^cannot train a tokenizer on this text"),
+        (b"ab\tba\n", "^the text is too small for a vocabulary of 40: choose at most"),
+        (
+            "".join(chr(0x4E00 + i) for i in range(50)).encode() + b"\ta\n",
+            "is too small for all characters of the text",
+        ),
     ],
 )
 def test_a_text_that_cannot_be_used(text: bytes, message: str, cache: Path) -> None:
@@ -551,14 +555,16 @@ def test_a_text_that_cannot_be_used(text: bytes, message: str, cache: Path) -> N
 
 
 def test_everything_filtered_away(cache: Path) -> None:
-    with pytest.raises(UserError, match=r"^nothing of own train is left .*: 0 of 300 pairs .* min_tokens=9: 300$"):
-        prepare(config(cleaning=dataclasses.replace(OFF, min_tokens=9)), SIZE)
+    with pytest.raises(
+        UserError, match=r"^own train has no sentence pairs to train on: kept 0 of 300 pairs.* min_tokens=9: 300$"
+    ):
+        prepare(config(cleaning=dataclasses.replace(NO_CLEANING, min_tokens=9)), SIZE)
     long = "a b c d e f g h"
     Path("valid.tsv").write_text(f"{long}\t{long}\n")
-    with pytest.raises(UserError, match=r"^none of the 1 valid pairs of own has 1 to 7 tokens a side$"):
+    with pytest.raises(UserError, match=r"^none of the 1 valid pairs of own has 1 to 7 tokens on each side$"):
         prepare(config(max_length=7), SIZE)
     Path("train.tsv").write_text(f"{long}\t{long}\n" * 1200)
-    with pytest.raises(UserError, match=r"^none of the 1,200 train pairs of own has 1 to 1 tokens a side$"):
+    with pytest.raises(UserError, match=r"^none of the 1,200 train pairs of own has 1 to 1 tokens on each side$"):
         prepare(config(max_length=1), 14)
     Path("valid.tsv").write_text("")
     with pytest.raises(UserError, match=r"^none of the 0 valid pairs of own has"):
@@ -577,15 +583,21 @@ def test_a_direction_or_corpus_that_is_not_there_leaves_nothing(cache: Path) -> 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"direction": "../../en-de"}, r"^a direction is two languages, such as en-de; got '\.\./\.\./en-de'$"),
-        ({"direction": "en-de\n"}, r"^a direction is two languages, such as en-de; got 'en-de\\n'$"),
-        ({"direction": "ende"}, "^a direction is two languages"),
+        (
+            {"direction": "../../en-de"},
+            r"^the direction must be two languages with a hyphen, such as en-de; got '\.\./\.\./en-de'$",
+        ),
+        (
+            {"direction": "en-de\n"},
+            r"^the direction must be two languages with a hyphen, such as en-de; got 'en-de\\n'$",
+        ),
+        ({"direction": "ende"}, "^the direction must be two languages"),
         ({"max_train_pairs": 0}, "^max_length and max_train_pairs must be at least 1; got 150 and 0$"),
         ({"max_length": 0}, "^max_length and max_train_pairs must be at least 1; got 0 and None$"),
         ({"bpe_dropout": 1.0}, r"^bpe_dropout must be at least 0 and less than 1; got 1\.0$"),
         ({"bpe_dropout": -0.1}, "^bpe_dropout must be at least 0"),
         ({"segmentations": 0}, "^segmentations must be at least 1"),
-        ({"segmentations": 2}, "because all would be the same; got 2$"),
+        ({"segmentations": 2}, "because all of them would be identical; got 2$"),
     ],
 )
 def test_settings_out_of_range(change: dict[str, Any], message: str) -> None:
@@ -604,7 +616,7 @@ def test_settings_come_back_from_json() -> None:
 @pytest.mark.parametrize(
     ("described", "message"),
     [
-        ({}, "name no corpus"),
+        ({}, "have no corpus"),
         ({"corpus": "copy", "colour": "red"}, "another version of the course: .*'colour'"),
         ({"corpus": "copy", "direction": None}, "another version of the course"),
         ({"corpus": "copy", "max_train_pairs": "many"}, "another version of the course"),

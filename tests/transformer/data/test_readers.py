@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from transformer.data import readers as reading
-from transformer.data.readers import LONGEST_LINE, TextFile, read_lines, read_pairs
+from transformer.data.readers import MAX_LINE_BYTES, TextFile, read_lines, read_pairs
 from transformer.errors import UserError
 
 Files = list[tuple[str, bytes]]
@@ -60,13 +60,15 @@ class Folder:
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path, self.monkeypatch = path, monkeypatch
 
-    def lines(self, data: bytes | str, name: str = "a.txt", inside: str = "", block: int = reading.BLOCK) -> list[str]:
+    def lines(
+        self, data: bytes | str, name: str = "a.txt", inside: str = "", block: int = reading.BLOCK_SIZE
+    ) -> list[str]:
         """Write the file, and read it in blocks of this size."""
         (self.path / name).write_bytes(data.encode() if isinstance(data, str) else data)
-        self.monkeypatch.setattr(reading, "BLOCK", block)
+        self.monkeypatch.setattr(reading, "BLOCK_SIZE", block)
         return list(read_lines(self.path / name, inside))
 
-    def fault(self, data: bytes | str, name: str = "a.txt", inside: str = "", block: int = reading.BLOCK) -> str:
+    def fault(self, data: bytes | str, name: str = "a.txt", inside: str = "", block: int = reading.BLOCK_SIZE) -> str:
         """The error's message, without the folder."""
         with pytest.raises(UserError) as raised:
             self.lines(data, name, inside, block)
@@ -83,7 +85,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 # Lines
 
 
-@pytest.mark.parametrize("block", [1, 2, 3, reading.BLOCK])
+@pytest.mark.parametrize("block", [1, 2, 3, reading.BLOCK_SIZE])
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
@@ -138,7 +140,7 @@ def test_columns_written_are_read(folder: Folder, rows: list[tuple[str, str]], k
     st.sampled_from([b"\xff", b"\xc3", b"\xe2\x82", b"\xc0\x80", b"\xed\xa0\x80", b"\xf5\x80\x80\x80"]),
     st.sampled_from([b"", b"\n", b"a\n", b"\xc3\xa4"]),
     st.sampled_from(KINDS),
-    blocks | st.just(reading.BLOCK),
+    blocks | st.just(reading.BLOCK_SIZE),
 )
 def test_bytes_that_are_not_utf8_are_named(
     folder: Folder, lines: list[str], bad: bytes, after: bytes, kind: str, block: int
@@ -147,7 +149,7 @@ def test_bytes_that_are_not_utf8_are_named(
     data, inside = pack(kind, before + bad + after)
     place = f"{kind}:{inside}" if inside else kind
     assert folder.fault(data, kind, inside, block) == (
-        f"{place}: line {len(lines)} is not UTF-8 (at byte {len(before)}): convert or mend the file"
+        f"{place}: line {len(lines)} is not UTF-8 (at byte {len(before)}): convert the file to UTF-8"
     )
 
 
@@ -158,11 +160,11 @@ def test_latin1_far_into_a_text(folder: Folder) -> None:
     assert "line 1 is not UTF-8 (at byte 6)" in folder.fault("\ufeffabc".encode() + b"\xff\n")  # the mark counts
 
 
-@pytest.mark.parametrize("block", [1000, 9901, reading.BLOCK])  # 9901: one block begins with the end of the line
+@pytest.mark.parametrize("block", [1000, 9901, reading.BLOCK_SIZE])  # 9901: one block begins with the end of the line
 def test_a_line_too_long(folder: Folder, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for end in ("", "\n", "\nb\n"):
-        assert folder.lines("a\n" + "x" * (LONGEST_LINE - 1) + end, block=block)[1] == "x" * (LONGEST_LINE - 1)
-        assert folder.fault("a\n" + "x" * LONGEST_LINE + end, block=block) == (
+        assert folder.lines("a\n" + "x" * (MAX_LINE_BYTES - 1) + end, block=block)[1] == "x" * (MAX_LINE_BYTES - 1)
+        assert folder.fault("a\n" + "x" * MAX_LINE_BYTES + end, block=block) == (
             "a.txt: line 2 has 1,000,000 bytes or more: is it a text with a sentence a line?"
         )
 
@@ -206,13 +208,13 @@ def test_the_members_of_an_archive(folder: Folder, kind: str) -> None:
     assert folder.lines(archive, kind, "dev/test.en") == ["dev/test.en"]
     assert folder.lines(archive, kind, "x") == ["x"]
     assert folder.fault(archive, kind, "test.en") == (
-        f"there is no 'test.en' in {kind}; files: 7, such as 'dev/test.en', 'dev/test.de'"
+        f"there is no 'test.en' in {kind}; it contains 7 files, such as 'dev/test.en', 'dev/test.de'"
     )
     assert folder.fault(archive, kind) == (
-        f"{kind} is an archive: say what to read inside; files: 7, "
+        f"{kind} is an archive: give the file to read as {kind}:FILE; it contains 7 files, "
         "such as 'dev/test.de', 'dev/test.en', 'dev/other', 'x', 'y'"
     )
-    assert folder.fault(ARCHIVES[kind]([]), kind, "x") == f"there is no 'x' in {kind}; files: 0, such as -"
+    assert folder.fault(ARCHIVES[kind]([]), kind, "x") == f"there is no 'x' in {kind}; it contains no files"
 
 
 @pytest.mark.parametrize("kind", ARCHIVES)
@@ -236,8 +238,8 @@ def test_what_is_no_file_in_a_tar(folder: Folder, kind: bytes) -> None:
         info = tarfile.TarInfo("it")
         info.type, info.linkname = kind, "file"
         archive.addfile(info)
-    assert folder.fault(out.getvalue(), "a.tgz", "it") == ("'it' in a.tgz is a folder, a link or a device: name a file")
-    assert folder.fault(out.getvalue(), "a.tgz", "none").endswith("files: 1, such as 'file'")
+    assert folder.fault(out.getvalue(), "a.tgz", "it") == ("'it' in a.tgz is a folder, a link or a device, not a file")
+    assert folder.fault(out.getvalue(), "a.tgz", "none").endswith("it contains 1 files, such as 'file'")
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFDIR, stat.S_IFIFO])
@@ -253,9 +255,9 @@ def test_what_is_no_file_in_a_zip(folder: Folder, kind: int) -> None:
         archive.writestr(info, "text")
     assert folder.lines(out.getvalue(), "a.zip", "file") == ["text"]
     for name in ("it", "folder/"):
-        message = f"'{name}' in a.zip is a folder, a link or a device: name a file"
+        message = f"'{name}' in a.zip is a folder, a link or a device, not a file"
         assert folder.fault(out.getvalue(), "a.zip", name) == message
-    assert folder.fault(out.getvalue(), "a.zip", "none").endswith("files: 2, such as 'it', 'file'")
+    assert folder.fault(out.getvalue(), "a.zip", "none").endswith("it contains 2 files, such as 'it', 'file'")
 
 
 def test_gzip_never_goes_back(folder: Folder) -> None:
@@ -277,9 +279,9 @@ def test_gzip_never_goes_back(folder: Folder) -> None:
 def test_combinations_that_make_no_sense(folder: Folder) -> None:
     for kind, inside in [("a.txt", "in/it"), ("a.gz", "0"), ("a.tsv", ""), ("a", "-1"), ("a", "1.5"), ("a", "²")]:
         assert folder.fault(pack(kind, b"a\tb\n")[0], kind, inside) == (
-            f"{kind} is no archive: inside, name the number of a column, not {inside!r}"
+            f"{kind} is not an archive: give the number of a column after it, not {inside!r}"
         )
-    assert folder.fault("a\tb\tc\na\tb\n", "a.tsv", "3") == "a.tsv: line 2 has no column 3; columns found: 2"
+    assert folder.fault("a\tb\tc\na\tb\n", "a.tsv", "3") == "a.tsv: line 2 has no column 3, only 2"
     assert folder.lines("a\tb\tc\na\tb\n", "a.tsv", "2") == ["b", "b"]
 
 
@@ -314,7 +316,7 @@ def test_cut_off_it_gives_what_is_whole_and_says_where_it_ends(folder: Folder, k
     if kind == "a.zip":
         data, inside = zipped([("in/it", LONG)]), "in/it"
         assert re.match(
-            r"cannot read a\.zip:in/it beyond byte 0 .*not a zip file", folder.fault(data[:-30], kind, inside)
+            r"cannot read a\.zip:in/it after byte 0 .*not a zip file", folder.fault(data[:-30], kind, inside)
         )
         return
     whole, inside = pack(kind, LONG)
@@ -322,7 +324,7 @@ def test_cut_off_it_gives_what_is_whole_and_says_where_it_ends(folder: Folder, k
     got: list[str] = []
     with pytest.raises(UserError) as raised:
         got.extend(read_lines(folder.path / kind, inside))
-    where = re.search(r"beyond byte (\d+) of the text: .*end.*get it again$", str(raised.value))
+    where = re.search(r"after byte (\d+) of the text: .*end.*download it again$", str(raised.value))
     assert where and got and LONG.decode().startswith("\n".join(got))
     assert 0 <= int(where[1]) - len("\n".join(got)) < 30
 
@@ -348,9 +350,7 @@ def test_damage_in_a_zip(folder: Folder) -> None:
     assert "Bad CRC-32 for file 'a'" in folder.fault(flip(stored, 5000), "a.zip", "a")
     locked = zipped([("a", b"text")])
     locked = flip(flip(locked, 6), locked.index(b"PK\1\2") + 8)  # the flag of encryption, in both headers
-    assert folder.fault(locked, "a.zip", "a") == (
-        "'a' in a.zip is encrypted: unpack it with its password, and name the text"
-    )
+    assert folder.fault(locked, "a.zip", "a") == ("'a' in a.zip is encrypted: unpack it, and give the path of the text")
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_damage_in_a_zip(folder: Folder) -> None:
 )
 def test_something_else_by_that_name(folder: Folder, kind: str, reason: str) -> None:
     assert reason in folder.fault(b"<!doctype html>" * 99, kind, "x" * (kind != "a.gz"))
-    assert "cannot read a.tar:x beyond byte 0" in folder.fault(b"<!doctype html>" * 99, "a.tar", "x")
+    assert "cannot read a.tar:x after byte 0" in folder.fault(b"<!doctype html>" * 99, "a.tar", "x")
 
 
 def test_a_reader_may_stop_early(folder: Folder) -> None:
@@ -384,7 +384,7 @@ lines</SEG> <segment>no</segment>
 SEGS = ["Two words", 'A & B <b> "q" AT&T € x', "", "over three lines"]
 
 
-@pytest.mark.parametrize("block", [1, 10, reading.BLOCK])
+@pytest.mark.parametrize("block", [1, 10, reading.BLOCK_SIZE])
 @pytest.mark.parametrize("name", ["a.sgm", "a.sgml", "A.SGM", "a.xml", "a.sgm.gz"])
 def test_segments(folder: Folder, name: str, block: int) -> None:
     for text in (SGM, SGM.replace("\n", "\r\n"), "\ufeff" + SGM):
@@ -398,15 +398,18 @@ def test_segments(folder: Folder, name: str, block: int) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<seg>a</seg>\n<seg>b\nc\n", "the <seg> in line 2 does not end: mend the file, or get it again"),
-        ("<seg>a\n<seg>b</seg>\n", "the <seg> in line 1 does not end: mend the file, or get it again"),
-        ("<seg>a</seg>\n<seg>b" + "c\n" * 500_000, "the <seg> in line 2 does not end: mend the file, or get it again"),
-        ("<SEG>a\n<SEG>b</SEG>\n", "the <seg> in line 1 does not end: mend the file, or get it again"),
-        ("<seg>a</seg>\n</seg>\n", "</seg> in line 2 has no <seg> before it: mend the file"),
-        ("<seg\nid='1'>a</seg>\n", "</seg> in line 2 has no <seg> before it: mend the file"),
+        ("<seg>a</seg>\n<seg>b\nc\n", "the <seg> in line 2 is not closed: correct the file, or download it again"),
+        ("<seg>a\n<seg>b</seg>\n", "the <seg> in line 1 is not closed: correct the file, or download it again"),
+        (
+            "<seg>a</seg>\n<seg>b" + "c\n" * 500_000,
+            "the <seg> in line 2 is not closed: correct the file, or download it again",
+        ),
+        ("<SEG>a\n<SEG>b</SEG>\n", "the <seg> in line 1 is not closed: correct the file, or download it again"),
+        ("<seg>a</seg>\n</seg>\n", "</seg> in line 2 has no matching <seg>: correct the file"),
+        ("<seg\nid='1'>a</seg>\n", "</seg> in line 2 has no matching <seg>: correct the file"),
         (
             "<doc>\n<src lang='en'>\n<seg>a</seg></src><ref><seg>b</seg></ref>\n",
-            "<src> in line 2: it holds all languages at once, take one as plain text",
+            "<src> in line 2: the file contains several languages; extract one as plain text",
         ),
     ],
 )
@@ -421,7 +424,7 @@ def test_what_is_between_segments_does_not_count(folder: Folder) -> None:
 def test_segments_of_an_endless_file_are_not_kept(folder: Folder) -> None:
     (folder.path / "a.sgm").write_bytes(b"<seg>\n" + (b"<p>" * 30 + b"\n") * 200_000)
     tracemalloc.start()
-    with pytest.raises(UserError, match="the <seg> in line 1 does not end"):
+    with pytest.raises(UserError, match="the <seg> in line 1 is not closed"):
         list(read_lines(folder.path / "a.sgm"))
     assert tracemalloc.get_traced_memory()[1] < 5_000_000
     tracemalloc.stop()
@@ -469,7 +472,7 @@ def test_a_side_that_ends_early(folder: Folder, n_source: int, n_target: int) ->
         got.extend(pairs)
     assert got == [("x", "y")] * min(n_source, n_target)
     assert str(raised.value).replace(f"{folder.path}/", "") == (
-        f"a.de has {n_source:,} lines, but a.zip:a.en has {n_target:,}: name two texts that belong together"
+        f"a.de has {n_source:,} lines but a.zip:a.en has {n_target:,}: they are not translations line by line"
     )
 
 
@@ -505,7 +508,7 @@ SOUND = {kind: pack(kind, CONTENT) for kind in ["a.gz", *ARCHIVES]}
 
 
 @settings(one_folder, max_examples=400)
-@given(st.data(), st.sampled_from(list(SOUND)), st.sampled_from([500, reading.BLOCK]))
+@given(st.data(), st.sampled_from(list(SOUND)), st.sampled_from([500, reading.BLOCK_SIZE]))
 def test_damaged_archives_give_lines_or_an_error(folder: Folder, data: st.DataObject, kind: str, block: int) -> None:
     sound, inside = SOUND[kind]
     for _ in range(data.draw(st.integers(1, 3))):

@@ -12,13 +12,13 @@ from transformer.data.batching import Indices, Sequences, SequencesWriter, colla
 from transformer.data.cleaning import CleaningReport
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.statistics import (
-    Batching,
+    BatchStatistics,
     Bucket,
-    Lengths,
-    batching,
-    choose_samples,
+    LengthStatistics,
+    batch_statistics,
     corpus_statistics,
-    histogram,
+    draw_samples,
+    length_histogram,
     used_pieces,
 )
 from transformer.data.tokenizer import PAD, Tokenizer
@@ -57,9 +57,9 @@ def of_lengths(lengths: Indices) -> Sequences:
 
 
 def test_lengths_by_hand() -> None:
-    assert Lengths.of(array(4, 1, 2, 2)) == Lengths(4, 9, 2.25, 2, 4, 4)
-    assert Lengths.of(array(3)) == Lengths(1, 3, 3.0, 3, 3, 3)
-    assert Lengths.of(np.arange(1, 41)) == Lengths(40, 820, 20.5, 20, 38, 40)
+    assert LengthStatistics.of(array(4, 1, 2, 2)) == LengthStatistics(4, 9, 2.25, 2, 4, 4)
+    assert LengthStatistics.of(array(3)) == LengthStatistics(1, 3, 3.0, 3, 3, 3)
+    assert LengthStatistics.of(np.arange(1, 41)) == LengthStatistics(40, 820, 20.5, 20, 38, 40)
 
 
 LENGTHS = st.lists(st.integers(1, 90) | st.integers(1, 10**6), min_size=1, max_size=60).map(lambda n: array(*n))
@@ -67,8 +67,8 @@ LENGTHS = st.lists(st.integers(1, 90) | st.integers(1, 10**6), min_size=1, max_s
 
 @given(LENGTHS, LENGTHS)
 def test_every_sentence_is_in_its_bucket(n_source: Indices, n_target: Indices) -> None:
-    buckets = histogram(n_source, n_target)
-    assert len(buckets) <= module.BUCKETS + 1
+    buckets = length_histogram(n_source, n_target)
+    assert len(buckets) <= module.N_BUCKETS + 1
     for name, lengths in (("source", n_source), ("target", n_target)):
         for bucket in buckets:
             last = float("inf") if bucket.last is None else bucket.last
@@ -82,8 +82,8 @@ def test_every_sentence_is_in_its_bucket(n_source: Indices, n_target: Indices) -
     ("longest", "width"), [(1, 1), (15, 1), (16, 2), (30, 2), (31, 5), (150, 10), (151, 20), (750, 50), (751, 100)]
 )
 def test_buckets_are_as_narrow_as_can_be(longest: int, width: int) -> None:
-    buckets = histogram(array(1), array(longest))
-    assert len(buckets) == len(histogram(array(longest), array(1))) and buckets[0].last == width
+    buckets = length_histogram(array(1), array(longest))
+    assert len(buckets) == len(length_histogram(array(longest), array(1))) and buckets[0].last == width
     last = buckets[-1]
     assert last.last is not None and last.last - last.first + 1 == width and last.first <= longest <= last.last
 
@@ -91,17 +91,19 @@ def test_buckets_are_as_narrow_as_can_be(longest: int, width: int) -> None:
 def test_the_few_longest_share_a_bucket() -> None:
     n_source, n_target = np.full(1000, 15), np.full(1000, 3)
     n_source[:10], n_target[:10] = 40, 500  # 1 %
-    assert histogram(n_source, n_target)[-2:] == [Bucket(15, 15, 990, 0), Bucket(16, None, 10, 10)]
+    assert length_histogram(n_source, n_target)[-2:] == [Bucket(15, 15, 990, 0), Bucket(16, None, 10, 10)]
     n_target[10] = 16
-    assert histogram(n_source, n_target)[1] == Bucket(3, 4, 0, 989)
+    assert length_histogram(n_source, n_target)[1] == Bucket(3, 4, 0, 989)
 
 
 def test_batches_by_hand() -> None:
     n_source, n_target = array(2, 1, 3, 4, 1), array(2, 3, 1, 12, 1)
-    made = batching(n_source, n_target, [array(2, 0), array(3), array(1, 4)])
+    made = batch_statistics(n_source, n_target, [array(2, 0), array(3), array(1, 4)])
     # with eos: sources 4 3 | 5 | 2 2, targets 2 3 | 13 | 4 2; places 8 + 6, 5 + 13, 4 + 8, tokens 40
-    assert made == Batching(batches=3, pairs=2, tokens=6, fewest=5, padding=pytest.approx(1 - 40 / 44))
-    assert batching(n_source, n_target, [array(3)]) == Batching(1, 1, 13, 13, 0.0)
+    assert made == BatchStatistics(
+        n_batches=3, median_pairs=2, median_tokens=6, min_tokens=5, padding=pytest.approx(1 - 40 / 44)
+    )
+    assert batch_statistics(n_source, n_target, [array(3)]) == BatchStatistics(1, 1, 13, 13, 0.0)
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60), st.integers(1, 200))
@@ -109,19 +111,21 @@ def test_batches_are_what_collate_makes(lengths: list[tuple[int, int]], batch_to
     n_source, n_target = (array(*side) for side in zip(*lengths, strict=True))
     sources, targets = of_lengths(n_source), of_lengths(n_target)
     plan = token_batches(sources, targets, batch_tokens)
-    made = batching(n_source, n_target, plan)
+    made = batch_statistics(n_source, n_target, plan)
     batches = [collate(sources, targets, indices) for indices in plan]
     sides = [side for batch in batches for side in (batch.source, batch.labels)]
     padding = sum(int((side == PAD).sum()) for side in sides) / sum(side.numel() for side in sides)
     tokens = [batch.n_tokens for batch in batches]
-    assert made.padding == pytest.approx(padding) and made.batches == len(batches)
-    assert made.fewest == min(tokens[:-1] or tokens) and made.tokens == sorted(tokens)[(len(tokens) - 1) // 2]
-    assert made.pairs == sorted(map(len, plan))[(len(plan) - 1) // 2]
+    assert made.padding == pytest.approx(padding) and made.n_batches == len(batches)
+    assert (
+        made.min_tokens == min(tokens[:-1] or tokens) and made.median_tokens == sorted(tokens)[(len(tokens) - 1) // 2]
+    )
+    assert made.median_pairs == sorted(map(len, plan))[(len(plan) - 1) // 2]
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 100])
 def test_used_pieces(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", at_once)
+    monkeypatch.setattr(module, "CHUNK", at_once)
     assert used_pieces(Sequences.pack([[4, 5], [], [5, 9, 0]]), 11).nonzero()[0].tolist() == [0, 4, 5, 9]
     assert used_pieces(Sequences.pack([]), 3).tolist() == [False] * 3
 
@@ -131,19 +135,19 @@ def test_used_pieces(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_samples_are_pairs_with_their_pieces(clean: PreparedData) -> None:
     sides = clean.tokens("train")
-    samples = choose_samples(*sides, TOKENIZER, count=99)
-    assert [s.number for s in samples] == [0, 1, 2, 3]
+    samples = draw_samples(*sides, TOKENIZER, count=99)
+    assert [s.index for s in samples] == [0, 1, 2, 3]
     assert [(s.source, s.target) for s in samples] == PAIRS
     assert samples[1].source_pieces == ["▁c"] and samples[1].target_pieces == ["▁c", "▁x", "▁c"]
-    assert choose_samples(*sides, TOKENIZER, count=0) == []
+    assert draw_samples(*sides, TOKENIZER, count=0) == []
     with pytest.raises(UserError, match="samples must not be negative; got -1"):
-        choose_samples(*sides, TOKENIZER, count=-1)
+        draw_samples(*sides, TOKENIZER, count=-1)
 
 
 def test_samples_are_chosen_by_seed() -> None:
     many = Sequences.pack([[5]] * 1000)
-    chosen = {seed: [s.number for s in choose_samples(many, many, TOKENIZER, 4, seed)] for seed in (0, 1, -1, 2)}
-    assert chosen[0] == [s.number for s in choose_samples(many, many, TOKENIZER, 4)]
+    chosen = {seed: [s.index for s in draw_samples(many, many, TOKENIZER, 4, seed)] for seed in (0, 1, -1, 2)}
+    assert chosen[0] == [s.index for s in draw_samples(many, many, TOKENIZER, 4)]
     assert chosen[0] != chosen[1] != chosen[2]
     for numbers in chosen.values():
         assert numbers == sorted(set(numbers)) and len(numbers) == 4
@@ -166,23 +170,23 @@ def test_everything_as_it_is_printed(clean: PreparedData) -> None:
 # As a hand counts: the batches hold pairs 1 and 3, 2, and 4; of their 38 places two are padding.
 PRINTED = """\
 corpus       copy
-description  made on the spot
+description  generated
 direction    en → de
 splits       train, valid, test
 
 Tokens, without bos and eos
 
-             sentences    tokens    mean    median    95% up to    longest
----------  -----------  --------  ------  --------  -----------  ---------
-train, en            4        10     2.5         2            4          4
-train, de            4        18     4.5         2           12         12
-valid, en            3         8     2.7         3            4          4
-valid, de            3        16     5.3         3           12         12
+             sentences    tokens    mean    median    95th percentile    longest
+---------  -----------  --------  ------  --------  -----------------  ---------
+train, en            4        10     2.5         2                  4          4
+train, de            4        18     4.5         2                 12         12
+valid, en            3         8     2.7         3                  4          4
+valid, de            3        16     5.3         3                 12         12
 
-The vocabulary has 17 pieces; train uses 6 of them: 4 in the source,
+The vocabulary has 17 subwords. 6 of them occur in train: 4 in the source,
 5 in the target, 3 in both.
 
-Sentences of train by their tokens
+Sentences of train by length
 
   tokens    en                                  de
 --------  ----  ----------------------------  ----  ----------------------------
@@ -199,14 +203,14 @@ Sentences of train by their tokens
       11     0                                   0
       12     0                                   1  ████████████████████████████
 
-Batches of at most 7 target tokens, eos included
+Batches of up to 7 target tokens, including eos
 
-batches an epoch  3
-pairs             1 in the median batch
-target tokens     5 in the median batch, 4 in the smallest but the last
-padding           5.3% of source and target
+batches per epoch  3
+pairs              1 in the median batch
+target tokens      5 in the median batch, 4 in the smallest, not counting the last one
+padding            5.3% of source and target
 
-Samples of train, normalised, and their pieces
+Samples of train, normalised, with their subwords
 
 pair 4
 en  a y a b
@@ -227,19 +231,19 @@ def test_what_was_left_out(tmp_path: Path) -> None:
     few = {"settings": {"drop_duplicates": True}, "dropped": {"drop_duplicates": 3}}
     cleaned = CleaningReport(**few, seen=7, kept=4, examples={"drop_duplicates": [example]})
     *_, text, _, _, _, _ = list(corpus_statistics(store(tmp_path, cleaned), DataConfig("copy"), 7, samples=0))
-    assert text.startswith("What was left out of train\n\nfilter ") and "drop_duplicates          3   42.86%" in text
-    assert "more:" not in text and max(map(len, text.split("\n"))) <= module.WIDTH
+    assert text.startswith("Pairs dropped from train\n\nfilter ") and "drop_duplicates          3   42.86%" in text
+    assert "max_length" not in text and max(map(len, text.split("\n"))) <= module.WIDTH
     unfit = CleaningReport(**few, seen=1007, kept=1004)
     *_, text, _, _, _, _ = list(
         corpus_statistics(store(tmp_path, unfit), DataConfig("copy", max_length=12), 7, samples=0)
     )
-    assert text.endswith("\n\nthen 1,000 more: no token on a side, or more than max_length=12")
+    assert text.endswith("\n\nand 1,000 pairs with no tokens or more than max_length=12 on a side")
     alone = CleaningReport({}, seen=5, kept=5)
     *_, text, _, _, _, _ = list(corpus_statistics(store(tmp_path, alone), DataConfig("copy"), 7, samples=0))
-    assert text == "What was left out of train\n\nthen 1 more: no token on a side, or more than max_length=150"
+    assert text == "Pairs dropped from train\n\nand 1 pairs with no tokens or more than max_length=150 on a side"
     twice = DataConfig("copy", bpe_dropout=0.1, segmentations=2)
     few_parts = list(corpus_statistics(store(tmp_path, CleaningReport({}, seen=2, kept=2)), twice, 7, samples=0))
-    assert not any("left out" in text for text in few_parts), "two pairs, stored twice each, are four"
+    assert not any("dropped" in text for text in few_parts), "two pairs, stored twice each, are four"
 
 
 def corpus_rows(clean: PreparedData, config: DataConfig) -> dict[str, str]:

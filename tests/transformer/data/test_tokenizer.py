@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from transformer.data import tokenizer as module
-from transformer.data.tokenizer import BOS, EOS, LONGEST_LINE, PAD, UNK, Tokenizer, sample_lines
+from transformer.data.tokenizer import BOS, EOS, MAX_LINE_LENGTH, PAD, UNK, Tokenizer, sample_lines
 from transformer.errors import UserError
 
 LINES = [
@@ -176,9 +176,9 @@ texts = st.lists(st.text("abc de.1", min_size=1), min_size=1).filter(lambda line
 @some
 @given(texts, st.booleans())
 def test_messages_say_how_large_and_how_small_a_vocabulary_can_be(lines: list[str], byte_fallback: bool) -> None:
-    with pytest.raises(UserError, match=r"too small for 5000 pieces: choose a vocabulary of at most \d+$") as too_large:
+    with pytest.raises(UserError, match=r"too small for a vocabulary of 5000: choose at most \d+$") as too_large:
         Tokenizer.train(lines, 5000, byte_fallback)
-    with pytest.raises(UserError, match=r"vocabulary of 4 does not .* choose at least \d+$") as too_small:
+    with pytest.raises(UserError, match=r"vocabulary of 4 is too small .* choose at least \d+$") as too_small:
         Tokenizer.train(lines, 4, byte_fallback)
     largest, smallest = (int(str(caught.value).split()[-1]) for caught in (too_large, too_small))
     assert smallest == 4 + 256 * byte_fallback + len({*"".join(["▁", *lines])} - {" "})
@@ -214,7 +214,7 @@ def test_what_goes_wrong_while_lines_are_read_is_not_hidden() -> None:
 
 def test_half_a_character_is_an_error(tokenizer: Tokenizer) -> None:
     text = "x" * 30 + "<Gr\udcfc\udcdfe>" + "y" * 30
-    told = r"^U\+DCFC in 'x{17}<Gr\\udcfc\\udcdfe>y{16}' is no character: the text was not UTF-8, or read as something"
+    told = r"^U\+DCFC in 'x{17}<Gr\\udcfc\\udcdfe>y{16}' is not a valid character: the text is not UTF-8"
     for ask in (tokenizer.encode, tokenizer.normalize):
         with pytest.raises(UserError, match=told):
             ask(text)
@@ -291,8 +291,8 @@ def test_another_seed_is_another_sample() -> None:
 
 
 def test_one_long_line_does_not_fill_a_sample() -> None:
-    lines = ["x" * 2 * LONGEST_LINE, *LINES]
-    assert sample_lines(lines, characters=LONGEST_LINE + 1000) == ["x" * LONGEST_LINE, *LINES]
+    lines = ["x" * 2 * MAX_LINE_LENGTH, *LINES]
+    assert sample_lines(lines, characters=MAX_LINE_LENGTH + 1000) == ["x" * MAX_LINE_LENGTH, *LINES]
 
 
 @pytest.mark.parametrize(("count", "characters"), [(10, 10**9), (10**9, 50_000)])

@@ -53,7 +53,7 @@ from transformer.data.pocket.grammar import (
     say,
 )
 
-__all__ = ["Pair", "Split", "count_lemmas", "endless", "language_size", "pairs"]
+__all__ = ["Pair", "Split", "count_lemmas", "generate", "language_size", "pairs"]
 
 T = TypeVar("T")
 Split = Literal["train", "valid", "test"]
@@ -540,10 +540,10 @@ def pairs(split: Split, count: int, seed: int = 0) -> list[Pair]:
     """
     if count < 0:
         raise ValueError(f"count must not be negative: {count}")
-    return list(islice(endless(split, seed), count))
+    return list(islice(generate(split, seed), count))
 
 
-def endless(split: Split, seed: int = 0) -> Iterator[Pair]:
+def generate(split: Split, seed: int = 0) -> Iterator[Pair]:
     """The sentence pairs of a split, one after the other, as many as are asked for; all different, as in `pairs`.
 
     Raises ValueError for an unknown split.

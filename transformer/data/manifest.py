@@ -1,0 +1,167 @@
+"""The manifest of a corpus: a JSON file that lists the texts of each split, and the files to download for them.
+
+For example::
+
+    {
+      "languages": ["en", "de"],
+      "base_urls": ["https://example.org/corpus"],
+      "files": {"train.tgz": {"digest": "sha256:…", "size": 123456}},
+      "splits": {
+        "train": [{"en": "train.tgz:train.en", "de": "train.tgz:train.de"}],
+        "valid": [{"en": "valid.tsv:1", "de": "valid.tsv:2"}]
+      }
+    }
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from transformer.errors import UserError
+
+LINE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+"
+FILE_NAME = r"\w[\w+-]*(\.[\w+-]+)*"
+SPLIT_NAME = "[a-z][a-z0-9_]*"
+MAX_SIZE = 10**15
+
+
+@dataclass(frozen=True)
+class ManifestFile:
+    """A file to download."""
+
+    digest: str
+    """Checksum: ``sha256:`` or ``md5:``, then lowercase hexadecimal digits."""
+    path: str | None = None
+    """Path below the base URLs; None: the name of the file."""
+    size: int | None = None
+    """Size in bytes, if known."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The validated contents of a manifest."""
+
+    languages: tuple[str, str]
+    """Codes of the two languages, two or three lowercase letters each."""
+    splits: dict[str, list[dict[str, str]]]
+    """The texts of ``train`` and, optionally, of ``valid``, ``test`` and other splits.
+
+    A split is a list of parts that are read one after another. A part maps each language to its text: ``FILE``,
+    ``ARCHIVE:MEMBER`` or ``FILE.tsv:COLUMN``.
+    """
+    files: dict[str, ManifestFile] = field(default_factory=dict)
+    """The files to download, by name. Other files are looked up relative to the manifest's folder."""
+    base_urls: list[str] = field(default_factory=list)
+    """Where to download the files, in order of preference."""
+    description: str | None = None
+    licence: str | None = None
+    citation: str | None = None
+
+    @classmethod
+    def from_json(cls, value: Any, name: str) -> "Manifest":
+        """Validate a parsed JSON value.
+
+        Args:
+            value: the result of ``json.loads``.
+            name: what the manifest is called in error messages.
+
+        Raises:
+            UserError: if it is not a valid manifest; the message names the field.
+        """
+        try:
+            return _manifest(value)
+        except _FieldError as error:
+            raise UserError(f"the manifest {name} has a mistake at {error}") from None
+
+
+class _FieldError(Exception):
+    """The value of a field, such as ``splits.train[0].en``, is wrong."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{_shorten(path) or 'the top level'}: {problem}")
+
+
+def _manifest(value: Any) -> Manifest:
+    optional = ("files", "base_urls", "description", "licence", "citation")
+    members = _object(value, "", ("languages", "splits"), optional)
+    languages = _languages(members["languages"])
+    splits = _object(members["splits"], "splits", ("train",), None, SPLIT_NAME)
+    files = _object(members.get("files", {}), "files", (), None, FILE_NAME)
+    base_urls = [
+        _string(url, path, f"https?://{LINE}") for path, url in _list(members.get("base_urls", []), "base_urls")
+    ]
+    if files and not base_urls:
+        raise _FieldError("files", "there are files to download, but no base_urls to download them from")
+    return Manifest(
+        languages,
+        {name: _split(parts, f"splits.{name}", languages) for name, parts in splits.items()},
+        {name: _file(file, f"files.{name}") for name, file in files.items()},
+        base_urls,
+        *(_string(members[name], name, None) if name in members else None for name in optional[2:]),
+    )
+
+
+def _languages(value: Any) -> tuple[str, str]:
+    codes = [_string(code, path, "[a-z]{2,3}") for path, code in _list(value, "languages")]
+    if len(codes) != 2 or codes[0] == codes[1]:
+        raise _FieldError("languages", f"expected two different languages; got {_shorten(repr(codes))}")
+    return codes[0], codes[1]
+
+
+def _split(value: Any, path: str, languages: tuple[str, str]) -> list[dict[str, str]]:
+    parts = _list(value, path)
+    if not parts:
+        raise _FieldError(path, "the list is empty")
+    return [
+        {language: _string(text, f"{part_path}.{language}") for language, text in part.items()}
+        for part_path, part in ((p, _object(v, p, languages)) for p, v in parts)
+    ]
+
+
+def _file(value: Any, path: str) -> ManifestFile:
+    members = _object(value, path, ("digest",), ("path", "size"))
+    digest = _string(members["digest"], f"{path}.digest", "sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}")
+    size = members.get("size")
+    if "size" in members and not (type(size) is int and 0 <= size <= MAX_SIZE):
+        raise _FieldError(f"{path}.size", f"expected a number of bytes; got {_shorten(repr(size))}")
+    return ManifestFile(digest, _string(members["path"], f"{path}.path") if "path" in members else None, size)
+
+
+def _object(
+    value: Any, path: str, required: tuple[str, ...], optional: tuple[str, ...] | None = (), pattern: str = LINE
+) -> dict[str, Any]:
+    """Check an object with these members; ``optional=None`` allows any further ones whose names match the pattern."""
+    if not isinstance(value, dict):
+        raise _FieldError(path, f"expected an object; got {_shorten(repr(value))}")
+    for name in required:
+        if name not in value:
+            raise _FieldError(path, f"{name!r} is missing")
+    for name in value:
+        if optional is not None and name not in (*required, *optional):
+            expected = ", ".join([*required, *optional])
+            raise _FieldError(path, f"unknown name {_shorten(repr(name))}; expected {expected}")
+        if not re.fullmatch(pattern, name):
+            raise _FieldError(path, f"{_shorten(repr(name))} does not match {pattern}")
+    return value
+
+
+def _list(value: Any, path: str) -> list[tuple[str, Any]]:
+    """Check a list, and return the path and the value of each item."""
+    if not isinstance(value, list):
+        raise _FieldError(path, f"expected a list; got {_shorten(repr(value))}")
+    return [(f"{path}[{i}]", item) for i, item in enumerate(value)]
+
+
+def _string(value: Any, path: str, pattern: str | None = LINE) -> str:
+    """Check a string: by default one line of text, without control characters."""
+    if not isinstance(value, str):
+        raise _FieldError(path, f"expected a string; got {_shorten(repr(value))}")
+    if pattern is LINE and not re.fullmatch(LINE, value):
+        raise _FieldError(path, f"expected one line of text without control characters; got {_shorten(repr(value))}")
+    if pattern is not None and not re.fullmatch(pattern, value):
+        raise _FieldError(path, f"{_shorten(repr(value))} does not match {pattern}")
+    return value
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:100]} … {text[-80:]}"
