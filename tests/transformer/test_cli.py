@@ -163,7 +163,7 @@ def test_another_split_is_evaluated_and_an_unknown_one_refused(
     assert "copy valid, 5 sentences, en-de" in capsys.readouterr().out
     assert len((run / "valid.hypotheses.txt").read_text().splitlines()) == 5
     message = fails(capsys, "evaluate", str(run), "--split", "test_2018")
-    assert message == "error: copy has no split 'test_2018'; it has train, valid, test"
+    assert message == "error: copy has no split 'test_2018'; its splits are train, valid, test"
 
 
 OWN = "prepare copy --model.vocab-size 20 --data.corpus".split()
@@ -192,11 +192,11 @@ def test_a_corpus_of_ones_own(
         ("none.json", "cannot read the manifest none.json: No such file or directory"),
         ("folder.json", "cannot read the manifest folder.json: Is a directory"),
         ("text.json", "the manifest text.json is not JSON: Expecting value: line 1 column 1 (char 0)"),
-        ("wrong.json", "the manifest wrong.json has a mistake at $: 'languages' is a required property"),
-        ("bad.tsv", "bad.tsv: line 2 is not UTF-8 (at byte 6): convert or mend the file"),
-        ("one,short", "/short: line 1 has 1,000,000 bytes or more: is it a text with a sentence a line?"),
-        ("two,one", "/two has 2 lines, but"),
-        ("empty,empty", "nothing of own train is left to learn from: 0 of 0 pairs are kept"),
+        ("wrong.json", "the manifest wrong.json has a mistake at the top level: 'languages' is missing"),
+        ("bad.tsv", "bad.tsv: line 2 is not UTF-8 (at byte 6): convert the file to UTF-8"),
+        ("one,short", "/short: line 1 has 1,000,000 bytes or more: is this a text with one sentence per line?"),
+        ("two,one", "/two has 2 lines but"),
+        ("empty,empty", "own train has no sentence pairs to train on: kept 0 of 0 pairs"),
         ("none,one", "/none: No such file or directory"),
     ],
 )
@@ -229,7 +229,7 @@ def test_data_shows_what_there_is_to_learn_from(environment: object, capsys: pyt
     small = ["data", "copy", "--data.max-train-pairs", "300"]
     main([*small, "--samples", "2", "--training.batch-tokens", "500"])
     out = capsys.readouterr().out
-    headings = ["corpus ", "Tokens", "The vocabulary", "Sentences", "Batches of at most 500 target", "Samples", "pair "]
+    headings = ["corpus ", "Tokens", "The vocabulary", "Sentences", "Batches of up to 500 target", "Samples", "pair "]
     places = [f"\n{out}".index(f"\n{heading}") for heading in headings]
     assert places == sorted(places)
     assert out.count("\npair ") == 2
@@ -237,7 +237,7 @@ def test_data_shows_what_there_is_to_learn_from(environment: object, capsys: pyt
     other = capsys.readouterr().out
     assert other != out and other.split("Samples")[0] == out.split("Samples")[0]
     main([*small, "--data.cleaning.min-tokens", "5"])
-    assert "What was left out of train\n\nfilter" in capsys.readouterr().out
+    assert "Pairs dropped from train\n\nfilter" in capsys.readouterr().out
     assert "samples must not be negative; got -1" in fails(capsys, *small, "--samples", "-1")
     assert "no recipe 'copi'; did you mean copy?" in fails(capsys, "data", "copi")
 

@@ -214,7 +214,7 @@ def test_bars_or_nothing_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     prepare(DATA, SIZE + 1, progress=True)
     printed = capsys.readouterr()
     assert printed.out == ""
-    for bar in ("own, train:", "own, valid:", "own, train, tokens:", "own, valid, tokens:"):
+    for bar in ("own, train:", "own, valid:", "own, train, tokenising:", "own, valid, tokenising:"):
         assert bar in printed.err
     assert "300 pairs" in printed.err and "20.0 pairs" in printed.err
 
@@ -234,7 +234,7 @@ def peak(count: int) -> int:
 
 def test_memory_does_not_grow_with_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preparation, "CHUNK", 100)
-    monkeypatch.setattr(reading, "BLOCK", 1 << 12)
+    monkeypatch.setattr(reading, "BLOCK_SIZE", 1 << 12)
     monkeypatch.setattr(preparation, "sample_lines", partial(sample_lines, count=100))
     prepare(DATA, SIZE)  # what is loaded only once
     assert peak(6000) < 1.2 * peak(1500)

@@ -165,7 +165,7 @@ def test_a_line_too_long(folder: Folder, block: int, monkeypatch: pytest.MonkeyP
     for end in ("", "\n", "\nb\n"):
         assert folder.lines("a\n" + "x" * (MAX_LINE_BYTES - 1) + end, block=block)[1] == "x" * (MAX_LINE_BYTES - 1)
         assert folder.fault("a\n" + "x" * MAX_LINE_BYTES + end, block=block) == (
-            "a.txt: line 2 has 1,000,000 bytes or more: is it a text with a sentence a line?"
+            "a.txt: line 2 has 1,000,000 bytes or more: is this a text with one sentence per line?"
         )
 
 
