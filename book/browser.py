@@ -1,4 +1,4 @@
-"""The built book in a browser: what its tests and its PDF have in common."""
+"""Open the built book in Chromium or Chrome, for its tests and for its PDF."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page, Playwright
 
-from book.serve import server
+from book.serve import create_server
 
 PROGRAMS = (
     "chromium",
@@ -26,27 +26,27 @@ FLAGS = [
 ]
 
 
-def program() -> str | None:
-    """The path of this machine's Chromium or Chrome, if it has one."""
+def find_browser() -> str | None:
+    """Return the path of Chromium or Chrome, or None if neither is installed."""
     return next((path for path in map(shutil.which, PROGRAMS) if path), None)
 
 
 def launch(playwright: Playwright) -> Browser:
-    """Start this machine's Chromium or Chrome."""
-    return playwright.chromium.launch(executable_path=program(), args=FLAGS, env={**os.environ, "TZ": "UTC"})
+    """Start Chromium or Chrome."""
+    return playwright.chromium.launch(executable_path=find_browser(), args=FLAGS, env={**os.environ, "TZ": "UTC"})
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """The address at which the built book can be opened, meanwhile."""
-    with server(0) as one:
-        threading.Thread(target=one.serve_forever, daemon=True).start()
-        yield f"http://localhost:{one.server_port}/"
-        one.shutdown()
+def serve_book() -> Iterator[str]:
+    """Serve the built book while the context is open; yields its address."""
+    with create_server(0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://localhost:{server.server_port}/"
+        server.shutdown()
 
 
 def visit(tab: Page, address: str) -> None:
-    """Open a page, and wait until its charts are drawn, its formulas set and its images there."""
+    """Open a page and wait until its charts are drawn, its formulas typeset and its images loaded."""
     tab.goto(address, wait_until="networkidle")
     tab.wait_for_function(
         "[...document.querySelectorAll('[id^=altair-viz]')].every(box => box.querySelector('svg, canvas'))"

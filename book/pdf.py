@@ -1,7 +1,7 @@
-"""The built book as one PDF: ``python -m book.pdf``, or ``make pdf``.
+"""Print the built book into one PDF: ``python -m book.pdf``, or ``make pdf``.
 
-Each page is printed by the browser, in the order of the table of contents and with the print rules of ``course.css``;
-a page with the contents comes before them, and headings are bookmarks.
+A browser prints every page, in the order of the table of contents and with the print rules of ``course.css``. A front
+page with the contents comes first, and headings become bookmarks.
 """
 
 import html
@@ -15,12 +15,12 @@ import yaml
 from playwright.sync_api import Page, sync_playwright
 from pypdf import PdfReader, PdfWriter
 
-from book.browser import launch, program, served, visit
+from book.browser import find_browser, launch, serve_book, visit
 from book.sync import Sync, pages
 
 ROOT = Path(__file__).parent.parent
 WIDTH = 720
-"""Pixels: about what there is between the margins of A4, so that charts are drawn to fit."""
+"""Width of the viewport in pixels: about the text width of an A4 page, so that charts fit on it."""
 LINKS = """([page, home]) => {
     for (const a of document.querySelectorAll('a[href]')) {
         if (a.origin !== location.origin) continue;
@@ -29,7 +29,7 @@ LINKS = """([page, home]) => {
     }
     for (const target of document.querySelectorAll('article [id]:not(svg *)')) target.id = `${page}-${target.id}`;
 }"""
-"""In a PDF of many pages each has places of its own; a link from one page to another leads to the published one."""
+"""Gives ids that are unique in the whole PDF; links to other pages of the book lead to the published ones."""
 HEADINGS = """heads => heads.map(head => {
     head.querySelector('.headerlink').remove();
     return [head.closest('section').id, head.textContent];
@@ -42,14 +42,14 @@ td {{ padding: 0.1cm 0; }} td:last-child {{ text-align: right; width: 100%; }} t
 
 
 def toc(contents: dict[str, Any]) -> Iterator[str]:
-    """The pages of a table of contents, in order."""
+    """Yield the pages of a table of contents, in order."""
     yield contents["root"]
     for part in contents["parts"]:
         yield from (chapter["file"] for chapter in part["chapters"])
 
 
-def printed(tab: Page, first: int) -> PdfReader:
-    """What a tab shows, printed; its first page has the number ``first``."""
+def print_tab(tab: Page, first: int) -> PdfReader:
+    """Print the page in a tab; the sheets are numbered from ``first``."""
     tab.add_style_tag(content=f"html {{ counter-reset: page {first - 1}; }}")
     return PdfReader(io.BytesIO(tab.pdf(format="A4", print_background=True, prefer_css_page_size=True, tagged=True)))
 
@@ -58,15 +58,15 @@ def write(names: list[str], path: Path) -> int:
     """Print pages of the built book into one PDF.
 
     Args:
-        names: the pages, as the table of contents has them.
+        names: the pages, as in the table of contents.
 
     Returns:
-        How many sheets it has.
+        The number of sheets.
     """
     settings = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
     home = f"https://{pages(Sync(ROOT).address)}"
     book, rows = PdfWriter(), []
-    with served() as address, sync_playwright() as playwright:
+    with serve_book() as address, sync_playwright() as playwright:
         browser = launch(playwright)
         tab = browser.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
         tab.emulate_media(media="print")
@@ -74,16 +74,16 @@ def write(names: list[str], path: Path) -> int:
             visit(tab, f"{address}{name}.html")
             tab.evaluate(LINKS, [name.replace("/", "-"), home])
             start = len(book.pages)
-            part = printed(tab, start + 2)
+            part = print_tab(tab, start + 2)
             title, *sections = tab.eval_on_selector_all("article h1, article h2", HEADINGS)
             book.append(part, import_outline=False)
             chapter = book.add_outline_item(title=title[1], page_number=start)
-            for place, words in sections:
-                sheet = part.get_destination_page_number(part.named_destinations[f"/{place}"])
-                book.add_outline_item(title=words, page_number=start + (sheet or 0), parent=chapter)
+            for section_id, text in sections:
+                sheet = part.get_destination_page_number(part.named_destinations[f"/{section_id}"])
+                book.add_outline_item(title=text, page_number=start + (sheet or 0), parent=chapter)
             rows.append(f"<tr><td>{html.escape(title[1])}</td><td>{start + 2}</td></tr>")
         tab.set_content(FRONT.format(**{k: html.escape(settings[k]) for k in ("title", "author")}, rows="".join(rows)))
-        book.merge(0, printed(tab, 1), import_outline=False)
+        book.merge(0, print_tab(tab, 1), import_outline=False)
         browser.close()
     book.add_metadata({"/Title": settings["title"], "/Author": settings["author"]})
     book.write(path)
@@ -91,13 +91,13 @@ def write(names: list[str], path: Path) -> int:
 
 
 def main() -> int:
-    """Write the whole book, and say where it is."""
-    if program() is None:
-        print("error: a PDF is printed by Chromium or Chrome, and there is none: install one", file=sys.stderr)
+    """Write the whole book to ``_build/book.pdf`` and print the path; return the exit code."""
+    if find_browser() is None:
+        print("error: printing a PDF needs Chromium or Chrome: install one of them", file=sys.stderr)
         return 1
     path = ROOT / "_build" / "book.pdf"
     count = write(list(toc(yaml.safe_load((ROOT / "book" / "_toc.yml").read_text("utf-8")))), path)
-    print(f"The book on paper, {count} sheets: {path}")
+    print(f"Wrote the book, {count} sheets: {path}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Show the built book in a browser on this machine, and on no other: ``python -m book.serve [PORT]``."""
+"""Serve the built book to browsers on this machine only: ``python -m book.serve [PORT]``."""
 
 import sys
 from functools import partial
@@ -8,31 +8,31 @@ from pathlib import Path
 HTML = Path(__file__).parent.parent / "_build" / "html"
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Answers, and does not print each request."""
+class QuietHandler(SimpleHTTPRequestHandler):
+    """A request handler that doesn't log requests."""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
-def server(port: int) -> ThreadingHTTPServer:
-    """What answers at a port, or at any free one for 0, with the built book."""
-    return ThreadingHTTPServer(("127.0.0.1", port), partial(Quiet, directory=str(HTML)))
+def create_server(port: int) -> ThreadingHTTPServer:
+    """Return a server of the built book at a port, or at any free port for 0."""
+    return ThreadingHTTPServer(("127.0.0.1", port), partial(QuietHandler, directory=str(HTML)))
 
 
 def main() -> int:
-    """Serve until Ctrl-C; a port that cannot be had is one line on stderr and exit code 1."""
+    """Serve until Ctrl-C. If the port is not available, print one line on stderr and return 1."""
     port = sys.argv[1] if len(sys.argv) > 1 else "8000"
     try:
-        here = server(int(port))
+        server = create_server(int(port))
     except (OSError, OverflowError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is a number from 0 to 65535"
-        print(f"error: port {port}: {why}; choose another: make serve PORT=8080", file=sys.stderr)
+        reason = getattr(error, "strerror", None) or "expected a number from 0 to 65535"
+        print(f"error: port {port}: {reason}; choose another one: make serve PORT=8080", file=sys.stderr)
         return 1
-    with here:
-        print(f"The book is at http://localhost:{here.server_port}/ (Ctrl-C ends this)", flush=True)
+    with server:
+        print(f"The book is at http://localhost:{server.server_port}/ (press Ctrl-C to stop)", flush=True)
         try:
-            here.serve_forever()
+            server.serve_forever()
         except KeyboardInterrupt:
             return 0
     return 0

@@ -1,4 +1,4 @@
-"""The directive ``{answers}``: an exercise notebook's solutions on a page, each folded until it is wanted."""
+"""The directive ``{answers}``: the solutions of an exercise notebook, each in a dropdown."""
 
 import re
 from pathlib import Path
@@ -12,16 +12,16 @@ from exercises.make import solution
 from exercises.notebooks import ROOT, answer_key
 
 MARKS = re.compile(r"^# answer: .*\n|^ *### (?:BEGIN|END) SOLUTION\n?", flags=re.MULTILINE)
-"""What stands in a solution for the tools, and not for its reader."""
+"""Lines in a solution that are for the tools, not for the reader."""
 
 
 def folded_answers(source: Path) -> str:
-    """A notebook's solutions in Markdown, a fold for each, under the heading that it has in the notebook."""
+    """Return a notebook's solutions as Markdown, each in a dropdown with its heading in the notebook."""
     text, heading = "", ""
     for cell in solution(source)["cells"]:
-        found = re.match(r"## *(.*)", cell["source"])
-        if cell["cell_type"] == "markdown" and found:
-            heading = found[1]
+        match = re.match(r"## *(.*)", cell["source"])
+        if cell["cell_type"] == "markdown" and match:
+            heading = match[1]
         if key := answer_key(cell):
             code = MARKS.sub("", cell["source"]).strip()
             text += f":::{{dropdown}} {heading}: `{key}`\n```python\n{code}\n```\n:::\n\n"
@@ -34,16 +34,16 @@ class AnswersDirective(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Called by Sphinx where the directive stands."""
+        """Return the nodes in place of the directive."""
         source = ROOT / "solutions" / f"{self.arguments[0]}.py"
         self.env.note_dependency(str(source))
-        box = nodes.Element()
+        container = nodes.Element()
         lines = StringList(folded_answers(source).splitlines(), self.env.docname)
-        self.state.nested_parse(lines, self.content_offset, box)
-        return box.children
+        self.state.nested_parse(lines, self.content_offset, container)
+        return container.children
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register the directive with Sphinx."""
     app.add_directive("answers", AnswersDirective)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""What this book asks of Sphinx beyond Jupyter Book: charts without a network, edit buttons that open the .py half."""
+"""Sphinx extension of this book: charts that work offline, and edit buttons that open a chapter's .py file."""
 
 import importlib
 import json
@@ -19,23 +19,21 @@ VERSIONS = {"vega": alt.VEGA_VERSION, "vega-lite": alt.VEGALITE_VERSION, "vega-e
 
 
 def add_charts(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Load our copy of Vega on a page with charts, and tell Altair's output that it is there."""
+    """On a page with charts, load our copy of Vega, and define the variable that tells Altair so."""
     if "altair-viz-" not in (context.get("body") or ""):
         return
     for name, version in VERSIONS.items():
         file = f"vega/{name}@{version}.js"
         if not (VENDOR / file).exists():
-            raise ExtensionError(
-                f"Altair {alt.__version__} draws with {name} {version}, and book/_vendor/{file} is missing"
-            )
+            raise ExtensionError(f"Altair {alt.__version__} needs {name} {version}, but book/_vendor/{file} is missing")
         app.add_js_file(file)
-    there = {f"{name.replace('-', '')}_version": version for name, version in VERSIONS.items()}
-    app.add_js_file(None, body=f"var VEGA_DEBUG = {json.dumps(there)};")
+    loaded = {f"{name.replace('-', '')}_version": version for name, version in VERSIONS.items()}
+    app.add_js_file(None, body=f"var VEGA_DEBUG = {json.dumps(loaded)};")
     app.add_js_file("charts.js")
 
 
-def edit_the_source(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """A chapter is edited in its .py half; the .ipynb is made from it."""
+def edit_the_script(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Let the edit button of a chapter open its .py file, from which the .ipynb is generated."""
     if not page.startswith("chapters/"):
         return
     for group in context["header_buttons"]:
@@ -44,29 +42,29 @@ def edit_the_source(app: Sphinx, page: str, template: str, context: dict[str, An
                 button["url"] = button["url"].removesuffix(".ipynb") + ".py"
 
 
-def list_the_references(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """An entry of a bibliography is an item of its list: docutils gives it a role that ARIA has dropped."""
+def fix_bibliography_roles(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Make the entries of a bibliography list items: docutils gives them a role that ARIA has deprecated."""
     if "body" in context:
         context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
 
 
 class PictureDirective(SphinxDirective):
-    """``{picture} transformer.plots.MODULE.FUNCTION`` with ``:alt:``: what the function draws, on the page."""
+    """``{picture} transformer.plots.MODULE.FUNCTION`` with ``:alt:``: the figure that the function returns."""
 
     required_arguments = 1
     option_spec: ClassVar = {"alt": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
-        """Called by Sphinx where the directive stands."""
+        """Return the nodes in place of the directive."""
         module, function = self.arguments[0].rsplit(".", 1)
         figure = getattr(importlib.import_module(module), function)()
         return [nodes.raw("", Picture(figure, self.options.get("alt", ""))._repr_html_(), format="html")]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register the directive and the event handlers with Sphinx."""
     app.add_directive("picture", PictureDirective)
     app.connect("html-page-context", add_charts)
-    app.connect("html-page-context", list_the_references)
-    app.connect("html-page-context", edit_the_source, priority=900)  # after the theme has made its buttons
+    app.connect("html-page-context", fix_bibliography_roles)
+    app.connect("html-page-context", edit_the_script, priority=900)  # after the theme has added its buttons
     return {"parallel_read_safe": True, "parallel_write_safe": True}

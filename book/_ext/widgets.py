@@ -1,4 +1,4 @@
-"""The directive ``{widget}``: a JavaScript module of book/widgets on a page, and what a page shows without it."""
+"""The directive ``{widget}``: a JavaScript module of book/widgets on a page, with static content until it runs."""
 
 import html
 import json
@@ -14,7 +14,7 @@ from transformer.models import FOLDER, load_model
 
 WIDGETS = Path(__file__).parent.parent / "widgets"
 SUFFIX = ".mjs"
-"""Not .js: Jupyter Book would add each such file to every page, as a script that is no module."""
+"""Not .js: Jupyter Book would add every such file to every page, as a classic script."""
 
 MODELS: dict[str, dict[str, Any]] = {
     "multi30k": {
@@ -33,74 +33,73 @@ MODELS: dict[str, dict[str, Any]] = {
         "sentences": ["The old woman gives the child a red apple.", "Why does the dog not sleep?"],
     },
 }
-"""The models that the translator offers, each with examples."""
+"""The models that the live translator offers, each with examples."""
 
 
 def translator() -> tuple[dict[str, Any], str]:
-    """What the translator is told: the models, and examples with the translations that PyTorch found in this build."""
+    """Return the values of the live translator, with translations computed in this build, and its static content."""
     models, rows = [], []
-    for name, about in MODELS.items():
-        found = load_model(name, "cpu").beam_search(about["sentences"])
-        pairs = [(sentence, best.text) for sentence, (best,) in zip(about["sentences"], found, strict=True)]
-        size = sum(path.stat().st_size for path in shown_files(FOLDER / name))
-        models.append(about | {"name": name, "translations": [t for _, t in pairs], "megabytes": round(size / 1e6, 1)})
+    for name, model in MODELS.items():
+        n_best = load_model(name, "cpu").beam_search(model["sentences"])
+        pairs = [(sentence, best.text) for sentence, (best,) in zip(model["sentences"], n_best, strict=True)]
+        size = sum(path.stat().st_size for path in model_paths(FOLDER / name))
+        models.append(model | {"name": name, "translations": [t for _, t in pairs], "megabytes": round(size / 1e6, 1)})
         for pair in pairs:
-            told = zip(about["languages"], pair, strict=True)
-            cells = "".join(f'<td lang="{language}">{html.escape(text)}</td>' for language, text in told)
+            texts = zip(model["languages"], pair, strict=True)
+            cells = "".join(f'<td lang="{language}">{html.escape(text)}</td>' for language, text in texts)
             rows.append(f"<tr>{cells}</tr>")
     head = "<thead><tr><th>sentence</th><th>translation</th></tr></thead>"
-    still = f'<table class="table">{head}<tbody>{"".join(rows)}</tbody></table>'
-    return {
-        "models": models
-    }, f"{still}<p>Translated when this book was built. A page that is served translates more.</p>"
+    content = f'<table class="table">{head}<tbody>{"".join(rows)}</tbody></table>'
+    note = "<p>Computed when this book was built. Open the book on a web server to translate any sentence here.</p>"
+    return {"models": models}, content + note
 
 
-MADE = {"translator": translator}
-"""For each widget: what makes its values, and the HTML that stands in its place until it runs."""
+CONTENT = {"translator": translator}
+"""For each widget a function that returns its values, and the HTML that is shown until it runs."""
 
 
 class WidgetDirective(SphinxDirective):
-    """``{widget} NAME``: the module book/widgets/NAME.mjs, once it is scrolled into view."""
+    """``{widget} NAME``: runs the module book/widgets/NAME.mjs when it is scrolled into view."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Called by Sphinx where the directive stands."""
+        """Return the nodes in place of the directive."""
         name = self.arguments[0]
-        values, still = MADE[name]()
-        told = html.escape(json.dumps(values, ensure_ascii=False))
-        without = "<noscript><p>Turn on JavaScript to translate sentences of your own here.</p></noscript>"
-        text = f'<div class="widget" data-widget="{name}" data-values="{told}">{still}{without}</div>'
+        values, content = CONTENT[name]()
+        data = html.escape(json.dumps(values, ensure_ascii=False))
+        noscript = "<noscript><p>Turn on JavaScript to translate sentences of your own here.</p></noscript>"
+        text = f'<div class="widget" data-widget="{name}" data-values="{data}">{content}{noscript}</div>'
         return [nodes.raw("", text, format="html")]
 
 
-def shown_files(folder: Path) -> list[Path]:
-    """The files of a model that a page loads."""
+def model_paths(folder: Path) -> list[Path]:
+    """Return the files of a model that a page loads."""
     return [folder / "best.json", folder / "tokenizer.model", *folder.glob("*.safetensors")]
 
 
 def load_widgets(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Only a page with a widget loads anything."""
+    """Add the script that starts widgets to the pages that have one."""
     if "data-widget=" in (context.get("body") or ""):
         app.add_js_file(f"widgets/mount{SUFFIX}", type="module")
 
 
 def copy_widgets(app: Sphinx, error: Exception | None) -> None:
-    """The modules and the models that ship, as files of the book."""
+    """Copy the JavaScript modules and the models into the built book."""
     if error or app.builder.format != "html":
         return
     static = Path(app.outdir) / "_static"
     files = dict.fromkeys(WIDGETS.glob(f"*{SUFFIX}"), static / "widgets")
     for name in MODELS:
-        shutil.rmtree(static / "models" / name, ignore_errors=True)  # weights of an older model have another name
-        files |= dict.fromkeys(shown_files(FOLDER / name), static / "models" / name)
+        shutil.rmtree(static / "models" / name, ignore_errors=True)  # weights of an earlier version have another name
+        files |= dict.fromkeys(model_paths(FOLDER / name), static / "models" / name)
     for path, folder in files.items():
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, folder)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register the directive and the event handlers with Sphinx."""
     app.add_directive("widget", WidgetDirective)
     app.connect("html-page-context", load_widgets)
     app.connect("build-finished", copy_widgets)

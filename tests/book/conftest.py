@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
-from book.browser import launch, program, served, visit
+from book.browser import find_browser, launch, serve_book, visit
 
 ROOT = Path(__file__).parents[2]
 HTML = ROOT / "_build" / "html"
@@ -44,14 +44,14 @@ def html() -> Path:
 @pytest.fixture(scope="module")
 def address(html):
     """Where the built book can be opened."""
-    with served() as address:
+    with serve_book() as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def chromium():
     """Whether there is a browser, or a skipped test that says so."""
-    if program() is None:
+    if find_browser() is None:
         pytest.skip("no Chromium or Chrome on this machine")
 
 
