@@ -351,7 +351,7 @@ print("the sum of three answers = joined, then projected")
 # ## The package
 #
 # The same four steps, from their file. $W^Q$, $W^K$ and $W^V$ lie one behind the other in a single layer, `query_key_value`, so that self-attention
-# needs one matrix product for all three; `output` is $W^O$. (`rotation` and `step` belong to positions and to decoding; both are off here.)
+# needs one matrix product for all three; `output` is $W^O$. (`rotation` and `position` belong to positions and to decoding; both are off here.)
 
 # %%
 methods = ("attend", "split", "join", "project")
@@ -515,7 +515,7 @@ for sizes in (here, base):
 with torch.no_grad():
     query, (key, value) = ours.project_query(target), ours.project_memory(source)
     outputs, weights = attention(query, key, value)
-    joined = ours.join(outputs)
+    joined = ours.join_heads(outputs)
 
 # %%
 table = {

@@ -236,7 +236,7 @@ for hook in hooks:
 # %%
 with torch.no_grad():
     assert torch.equal(watched, model(source, target))
-    mixed = layer.output(layer.join(weights[name] @ value))
+    mixed = layer.output(layer.join_heads(weights[name] @ value))
 assert_close(mixed, kept["output"], atol=1e-4, rtol=1e-4)
 print("weights × values, joined and projected = the layer's output")
 

@@ -1007,7 +1007,7 @@ class GroupedQueryAttention(MultiHeadAttention):
         self.sizes = [d_model, *2 * [n_groups * d_model // n_heads]]
         self.query_key_value = nn.Linear(d_model, sum(self.sizes))
 
-    def project(self, x, step=None):
+    def project(self, x, position=None):
         parts = self.query_key_value(x).split(self.sizes, dim=-1)
         d_head = self.d_model // self.n_heads
         q, k, v = (p.unflatten(-1, (-1, d_head)).transpose(1, 2) for p in parts)

@@ -407,7 +407,7 @@ def loss_without(off: list[int]) -> float:
     """The mean loss of a token, with these heads of the layer off."""
 
     def project(linear, args, output):
-        return given.heads_off(layer.split(args[0]), off, linear.weight.T, linear.bias)
+        return given.heads_off(layer.split_heads(args[0]), off, linear.weight.T, linear.bias)
 
     hook = layer.output.register_forward_hook(project)
     with torch.no_grad():

@@ -169,34 +169,35 @@ class MultiHeadAttention(nn.Module):
             return attention(query, key, value, mask, dropout)[0]
         return fused_attention(query, key, value, mask, dropout)
 
-    def split(self, x: Tensor) -> Tensor:
-        """(batch, length, d_model) → (batch, heads, length, d_head)."""
+    def split_heads(self, x: Tensor) -> Tensor:
+        """Reshape (batch, length, d_model) to (batch, heads, length, d_head)."""
         return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
 
-    def join(self, heads: Tensor) -> Tensor:
-        """(batch, heads, length, d_head) → (batch, length, d_model)."""
+    def join_heads(self, heads: Tensor) -> Tensor:
+        """Concatenate the heads: reshape (batch, heads, length, d_head) to (batch, length, d_model)."""
         return heads.transpose(1, 2).flatten(2)
 
-    def project(self, x: Tensor, step: int | None = None) -> tuple[Tensor, KeyValue]:
+    def project(self, x: Tensor, position: int | None = None) -> tuple[Tensor, KeyValue]:
         """Compute queries, keys and values for self-attention.
 
         Args:
             x: (batch, length, d_model).
-            step: the position of all vectors in x, for decoding; None: they are at positions 0 … length - 1.
+            position: the common position of all vectors in x, in decoding; None: 0 … length - 1.
 
         Returns:
             The queries, and the keys and values, each (batch, heads, length, d_head).
         """
-        query, key, value = (self.split(part) for part in self.query_key_value(x).chunk(3, dim=-1))
+        query, key, value = (self.split_heads(part) for part in self.query_key_value(x).chunk(3, dim=-1))
         if self.rotation is not None:
-            rotation = self.rotation[:, : x.size(1)] if step is None else self.rotation[:, step : step + 1]
+            first, end = (0, x.size(1)) if position is None else (position, position + 1)
+            rotation = self.rotation[:, first:end]
             query, key = rotate(query, rotation), rotate(key, rotation)
         return query, KeyValue(key, value)
 
     def project_query(self, x: Tensor) -> Tensor:
         """Compute the queries for cross-attention: (batch, n_query, d_model) → (batch, heads, n_query, d_head)."""
         d = self.d_model
-        return self.split(F.linear(x, self.query_key_value.weight[:d], self.query_key_value.bias[:d]))
+        return self.split_heads(F.linear(x, self.query_key_value.weight[:d], self.query_key_value.bias[:d]))
 
     def project_memory(self, memory: Tensor) -> KeyValue:
         """Compute the keys and values for cross-attention, which are the same at every decoding step.
@@ -209,7 +210,7 @@ class MultiHeadAttention(nn.Module):
         """
         d = self.d_model
         key, value = F.linear(memory, self.query_key_value.weight[d:], self.query_key_value.bias[d:]).chunk(2, dim=-1)
-        return KeyValue(self.split(key), self.split(value))
+        return KeyValue(self.split_heads(key), self.split_heads(value))
 
     def forward(
         self,
@@ -242,8 +243,8 @@ class MultiHeadAttention(nn.Module):
             query = self.project_query(x)
             key, value = memory if isinstance(memory, KeyValue) else self.project_memory(memory)
         elif cache is not None:
-            query, newest = self.project(x, step=cache.length)
+            query, newest = self.project(x, position=cache.length)
             key, value = cache.append(newest)
         else:
             query, (key, value) = self.project(x)
-        return self.output(self.join(self.attend(query, key, value, mask)))
+        return self.output(self.join_heads(self.attend(query, key, value, mask)))

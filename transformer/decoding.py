@@ -166,7 +166,7 @@ def _generate(
     tokens = torch.full_like(sentences, BOS)
     while len(sentences):
         at_limit = limits[sentences] == cache.length + 1
-        tokens = choose(_allowed(model.decode_step(tokens[:, None], cache)[:, 0], at_limit))
+        tokens = choose(_mask_logits(model.decode_step(tokens[:, None], cache)[:, 0], at_limit))
         for sentence, token in zip(sentences.tolist(), tokens.tolist(), strict=True):
             if token != EOS:
                 translations[sentence].append(token)
@@ -351,7 +351,7 @@ def _topk_by_columns(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return values, tokens.gather(-1, indices)
 
 
-def _allowed(logits: Tensor, at_limit: Tensor) -> Tensor:
+def _mask_logits(logits: Tensor, at_limit: Tensor) -> Tensor:
     """Mask logits, (sentences, vocab_size), in place: never pad or bos, and only eos where the limit is reached."""
     logits[:, [PAD, BOS]] = -torch.inf
     is_not_eos = torch.arange(logits.size(-1), device=logits.device) != EOS

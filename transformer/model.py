@@ -17,7 +17,7 @@ from transformer.positions import rotary_table, sinusoidal_encoding
 
 @dataclass
 class DecoderCache:
-    """The keys and values that stay the same from one decoding step to the next, and the masks for them."""
+    """The KV cache of the decoder: keys and values that decoding steps reuse, and the masks for them."""
 
     target: list[KeyValueCache]
     """For each layer, those of the target tokens so far, for self-attention."""
@@ -97,12 +97,12 @@ class Transformer(nn.Module):
         if self.config.tie_embeddings in ("decoder", "all"):
             self.unembedding.weight = self.target_embedding.weight
 
-    def embed(self, ids: Tensor, embedding: nn.Embedding, step: int | None = None) -> Tensor:
+    def embed(self, ids: Tensor, embedding: nn.Embedding, position: int | None = None) -> Tensor:
         """Embed tokens: their vectors times √d_model, plus the positional encoding, with dropout (§3.4, §3.5).
 
         Args:
             ids: token ids, (batch, length), int64.
-            step: the position of all tokens, for decoding; None: they are at positions 0 … length - 1.
+            position: the common position of all tokens, in decoding; None: 0 … length - 1.
 
         Returns:
             (batch, length, d_model).
@@ -110,8 +110,8 @@ class Transformer(nn.Module):
         Raises:
             ValueError: if ids have another shape or dtype, are longer than ``max_length``, or outside the vocabulary.
         """
-        self.check(ids)
-        first, end = (0, ids.size(1)) if step is None else (step, step + 1)
+        self._check_ids(ids)
+        first, end = (0, ids.size(1)) if position is None else (position, position + 1)
         if end > self.config.max_length:
             raise ValueError(f"the model reads at most {self.config.max_length} tokens; got {end}")
         vectors = embedding(ids) * math.sqrt(self.config.d_model)
@@ -119,7 +119,7 @@ class Transformer(nn.Module):
             vectors = vectors + self.positions[first:end]
         return self.dropout(vectors)
 
-    def check(self, ids: Tensor) -> None:
+    def _check_ids(self, ids: Tensor) -> None:
         """Check shape, dtype and, on a CPU, range of token ids; checking the range on a GPU would have to wait for it.
 
         Raises:
@@ -218,7 +218,7 @@ class Transformer(nn.Module):
             Logits of the next token, (sentences, beams, vocab_size), equal to those of `decode` on the whole target.
         """
         # The beams take the place of the positions, so that they share the sentence's cache and memory.
-        x = self.embed(tokens, self.target_embedding, step=cache.length)
+        x = self.embed(tokens, self.target_embedding, position=cache.length)
         mask = cache.prefix_mask[:, None, :, : cache.length + 1].flatten(3) if tokens.size(1) > 1 else None
         for layer, key_value, memory in zip(self.decoder, cache.target, cache.memory, strict=True):
             x = layer(x, memory, mask, cache.memory_mask, key_value)

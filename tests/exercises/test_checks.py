@@ -92,8 +92,8 @@ def test_references_are_the_package() -> None:
     matrices = [w.T for w in layer.query_key_value.weight.chunk(3)] + [layer.output.weight.T]
     output = attention.multi_head_attention.reference(x, memory, *matrices, 3) + layer.output.bias
     torch.testing.assert_close(output, layer(x, memory))
-    torch.testing.assert_close(attention.split_heads.reference(x, 3), layer.split(x))
-    torch.testing.assert_close(attention.join_heads.reference(layer.split(x)), x)
+    torch.testing.assert_close(attention.split_heads.reference(x, 3), layer.split_heads(x))
+    torch.testing.assert_close(attention.join_heads.reference(layer.split_heads(x)), x)
 
     query, key, mask = torch.randn(2, 3, 4, 6), torch.randn(2, 3, 5, 6), torch.rand(2, 1, 4, 5) > 0.7
     scores = attention.attention_scores.reference(query, key)
@@ -111,7 +111,7 @@ def test_a_layer_is_the_packages_and_costs_what_is_counted() -> None:
         x, layer.query_key_value.weight, layer.query_key_value.bias
     )
     for ours, theirs in zip(projected, (query, key, value), strict=True):
-        torch.testing.assert_close(ours, layer.join(theirs))
+        torch.testing.assert_close(ours, layer.join_heads(theirs))
 
     heads = package_attention(query, key, value)[0]
     answers = multi_head_attention.head_answers.reference(heads, layer.output.weight)

@@ -39,7 +39,7 @@ def test_recorded_weights_explain_the_output(tiny: Transformer, source: Tensor) 
     with record_attention(tiny) as weights:
         layer(x, mask=mask)
     value = layer.project(x)[1].value
-    mixed = layer.output(layer.join(weights["encoder.0.self_attention"] @ value))
+    mixed = layer.output(layer.join_heads(weights["encoder.0.self_attention"] @ value))
     torch.testing.assert_close(mixed, output, atol=1e-5, rtol=1e-5)
 
 
