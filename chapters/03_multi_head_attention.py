@@ -354,7 +354,7 @@ print("the sum of three answers = joined, then projected")
 # needs one matrix product for all three; `output` is $W^O$. (`rotation` and `position` belong to positions and to decoding; both are off here.)
 
 # %%
-methods = ("attend", "split", "join", "project")
+methods = ("attend", "split_heads", "join_heads", "project")
 Source(*(getattr(MultiHeadAttention, name) for name in methods))
 
 # %% [markdown]

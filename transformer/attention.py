@@ -116,8 +116,9 @@ class KeyValueCache:
             )
         if self.length == steps:
             raise ValueError(f"the cache is full: it has room for {steps} steps")
-        self.key[:, :, self.length] = new.key
-        self.value[:, :, self.length] = new.value
+        step = slice(self.length, self.length + 1)  # a slice, because torch.compile recompiles for each integer index
+        self.key[:, :, step] = new.key[:, :, None]
+        self.value[:, :, step] = new.value[:, :, None]
         self.length += 1
         return KeyValue(
             self.key[:, :, : self.length].flatten(2, 3),

@@ -87,7 +87,7 @@ def test_lines_of_standard_input(
 def test_an_empty_line_of_standard_input_stays_one(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def echo(model: object, source: torch.Tensor, *_: object) -> list[list[Hypothesis]]:
+    def echo(model: object, source: torch.Tensor, *_: object, **__: object) -> list[list[Hypothesis]]:
         return [[Hypothesis([t for t in row if t not in (PAD, EOS)], -1.0, -1.0)] for row in source.tolist()]
 
     monkeypatch.setattr("transformer.translator.beam_search", echo)
@@ -106,9 +106,14 @@ def test_the_searchs_settings_reach_the_search(
     seen = []
 
     def spy(
-        model: object, source: torch.Tensor, beam: int = 4, alpha: float = 0.6, n_best: int = 1
+        model: object,
+        source: torch.Tensor,
+        beam_size: int = 4,
+        length_penalty: float = 0.6,
+        n_best: int = 1,
+        max_new_tokens: int | None = None,
     ) -> list[list[Hypothesis]]:
-        seen.append((beam, alpha, n_best))
+        seen.append((beam_size, length_penalty, n_best))
         return [[Hypothesis([], -1.0, -1.0)] * n_best for _ in source]
 
     monkeypatch.setattr("transformer.translator.beam_search", spy)
@@ -356,7 +361,7 @@ def test_a_page_that_cannot_be_made(run: Path, tmp_path: Path, capsys: pytest.Ca
 
 
 def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "beam=2" in fails(capsys, "translate", str(run), "a b", "--beam", "2", "--n-best", "3")
+    assert "beam_size=2" in fails(capsys, "translate", str(run), "a b", "--beam", "2", "--n-best", "3")
     assert "beam_size must be at least 1; got 0" in fails(capsys, "translate", str(run), "a b", "--beam", "0")
     assert "length_penalty must be finite and not negative" in fails(capsys, "evaluate", str(run), "--alpha", "nan")
 
@@ -364,7 +369,7 @@ def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str
 def test_a_search_that_memory_has_no_room_for(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 530000000000 bytes")
 
     monkeypatch.setattr("transformer.translator.beam_search", full)
@@ -397,7 +402,7 @@ def test_parameters_of_a_model_and_of_a_recipe(capsys: pytest.CaptureFixture[str
     main(["parameters", "base"])
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["part", "parameters", "share"]
-    assert table[-1].split() == ["in", "all", "63,082,496", "100.0%"]
+    assert table[-1].split() == ["total", "63,082,496", "100.0%"]
     main(["parameters", "pocket"])
     assert "1,175,040" in capsys.readouterr().out
     assert "no model 'bas'; did you mean base?" in fails(capsys, "parameters", "bas")

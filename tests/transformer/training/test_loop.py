@@ -330,7 +330,9 @@ def test_sources_are_read_and_targets_are_learned(reversed_data: PreparedData, m
     monkeypatch.setattr(
         "transformer.training.trainer.batch_loss", lambda _, batch, **__: seen.append(batch) or torch.zeros(())
     )
-    monkeypatch.setattr(Translator, "greedy", lambda _, sentences: [dict(reversed_data.valid)[s] for s in sentences])
+    monkeypatch.setattr(
+        Translator, "greedy_search", lambda _, sentences: [dict(reversed_data.valid)[s] for s in sentences]
+    )
     assert training.validate()["valid_bleu"] == pytest.approx(100)
     assert set.union(*(as_text(reversed_data, batch) for batch in seen)) == set(reversed_data.valid)
 
