@@ -120,7 +120,7 @@ from transformer.data.pocket.grammar import lexicon
 
 read = count_words(train, 1)
 new = [word for word in count_words(test, 1) if word not in read]
-firsts = ["▁" + first.german for first in lexicon().firsts.values()]
+firsts = ["▁" + modifier.german for modifier in lexicon().modifiers.values()]
 compounds = [word for word in new if word.startswith(tuple(firsts))]
 print(f"{len(compounds)} of {len(new)} unknown words are compounds:")
 print(" ".join(compounds[:12]).replace("▁", ""))

@@ -18,20 +18,20 @@ from transformer.data.pocket.grammar import (
     POSSESSIVES,
     PRONOUNS,
     WHO,
-    Age,
+    AdjectivePredicate,
+    AgePredicate,
     Clause,
-    Fixed,
+    Invariable,
     Name,
     Noun,
     NounPhrase,
     Prepositional,
-    Quality,
-    Relative,
+    RelativeGap,
     Sentence,
     Verb,
     lexicon,
     number,
-    say,
+    render,
 )
 
 WORDS = lexicon()
@@ -51,11 +51,11 @@ def verb(base: str, frame: str = "accusative") -> Verb:
 
 
 def name(word: str) -> Name:
-    return Name(WORDS.fixed["name"][word])
+    return Name(WORDS.invariables["name"][word])
 
 
-def fixed(kind: str, word: str) -> Fixed:
-    return WORDS.fixed[kind][word]
+def fixed(kind: str, word: str) -> Invariable:
+    return WORDS.invariables[kind][word]
 
 
 class Case(NamedTuple):
@@ -136,7 +136,7 @@ CASES = [
         Sentence(
             Clause(np("king"), verb("sleep", "intransitive")),
             "because",
-            Clause(PRONOUNS["he"], BE, predicate=Quality(WORDS.adjectives["tired"])),
+            Clause(PRONOUNS["he"], BE, predicate=AdjectivePredicate(WORDS.adjectives["tired"])),
         ),
         "The king sleeps because he is tired.",
         "Der König schläft, weil er müde ist.",
@@ -160,7 +160,9 @@ CASES = [
             Clause(
                 np(
                     "man",
-                    relative=Clause(Relative(noun("man")), verb("write"), "past", accusative=np("letter", "a", "long")),
+                    relative=Clause(
+                        RelativeGap(noun("man")), verb("write"), "past", accusative=np("letter", "a", "long")
+                    ),
                 ),
                 verb("sing", "intransitive"),
             )
@@ -177,7 +179,7 @@ CASES = [
                 verb("look for"),
                 "past",
                 accusative=np(
-                    "key", relative=Clause(np("woman"), verb("lose"), "past", accusative=Relative(noun("key")))
+                    "key", relative=Clause(np("woman"), verb("lose"), "past", accusative=RelativeGap(noun("key")))
                 ),
             )
         ),
@@ -193,7 +195,7 @@ CASES = [
                     "pupil",
                     "the",
                     plural=True,
-                    relative=Clause(PRONOUNS["I"], verb("help", "dative"), dative=Relative(noun("pupil"), True)),
+                    relative=Clause(PRONOUNS["I"], verb("help", "dative"), dative=RelativeGap(noun("pupil"), True)),
                 ),
                 verb("laugh", "intransitive"),
             )
@@ -209,11 +211,13 @@ CASES = [
                 np(
                     "house",
                     relative=Clause(
-                        PRONOUNS["they"], verb("live", "location"), place=Prepositional("in", Relative(noun("house")))
+                        PRONOUNS["they"],
+                        verb("live", "location"),
+                        place=Prepositional("in", RelativeGap(noun("house"))),
                     ),
                 ),
                 BE,
-                predicate=Quality(WORDS.adjectives["old"]),
+                predicate=AdjectivePredicate(WORDS.adjectives["old"]),
             )
         ),
         "The house in which they live is old.",
@@ -305,9 +309,9 @@ CASES = [
         "compound",
         Sentence(
             Clause(
-                np("table", "the", first=WORDS.firsts["kitchen"]),
+                np("table", "the", modifier=WORDS.modifiers["kitchen"]),
                 BE,
-                predicate=Quality(WORDS.adjectives["heavy"], fixed("degree", "very")),
+                predicate=AdjectivePredicate(WORDS.adjectives["heavy"], fixed("degree", "very")),
             )
         ),
         "The kitchen table is very heavy.",
@@ -318,7 +322,7 @@ CASES = [
         "number",
         Sentence(
             Clause(
-                np("teacher", "the", first=WORDS.firsts["music"]),
+                np("teacher", "the", modifier=WORDS.modifiers["music"]),
                 verb("count"),
                 accusative=np("goose", 21, plural=True),
             )
@@ -341,7 +345,7 @@ CASES = [
                 name("Julia"),
                 verb("travel", "direction"),
                 "past",
-                direction=Prepositional("to city", Name(WORDS.fixed["city"]["Munich"])),
+                direction=Prepositional("to city", Name(WORDS.invariables["city"]["Munich"])),
                 partner=Prepositional("with", np("neighbour", "her")),
             )
         ),
@@ -379,14 +383,14 @@ CASES = [
     ),
     Case(
         "comparative",
-        Sentence(Clause(np("church"), BE, predicate=Quality(WORDS.adjectives["old"], than=np("castle")))),
+        Sentence(Clause(np("church"), BE, predicate=AdjectivePredicate(WORDS.adjectives["old"], than=np("castle")))),
         "The church is older than the castle.",
         "Die Kirche ist älter als das Schloss.",
         "0-0 1-1 2-2 3-3 4-4 5-5 6-6 7-7",
     ),
     Case(
         "age",
-        Sentence(Clause(np("grandmother", "our"), BE, predicate=Age(83))),
+        Sentence(Clause(np("grandmother", "our"), BE, predicate=AgePredicate(83))),
         "Our grandmother is eighty-three years old.",
         "Unsere Großmutter ist dreiundachtzig Jahre alt.",
         "0-0 1-1 2-2 3-3 4-4 5-5 6-6",
@@ -441,7 +445,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_rule(case: Case) -> None:
-    pair = say(case.tree)
+    pair = render(case.tree)
     assert (pair.source, pair.target) == (case.english, case.german)
     assert " ".join(f"{i}-{j}" for i, j in pair.alignment) == case.alignment
 
@@ -491,9 +495,9 @@ def test_bad_arguments() -> None:
 
 
 def test_translation_is_a_function_of_the_source() -> None:
-    chooser, targets = sampler.Chooser("function"), dict[str, str]()
+    chooser, targets = sampler.Sampler("function"), dict[str, str]()
     for _ in range(30_000):
-        pair = say(chooser.sentence())
+        pair = render(chooser.sentence())
         assert targets.setdefault(pair.source, pair.target) == pair.target
 
 
@@ -504,7 +508,7 @@ def test_sentences_are_different_and_in_one_split() -> None:
 
 def test_splits_hold_out_combinations() -> None:
     """A training sentence has none of the combinations of the others; theirs have at least one of their own."""
-    chooser = sampler.Chooser("combinations")
+    chooser = sampler.Sampler("combinations")
     seen: dict[Split | None, set[tuple[str, str, str]]] = {"train": set(), "valid": set(), "test": set()}
     for _ in range(10_000):
         sentence = chooser.sentence()
@@ -521,8 +525,8 @@ def test_splits_hold_out_combinations() -> None:
 
 
 def test_combinations_of_a_tree() -> None:
-    relative = Clause(np("woman", "the", "old"), verb("buy"), accusative=Relative(noun("lamp")))
-    lamp = np("lamp", "a", "red", first=WORDS.firsts["garden"], relative=relative)
+    relative = Clause(np("woman", "the", "old"), verb("buy"), accusative=RelativeGap(noun("lamp")))
+    lamp = np("lamp", "a", "red", modifier=WORDS.modifiers["garden"], relative=relative)
     tree = Sentence(
         Clause(name("Anna"), verb("need"), accusative=lamp, place=Prepositional("in", np("park", "the", "quiet")))
     )
@@ -560,7 +564,7 @@ def test_text_is_tidy() -> None:
             assert text[0].isupper() and text[-1] in ".?" and "  " not in text and ",," not in text
             assert re.sub(r" ([,.?])", r"\1", " ".join(words)) == text
             assert re.fullmatch(r"[A-Za-zÄÖÜäöüß' ,.?-]+", text), text
-            assert 3 <= len(words) <= sampler.LONGEST
+            assert 3 <= len(words) <= sampler.MAX_WORDS
 
 
 def test_german_spelling() -> None:
@@ -589,7 +593,7 @@ def test_lexicon() -> None:
     for item in WORDS.verbs.values():
         assert item.auxiliary in ("haben", "sein") and item.infinitive.endswith("n")
         assert item.german_participle.startswith(item.prefix)
-    for kind in WORDS.fixed.values():
+    for kind in WORDS.invariables.values():
         assert all(len(item.english.split()) == len(item.german.split()) for item in kind.values())
     for adjective in (*WORDS.adjectives.values(), *WORDS.colours.values()):
         assert any(sampler.nouns_of(*adjective.kinds))

@@ -1,16 +1,16 @@
-"""The grammar behind the embedded corpus: each rule writes English and German at once, and so knows the word alignment.
+"""The grammar of the pocket corpus. Each rule generates English and German together, so the word alignment is known.
 
-A grammar that does so is called *synchronous*. A rule returns a `Phrase`: some English and some German words. A `Word`
-knows the *ideas* that it expresses, and two words are aligned when they share an idea. So a rule may order either
-side as its grammar wants, and the alignment follows by itself. From the bottom up:
+Such a grammar is called *synchronous*. A rule returns a `Phrase` with English and German words. Each `Word` has the
+*concepts* that it expresses, and two words are aligned if they share a concept. A rule may therefore use any word order
+on either side; the alignment follows automatically. From the bottom up, this module contains:
 
-1. the lexicon (`pocket_lexicon.tsv`), and the endings and forms of German;
-2. the tree of a sentence: what is to be said, in neither language yet (`NounPhrase`, `Clause`, `Sentence`, ...);
-3. the rules: `say` turns a tree into a `Pair`.
+1. the lexicon (``lexicon.tsv``), and the endings and forms of German words;
+2. the syntax tree of a sentence, which is independent of the language (`NounPhrase`, `Clause`, `Sentence`, ...);
+3. the rules: `render` turns a tree into a `Pair`.
 
-Alignment: words that say something together are linked each with each ("opens" with "macht" and "auf", "kitchen" and
-"table" with "Küchentisch", "not" and "a" with "kein", "bought" with "hat" and "gekauft"). Only a comma that German has
-alone is linked to nothing.
+Words that express a concept together are all aligned with each other: "opens" with "macht" and "auf", "kitchen" and
+"table" with "Küchentisch", "not" and "a" with "kein", "bought" with "hat" and "gekauft". Only a comma that exists in
+German alone is not aligned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 
 @dataclass(frozen=True)
 class Pair:
-    """A sentence and its translation; `alignment` holds sorted (source word, target word) indices from 0."""
+    """A sentence and its translation; `alignment` contains sorted (source word, target word) indices, from 0."""
 
     source: str
     target: str
@@ -40,7 +40,7 @@ Case = Literal["nominative", "accusative", "dative"]
 
 
 class Noun(NamedTuple):
-    """A noun with its forms. `kinds` decide which verbs and adjectives suit it."""
+    """A noun with its forms. `kinds` are semantic classes that determine which verbs and adjectives fit it."""
 
     english: str
     english_plural: str
@@ -51,8 +51,8 @@ class Noun(NamedTuple):
     kinds: tuple[str, ...]
 
 
-class First(NamedTuple):
-    """The first part of a compound: "kitchen" and "Küchen" in "kitchen table", "Küchentisch"."""
+class CompoundModifier(NamedTuple):
+    """The first part of a compound: "kitchen" and "Küchen" in "kitchen table" and "Küchentisch"."""
 
     english: str
     german: str
@@ -60,18 +60,18 @@ class First(NamedTuple):
 
 
 class Adjective(NamedTuple):
-    """An adjective or a colour; `kinds` are those of the nouns it suits, "-" a missing comparative."""
+    """An adjective or a colour. `kinds` are those of the nouns it fits; "-" means that there is no comparative."""
 
     english: str
     german: str
-    stem: str  # what the endings are put to: dunkel, but ein dunkler Wald
+    stem: str  # without ending: dunkel, but ein dunkler Wald
     kinds: tuple[str, ...]
     english_comparative: str = "-"
     german_comparative: str = "-"
 
 
 class Verb(NamedTuple):
-    """A verb: its English forms, its German forms, and what goes with it."""
+    """A verb: its English and German forms, and the arguments and adverbials it takes."""
 
     base: str
     present: str
@@ -86,11 +86,11 @@ class Verb(NamedTuple):
     subjects: tuple[str, ...]
     objects: tuple[str, ...]
     extras: tuple[str, ...]
-    german_past: str = "-"  # with er; the few verbs that keep the simple past
+    german_past: str = "-"  # with er; only for verbs that use the simple past
 
 
-class Fixed(NamedTuple):
-    """An adverb or a name. The words of both languages correspond one to one; "_" joins words that do so together."""
+class Invariable(NamedTuple):
+    """An adverb or a name, which is not inflected. Words correspond one to one; "_" joins multi-word units."""
 
     english: str
     german: str
@@ -107,19 +107,19 @@ class Pronoun(NamedTuple):
 
 @dataclass(frozen=True)
 class Lexicon:
-    """All the words."""
+    """All words, by their English form."""
 
     nouns: dict[str, Noun] = field(default_factory=dict)
-    firsts: dict[str, First] = field(default_factory=dict)
+    modifiers: dict[str, CompoundModifier] = field(default_factory=dict)
     adjectives: dict[str, Adjective] = field(default_factory=dict)
     colours: dict[str, Adjective] = field(default_factory=dict)
     verbs: dict[tuple[str, str], Verb] = field(default_factory=dict)  # by (base, frame)
-    fixed: dict[str, dict[str, Fixed]] = field(default_factory=dict)  # by kind (name, time, ...) and English
+    invariables: dict[str, dict[str, Invariable]] = field(default_factory=dict)  # by kind (name, time, ...) and word
 
 
 @cache
 def lexicon() -> Lexicon:
-    """Read the words from `pocket_lexicon.tsv`."""
+    """Read ``lexicon.tsv``."""
     words = Lexicon()
     for line in resources.files("transformer.data.pocket").joinpath("lexicon.tsv").read_text("utf-8").splitlines():
         if line.startswith("#"):
@@ -131,14 +131,14 @@ def lexicon() -> Lexicon:
             words.nouns[english] = Noun(
                 english, plural, gender, singular, singular + weak, german_plural, tuple(kinds.split())
             )
-        elif kind == "first":
-            words.firsts[english] = First(english, *rest)
+        elif kind == "modifier":
+            words.modifiers[english] = CompoundModifier(english, *rest)
         elif kind in ("adjective", "colour"):
             german, kinds, *comparatives = rest
             alone, _, stem = german.partition("/")
             stem = stem or alone.removesuffix("e")
-            place = words.adjectives if kind == "adjective" else words.colours
-            place[english] = Adjective(english, alone, stem, tuple(kinds.split()), *comparatives)
+            table = words.adjectives if kind == "adjective" else words.colours
+            table[english] = Adjective(english, alone, stem, tuple(kinds.split()), *comparatives)
         elif kind == "verb":
             infinitive, present, participle, auxiliary, frame, subjects, objects, extras, past = rest
             size = len(english.split()) // 4
@@ -150,7 +150,7 @@ def lexicon() -> Lexicon:
             )
         else:
             when = tuple(rest[1].split()) if len(rest) > 1 else ()
-            words.fixed.setdefault(kind, {})[english] = Fixed(english, rest[0], when)
+            words.invariables.setdefault(kind, {})[english] = Invariable(english, rest[0], when)
     return words
 
 
@@ -170,8 +170,8 @@ WEAK_E = (
     *(("nominative", "der"), ("nominative", "die"), ("nominative", "das")),
     *(("accusative", "die"), ("accusative", "das")),
 )
-# English determiner -> (German stem, what follows it). "strong" shows the ending itself; "ein" none in three places;
-# "quantity" is declined like an adjective and leaves the adjective strong too.
+# English determiner -> (German stem, declension). "strong" has the strong endings; "ein" has none in three forms;
+# "quantity" is declined like an adjective, and the adjectives after it keep the strong endings too.
 DETERMINERS = {
     "the": ("", "article"),
     "this": ("dies", "strong"),
@@ -187,7 +187,7 @@ DETERMINERS = {
     "some": ("einig", "quantity"),
 }
 POSSESSIVES = ("my", "his", "her", "our", "their")
-DEFINITE = ("the", "this", *POSSESSIVES)  # objects known already: German puts them early
+DEFINITE = ("the", "this", *POSSESSIVES)  # known to the listener: German puts such objects early
 PRONOUNS = {
     "I": Pronoun(("I", "me"), ("ich", "mich", "mir"), 0),
     "he": Pronoun(("he", "him"), ("er", "ihn", "ihm"), 1),
@@ -287,9 +287,9 @@ class NounPhrase:
     determiner: str | int = "the"  # of DETERMINERS, a number from 2, or "" for none
     plural: bool = False
     adjectives: tuple[Adjective, ...] = ()
-    first: First | None = None
-    degree: Fixed | None = None  # "very", for the first adjective
-    relative: Clause | None = None  # one of its places holds a Relative
+    modifier: CompoundModifier | None = None
+    degree: Invariable | None = None  # "very", for the first adjective
+    relative: Clause | None = None  # with a RelativeGap as one of its parts
 
     @property
     def person(self) -> int:
@@ -298,8 +298,8 @@ class NounPhrase:
 
 
 @dataclass(eq=False)
-class Relative:
-    """The place in a relative clause that the noun would have."""
+class RelativeGap:
+    """The gap in a relative clause, which stands for the noun it describes."""
 
     noun: Noun
     plural: bool = False
@@ -314,12 +314,12 @@ class Relative:
 class Name:
     """Anna, Berlin."""
 
-    name: Fixed
+    name: Invariable
     person: int = 1
 
 
 @dataclass(eq=False)
-class Both:
+class Coordination:
     """The boy and the girl."""
 
     left: Nominal
@@ -327,7 +327,7 @@ class Both:
     person: int = 2
 
 
-Nominal = NounPhrase | Name | Pronoun | Both | Relative
+Nominal = NounPhrase | Name | Pronoun | Coordination | RelativeGap
 
 
 class Prepositional(NamedTuple):
@@ -337,15 +337,15 @@ class Prepositional(NamedTuple):
     nominal: Nominal
 
 
-class Quality(NamedTuple):
+class AdjectivePredicate(NamedTuple):
     """A predicate: "is very old", "is older than the church"."""
 
     adjective: Adjective
-    degree: Fixed | None = None
+    degree: Invariable | None = None
     than: Nominal | None = None
 
 
-class Age(NamedTuple):
+class AgePredicate(NamedTuple):
     """A predicate: "is forty years old"."""
 
     years: int
@@ -353,7 +353,7 @@ class Age(NamedTuple):
 
 @dataclass(eq=False)
 class Clause:
-    """`tense`: present, past, perfect or a key of MODALS. `front`: which part stands before subject and verb."""
+    """A clause. `tense`: present, past, perfect or a key of MODALS. `front`: part before the subject."""
 
     subject: Nominal
     verb: Verb
@@ -361,21 +361,21 @@ class Clause:
     negated: bool = False
     dative: Nominal | None = None
     accusative: Nominal | None = None
-    predicate: Quality | Age | NounPhrase | None = None
+    predicate: AdjectivePredicate | AgePredicate | NounPhrase | None = None
     direction: Prepositional | None = None
     partner: Prepositional | None = None  # with somebody, for somebody
     place: Prepositional | None = None
-    time: Fixed | Prepositional | int | None = None  # a number is an hour
-    frequency: Fixed | None = None
-    manner: Fixed | None = None
-    opener: Fixed | None = None
+    time: Invariable | Prepositional | int | None = None  # a number is an hour
+    frequency: Invariable | None = None
+    manner: Invariable | None = None
+    opener: Invariable | None = None
     front: Literal["", "time", "place", "opener"] = ""
     complement: Clause | None = None  # of "say that", "try to"
 
 
 @dataclass(eq=False)
 class Sentence:
-    """One or two clauses. `fronted`: the conjunction comes first. `question`: "yes", "who" or a key of QUESTIONS."""
+    """One or two clauses. `fronted`: subordinate clause first. `question`: "yes", "who" or a key of QUESTIONS."""
 
     main: Clause
     conjunction: str = ""
@@ -388,110 +388,110 @@ class Sentence:
 
 
 class Word(NamedTuple):
-    """A word and the ideas it expresses."""
+    """A word and the concepts it expresses."""
 
     text: str
-    ideas: tuple[int, ...] = ()
+    concepts: tuple[int, ...] = ()
 
 
 Words = list[Word]
-_new_idea = itertools.count().__next__
+_new_concept = itertools.count().__next__
 COMMA = Word(",")
 
 
 class Phrase(NamedTuple):
-    """Both sides of a part of a sentence; `later`: German words that wait until the verb is complete."""
+    """A part of a sentence in both languages. `extraposed`: German words that follow the end of the clause."""
 
     english: Words
     german: Words
-    later: Words
+    extraposed: Words
 
 
-NOTHING = Phrase([], [], [])
+EMPTY = Phrase([], [], [])
 
 
-def spell(text: str, *ideas: int) -> Words:
-    """The words of a text, all with the same ideas."""
-    return [Word(word, ideas) for word in text.split(" ")]
+def make_words(text: str, *concepts: int) -> Words:
+    """Split a text into words that all have the same concepts."""
+    return [Word(word, concepts) for word in text.split(" ")]
 
 
-def unit(english: str, german: str) -> Phrase:
-    """Words that together mean one thing: each is linked with each."""
-    idea = _new_idea()
-    return Phrase(spell(english, idea), spell(german, idea), [])
+def aligned(english: str, german: str) -> Phrase:
+    """Words that express one concept together: every English word is aligned with every German word."""
+    concept = _new_concept()
+    return Phrase(make_words(english, concept), make_words(german, concept), [])
 
 
-def chain(*phrases: Phrase) -> Phrase:
-    """One phrase after the other, on both sides."""
-    english, german, later = ([word for phrase in phrases for word in phrase[side]] for side in range(3))
-    return Phrase(english, german, later)
+def concatenate(*phrases: Phrase) -> Phrase:
+    """Concatenate phrases in both languages."""
+    english, german, extraposed = ([word for phrase in phrases for word in phrase[side]] for side in range(3))
+    return Phrase(english, german, extraposed)
 
 
-def say_fixed(item: Fixed) -> Phrase:
-    """An adverb or name, word by word."""
+def render_invariable(item: Invariable) -> Phrase:
+    """Render an adverb or name, word by word."""
     parts = zip(item.english.split(), item.german.split(), strict=True)
-    return chain(*(unit(english.replace("_", " "), german.replace("_", " ")) for english, german in parts))
+    return concatenate(*(aligned(english.replace("_", " "), german.replace("_", " ")) for english, german in parts))
 
 
-def say_nominal(item: Nominal, case: Case = "nominative", negation: int | None = None) -> Phrase:
-    """A noun phrase, name or pronoun in its case; `negation`: the idea of "not" when kein is to express it."""
+def render_nominal(item: Nominal, case: Case = "nominative", negation: int | None = None) -> Phrase:
+    """Render a noun phrase, name or pronoun in a case. `negation`: the concept of "not", if "kein" expresses it."""
     if isinstance(item, Pronoun):
         german = item.german[("nominative", "accusative", "dative").index(case)]
-        return unit(item.english[case != "nominative"], german)
+        return aligned(item.english[case != "nominative"], german)
     if isinstance(item, Name):
-        return say_fixed(item.name)
-    if isinstance(item, Both):
-        return chain(say_nominal(item.left, case), unit("and", "und"), say_nominal(item.right, case))
-    if isinstance(item, Relative):
+        return render_invariable(item.name)
+    if isinstance(item, Coordination):
+        return concatenate(render_nominal(item.left, case), aligned("and", "und"), render_nominal(item.right, case))
+    if isinstance(item, RelativeGap):
         human = "person" in item.noun.kinds
         english = ("who" if case == "nominative" else "whom") if human else "that"
-        return unit(english, relative_pronoun(item, case))
-    return say_noun_phrase(item, case, negation)
+        return aligned(english, relative_pronoun(item, case))
+    return render_noun_phrase(item, case, negation)
 
 
-def relative_pronoun(item: Relative, case: Case) -> str:
+def relative_pronoun(item: RelativeGap, case: Case) -> str:
     """Der, die, das, with one form of its own: denen."""
     if item.plural and case == "dative":
         return "denen"
     return ARTICLE[case]["plural" if item.plural else item.noun.gender]
 
 
-def say_determiner(item: NounPhrase, case: Case, gender: str, negation: int | None) -> tuple[Phrase, bool]:
-    """The determiner, and whether it shows gender and case: if not, the adjectives must."""
+def render_determiner(item: NounPhrase, case: Case, gender: str, negation: int | None) -> tuple[Phrase, bool]:
+    """Render the determiner. Also return whether its ending shows gender and case: if not, the adjectives do."""
     determiner = item.determiner
     if isinstance(determiner, int):
-        return unit(*number(determiner)), False
+        return aligned(*number(determiner)), False
     if not determiner and negation is None:
-        return NOTHING, False
+        return EMPTY, False
     stem, kind = DETERMINERS[determiner if negation is None else "no"]
     bare = kind == "ein" and (gender == "das" and case != "dative" or gender == "der" and case == "nominative")
     german = ARTICLE[case][gender] if kind == "article" else stem + ("" if bare else STRONG[case][gender])
-    idea = _new_idea()
-    english = spell("these" if item.plural and determiner == "this" else determiner, idea) if determiner else []
-    ideas = (idea,) if negation is None else (idea, negation)
-    return Phrase(english, spell(german, *ideas), []), not bare and kind != "quantity"
+    concept = _new_concept()
+    english = make_words("these" if item.plural and determiner == "this" else determiner, concept) if determiner else []
+    concepts = (concept,) if negation is None else (concept, negation)
+    return Phrase(english, make_words(german, *concepts), []), not bare and kind != "quantity"
 
 
-def say_noun_phrase(item: NounPhrase, case: Case, negation: int | None = None) -> Phrase:
-    """Determiner, adjectives, noun and relative clause, all agreeing."""
+def render_noun_phrase(item: NounPhrase, case: Case, negation: int | None = None) -> Phrase:
+    """Render determiner, adjectives, noun and relative clause, with agreement."""
     gender = "plural" if item.plural else item.noun.gender
-    determiner, shown = say_determiner(item, case, gender, negation)
+    determiner, shows_case = render_determiner(item, case, gender, negation)
     ending = STRONG[case][gender]
-    if shown:
+    if shows_case:
         ending = "e" if (case, gender) in WEAK_E else "en"
-    degree = say_fixed(item.degree) if item.degree else NOTHING
-    adjectives = [unit(a.english, a.stem + ending) for a in item.adjectives]
-    english, german, _ = chain(determiner, degree, *adjectives, say_noun(item, case))
+    degree = render_invariable(item.degree) if item.degree else EMPTY
+    adjectives = [aligned(a.english, a.stem + ending) for a in item.adjectives]
+    english, german, _ = concatenate(determiner, degree, *adjectives, render_noun(item, case))
     if english[0].text == "a" and english[1].text[0] in "aeiou":
         english[0] = english[0]._replace(text="an")
     if item.relative is None:
         return Phrase(english, german, [])
-    clause = say_clause(item.relative, "final")
+    clause = render_clause(item.relative, "final")
     return Phrase(english + clause.english, german, [COMMA, *clause.german, COMMA])
 
 
-def say_noun(item: NounPhrase, case: Case) -> Phrase:
-    """The noun itself; the parts of a compound are one German word."""
+def render_noun(item: NounPhrase, case: Case) -> Phrase:
+    """Render the noun. In German, the parts of a compound form a single word."""
     noun = item.noun
     if item.plural:
         english, german = noun.english_plural, noun.german_plural
@@ -499,49 +499,49 @@ def say_noun(item: NounPhrase, case: Case) -> Phrase:
             german += "n"
     else:
         english, german = noun.english, noun.german if case == "nominative" else noun.german_oblique
-    if item.first:
-        english, german = f"{item.first.english} {english}", item.first.german + german.lower()
-    return unit(english, german)
+    if item.modifier:
+        english, german = f"{item.modifier.english} {english}", item.modifier.german + german.lower()
+    return aligned(english, german)
 
 
-def say_prepositional(item: Prepositional) -> Phrase:
-    """Preposition and noun phrase; in dem -> im."""
+def render_prepositional(item: Prepositional) -> Phrase:
+    """Render preposition and noun phrase, with contractions: in dem -> im."""
     german, case = PREPOSITIONS[item.preposition]
     nominal = item.nominal
-    inner = say_nominal(nominal, case)
-    outer = unit(item.preposition.removesuffix(" city"), german)
-    if isinstance(nominal, Relative):  # the house in which, the woman with whom
+    inner = render_nominal(nominal, case)
+    outer = aligned(item.preposition.removesuffix(" city"), german)
+    if isinstance(nominal, RelativeGap):  # the house in which, the woman with whom
         whom = "whom" if "person" in nominal.noun.kinds else "which"
         inner.english[0] = inner.english[0]._replace(text=whom)
     both = f"{german} {inner.german[0].text}"
     if isinstance(nominal, NounPhrase) and nominal.determiner == "the" and both in CONTRACTIONS:
-        merged = spell(CONTRACTIONS[both], *outer.german[0].ideas, *inner.german[0].ideas)
-        return Phrase(outer.english + inner.english, merged + inner.german[1:], inner.later)
-    return chain(outer, inner)
+        merged = make_words(CONTRACTIONS[both], *outer.german[0].concepts, *inner.german[0].concepts)
+        return Phrase(outer.english + inner.english, merged + inner.german[1:], inner.extraposed)
+    return concatenate(outer, inner)
 
 
-def say_time(item: Fixed | Prepositional | int) -> Phrase:
-    """Yesterday, before the concert, at eight o'clock."""
+def render_time(item: Invariable | Prepositional | int) -> Phrase:
+    """Render an adverbial of time: yesterday, before the concert, at eight o'clock."""
     if isinstance(item, int):
-        return chain(unit("at", "um"), unit(*number(item)), unit("o'clock", "Uhr"))
-    return say_fixed(item) if isinstance(item, Fixed) else say_prepositional(item)
+        return concatenate(aligned("at", "um"), aligned(*number(item)), aligned("o'clock", "Uhr"))
+    return render_invariable(item) if isinstance(item, Invariable) else render_prepositional(item)
 
 
-def say_predicate(item: Quality | Age | NounPhrase, negation: int | None) -> Phrase:
-    """What somebody or something is."""
+def render_predicate(item: AdjectivePredicate | AgePredicate | NounPhrase, negation: int | None) -> Phrase:
+    """Render the predicate after "be"."""
     if isinstance(item, NounPhrase):
-        return say_noun_phrase(item, "nominative", negation)
-    if isinstance(item, Age):
-        return chain(unit(*number(item.years)), unit("years", "Jahre"), unit("old", "alt"))
+        return render_noun_phrase(item, "nominative", negation)
+    if isinstance(item, AgePredicate):
+        return concatenate(aligned(*number(item.years)), aligned("years", "Jahre"), aligned("old", "alt"))
     if item.than:
-        comparative = unit(item.adjective.english_comparative, item.adjective.german_comparative)
-        return chain(comparative, unit("than", "als"), say_nominal(item.than))
-    degree = say_fixed(item.degree) if item.degree else NOTHING
-    return chain(degree, unit(item.adjective.english, item.adjective.german))
+        comparative = aligned(item.adjective.english_comparative, item.adjective.german_comparative)
+        return concatenate(comparative, aligned("than", "als"), render_nominal(item.than))
+    degree = render_invariable(item.degree) if item.degree else EMPTY
+    return concatenate(degree, aligned(item.adjective.english, item.adjective.german))
 
 
 def german_present(verb: Verb, person: int) -> str:
-    """ich mache, ich sammle, er macht, sie machen."""
+    """The present tense: ich mache, ich sammle, er macht, sie machen."""
     if verb is BE:
         return SEIN[person]
     if person == 1 or verb.infinitive == "wissen" and person == 0:
@@ -561,7 +561,7 @@ def german_past(verb: Verb, person: int) -> str:
 
 
 class VerbPhrase(NamedTuple):
-    """A verb in two pieces: English auxiliary and rest, German finite verb and what ends the clause."""
+    """A verb in two parts: the auxiliary and the rest in English, the finite verb and the rest in German."""
 
     auxiliary: Words
     rest: Words
@@ -569,87 +569,89 @@ class VerbPhrase(NamedTuple):
     end: Words
 
 
-def say_verb(clause: Clause, asks: bool, negation: int | None) -> VerbPhrase:
-    """The verb in its tense. "does", "has", "will" share one idea with the finite verb; what the verb means is another.
+def render_verb(clause: Clause, asks: bool, negation: int | None) -> VerbPhrase:
+    """Render the verb in its tense.
 
-    English needs an auxiliary to ask or to deny, and takes "do" if there is none. German says the past in the perfect.
+    Two concepts are used: one for the finite verb and for "does", "has" and "will", the other for the verb's meaning.
+    English needs an auxiliary in questions and negations: "do", if there is no other. German uses the perfect for the
+    past of most verbs.
     """
     verb, tense, person = clause.verb, clause.tense, clause.subject.person
-    finite, meaning = _new_idea(), _new_idea()
+    finite, meaning = _new_concept(), _new_concept()
     needed = asks or negation is not None
     does, past = "does" if person == 1 else "do", verb is BE or verb.german_past != "-"
     if tense in MODALS:
         modal = MODALS[tense]
-        auxiliary, rest = spell(modal.english[person], finite), spell(verb.base, meaning)
+        auxiliary, rest = make_words(modal.english[person], finite), make_words(verb.base, meaning)
         if modal.base and needed:
-            auxiliary, rest = spell("did" if modal.past else does, finite), spell(modal.base, finite) + rest
+            auxiliary, rest = make_words("did" if modal.past else does, finite), make_words(modal.base, finite) + rest
         elif modal.base:
             auxiliary, rest = [], auxiliary + rest
-        german, end = spell(modal.german[person], finite), spell(verb.prefix + verb.infinitive, meaning)
+        german, end = make_words(modal.german[person], finite), make_words(verb.prefix + verb.infinitive, meaning)
     elif tense == "perfect" or tense == "past" and not past:
-        german = spell((SEIN if verb.auxiliary == "sein" else HABEN)[person], finite)
-        end = spell(verb.german_participle, meaning)
-        auxiliary, rest = spell("has" if person == 1 else "have", finite), spell(verb.participle, meaning)
+        german = make_words((SEIN if verb.auxiliary == "sein" else HABEN)[person], finite)
+        end = make_words(verb.german_participle, meaning)
+        auxiliary, rest = make_words("has" if person == 1 else "have", finite), make_words(verb.participle, meaning)
         if tense == "past":
-            auxiliary, rest = spell("did", finite), spell(verb.base, meaning)
+            auxiliary, rest = make_words("did", finite), make_words(verb.base, meaning)
     else:
-        german = spell((german_past if tense == "past" else german_present)(verb, person), finite, meaning)
-        end = spell(verb.prefix, meaning) if verb.prefix else []
-        auxiliary, rest = spell("did" if tense == "past" else does, finite), spell(verb.base, meaning)
+        german = make_words((german_past if tense == "past" else german_present)(verb, person), finite, meaning)
+        end = make_words(verb.prefix, meaning) if verb.prefix else []
+        auxiliary, rest = make_words("did" if tense == "past" else does, finite), make_words(verb.base, meaning)
     if verb is BE and tense in ("present", "past"):
         forms = ("am", "is", "are") if tense == "present" else ("was", "was", "were")
-        auxiliary, rest = spell(forms[person], finite, meaning), []
+        auxiliary, rest = make_words(forms[person], finite, meaning), []
     elif tense in ("present", "past") and not needed:
         form = verb.past if tense == "past" else verb.present if person == 1 else verb.base
-        auxiliary, rest = [], spell(form, finite, meaning)
+        auxiliary, rest = [], make_words(form, finite, meaning)
     if negation is not None:
         cannot = auxiliary[0].text == "can"
-        auxiliary = spell("cannot", finite, negation) if cannot else [*auxiliary, *spell("not", negation)]
+        auxiliary = make_words("cannot", finite, negation) if cannot else [*auxiliary, *make_words("not", negation)]
     return VerbPhrase(auxiliary, rest, german, end)
 
 
 def is_definite(item: Nominal) -> bool:
-    """Whether the listener knows already which one is meant."""
+    """Whether the listener knows which one is meant."""
     return not isinstance(item, NounPhrase) or item.determiner in DEFINITE
 
 
 def takes_kein(item: object) -> bool:
-    """Not a book -> kein Buch; not ... books -> keine Bücher."""
+    """Whether "kein" negates the item: not a book -> kein Buch; not ... books -> keine Bücher."""
     return isinstance(item, NounPhrase) and item.determiner in ("a", "")
 
 
 Order = Literal["second", "question", "inverted", "final", "to"]
 
 
-def say_clause(clause: Clause, order: Order, opening: Phrase = NOTHING) -> Phrase:
-    """A clause. Its order says where German puts the finite verb.
+def render_clause(clause: Clause, order: Order, opening: Phrase = EMPTY) -> Phrase:
+    """Render a clause. `order` is the position of the finite verb in German.
 
-    - "second": main clauses;
-    - "question": first, and before the subject in English too;
-    - "inverted": first, since another clause stands in front;
+    - "second": second, in main clauses;
+    - "question": first; in English, the auxiliary precedes the subject too;
+    - "inverted": first, because a subordinate clause precedes;
     - "final": last, after `opening` or a relative pronoun;
-    - "to": the infinitive, without a subject.
+    - "to": an infinitive, without a subject.
     """
-    negation = _new_idea() if clause.negated else None
+    negation = _new_concept() if clause.negated else None
     kein = next((x for x in (clause.accusative, clause.dative, clause.predicate) if takes_kein(x)), None)
 
     def nominal(item: Nominal | None, case: Case) -> Phrase:
-        return say_nominal(item, case, negation if item is kein else None) if item else NOTHING
+        return render_nominal(item, case, negation if item is kein else None) if item else EMPTY
 
     parts = {
-        "subject": nominal(clause.subject, "nominative") if order != "to" else NOTHING,
+        "subject": nominal(clause.subject, "nominative") if order != "to" else EMPTY,
         "dative": nominal(clause.dative, "dative"),
         "accusative": nominal(clause.accusative, "accusative"),
-        "time": say_time(clause.time) if clause.time is not None else NOTHING,
-        "complement": say_complement(clause),
+        "time": render_time(clause.time) if clause.time is not None else EMPTY,
+        "complement": render_complement(clause),
     }
     if clause.predicate:
-        parts["predicate"] = say_predicate(clause.predicate, negation if clause.predicate is kein else None)
+        parts["predicate"] = render_predicate(clause.predicate, negation if clause.predicate is kein else None)
     for name in ("direction", "partner", "place"):
-        parts[name] = say_prepositional(getattr(clause, name)) if getattr(clause, name) else NOTHING
+        parts[name] = render_prepositional(getattr(clause, name)) if getattr(clause, name) else EMPTY
     for name in ("frequency", "manner", "opener"):
-        parts[name] = say_fixed(getattr(clause, name)) if getattr(clause, name) else NOTHING
-    front = parts.pop(front_of(clause), NOTHING)
+        parts[name] = render_invariable(getattr(clause, name)) if getattr(clause, name) else EMPTY
+    front = parts.pop(front_of(clause), EMPTY)
 
     def english(*names: str) -> Words:
         return [word for name in names if name in parts for word in parts[name].english]
@@ -657,7 +659,7 @@ def say_clause(clause: Clause, order: Order, opening: Phrase = NOTHING) -> Phras
     def german(*names: str) -> Words:
         return [word for name in names if name in parts for word in parts[name].german]
 
-    verb = say_verb(clause, order == "question", negation)
+    verb = render_verb(clause, order == "question", negation)
     if order == "to":
         verb = to_infinitive(clause.verb)
     subject = verb.auxiliary + english("subject") if order == "question" else english("subject") + verb.auxiliary
@@ -666,7 +668,7 @@ def say_clause(clause: Clause, order: Order, opening: Phrase = NOTHING) -> Phras
         *english("dative", "accusative", "predicate", "direction", "manner", "partner", "place", "time", "complement"),
     ]
 
-    # The German middle field: what is known comes early, what is new comes late; "nicht" stands between them.
+    # The German middle field: known information is early, new information is late, and "nicht" is between them.
     objects = [name for name in ("dative", "accusative") if name in parts and getattr(clause, name)]
     pronouns = [name for name in objects if isinstance(getattr(clause, name), Pronoun)]
     known = [name for name in objects if name not in pronouns and is_definite(getattr(clause, name))]
@@ -674,106 +676,110 @@ def say_clause(clause: Clause, order: Order, opening: Phrase = NOTHING) -> Phras
     early = clause.frequency is not None and "early" in clause.frequency.when
     middle = [
         *(german(*pronouns, "frequency", *known, "time") if early else german(*pronouns, *known, "time", "frequency")),
-        *(spell("nicht", negation) if negation is not None and kein is None else []),
+        *(make_words("nicht", negation) if negation is not None and kein is None else []),
         *german("manner", "partner", "place", *new, "predicate", "direction"),
     ]
-    waiting = ("dative", "accusative", "predicate", "complement")
-    later = [word for name in waiting if name in parts for word in parts[name].later]
-    own = german("subject") + (parts["subject"].later if "subject" in parts else [])
+    extraposing = ("dative", "accusative", "predicate", "complement")
+    extraposed = [word for name in extraposing if name in parts for word in parts[name].extraposed]
+    german_subject = german("subject") + (parts["subject"].extraposed if "subject" in parts else [])
     if order == "second":
-        target = [*(front.german + verb.finite + own if front.german else own + verb.finite), *middle, *verb.end]
+        target = [
+            *(front.german + verb.finite + german_subject if front.german else german_subject + verb.finite),
+            *middle,
+            *verb.end,
+        ]
     elif order in ("question", "inverted"):
-        target = [*opening.german, *verb.finite, *own, *middle, *verb.end]
+        target = [*opening.german, *verb.finite, *german_subject, *middle, *verb.end]
     elif order == "to":
         target = middle + verb.end
     else:
-        target = [*opening.german, *front.german, *own, *middle, *verb_final(verb)]
-    return Phrase(source, target + later, [])
+        target = [*opening.german, *front.german, *german_subject, *middle, *verb_final(verb)]
+    return Phrase(source, target + extraposed, [])
 
 
 def front_of(clause: Clause) -> str:
-    """The part that stands in front in both languages: a relative pronoun, or what `front` names."""
+    """The name of the part that is at the front in both languages: a relative pronoun, or `clause.front`."""
     for name in ("subject", "dative", "accusative", "partner", "place"):
         part = getattr(clause, name)
-        if isinstance(part.nominal if isinstance(part, Prepositional) else part, Relative):
+        if isinstance(part.nominal if isinstance(part, Prepositional) else part, RelativeGap):
             return name
     return clause.front
 
 
 def verb_final(verb: VerbPhrase) -> Words:
-    """The verb at the end: "macht ... auf" becomes one word, "aufmacht"; auxiliaries and modals come last."""
-    if verb.end and verb.end[0].ideas[0] in verb.finite[0].ideas:
-        return [Word(verb.end[0].text + verb.finite[0].text, verb.finite[0].ideas)]
+    """The verb at the end of a clause: "macht ... auf" becomes "aufmacht"; auxiliaries and modals are last."""
+    if verb.end and verb.end[0].concepts[0] in verb.finite[0].concepts:
+        return [Word(verb.end[0].text + verb.finite[0].text, verb.finite[0].concepts)]
     return verb.end + verb.finite
 
 
 def to_infinitive(verb: Verb) -> VerbPhrase:
-    """To open -> aufzumachen, to read -> zu lesen."""
-    to, meaning = _new_idea(), _new_idea()
-    one_word = spell(f"{verb.prefix}zu{verb.infinitive}", to, meaning)
-    two_words = spell("zu", to) + spell(verb.infinitive, meaning)
-    return VerbPhrase(spell("to", to), spell(verb.base, meaning), [], one_word if verb.prefix else two_words)
+    """The infinitive: to open -> aufzumachen, to read -> zu lesen."""
+    to, meaning = _new_concept(), _new_concept()
+    one_word = make_words(f"{verb.prefix}zu{verb.infinitive}", to, meaning)
+    two_words = make_words("zu", to) + make_words(verb.infinitive, meaning)
+    return VerbPhrase(make_words("to", to), make_words(verb.base, meaning), [], one_word if verb.prefix else two_words)
 
 
-def say_complement(clause: Clause) -> Phrase:
-    """What is said, tried, ...; in German it waits for the end of the verb."""
+def render_complement(clause: Clause) -> Phrase:
+    """Render the clause after "say that" or "try to". In German it follows the end of the main clause."""
     if clause.complement is None:
-        return NOTHING
+        return EMPTY
     if clause.verb.frame == "that":
-        inner = say_clause(clause.complement, "final", unit("that", CONJUNCTIONS["that"]))
+        inner = render_clause(clause.complement, "final", aligned("that", CONJUNCTIONS["that"]))
     else:
-        inner = say_clause(clause.complement, "to")
+        inner = render_clause(clause.complement, "to")
     return Phrase(inner.english, [], [COMMA, *inner.german, COMMA])
 
 
-def say(sentence: Sentence) -> Pair:
-    """Both sides of a sentence and their alignment."""
+def render(sentence: Sentence) -> Pair:
+    """Render a sentence in both languages, with the word alignment."""
     main, other = sentence.main, sentence.other
-    stop = unit("?", "?") if sentence.question else unit(".", ".")
-    comma = unit(",", ",")
+    stop = aligned("?", "?") if sentence.question else aligned(".", ".")
+    comma = aligned(",", ",")
     if sentence.question and main.subject is not WHO:
         wh = sentence.question
-        whole = say_clause(main, "question", unit(wh, QUESTIONS[wh]) if wh in QUESTIONS else NOTHING)
+        whole = render_clause(main, "question", aligned(wh, QUESTIONS[wh]) if wh in QUESTIONS else EMPTY)
     elif other is None:
-        whole = say_clause(main, "second")
+        whole = render_clause(main, "second")
     elif sentence.conjunction in ("and", "but"):
-        middle = unit(sentence.conjunction, CONJUNCTIONS[sentence.conjunction])
-        between = chain(comma, middle) if sentence.conjunction == "but" else middle
-        whole = chain(say_clause(main, "second"), between, say_clause(other, "second"))
+        middle = aligned(sentence.conjunction, CONJUNCTIONS[sentence.conjunction])
+        between = concatenate(comma, middle) if sentence.conjunction == "but" else middle
+        whole = concatenate(render_clause(main, "second"), between, render_clause(other, "second"))
     else:
-        opening = unit(sentence.conjunction, CONJUNCTIONS[sentence.conjunction])
-        subordinate = say_clause(other, "final", opening)
-        if sentence.fronted:  # the whole clause is in front, so the main clause begins with its verb
-            whole = chain(subordinate, comma, say_clause(main, "inverted"))
+        opening = aligned(sentence.conjunction, CONJUNCTIONS[sentence.conjunction])
+        subordinate = render_clause(other, "final", opening)
+        if sentence.fronted:  # so the main clause begins with its verb
+            whole = concatenate(subordinate, comma, render_clause(main, "inverted"))
         else:
-            whole = chain(say_clause(main, "second"), Phrase([], [COMMA], []), subordinate)
-    return finish(chain(whole, stop))
+            whole = concatenate(render_clause(main, "second"), Phrase([], [COMMA], []), subordinate)
+    return to_pair(concatenate(whole, stop))
 
 
-def finish(phrase: Phrase) -> Pair:
-    """Tidy the commas, begin with a capital, number the words and link those that share an idea."""
-    english, german = phrase.english, tidy(phrase.german)
+def to_pair(phrase: Phrase) -> Pair:
+    """Clean up commas, capitalise the first word, and align the words that share a concept."""
+    english, german = phrase.english, merge_commas(phrase.german)
     english[0] = english[0]._replace(text=english[0].text[0].upper() + english[0].text[1:])
     german[0] = german[0]._replace(text=german[0].text[0].upper() + german[0].text[1:])
-    where: dict[int, list[int]] = {}
+    positions: dict[int, list[int]] = {}
     for j, word in enumerate(german):
-        for idea in word.ideas:
-            where.setdefault(idea, []).append(j)
-    links = {(i, j) for i, word in enumerate(english) for idea in word.ideas for j in where.get(idea, ())}
+        for concept in word.concepts:
+            positions.setdefault(concept, []).append(j)
+    links = {(i, j) for i, word in enumerate(english) for concept in word.concepts for j in positions.get(concept, ())}
     source, target = tuple(w.text for w in english), tuple(w.text for w in german)
     return Pair(detokenize(source), detokenize(target), source, target, tuple(sorted(links)))
 
 
-def tidy(words: Words) -> Words:
-    """Of two commas that meet one is enough, and none is needed before the full stop."""
+def merge_commas(words: Words) -> Words:
+    """Merge adjacent commas, and drop a comma before the end of the sentence."""
     kept: Words = []
     for word in words:
         if kept and kept[-1].text == "," and word.text in ",.?":
-            word = word._replace(ideas=kept.pop().ideas + word.ideas)
+            word = word._replace(concepts=kept.pop().concepts + word.concepts)
         kept.append(word)
     return kept
 
 
 def detokenize(words: Sequence[str]) -> str:
-    """Words to text: no space before a comma or at the end."""
+    """Join words to text, without spaces before punctuation."""
     return "".join(word if word in (",", ".", "?") else " " + word for word in words).strip()
