@@ -56,7 +56,7 @@ lint: $(READY)  ## the quick checks: ruff, mypy, and whether a generated file is
 grade: $(READY)  ## grade your exercises: make grade, or for one of them: make grade N=attention
 	@$(PY) -m exercises grade $(or $(N),all)
 
-notebooks: $(READY)  ## make again what is generated: notebooks, exercises, widgets, environment.yml
+notebooks: $(READY)  ## make again what is generated: notebooks, exercises, widgets
 	@$(PY) -m book.sync
 	@$(PY) -m exercises make
 
@@ -68,7 +68,7 @@ models: $(READY)  ## train the models that come with the course again, from scra
 
 lock: $(READY)  ## resolve pyproject.toml's dependencies into requirements.lock
 	@$(PIP) uv
-	$(VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.10 --extra book --extra dev --extra gpu --extra widgets --generate-hashes \
+	$(VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.10 --extra dev --generate-hashes \
 	    --no-emit-index-url --no-emit-package torch --constraint requirements-torch.txt \
 	    --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
 

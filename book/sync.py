@@ -5,7 +5,6 @@
 | ``chapters/*.ipynb`` | ``chapters/*.py`` |
 | the setup cell in ``chapters/*.py`` and ``solutions/*.py`` | `SETUP`, and the address in ``_config.yml`` |
 | the repository's address in the README, ``CITATION.cff``, ``pyproject.toml`` and other pages | ``_config.yml`` |
-| ``environment.yml`` | the dependencies in ``pyproject.toml`` |
 | ``transformer/interactive/widgets.mjs`` | ``book/widgets/*.mjs`` |
 
 With ``--check`` no file is written: the files that are out of date are listed, and the exit code is 1.
@@ -62,20 +61,6 @@ if "google.colab" in sys.modules:
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 """
 
-ENVIRONMENT = """\
-# For conda and Binder. Generated from pyproject.toml by `make notebooks`: change the list there.
-# torch is conda-forge's CPU build, so that nothing brings CUDA in; `pip` then finds it installed.
-name: transformer-course
-channels: [conda-forge]
-dependencies:
-  - python=3.12
-  - pip
-  - pytorch-cpu{torch}
-  - pip:
-{pip}
-      - -e .
-"""
-
 
 class Sync:
     """The generated files of the checkout at ``root``, and the text that each of them should have."""
@@ -102,7 +87,6 @@ class Sync:
         for pattern in ("*.md", "*.cff", "*.toml", "LICENSE*", "book/*.md"):
             for path in sorted(self.root.glob(pattern)):
                 yield path, self.with_address(path)
-        yield self.root / "environment.yml", self.environment()
         yield self.widgets(run_esbuild)
 
     def widgets(self, run_esbuild: bool) -> tuple[Path, str]:
@@ -120,14 +104,6 @@ class Sync:
         for form in (slug, pages):
             text = text.replace(form(old), form(self.address))
         return text
-
-    def environment(self) -> str:
-        """Return the text of environment.yml."""
-        extras = self.project["optional-dependencies"]
-        everything = sorted([*self.project["dependencies"], *extras["book"], *extras["dev"], *extras["widgets"]])
-        (torch,) = (one.removeprefix("torch") for one in everything if re.match(r"torch\b", one))
-        pip = "\n".join(f"      - {one}" for one in everything if not re.match(r"torch\b", one))
-        return ENVIRONMENT.format(torch=torch, pip=pip)
 
 
 def slug(address: str) -> str:

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from transformer.errors import UserError
+from transformer.errors import UserError, require_extra
 
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # seconds to import, and nothing here needs it
 
@@ -78,6 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _make() -> int:
+    require_extra("book", "jupytext", "nbclient", "nbformat")
     from exercises.make import make
 
     for path in make():
@@ -86,6 +87,7 @@ def _make() -> int:
 
 
 def _check() -> int:
+    require_extra("book", "jupytext", "nbclient", "nbformat")
     from exercises.make import drift
 
     found = list(drift())
@@ -97,6 +99,7 @@ def _check() -> int:
 
 
 def _grade(names: list[str], seconds: int, json: Path | None, junit: Path | None) -> int:
+    require_extra("exercises", "nbval", "pytest")
     from exercises.grade import grade_all
     from exercises.gradebook import as_json, as_junit, check_writable
 

@@ -121,10 +121,10 @@ def look(settings: _for_each_recipe(Data)) -> None:  # type: ignore[valid-type]
         transformer data multi30k --mirror ~/downloads/multi30k --samples 10
         transformer data multi30k --picture lengths.png
     """
-    from transformer.plots import style
-    from transformer.plots.sentence_lengths import sentence_lengths
-
     if settings.picture:
+        from transformer.plots import style
+        from transformer.plots.sentence_lengths import sentence_lengths
+
         style.check_figure_path(settings.picture)  # now, because preparing may take long
     prepared, recipe = settings.prepare(), settings.recipe
     for text in corpus_statistics(prepared, recipe.data, recipe.training.batch_tokens, settings.samples, settings.seed):

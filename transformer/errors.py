@@ -1,8 +1,25 @@
-"""The one exception that a user's mistake ends in."""
+"""The exception for mistakes of the user, and a check for optional packages."""
+
+from importlib.util import find_spec
 
 
 class UserError(Exception):
-    """Something the user can mend: the message says what is wrong and what to do, in one line.
+    """An error that the user can fix: the message says in one line what is wrong and what to do.
 
-    The command line prints it as ``error: …`` and exits with 2; nobody has to read a traceback for a misspelt name.
+    The command line prints it as ``error: …``, without a traceback, and exits with code 2.
     """
+
+
+def require_extra(extra: str, *modules: str) -> None:
+    """Check that the modules of an optional extra are installed.
+
+    Args:
+        extra: the name of the extra in pyproject.toml.
+        modules: names of top-level modules that it installs.
+
+    Raises:
+        UserError: if one of them is missing.
+    """
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise UserError(f"this needs {', '.join(missing)}: pip install 'transformer-course[{extra}]'")

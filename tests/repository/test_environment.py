@@ -1,28 +1,36 @@
-"""environment.yml holds what pyproject.toml lists, no more and no less."""
+"""The environments for conda: the package with the extra for the book, and PyTorch from conda-forge."""
 
 import re
 from pathlib import Path
 
+import pytest
 import tomli
 import yaml
 
 ROOT = Path(__file__).parents[2]
+PROJECT = tomli.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
-def name(requirement):
-    return re.match(r"[\w-]+", requirement).group().lower()
+def dependencies(file):
+    environment = yaml.safe_load((ROOT / file).read_text("utf-8"))
+    assert environment["channels"] == ["conda-forge"]
+    (pip,) = (entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
+    return [entry for entry in environment["dependencies"] if isinstance(entry, str)], pip
 
 
-def test_it_is_the_list_in_pyproject():
-    project = tomli.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    here = [*project["dependencies"], *extras["book"], *extras["dev"], *extras["widgets"]]
-    listed = {name(one): one for one in here}
+@pytest.mark.parametrize(
+    ("file", "pytorch"), [("environment.yml", "pytorch"), (".binder/environment.yml", "pytorch-cpu")]
+)
+def test_pytorch_is_the_version_of_pyproject_and_binder_has_the_cpu_build(file, pytorch):
+    (torch,) = (entry for entry in PROJECT["dependencies"] if re.match(r"torch\b", entry))
+    conda, _ = dependencies(file)
+    assert [entry for entry in conda if "torch" in entry] == [torch.replace("torch", pytorch)]
 
-    conda = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"]
-    (pip,) = (one["pip"] for one in conda if isinstance(one, dict))
-    (torch,) = (one for one in conda if isinstance(one, str) and "torch" in one)
-    assert "-e ." in pip
-    found = {name(one): one for one in pip if one != "-e ."} | {"torch": torch.replace("pytorch-cpu", "torch")}
 
-    assert found == listed
+@pytest.mark.parametrize("file", ["environment.yml", ".binder/environment.yml"])
+def test_pip_installs_this_checkout_with_an_extra_that_exists(file):
+    _, (course,) = dependencies(file)
+    path, extra = re.fullmatch(r"-e (\.+)\[(\w+)\]", course).groups()
+    folder = (ROOT / file).parent  # conda runs pip in the folder of the environment file
+    assert (folder / path).resolve() == ROOT
+    assert extra in PROJECT["optional-dependencies"]

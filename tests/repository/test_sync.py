@@ -20,7 +20,7 @@ from nbclient.exceptions import CellExecutionError
 from book import sync
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("_config.yml", "pyproject.toml", "environment.yml", "README.md", "CITATION.cff")
+PARTS = ("_config.yml", "pyproject.toml", "README.md", "CITATION.cff")
 
 
 def run(root, *options):
@@ -64,8 +64,6 @@ def change(path, old, new):
         ("chapters/01_one.py", 'print("one")', 'print("two")', "chapters/01_one.ipynb"),
         ("chapters/01_one.ipynb", "# One", "# Two", "chapters/01_one.ipynb"),
         ("chapters/01_one.py", "--quiet", "--verbose", "chapters/01_one.py"),
-        ("environment.yml", "pip", "pop", "environment.yml"),
-        ("pyproject.toml", '"tqdm', '"tqqdm', "environment.yml"),
         ("book/widgets/masks.mjs", ": -Infinity", ": -1e9", "transformer/interactive/widgets.mjs"),
         ("book/widgets/theme.mjs", "CanvasText", "black", "transformer/interactive/widgets.mjs"),
         ("transformer/interactive/widgets.mjs", ": -Infinity", ": -1e9", "transformer/interactive/widgets.mjs"),

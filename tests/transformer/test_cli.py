@@ -258,9 +258,9 @@ def test_a_picture_that_cannot_be_is_refused_before_anything_is_prepared(
     environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transformer.cli.prepare_data", lambda *_, **__: pytest.fail("prepared"))
-    assert "ends in .png, .svg or .pdf; got 'x.jpg'" in fails(capsys, "data", "copy", "--picture", "x.jpg")
+    assert "must end in .png, .svg or .pdf; got 'x.jpg'" in fails(capsys, "data", "copy", "--picture", "x.jpg")
     missing = str(tmp_path / "none" / "x.png")
-    assert f"there is no folder {tmp_path / 'none'}" in fails(capsys, "data", "copy", "--picture", missing)
+    assert f"the folder {tmp_path / 'none'} does not exist" in fails(capsys, "data", "copy", "--picture", missing)
 
 
 def test_a_reader_that_leaves_early_is_no_error(environment: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,7 +415,7 @@ def test_curves_of_runs_and_what_cannot_be_drawn(run: Path, tmp_path: Path, caps
     main(["curves", str(run), str(other), "--output", str(picture), "--over", "minutes"])
     assert capsys.readouterr().out == f"the picture is in {picture}\n"
     assert str(run) in picture.read_text() and str(other) in picture.read_text()
-    assert "ends in .png, .svg or .pdf" in fails(capsys, "curves", str(run), "--output", "x.jpg")
+    assert "must end in .png, .svg or .pdf" in fails(capsys, "curves", str(run), "--output", "x.jpg")
     assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
     for rows in ('{"epoch": 1, "loss": 2.0}', "5"):  # somebody else's
         (tmp_path / "metrics.jsonl").write_text(rows)
