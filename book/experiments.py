@@ -1,9 +1,9 @@
-"""Experiments as data, and what runs them: ``python -m book.experiments list | run NAME | record NAME RUN ...``.
+"""Run the experiments of the book: ``python -m book.experiments list | run NAME | record NAME RUN ...``.
 
-An experiment trains one recipe under several settings, each with several seeds, and puts every run to the test. What
-was found goes to ``book/results/NAME.json``, a row a run, with all that is needed to get it again; the page of results
-is made from these files. A run that is finished is not trained again, and one that is scored is not scored again, so
-the same command always does just what is missing.
+An experiment trains one recipe with several settings, each with several seeds, and evaluates every run on its test set.
+The results are written to ``book/results/NAME.json``, one row for each run, with everything needed to reproduce it; the
+results page of the book is made from these files. A finished run is not trained again and an evaluated one is not
+evaluated again, so that the same command always does only what is missing.
 """
 
 import argparse
@@ -31,34 +31,35 @@ from transformer.translator import Translator
 RESULTS = Path(__file__).parent / "results"
 RUNS = Path("runs", "experiments")
 SHORT = ["--training.steps", "3000", "--training.average-steps", "500", "--training.validate-every", "250"]
-"""Half of ``pocket``'s steps: enough to tell good settings from bad ones."""
+"""Half of the steps of ``pocket``: enough to distinguish good settings from bad ones."""
 CAPTIONS = [
     *("--model.vocab-size", "4000", "--model.dropout", "0.15"),
     *("--training.steps", "2000", "--training.validate-every", "250", "--training.average-steps", "300"),
 ]
-"""Where the search for ``multi30k``'s settings began: half of its vocabulary and dropout, a sixth of its steps."""
+"""The baseline of the ``multi30k`` experiments: half of its vocabulary and dropout, a sixth of its steps."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One question, and the runs that answer it."""
+    """A question, and the runs that answer it."""
 
     question: str
     recipe: str
     variants: dict[str, list[str]]
-    """Label → arguments of ``transformer train``. None: its runs are made by hand, and recorded."""
+    """Label → arguments of ``transformer train``. If empty, runs are made by hand and recorded."""
     seeds: tuple[int, ...] = (1, 2, 3)
     beams: tuple[int, ...] = (1, 4)
-    """Each run is scored with these; 1 is greedy search."""
+    """The beam sizes with which each run is evaluated; 1 is greedy search."""
 
 
 def _norm_and_warm_up() -> dict[str, list[str]]:
-    """Both norms, with and without warm-up; without, the same highest rate, or the same rate after the warm-up.
+    """Return variants for both norms, with and without warm-up.
 
-    The highest rate is ``learning_rate_factor / √(d_model · warmup_steps)``.
+    Without warm-up, either the peak of the learning rate is the same, or the rate after the warm-up is. The peak
+    is ``learning_rate_factor / √(d_model · warmup_steps)``.
     """
-    usual = RECIPES["pocket"].training
-    peak = usual.learning_rate_factor / usual.warmup_steps**0.5
+    training = RECIPES["pocket"].training
+    peak = training.learning_rate_factor / training.warmup_steps**0.5
     warm_ups = {
         "with warm-up": [],
         "without, same peak": ["--training.warmup-steps", "1", "--training.learning-rate-factor", f"{peak:.6g}"],
@@ -73,12 +74,12 @@ def _norm_and_warm_up() -> dict[str, list[str]]:
 
 EXPERIMENTS: dict[str, Experiment] = {
     "initialisation": Experiment(
-        "Does it matter how the linear layers' weights are drawn?",
+        "Does it matter how the weights of the linear layers are initialised?",
         "pocket",
         {name: [*SHORT, "--model.initialisation", name] for name in CHOICES["initialisation"]},
     ),
     "norm-warmup": Experiment(
-        "What does the warm-up do for each place of the norm?",
+        "What does the warm-up do with post-norm and with pre-norm?",
         "pocket",
         _norm_and_warm_up(),
     ),
@@ -99,7 +100,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         {value: [*SHORT, "--model.n-heads", value] for value in ("1", "2", "4", "8", "16")},
     ),
     "positions": Experiment(
-        "How should the model be told the order of the words?",
+        "How should the model represent the order of the words?",
         "pocket",
         {name: [*SHORT, "--model.positions", name] for name in CHOICES["positions"]},
     ),
@@ -107,7 +108,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Which of the recipe's settings matter for real captions?",
         "multi30k",
         {
-            "the beginning": CAPTIONS,
+            "baseline": CAPTIONS,
             "vocabulary 2,000": [*CAPTIONS, "--model.vocab-size", "2000"],
             "vocabulary 8,000": [*CAPTIONS, "--model.vocab-size", "8000"],
             "BPE dropout 0.1": [*CAPTIONS, "--data.bpe-dropout", "0.1", "--data.segmentations", "5"],
@@ -138,67 +139,70 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def run(name: str, runs: Path = RUNS, output: Path = RESULTS) -> Iterator[str]:
-    """Train and score what is missing of an experiment; the file is brought up to date after each run.
+    """Train and evaluate the missing runs of an experiment; the results file is updated after each run.
 
-    All variants get their first seed before any gets its second. A training that begins and then ends in a `UserError`
-    is a finding as well: it is written down with its message, and not tried again while its folder is there.
+    All variants are trained with the first seed, then all with the second. A training that starts and then ends with a
+    `UserError` is a result as well: its message is recorded, and it is not tried again while its run folder exists.
 
     Args:
-        runs: the folder for its run folders.
+        runs: the folder for the run folders.
         output: the folder of ``NAME.json``.
 
     Yields:
-        A line for people about each run.
+        A readable line about each run.
 
     Raises:
-        UserError: if there is nothing to run, or a run cannot be begun.
+        UserError: if the experiment has no variants, or a training can't start.
     """
     experiment = EXPERIMENTS[name]
     if not experiment.variants:
-        raise UserError(f"the runs of {name} are made by hand: python -m book.experiments record {name} RUN ...")
-    _check(output)
+        raise UserError(
+            f"the runs of {name} are made by hand; record them: python -m book.experiments record {name} RUN ..."
+        )
+    _check_folder(output)
     for seed in experiment.seeds:
-        for label, arguments in experiment.variants.items():
+        for label, settings in experiment.variants.items():
             folder = runs / name / f"{re.sub(r'[^a-zA-Z0-9.]+', '-', label)}-{seed}"
-            row = _row(output, name, label, seed)
-            words = ["train", experiment.recipe, *arguments, "--training.seed", str(seed)]
-            command = shlex.join(["transformer", *words])
-            known = row and row["failed"] and folder.exists() and row["sessions"][-1]["command"] == command
-            failed = row["failed"] if row and known else _train(words, folder, f"{name}, {label}")
-            row = described(folder, name, label, row, failed)
-            _keep(output, name, row)
-            yield f"{name}: {_told(row)}"
+            row = _read_row(output, name, label, seed)
+            arguments = ["train", experiment.recipe, *settings, "--training.seed", str(seed)]
+            command = shlex.join(["transformer", *arguments])
+            has_failed = row and row["failed"] and folder.exists() and row["sessions"][-1]["command"] == command
+            failed = row["failed"] if row and has_failed else _train(arguments, folder, f"{name}, {label}")
+            row = describe_run(folder, name, label, row, failed)
+            _write_row(output, name, row)
+            yield f"{name}: {_summary(row)}"
 
 
 def record(name: str, runs: list[Path], output: Path = RESULTS, mirror: str | None = None) -> Iterator[str]:
-    """Write down runs that are there already; each is called by the name of its folder.
+    """Record existing runs; the name of a run's folder becomes its label.
 
-    A run that was stopped early is written down as that, and not scored.
+    A run that was stopped early is recorded as such and not evaluated.
 
     Args:
-        runs: run folders, as ``transformer train`` leaves them.
-        output: the folder of ``NAME.json``; what else is in the file stays.
-        mirror: as in `sentence_pairs`, to read the test set from.
+        runs: run folders of ``transformer train``.
+        output: the folder of ``NAME.json``; other rows of the file stay.
+        mirror: where to read the test set from, as in `sentence_pairs`.
 
     Yields:
-        A line for people about each run.
+        A readable line about each run.
 
     Raises:
-        UserError: if a folder is no run, or it was not written down how it was trained.
+        UserError: if a folder is not a run, or has no record of its training.
     """
-    _check(output)
+    _check_folder(output)
     for folder in runs:
         if not read_sessions(folder) or not read_metrics(folder):
-            raise UserError(f"{folder} does not say how it was trained: it needs sessions.jsonl and metrics.jsonl")
-        label, training, made = folder.resolve().name, read_settings(folder / RECIPE)["training"], _made(folder)
-        early = made < training["steps"] and not training["patience"]
-        failed = f"stopped after {made:.0f} of {training['steps']} steps" if early else None
-        row = described(folder, name, label, _row(output, name, label, training["seed"]), failed, mirror)
-        _keep(output, name, row)
-        yield f"{name}: {_told(row)}"
+            raise UserError(f"{folder} has no record of a training: it needs sessions.jsonl and metrics.jsonl")
+        label, training = folder.resolve().name, read_settings(folder / RECIPE)["training"]
+        steps = read_metrics(folder)[-1]["step"]
+        stopped_early = steps < training["steps"] and not training["patience"]
+        failed = f"stopped after {steps:.0f} of {training['steps']} steps" if stopped_early else None
+        row = describe_run(folder, name, label, _read_row(output, name, label, training["seed"]), failed, mirror)
+        _write_row(output, name, row)
+        yield f"{name}: {_summary(row)}"
 
 
-def described(
+def describe_run(
     folder: Path,
     name: str,
     label: str,
@@ -206,25 +210,25 @@ def described(
     failed: str | None = None,
     mirror: str | None = None,
 ) -> dict[str, Any]:
-    """A run as a row of its experiment's file.
+    """Return the row of a run in its experiment's results file.
 
     Args:
-        before: the row as it was; scores of the same weights are taken from there.
-        failed: what a training that did not reach its end said; such a run is not scored.
+        before: the existing row of the run; if the weights are the same, its scores are reused.
+        failed: the message of a training that did not finish; such a run is not evaluated.
     """
     experiment = EXPERIMENTS[name]
     recipe = read_settings(folder / RECIPE)
-    recipe["data"]["corpus"] = nameless(recipe["data"]["corpus"])
-    usual = json.loads(json.dumps(asdict(RECIPES[experiment.recipe])))
+    recipe["data"]["corpus"] = without_folders(recipe["data"]["corpus"])
+    defaults = json.loads(json.dumps(asdict(RECIPES[experiment.recipe])))
     curve = [{key: _rounded(value) for key, value in line.items()} for line in read_metrics(folder)]
     if curve and curve[-1]["valid_loss"] is None:
         failed = failed or "the validation loss is not a finite number"
     row: dict[str, Any] = {
         "label": label,
         "seed": recipe["training"]["seed"],
-        "differs": list(differences(usual, recipe)),
+        "differs": list(differences(defaults, recipe)),
         "failed": failed,
-        "sessions": [{**one, "command": portable(one["command"])} for one in read_sessions(folder)],
+        "sessions": [{**session, "command": without_paths(session["command"])} for session in read_sessions(folder)],
         **{key: curve[-1][key] if curve else 0 for key in ("step", "target_tokens", "minutes")},
         "curve": curve,
     }
@@ -233,26 +237,26 @@ def described(
     translator, facts = Translator.load(folder)
     row["parameters"] = sum(p.numel() for p in translator.model.parameters())
     row["weights"] = facts["weights"]["sha256"]
-    known = before["test_sets"] if before and before.get("weights") == row["weights"] else []
+    reusable = before["test_sets"] if before and before.get("weights") == row["weights"] else []
     row["test_sets"] = [
-        next((one for one in known if one["beam"] == beam), None) or _scored(folder, beam, mirror)
+        next((test for test in reusable if test["beam"] == beam), None) or _evaluate(folder, beam, mirror)
         for beam in experiment.beams
     ]
     return row
 
 
-def _scored(folder: Path, beam: int, mirror: str | None) -> dict[str, Any]:
-    """The scores of a run's test set, as ``transformer evaluate`` makes them, and where they come from."""
+def _evaluate(folder: Path, beam: int, mirror: str | None) -> dict[str, Any]:
+    """Evaluate a run on its test set as ``transformer evaluate`` does; return the scores and their provenance."""
     device = choose_device()
     for _ in assess([folder], device, beam=beam, mirror=mirror):
         pass
     report = read_json(folder / "test.scores.json")
-    tested, settings = report["test_set"], report["settings"]
+    test_set, settings = report["test_set"], report["settings"]
     return {
-        "corpus": nameless(tested["corpus"]),
-        "split": tested["split"],
-        "direction": tested["direction"],
-        "sentences": tested["sentences"],
+        "corpus": without_folders(test_set["corpus"]),
+        "split": test_set["split"],
+        "direction": test_set["direction"],
+        "sentences": test_set["sentences"],
         "beam": settings["beam"],
         "alpha": settings["alpha"],
         "seconds": report["seconds"],
@@ -261,93 +265,96 @@ def _scored(folder: Path, beam: int, mirror: str | None) -> dict[str, Any]:
     }
 
 
-def _train(words: list[str], folder: Path, called: str) -> str | None:
-    """Run the ``transformer`` command; the message of a training that began and could not go on, or None."""
-    before = len(read_sessions(folder))
-    command = [sys.executable, "-m", "transformer.cli", *words, "--run", str(folder)]
+def _train(arguments: list[str], folder: Path, title: str) -> str | None:
+    """Run a ``transformer`` command; return the message of a training that started and then failed, or None.
+
+    Raises:
+        UserError: if the training didn't start.
+    """
+    sessions_before = len(read_sessions(folder))
+    command = [sys.executable, "-m", "transformer.cli", *arguments, "--run", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        _, said = process.communicate()  # Ctrl-C reaches the command, too: it saves, and so goes on another time
+        _, stderr = (
+            process.communicate()
+        )  # Ctrl-C also reaches the command, which then saves a checkpoint to resume from
     if process.returncode == 0:
         return None
     if process.returncode == 130:
         raise KeyboardInterrupt
-    last = next(reversed(said.strip().splitlines()), "it said nothing")
-    message = re.sub(r"(?<!\S)/\S*/", "", last.removeprefix("error: "))  # no folders of this machine
-    if process.returncode == 2 and len(read_sessions(folder)) > before:
+    last_line = next(reversed(stderr.strip().splitlines()), "it failed without a message")
+    message = re.sub(r"(?<!\S)/\S*/", "", last_line.removeprefix("error: "))  # without the folders of this machine
+    if process.returncode == 2 and len(read_sessions(folder)) > sessions_before:
         return message
-    raise UserError(f"{called}: {message}")
+    raise UserError(f"{title}: {message}")
 
 
-def portable(command: str | None) -> str | None:
-    """A command without the folders of its machine: no ``--run`` or ``--mirror``, and a corpus by its file's name."""
+def without_paths(command: str | None) -> str | None:
+    """Return a command without paths: ``--run`` and ``--mirror`` are removed, and so is the folder of a corpus."""
     if command is None:
         return None
-    words = iter([word for one in shlex.split(command) for word in (one.split("=", 1) if one[:2] == "--" else [one])])
-    kept = []
+    words = iter(
+        [part for word in shlex.split(command) for part in (word.split("=", 1) if word[:2] == "--" else [word])]
+    )
+    result = []
     for word in words:
         if word in ("--run", "--mirror"):
             next(words, None)
         else:
-            kept.append(word)
+            result.append(word)
             if word == "--data.corpus":
-                kept.append(nameless(next(words, "")))
-    return shlex.join(kept)
+                result.append(without_folders(next(words, "")))
+    return shlex.join(result)
 
 
-def nameless(corpus: str) -> str:
-    """A corpus without its folder; those that have a name keep it."""
+def without_folders(corpus: str) -> str:
+    """Return the files of a corpus without their folders; the name of a known corpus stays as it is."""
     return ",".join(Path(part).name for part in corpus.split(","))
 
 
-def _made(folder: Path) -> float:
-    """The steps that a run has made and validated."""
-    return read_metrics(folder)[-1]["step"]
-
-
 def _rounded(value: float) -> float | None:
-    """Five digits of it; None for what is not finite, which JSON cannot say."""
+    """Round to five digits; None for values that are not finite, which JSON can't represent."""
     if not math.isfinite(value):
         return None
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
-def _told(row: dict[str, Any]) -> str:
-    """A row in a line."""
-    found = row["failed"] or ", ".join(
-        f"{one['scores'][0]['name']} {one['scores'][0]['value']:.2f} with beam {one['beam']}"
-        for one in row["test_sets"]
+def _summary(row: dict[str, Any]) -> str:
+    """Describe a row in a line."""
+    result = row["failed"] or ", ".join(
+        f"{test['scores'][0]['name']} {test['scores'][0]['value']:.2f} with beam {test['beam']}"
+        for test in row["test_sets"]
     )
-    return f"{row['label']}, seed {row['seed']}: {found}"
+    return f"{row['label']}, seed {row['seed']}: {result}"
 
 
-def _row(output: Path, name: str, label: str, seed: int) -> dict[str, Any] | None:
-    """A run's row in the experiment's file, if it is there."""
+def _read_row(output: Path, name: str, label: str, seed: int) -> dict[str, Any] | None:
+    """Return the row of a run from the experiment's results file, or None."""
     path = output / f"{name}.json"
     rows = read_json(path)["rows"] if path.exists() else []
     return next((row for row in rows if (row["label"], row["seed"]) == (label, seed)), None)
 
 
-def _keep(output: Path, name: str, row: dict[str, Any]) -> None:
-    """Put a row into the experiment's file, in the place of the same run's; the experiment's order is the file's."""
+def _write_row(output: Path, name: str, row: dict[str, Any]) -> None:
+    """Write a row into the experiment's results file in place of the same run's, and sort the rows as the variants."""
     path, experiment = output / f"{name}.json", EXPERIMENTS[name]
     order = list(experiment.variants)
     rows = read_json(path)["rows"] if path.exists() else []
-    this = (row["label"], row["seed"])
-    places = [i for i, old in enumerate(rows) if (old["label"], old["seed"]) == this]
-    if places:
-        rows[places[0]] = row
+    key = (row["label"], row["seed"])
+    indices = [i for i, old in enumerate(rows) if (old["label"], old["seed"]) == key]
+    if indices:
+        rows[indices[0]] = row
     else:
         rows.append(row)
-    if order:  # without, in the order in which they were recorded
+    if order:  # otherwise in the order in which they were recorded
         rows = [old for old in rows if old["label"] in order]
         rows.sort(key=lambda old: (order.index(old["label"]), old["seed"]))
-    about = {"experiment": name, "question": experiment.question, "recipe": experiment.recipe, "log": not order}
-    write_atomically(path, (json.dumps({**about, "rows": rows}, indent=1, ensure_ascii=False) + "\n").encode())
+    header = {"experiment": name, "question": experiment.question, "recipe": experiment.recipe, "log": not order}
+    write_atomically(path, (json.dumps({**header, "rows": rows}, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def _check(output: Path) -> None:
+def _check_folder(output: Path) -> None:
     if not output.is_dir():
-        raise UserError(f"there is no folder {output} to write results to: make it first")
+        raise UserError(f"the folder for the results, {output}, does not exist: create it first")
 
 
 EXAMPLES = """\
@@ -361,24 +368,26 @@ For example:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """List the experiments, run some, or record runs of one; a mistake ends in one line on stderr and exit code 2."""
+    """List the experiments, run some, or record runs; print an error as one line on stderr and return 2."""
     parser = argparse.ArgumentParser(
         prog="python -m book.experiments",
-        description="Run the experiments of the page of results, and write down what they find.",
+        description="Run the experiments of the results page and record their results.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("list", help="what experiments there are")
-    running = commands.add_parser("run", help="train and score what is missing of experiments")
+    commands.add_parser("list", help="list the experiments")
+    running = commands.add_parser("run", help="train and evaluate the missing runs of experiments")
     running.add_argument("names", nargs="+", choices=EXPERIMENTS, metavar="NAME", help=", ".join(EXPERIMENTS))
     running.add_argument("--runs", type=Path, default=RUNS, help="the folder for run folders (default: %(default)s)")
-    recording = commands.add_parser("record", help="write down runs that are there already")
+    recording = commands.add_parser("record", help="record runs that already exist")
     recording.add_argument("name", choices=EXPERIMENTS, metavar="NAME", help="the experiment that they belong to")
-    recording.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run folder; its name is the run's")
-    recording.add_argument("--mirror", help="a folder or address that holds the corpus's files")
-    for one in (running, recording):
-        one.add_argument("--output", type=Path, default=RESULTS, help="the folder for NAME.json, if not book/results")
+    recording.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="a run folder; its name becomes the label")
+    recording.add_argument("--mirror", help="a folder or address with the files of the corpus")
+    for command in (running, recording):
+        command.add_argument(
+            "--output", type=Path, default=RESULTS, help="the folder for NAME.json (default: book/results)"
+        )
     args = parser.parse_args(arguments)
     try:
         if args.command == "list":

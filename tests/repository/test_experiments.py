@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from book import experiments
-from book.experiments import EXPERIMENTS, Experiment, main, nameless, portable
+from book.experiments import EXPERIMENTS, Experiment, main, without_folders, without_paths
 from transformer.config import CHOICES
 from transformer.data.corpora import sentence_pairs
 from transformer.errors import UserError
@@ -237,11 +237,15 @@ def test_a_run_that_was_stopped_early_is_recorded_as_that(ran: Path, tmp_path: P
     ],
 )
 def test_a_command_without_the_machines_folders(typed: str | None, kept: str | None) -> None:
-    assert portable(typed) == kept
+    assert without_paths(typed) == kept
 
 
 def test_a_corpus_keeps_its_name_and_loses_its_folder() -> None:
-    assert [nameless(one) for one in ("pocket", "/a/b.tsv", "a/b.en,/c/b.de")] == ["pocket", "b.tsv", "b.en,b.de"]
+    assert [without_folders(corpus) for corpus in ("pocket", "/a/b.tsv", "a/b.en,/c/b.de")] == [
+        "pocket",
+        "b.tsv",
+        "b.en,b.de",
+    ]
 
 
 def arguments_of(variant: list[str]) -> dict[str, str]:
@@ -275,8 +279,8 @@ def test_the_variants_of_an_experiment_differ_in_their_values_only(name: str) ->
 def test_mistakes_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
         (["run", "multi30k"], "error: the runs of multi30k are made by hand"),
-        (["run", "heads", "--output", str(tmp_path / "none")], "error: there is no folder"),
-        (["record", "multi30k", str(tmp_path)], "does not say how it was trained"),
+        (["run", "heads", "--output", str(tmp_path / "none")], "error: the folder for the results"),
+        (["record", "multi30k", str(tmp_path)], "has no record of a training"),
     ):
         assert main(arguments) == 2
         (line,) = capsys.readouterr().err.splitlines()
