@@ -1,7 +1,7 @@
-"""The directive ``{results}``: tables and pictures for the page of results, made from result files and nothing else.
+"""The directive ``{results}``: tables and figures for the results page, generated from result files only.
 
-What they show is measured elsewhere: ``python -m book.experiments`` and ``transformer bench --output`` leave files in
-``book/results``, and models that ship bring theirs along. Where there is no file, the page says so.
+``python -m book.experiments`` and ``transformer bench --output`` write these files to ``book/results``, and pretrained
+models have their own. Where a file is missing, the page says "Not measured yet".
 """
 
 import json
@@ -28,71 +28,71 @@ from transformer.bench.race import Row
 from transformer.plots.curves import curves
 from transformer.plots.strip_plot import strip_plot
 from transformer.plots.style import LINE_STYLES, Picture
-from transformer.plots.style import Row as Pictures
+from transformer.plots.style import Row as Figures
 
 ROOT = Path(__file__).parents[2]
 MISSING = "*Not measured yet.*"
-SHOWN = ("BLEU", "BLEU lc", "BLEU paper", "chrF2", "METEOR")
-"""The scores of a table's columns, those of them that were made; all have their signatures below."""
+SCORES = ("BLEU", "BLEU lc", "BLEU paper", "chrF2", "METEOR")
+"""The scores that tables show, if they were computed; all signatures are listed below the tables."""
 
-Part = str | Picture | Pictures
-"""What a section is made of: Markdown, and pictures."""
+Part = str | Picture | Figures
+"""A part of a section: Markdown, or figures."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A measure over several seeds."""
+    """Mean and standard deviation over several seeds."""
 
     mean: float
     deviation: float | None
-    """The sample's standard deviation; None for one value, which has none."""
+    """The sample standard deviation; None for a single value."""
     n: int
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Of one value or more.
+        """Compute them from one or more values.
 
         Raises:
             ValueError: if there is no value.
         """
         if not values:
-            raise ValueError("no value has no mean")
+            raise ValueError("there is no value to take the mean of")
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
 
     def text(self, digits: int = 1) -> str:
-        """Mean ± deviation, as people write it."""
+        """Return "mean ± deviation"."""
         return f"{self.mean:.{digits}f}" + (
             "" if self.deviation is None else f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{self.deviation:.{digits}f}"
         )
 
 
 def section(name: str, root: Path = ROOT) -> list[Part]:
-    """What the page shows under a name: ``quality``, ``speed``, ``published``, or an experiment's.
+    """Return a section of the results page: ``quality``, ``speed``, ``published``, or the name of an experiment.
 
     Args:
-        root: the repository, whose result files are shown.
+        root: the repository whose result files are shown.
     """
-    made = {"quality": quality, "speed": speed, "published": published}.get(name, partial(experiment, name=name))
-    return made(root)
+    function = {"quality": quality, "speed": speed, "published": published}.get(name, partial(experiment, name=name))
+    return function(root)
 
 
 def quality(root: Path) -> list[Part]:
-    """The models that ship: their scores, how they were trained, and where the scores come from."""
-    models = shipped(root)
+    """Return the scores of the pretrained models, their provenance, and how the models were trained."""
+    models = pretrained_models(root)
     if not models:
         return [MISSING]
-    tested = [one for _, found in models.values() for one in found["test_sets"]]
-    shown, rows, sources, training = names(tested), [], [], []
-    for name, (folder, found) in models.items():
-        for one in found["test_sets"]:
-            where = [one["direction"], f"`{one['corpus']}` {one['split']}", one["sentences"], one["beam"]]
-            rows.append([f"`{name}`", *where, *(f"{score(one, column):.1f}" for column in shown)])
-        sources.append([f"`{name}`", *origin(found["provenance"])])
-        metrics = lines(folder / "metrics.jsonl")
+    tests = [test for _, results in models.values() for test in results["test_sets"]]
+    columns, rows, sources, training = common_scores(tests), [], [], []
+    for name, (folder, results) in models.items():
+        for test in results["test_sets"]:
+            test_set = [test["direction"], f"`{test['corpus']}` {test['split']}", test["sentences"], test["beam"]]
+            rows.append([f"`{name}`", *test_set, *(f"{score(test, column):.1f}" for column in columns)])
+        sources.append([f"`{name}`", *origin(results["provenance"])])
+        metrics = read_jsonl(folder / "metrics.jsonl")
         last = [f"{metrics[-1]['step']:,}", f"{metrics[-1]['minutes']:.0f}"] if metrics else ["", ""]
-        training += [[f"`{name}`", *last, *origin(session)] for session in lines(folder / "sessions.jsonl")]
-    header = ["model", "direction", "test set", "sentences", "beam", *shown]
-    parts: list[Part] = [table(header, rows), signatures(tested)]
+        training += [[f"`{name}`", *last, *origin(session)] for session in read_jsonl(folder / "sessions.jsonl")]
+    header = ["model", "direction", "test set", "sentences", "beam size", *columns]
+    parts: list[Part] = [table(header, rows), signatures(tests)]
     parts += [folded("Where these scores come from", table(["model", *ORIGIN], sources, long=True))]
     if training:
         parts += [
@@ -102,85 +102,91 @@ def quality(root: Path) -> list[Part]:
 
 
 def experiment(root: Path, name: str) -> list[Part]:
-    """An experiment: a row a setting or beam, a picture, and a folded table of its runs."""
+    """Return an experiment: a table with a row for each setting or beam size, a figure, and a table of its runs."""
     path = root / "book" / "results" / f"{name}.json"
     if not path.exists():
         return [MISSING]
-    found = read(path)
-    rows = found["rows"]
-    scored = [row for row in rows if not row["failed"]]
-    tested = [one for row in scored for one in row["test_sets"]]
+    results = read(path)
+    rows = results["rows"]
+    finished = [row for row in rows if not row["failed"]]
+    tests = [test for row in finished for test in row["test_sets"]]
     labels = list(dict.fromkeys(row["label"] for row in rows))
-    if found["log"]:
+    if results["log"]:
         parts: list[Part] = [log(rows)]
     elif len(labels) == 1:
-        parts = search(tested)
+        parts = beam_sizes(tests)
     else:
         parts = variants(labels, rows)
-    tables = signatures(tested) + folded("The runs one by one", table(["run", "seed", *ORIGIN], runs(rows), long=True))
-    return [*parts, f"{tables}\nAll of it, with the curves: {{download}}`{path.name} <results/{path.name}>`."]
+    tables = signatures(tests) + folded("All runs", table(["run", "seed", *ORIGIN], session_rows(rows), long=True))
+    return [
+        *parts,
+        f"{tables}\nAll results, with the learning curves: {{download}}`{path.name} <results/{path.name}>`.",
+    ]
 
 
 def log(rows: list[dict[str, Any]]) -> str:
-    """Runs that were made one after another: what each changed, what came of it, and the means over seeds."""
+    """Return a table of runs that were made by hand: what each changed, its scores, and means over seeds."""
     cells = []
     seeds: dict[tuple[str, ...], list[tuple[str, tuple[float, float, float]]]] = {}
     for row in rows:
-        made = [f"{row['step']:,}", f"{row['minutes']:.0f}"]
+        length = [f"{row['step']:,}", f"{row['minutes']:.0f}"]
         changes = "; ".join(map(change, row["differs"])) or "nothing"
         if row["failed"]:
-            cells.append([row["label"], "", "", "", "", *made, f"{changes}. **{row['failed']}**"])
+            cells.append([row["label"], "", "", "", "", *length, f"{changes}. **{row['failed']}**"])
         else:
             first, last = row["test_sets"][0], row["test_sets"][-1]
-            found = score(first, "BLEU"), score(last, "BLEU"), score(last, "BLEU lc")
-            cells.append([row["label"], *(f"{one:.1f}" for one in found), f"{row['parameters']:,}", *made, changes])
-            settings = tuple(one for one in row["differs"] if not one.startswith("training.seed:"))
-            seeds.setdefault(settings, []).append((row["label"], found))
+            bleu = score(first, "BLEU"), score(last, "BLEU"), score(last, "BLEU lc")
+            cells.append(
+                [row["label"], *(f"{value:.1f}" for value in bleu), f"{row['parameters']:,}", *length, changes]
+            )
+            settings = tuple(setting for setting in row["differs"] if not setting.startswith("training.seed:"))
+            seeds.setdefault(settings, []).append((row["label"], bleu))
     for settings, group in seeds.items():
         if len(group) > 1:
-            labels, scores_found = zip(*group, strict=True)
-            spreads = [Spread.of(column).text() for column in zip(*scores_found, strict=True)]
-            changes = "; ".join(map(change, settings)) or "nothing but the seed"
+            labels, scores_by_seed = zip(*group, strict=True)
+            spreads = [Spread.of(column).text() for column in zip(*scores_by_seed, strict=True)]
+            changes = "; ".join(map(change, settings)) or "only the seed"
             cells.append([f"{labels[0]}, mean of {len(group)} seeds", *spreads, "", "", "", changes])
     beams = beams_of(rows)
     scores = [f"BLEU, beam {beams[0]}", f"BLEU, beam {beams[-1]}", f"BLEU lc, beam {beams[-1]}"] if beams else [""] * 3
-    return table(["run", *scores, "parameters", "steps", "minutes", "what it changes"], cells, long=True)
+    return table(["run", *scores, "parameters", "steps", "minutes", "changed settings"], cells, long=True)
 
 
 def change(difference: str) -> str:
-    """A difference from the recipe, in fewer words."""
+    """Shorten the description of a difference from the recipe."""
     return re.sub(r"^\w+\.(.+): (.+), now (.+)$", r"\1 \2 → \3", difference)
 
 
-def search(tested: list[dict[str, Any]]) -> list[Part]:
-    """The same models with several beams."""
+def beam_sizes(tests: list[dict[str, Any]]) -> list[Part]:
+    """Compare beam sizes for the same models."""
     beams: dict[int, list[dict[str, Any]]] = {}
-    for one in tested:
-        beams.setdefault(one["beam"], []).append(one)
+    for test in tests:
+        beams.setdefault(test["beam"], []).append(test)
     if not beams:
         return [MISSING]
-    shown, values = names(tested), {str(beam): [score(one, "BLEU") for one in ones] for beam, ones in beams.items()}
+    columns = common_scores(tests)
+    values = {str(beam): [score(test, "BLEU") for test in group] for beam, group in beams.items()}
     rows = []
-    for beam, ones in beams.items():
-        found = [Spread.of([score(one, name) for one in ones]).text() for name in shown]
-        rows.append([beam, *found, Spread.of([one["seconds"] for one in ones]).text(), len(ones)])
+    for beam, group in beams.items():
+        spreads = [Spread.of([score(test, name) for test in group]).text() for name in columns]
+        rows.append([beam, *spreads, Spread.of([test["seconds"] for test in group]).text(), len(group)])
     return [
-        table(["beam", *shown, "seconds", "seeds"], rows),
-        Picture(strip_plot(values, "BLEU of the test set, by beam"), f"BLEU by beam. {told(values)}"),
+        table(["beam size", *columns, "seconds", "seeds"], rows),
+        Picture(strip_plot(values, "BLEU on the test set, by beam size"), f"BLEU by beam size. {describe(values)}"),
     ]
 
 
 def variants(labels: list[str], rows: list[dict[str, Any]]) -> list[Part]:
-    """Settings side by side, over their seeds."""
+    """Compare settings, with means over their seeds."""
     cells, values, beams = [], {}, beams_of(rows)
     for label in labels:
-        mine = [row for row in rows if row["label"] == label]
-        done = [row for row in mine if not row["failed"]]
+        group = [row for row in rows if row["label"] == label]
+        done = [row for row in group if not row["failed"]]
         columns = [[score(row["test_sets"][i], "BLEU") for row in done] for i in range(len(beams))]
         columns.append([score(row["test_sets"][-1], "BLEU lc") for row in done])
         line = [label, *(Spread.of(column).text() if column else "" for column in columns)]
         line.append(Spread.of([row["curve"][-1]["valid_loss"] for row in done]).text(3) if done else "")
-        failed = len(mine) - len(done)
+        failed = len(group) - len(done)
         line += [
             f"{done[0]['parameters']:,}" if done else "",
             f"{len(done)}" + (f", {failed} failed" if failed else ""),
@@ -192,15 +198,17 @@ def variants(labels: list[str], rows: list[dict[str, Any]]) -> list[Part]:
     header = ["setting", *(f"BLEU, beam {beam}" for beam in beams), f"BLEU lc, {last}", "validation loss"]
     parts: list[Part] = [table([*header, "parameters", "seeds"], cells)]
     if values:
-        parts.append(Picture(strip_plot(values, f"BLEU of the test set, {last}"), f"BLEU by setting. {told(values)}"))
+        parts.append(
+            Picture(strip_plot(values, f"BLEU on the test set, {last}"), f"BLEU by setting. {describe(values)}")
+        )
     failures = dict.fromkeys(f"{row['label']}: {row['failed']}" for row in rows if row["failed"])
     return [*parts, *(f"- {failure}" for failure in failures)]
 
 
-def learning_curves(rows: list[dict[str, Any]]) -> Pictures:
-    """Validation loss over the steps, the mean over the seeds: a picture for what stands before the labels' comma.
+def learning_curves(rows: list[dict[str, Any]]) -> Figures:
+    """Plot the validation loss over the steps, as means over the seeds; one figure per label before the comma.
 
-    A line goes as far as all of its runs do.
+    A line ends with the shortest of its runs.
     """
     groups: dict[str, dict[str, list[list[dict[str, float]]]]] = {}
     for row in rows:
@@ -208,19 +216,19 @@ def learning_curves(rows: list[dict[str, Any]]) -> Pictures:
         if finite:
             group, _, line = row["label"].partition(", ")
             groups.setdefault(group, {}).setdefault(line or group, []).append(finite)
-    pictures = []
-    for group, found in groups.items():
-        found = dict(list(found.items())[: len(LINE_STYLES)])
-        steps = [point["step"] for point in max((c for several in found.values() for c in several), key=len)]
+    figures = []
+    for group, lines in groups.items():
+        lines = dict(list(lines.items())[: len(LINE_STYLES)])
+        steps = [point["step"] for point in max((c for runs in lines.values() for c in runs), key=len)]
         means, ends = {}, []
-        for line, several in found.items():
-            values = [statistics.fmean(one["valid_loss"] for one in points) for points in zip(*several, strict=False)]
+        for line, runs in lines.items():
+            values = [statistics.fmean(point["valid_loss"] for point in points) for points in zip(*runs, strict=False)]
             ends.append(f"{line} ends at {values[-1]:.2f}")
             means[line] = values + [math.nan] * (len(steps) - len(values))
         alt = "; ".join(ends)
         figure = curves(steps, means, "step", f"{group}: validation loss")
-        pictures.append(Picture(figure, f"Validation loss over the steps, {group}. {alt}."))
-    return Pictures(*pictures)
+        figures.append(Picture(figure, f"Validation loss over the steps, {group}. {alt}."))
+    return Figures(*figures)
 
 
 def speed(root: Path) -> list[Part]:
@@ -245,24 +253,23 @@ def speed(root: Path) -> list[Part]:
 
 
 def published(root: Path) -> list[Part]:
-    """What others have written about their systems, beside the models that ship where the test set is the same."""
+    """Return published scores of other systems, next to those of pretrained models on the same test set."""
     path = root / "book" / "results" / "published.json"
     if not path.exists():
         return [MISSING]
-    models, rows = shipped(root), []
-    for one in read(path)["systems"]:
-        source = ", ".join(str(one[key]) for key in ("author", "year", "venue") if one[key])
-        value = str(one["score"]) if one["to"] is None else f"{one['score']} to {one['to']}"
-        ours, beside = [], one["compare"]
-        for name, (_, found) in models.items() if beside else ():
-            for test in found["test_sets"]:
-                if all(test[key] == beside[key] for key in ("corpus", "split", "direction")):
-                    ours.append(
-                        f"{score(test, beside['score']):.1f} (`{name}`, {beside['score']}, beam {test['beam']})"
-                    )
-        cited = f"{source} {{cite}}`{one['key']}`" if one["key"] else source
-        mine = "; ".join(ours) or ("not measured yet" if beside else "")
-        rows.append([one["system"], one["test_set"], value, one["measure"], mine, cited])
+    models, rows = pretrained_models(root), []
+    for system in read(path)["systems"]:
+        source = ", ".join(str(system[key]) for key in ("author", "year", "venue") if system[key])
+        value = str(system["score"]) if system["to"] is None else f"{system['score']} to {system['to']}"
+        ours, compare = [], system["compare"]
+        for name, (_, results) in models.items() if compare else ():
+            for test in results["test_sets"]:
+                if all(test[key] == compare[key] for key in ("corpus", "split", "direction")):
+                    bleu = f"{score(test, compare['score']):.1f}"
+                    ours.append(f"{bleu} (`{name}`, {compare['score']}, beam {test['beam']})")
+        cited = f"{source} {{cite}}`{system['key']}`" if system["key"] else source
+        measured = "; ".join(ours) or ("not measured yet" if compare else "")
+        rows.append([system["system"], system["test_set"], value, system["measure"], measured, cited])
     return [table(["system", "test set", "score", "measure", "ours", "source"], rows, long=True)]
 
 
@@ -270,56 +277,56 @@ ORIGIN = ("date", "commit", "hardware", "versions", "command")
 
 
 def origin(facts: Mapping[str, Any]) -> list[str]:
-    """A `provenance` in the columns of `ORIGIN`."""
+    """Return the columns of `ORIGIN` from a `provenance`."""
     hardware = f"{facts['machine']}; {facts['device']}; threads: {facts['threads']}"
     command = f"`{facts['command']}`" if facts.get("command") else ""
     return [facts["date"], f"`{facts['commit']}`", hardware, facts["versions"], command]
 
 
-def runs(rows: list[dict[str, Any]]) -> list[list[Any]]:
-    """A line for each time that a run was begun or gone on with."""
+def session_rows(rows: list[dict[str, Any]]) -> list[list[Any]]:
+    """Return a row for each time that a run was started or resumed."""
     return [[row["label"], row["seed"], *origin(session)] for row in rows for session in row["sessions"]]
 
 
-def signatures(tested: Iterable[dict[str, Any]]) -> str:
-    """How the scores of test sets were computed, folded; each signature once."""
-    found = dict.fromkeys((one["name"], one["signature"]) for test in tested for one in test["scores"])
+def signatures(tests: Iterable[dict[str, Any]]) -> str:
+    """Return a folded table of how the scores were computed, with each signature once."""
+    unique = dict.fromkeys((score["name"], score["signature"]) for test in tests for score in test["scores"])
     return folded(
-        "How the scores are computed", table(["score", "signature"], [[n, f"`{s}`"] for n, s in found], long=True)
+        "How the scores are computed", table(["score", "signature"], [[n, f"`{s}`"] for n, s in unique], long=True)
     )
 
 
 def score(test: Mapping[str, Any], name: str) -> float:
-    """One of a test set's scores."""
-    return float(next(one["value"] for one in test["scores"] if one["name"] == name))
+    """Return one of a test set's scores."""
+    return float(next(score["value"] for score in test["scores"] if score["name"] == name))
 
 
-def names(tested: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Those of the scores to show that all test sets have."""
-    return [name for name in SHOWN if all(name in (one["name"] for one in test["scores"]) for test in tested)]
+def common_scores(tests: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of those `SCORES` that all test sets have."""
+    return [name for name in SCORES if all(name in (score["name"] for score in test["scores"]) for test in tests)]
 
 
 def beams_of(rows: list[dict[str, Any]]) -> list[int]:
-    """The beams that an experiment's runs were scored with, in their order."""
-    return next(([one["beam"] for one in row["test_sets"]] for row in rows if not row["failed"]), [])
+    """Return the beam sizes with which the runs of an experiment were evaluated."""
+    return next(([test["beam"] for test in row["test_sets"]] for row in rows if not row["failed"]), [])
 
 
-def told(values: Mapping[str, Sequence[float]]) -> str:
-    """What a picture of dots shows, for whoever cannot see it."""
+def describe(values: Mapping[str, Sequence[float]]) -> str:
+    """Return the text alternative of a strip plot."""
     return "; ".join(f"{label}: {Spread.of(measured).text()}" for label, measured in values.items()) + "."
 
 
-def shipped(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
-    """The models that ship and have been scored: name → folder and scores."""
+def pretrained_models(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """Return the pretrained models that have been evaluated: name → folder and scores."""
     files = sorted((root / "transformer" / "models").glob("*/scores.json"))
     return {path.parent.name: (path.parent, read(path)) for path in files}
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], long: bool = False) -> str:
-    """A Markdown table; numbers stand as they are given.
+    """Return a Markdown table; numbers are not reformatted.
 
     Args:
-        long: the last column holds text that needs some width.
+        long: the last column holds long text and gets more width.
     """
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
     text = tabulate(cells, header, tablefmt="github", disable_numparse=True)
@@ -327,46 +334,46 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], long: bool = 
 
 
 def folded(title: str, text: str) -> str:
-    """Markdown that shows when its title is touched."""
+    """Return Markdown in a dropdown with a title."""
     return f"\n::::{{dropdown}} {title}\n{text}\n::::\n"
 
 
 def read(path: Path) -> Any:
-    """A JSON file's content."""
+    """Return the content of a JSON file."""
     return json.loads(path.read_text("utf-8"))
 
 
-def lines(path: Path) -> list[Any]:
-    """The content of a file with a JSON value a line; nothing if there is no file."""
+def read_jsonl(path: Path) -> list[Any]:
+    """Return the content of a JSON Lines file, or an empty list if it doesn't exist."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
 class ResultsDirective(SphinxDirective):
-    """``{results} NAME``: a section of results; with ``:curves:`` its learning curves instead."""
+    """``{results} NAME``: a section of the results page; with ``:curves:`` the learning curves of an experiment."""
 
     required_arguments = 1
     option_spec: ClassVar = {"curves": lambda _: True}
 
     def run(self) -> list[nodes.Node]:
-        """Called by Sphinx where the directive stands."""
-        self.env.note_reread()  # result files may have changed, or be new
+        """Return the nodes in place of the directive."""
+        self.env.note_reread()  # result files may have been added or changed
         name = self.arguments[0]
         parts = section(name)
         if "curves" in self.options:
             path = ROOT / "book" / "results" / f"{name}.json"
             parts = [learning_curves(read(path)["rows"])] if path.exists() else []
-        found: list[nodes.Node] = []
+        result: list[nodes.Node] = []
         for part in parts:
             if isinstance(part, str):
-                box = nodes.Element()
-                self.state.nested_parse(StringList(part.splitlines(), self.env.docname), self.content_offset, box)
-                found += box.children
+                container = nodes.Element()
+                self.state.nested_parse(StringList(part.splitlines(), self.env.docname), self.content_offset, container)
+                result += container.children
             else:
-                found.append(nodes.raw("", f'<div style="margin: 1rem 0">{part._repr_html_()}</div>', format="html"))
-        return found
+                result.append(nodes.raw("", f'<div style="margin: 1rem 0">{part._repr_html_()}</div>', format="html"))
+        return result
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register the directive with Sphinx."""
     app.add_directive("results", ResultsDirective)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The page of results: tables and pictures show what stands in the files, and the prose has no number of its own."""
+"""The results page: its tables and figures show what the result files contain, and its prose has no numbers."""
 
 import json
 import math
@@ -26,7 +26,7 @@ FACTS = {
 SIGNATURE = "nrefs:1|case:mixed|tok:13a"
 
 
-def scored(beam: int, bleu: float, **more: Any) -> dict[str, Any]:
+def scored_on(beam: int, bleu: float, **more: Any) -> dict[str, Any]:
     named = {"corpus": "multi30k", "split": "test", "direction": "en-de", "sentences": 77, "beam": beam, "alpha": 0.6}
     values = {"BLEU": bleu, "BLEU lc": bleu + 1, "BLEU paper": bleu + 2, "chrF2": bleu + 3}
     scores = [{"name": n, "value": v, "signature": SIGNATURE, "explanation": ""} for n, v in values.items()]
@@ -46,11 +46,11 @@ def row(label: str, seed: int, bleu: float, beams: tuple[int, ...] = (1, 4), los
         "curve": [{"step": step, "valid_loss": loss, "minutes": 1.5} for step in (1000, 3000)],
         "parameters": 123456,
         "weights": "0",
-        "test_sets": [scored(beam, bleu + beam) for beam in beams],
+        "test_sets": [scored_on(beam, bleu + beam) for beam in beams],
     }
 
 
-def lost(label: str, seed: int) -> dict[str, Any]:
+def failed_row(label: str, seed: int) -> dict[str, Any]:
     whole = row(label, seed, 0)
     kept = {key: whole[key] for key in whole if key not in ("parameters", "weights", "test_sets")}
     return {**kept, "failed": "the gradient was not finite", "curve": whole["curve"][:1]}
@@ -62,12 +62,12 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plant(root: Path, name: str, rows: list[dict[str, Any]], log: bool = False) -> None:
+def write_experiment(root: Path, name: str, rows: list[dict[str, Any]], log: bool = False) -> None:
     found = {"experiment": name, "question": "?", "recipe": "pocket", "log": log, "rows": rows}
     (root / "book" / "results" / f"{name}.json").write_text(json.dumps(found))
 
 
-def plant_model(root: Path, name: str, found: list[dict[str, Any]]) -> None:
+def write_model(root: Path, name: str, found: list[dict[str, Any]]) -> None:
     folder = root / "transformer" / "models" / name
     folder.mkdir(parents=True)
     scores = {"weights": "0", "provenance": {**FACTS, "command": None}, "test_sets": found}
@@ -96,19 +96,19 @@ def test_the_prose_has_no_digits() -> None:
     assert re.findall(r".*\d.*", prose) == []
 
 
-def test_every_experiment_has_its_place_on_the_page() -> None:
+def test_every_experiment_is_on_the_page() -> None:
     assert set(re.findall(r"^```\{results\} (.+)$", PAGE, re.MULTILINE)) == {
         *EXPERIMENTS, "quality", "speed", "published"
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published"])
-def test_what_is_not_measured_yet_is_said(root: Path, name: str) -> None:
+def test_a_missing_file_is_reported_on_the_page(root: Path, name: str) -> None:
     assert section(name, root) == [MISSING]
 
 
 @pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published"])
-def test_the_files_that_are_there_can_be_shown(name: str) -> None:
+def test_existing_files_can_be_shown(name: str) -> None:
     assert section(name) not in ([], [MISSING])
 
 
@@ -117,12 +117,14 @@ def test_mean_and_spread_over_seeds() -> None:
     assert (found.mean, found.deviation, found.n) == (3.0, pytest.approx(7**0.5), 3)
     assert found.text() == "3.0\xa0±\xa02.6" and found.text(2) == "3.00\xa0±\xa02.65"
     assert Spread.of([4.25]) == Spread(4.25, None, 1) and Spread.of([4.25]).text(2) == "4.25"
-    with pytest.raises(ValueError, match="no value"):
+    with pytest.raises(ValueError, match="no value to take the mean of"):
         Spread.of([])
 
 
 def test_variants_over_their_seeds(root: Path) -> None:
-    plant(root, "heads", [row("1", 1, 20), row("1", 2, 30), row("8", 1, 40), lost("8", 2), lost("16", 1)])
+    write_experiment(
+        root, "heads", [row("1", 1, 20), row("1", 2, 30), row("8", 1, 40), failed_row("8", 2), failed_row("16", 1)]
+    )
     shown = text(root, "heads")
     assert line(shown, "1") == [
         "1", "26.0 ± 7.1", "29.0 ± 7.1", "30.0 ± 7.1", "1.500 ± 0.000", "123,456", "2"
@@ -135,7 +137,7 @@ def test_variants_over_their_seeds(root: Path) -> None:
 
 
 def test_each_run_has_its_date_commit_hardware_and_command(root: Path) -> None:
-    plant(root, "heads", [row("1", 1, 20), lost("8", 2)])
+    write_experiment(root, "heads", [row("1", 1, 20), failed_row("8", 2)])
     shown = text(root, "heads")
     for seed in (1, 2):
         assert f"`transformer train pocket --training.seed {seed}`" in shown
@@ -144,22 +146,27 @@ def test_each_run_has_its_date_commit_hardware_and_command(root: Path) -> None:
     assert SIGNATURE.replace("|", r"\|") in shown and "<results/heads.json>" in shown
 
 
-def test_a_search_has_a_row_a_beam(root: Path) -> None:
-    plant(root, "beam-width", [row("pocket", seed, 20 + seed, (1, 2, 16)) for seed in (1, 3)])
+def test_beam_sizes_have_a_row_each(root: Path) -> None:
+    write_experiment(root, "beam-width", [row("pocket", seed, 20 + seed, (1, 2, 16)) for seed in (1, 3)])
     shown = text(root, "beam-width")
     assert line(shown, "2") == ["2", "24.0 ± 1.4", "25.0 ± 1.4", "26.0 ± 1.4", "27.0 ± 1.4", "10.0 ± 0.0", "2"]
     assert line(shown, "16")[1] == "38.0 ± 1.4"
 
 
-def test_a_log_tells_what_each_run_changed(root: Path) -> None:
-    plant(root, "multi30k", [row("wide", 1, 30), {**row("as-it-is", 1, 20), "differs": []}, lost("hot", 2)], log=True)
+def test_a_log_shows_what_each_run_changed(root: Path) -> None:
+    write_experiment(
+        root,
+        "multi30k",
+        [row("wide", 1, 30), {**row("as-it-is", 1, 20), "differs": []}, failed_row("hot", 2)],
+        log=True,
+    )
     shown = text(root, "multi30k")
     assert line(shown, "wide") == ["wide", "31.0", "34.0", "35.0", "123,456", "3,000", "2", "norm pre → wide"]
     assert line(shown, "as-it-is")[-1] == "nothing"
     assert line(shown, "hot")[1:5] == [""] * 4 and line(shown, "hot")[-1].endswith("**the gradient was not finite**")
 
 
-def test_a_log_ends_with_each_setting_over_its_seeds(root: Path) -> None:
+def test_a_log_ends_with_means_over_seeds(root: Path) -> None:
     wide = "model.d_model: 128, now 256"
     seeds = [
         {**row("usual", 1, 20), "differs": []},
@@ -169,29 +176,29 @@ def test_a_log_ends_with_each_setting_over_its_seeds(root: Path) -> None:
         {**row("wide-3", 3, 92), "differs": [wide, "training.seed: 1, now 3"]},
         {**row("deep", 2, 50), "differs": ["model.n_layers: 4, now 8", "training.seed: 1, now 2"]},
     ]
-    plant(root, "multi30k", seeds, log=True)
+    write_experiment(root, "multi30k", seeds, log=True)
     shown = text(root, "multi30k")
     assert line(shown, "usual, mean of 2 seeds")[1:4] == ["22.0 ± 1.4", "25.0 ± 1.4", "26.0 ± 1.4"]
-    assert line(shown, "usual, mean of 2 seeds")[-1] == "nothing but the seed"
+    assert line(shown, "usual, mean of 2 seeds")[-1] == "only the seed"
     assert line(shown, "wide, mean of 3 seeds")[1:4] == ["92.0 ± 1.0", "95.0 ± 1.0", "96.0 ± 1.0"]
     assert line(shown, "wide, mean of 3 seeds")[-1] == "d_model 128 → 256"
     assert shown.count("mean of") == 2, "one run has no mean"
 
 
-def test_only_failures_are_shown_too(root: Path) -> None:
+def test_an_experiment_of_failures_only(root: Path) -> None:
     for name in ("heads", "beam-width"):
-        plant(root, name, [lost("one", 1)])
+        write_experiment(root, name, [failed_row("one", 1)])
         assert section(name, root) not in ([], [MISSING])
-    plant(root, "multi30k", [lost("one", 1)], log=True)
+    write_experiment(root, "multi30k", [failed_row("one", 1)], log=True)
     assert "not finite" in text(root, "multi30k")
 
 
-def test_learning_curves_are_means_a_picture_a_group() -> None:
+def test_learning_curves_are_means_with_a_figure_for_each_group() -> None:
     rows = [
         row("post, warm", 1, 1, loss=2),
         row("post, warm", 2, 1, loss=4),
         row("pre, warm", 1, 1),
-        lost("pre, cold", 1),
+        failed_row("pre, cold", 1),
     ]
     rows[3]["curve"].append({"step": 3000, "valid_loss": None, "minutes": 1})
     post, pre = results.learning_curves(rows).pictures
@@ -202,8 +209,8 @@ def test_learning_curves_are_means_a_picture_a_group() -> None:
     assert cold[0] == 1.5 and math.isnan(cold[1])
 
 
-def test_shipped_models(root: Path) -> None:
-    plant_model(root, "tiny-one", [scored(4, 33.3)])
+def test_pretrained_models(root: Path) -> None:
+    write_model(root, "tiny-one", [scored_on(4, 33.3)])
     shown = text(root, "quality")
     assert line(shown, "`tiny-one`") == [
         "`tiny-one`", "en-de", "`multi30k` test", "77", "4", "33.3", "34.3", "35.3", "36.3"
@@ -211,12 +218,12 @@ def test_shipped_models(root: Path) -> None:
     assert "4,321" in shown and "`transformer train multi30k`" in shown and "`abcdef1234`" in shown
 
 
-def test_published_figures_stand_beside_ours_on_the_same_test_set_only(root: Path) -> None:
+def test_published_scores_are_next_to_ours_on_the_same_test_set_only(root: Path) -> None:
     (root / "book" / "results" / "published.json").write_text(
         (ROOT / "book" / "results" / "published.json").read_text("utf-8")
     )
     assert "not measured yet" in line(text(root, "published"), "Transformer-tiny, 2.6M parameters")
-    plant_model(root, "mine", [scored(4, 33.3), scored(4, 60, direction="de-en")])
+    write_model(root, "mine", [scored_on(4, 33.3), scored_on(4, 60, direction="de-en")])
     shown = text(root, "published")
     tiny = line(shown, "Transformer-tiny, 2.6M parameters")
     assert tiny[2] == "41.02" and tiny[4] == "34.3 (`mine`, BLEU lc, beam 4)"
