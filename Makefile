@@ -14,12 +14,13 @@ BUILT := $(HTML)/.built
 COVERED := import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 15))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
     "$$p" -c '$(COVERED)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 
 # What a built page shows of the course's own code: when this changes, no cached output is trusted.
 KEY = { find transformer book/_ext -type f -not -name '*.pyc' | LC_ALL=C sort | xargs cat; cat requirements*; } | cksum
 
-.PHONY: help setup book serve pdf test lint grade notebooks models lock clean
+.PHONY: help setup book serve pdf test quick soak lint grade notebooks models lock clean
 
 help:
 	@echo "make TARGET, where TARGET is one of:"
@@ -42,9 +43,19 @@ pdf: $(READY) $(BUILT)  ## print the built book into one PDF, with Chromium or C
 	@$(PY) -m book.pdf
 
 test: lint  ## run every check: lint, types, drift, tests, and the book built strictly
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist loadfile --ignore tests/book
-	@$(MAKE) book
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist loadfile tests/book
+	@mkdir -p _build; echo "Building the book meanwhile; its output goes to _build/book.log"
+	@OMP_NUM_THREADS=1 $(MAKE) book >_build/book.log 2>&1 & book=$$!; \
+	OMP_NUM_THREADS=1 $(PYTEST) -m "not soak" --ignore tests/book; tests=$$?; \
+	wait $$book || { cat _build/book.log; exit 1; }; exit $$tests
+	OMP_NUM_THREADS=1 $(PYTEST) tests/book
+
+quick: $(READY)  ## the quick checks while you work, in less than two minutes: ruff, mypy, and the fast tests of the package
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/mypy
+	OMP_NUM_THREADS=1 $(PYTEST) -m "not slow and not soak" tests/transformer
+
+soak: $(READY)  ## the tests that take long and are run weekly
+	OMP_NUM_THREADS=1 $(PYTEST) -m soak
 
 lint: $(READY)  ## the quick checks: ruff, mypy, and whether a generated file is out of date
 	$(VENV)/bin/ruff check
