@@ -172,8 +172,8 @@ rotate_query(
     words,
     key,
     value,
-    axes=("alive", "food"),
-    parts=("er", "sie"),
+    key_features=("alive", "food"),
+    value_features=("er", "sie"),
     description=(
         "Five keys as orange arrows in a plane whose axes are alive and food, and "
         "the query as a blue one. Two sliders turn and stretch the query; bars "

@@ -841,7 +841,7 @@ from transformer.plots.run_comparison import run_comparison
 run_comparison(
     runs,
     level=("guessing, ln 12", math.log(12)),
-    start=0.01,
+    learning_rate=0.01,
     description=(
         "Training loss over 160 steps, four lines: post-norm and pre-norm, each "
         "with and without warm-up. Buttons choose the rate and which norm is shown. "
