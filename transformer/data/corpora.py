@@ -188,11 +188,11 @@ def find_corpus(name: str) -> Corpus:
     return FileCorpus("own", Manifest(("en", "de"), {"train": [{"en": english, "de": german}]}), Path.cwd())
 
 
-def sentence_pairs(corpus: str, split: str, direction: str = "en-de", mirror: str | None = None) -> Iterator[Pair]:
+def sentence_pairs(name: str, split: str, direction: str = "en-de", mirror: str | None = None) -> Iterator[Pair]:
     """Yield the sentence pairs of a split, (source, target).
 
     Args:
-        corpus: a name or path, as in `find_corpus`.
+        name: the name or path of a corpus, as in `find_corpus`.
         split: ``train``, ``valid``, ``test``, or another split of the corpus.
         direction: the language of the source, a hyphen, and the language of the target.
         mirror: a folder or URL that contains the files of the corpus, used instead of the corpus's own URLs.
@@ -201,14 +201,14 @@ def sentence_pairs(corpus: str, split: str, direction: str = "en-de", mirror: st
         UserError: immediately if there is no such corpus, split or direction; during iteration if a file cannot be
             downloaded or read.
     """
-    found = find_corpus(corpus)
-    first, second = found.languages
+    corpus = find_corpus(name)
+    first, second = corpus.languages
     directions = [f"{first}-{second}", f"{second}-{first}"]
     if direction not in directions:
-        raise UserError(f"the direction of {found.name} must be {' or '.join(directions)}; got {direction!r}")
-    if split not in found.splits:
-        raise UserError(f"{found.name} has no split {split!r}; its splits are {', '.join(found.splits)}")
-    pairs = found.pairs(split, mirror)
+        raise UserError(f"the direction of {corpus.name} must be {' or '.join(directions)}; got {direction!r}")
+    if split not in corpus.splits:
+        raise UserError(f"{corpus.name} has no split {split!r}; its splits are {', '.join(corpus.splits)}")
+    pairs = corpus.pairs(split, mirror)
     return pairs if direction == directions[0] else ((target, source) for source, target in pairs)
 
 

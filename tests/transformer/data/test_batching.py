@@ -26,7 +26,7 @@ Pairs = tuple[Sequences, Sequences]
 
 
 def of_lengths(lengths: object) -> Sequences:
-    """Sequences that consist of 4, 5, 6, ...: no two tokens near each other are equal."""
+    """Sequences of the ids 4, 5, 6, ..., so that no two nearby tokens are equal."""
     ends = np.cumsum(np.asarray(lengths, dtype=np.int64))
     return Sequences((4 + np.arange(int(ends[-1]) if len(ends) else 0) % 1000).astype(np.uint16), ends)
 
@@ -46,20 +46,20 @@ def both(lengths: list[tuple[int, int]]) -> Pairs:
 
 
 def real_tokens(targets: Sequences, batches: list[Indices]) -> Indices:
-    """Target tokens of each batch, eos included."""
+    """Number of target tokens in each batch, including eos."""
     lengths = targets.lengths() + 1
     return np.array([lengths[batch].sum() for batch in batches])
 
 
 def padding(pairs: Pairs, batches: list[Indices]) -> float:
-    """The share of all cells, source and target, that is padding."""
+    """Share of padding among all source and target positions."""
     cells = sum(len(b) * (s.lengths()[b].max() + 1) for s in map(LengthsOnce, pairs) for b in batches)
     real = sum(len(s.ids) + len(s) for s in pairs)
     return 1 - real / float(cells)
 
 
 class LengthsOnce:
-    """So that a test with a million pairs takes their lengths once, not once a batch."""
+    """Caches the lengths, so that a test with a million pairs computes them only once."""
 
     def __init__(self, sequences: Sequences) -> None:
         self.taken = sequences.lengths()
@@ -72,7 +72,7 @@ class LengthsOnce:
 
 
 def write(folder: Path, *parts: list[list[int]], vocab_size: int = 100) -> None:
-    """Parts of one store, named x."""
+    """Write these parts, one after another, as sequences named x."""
     with SequencesWriter(folder, "x", vocab_size) as writer:
         for part in parts:
             writer.extend(part)
@@ -87,19 +87,19 @@ def test_sequences_survive_the_disk(tmp_path: Path, largest: int, dtype: type) -
     assert loaded.ids.dtype == dtype and loaded.ends.dtype == np.int64
 
 
-def test_loading_reads_nothing(tmp_path: Path) -> None:
+def test_loading_does_not_read_the_ids(tmp_path: Path) -> None:
     write(tmp_path, [[7, 8], [5]])
     loaded = Sequences.load(tmp_path, "x")
     assert isinstance(loaded.ids.base, np.memmap) and isinstance(loaded.ends.base, np.memmap)
 
 
-def test_an_empty_store_is_a_store(tmp_path: Path) -> None:
+def test_empty_sequences_can_be_stored(tmp_path: Path) -> None:
     write(tmp_path)
     assert len(Sequences.load(tmp_path, "x")) == 0
 
 
 def damage(kind: str, folder: Path) -> str:
-    """Spoil one file and return its name."""
+    """Damage one file and return its name."""
     ids, ends = folder / "x.ids.npy", folder / "x.ends.npy"
     if kind == "missing":
         ends.unlink()
@@ -136,7 +136,7 @@ def damage(kind: str, folder: Path) -> str:
         "ends of a wrong type",
     ],
 )
-def test_a_damaged_store_is_refused_by_name(tmp_path: Path, kind: str) -> None:
+def test_damaged_sequences_are_refused_by_name(tmp_path: Path, kind: str) -> None:
     write(tmp_path, [[4, 5], [6, 7, 8, 9]])
     name = damage(kind, tmp_path)
     with pytest.raises(UserError, match="prepare the data again") as error:
@@ -145,7 +145,7 @@ def test_a_damaged_store_is_refused_by_name(tmp_path: Path, kind: str) -> None:
 
 
 @given(st.data())
-def test_a_store_cut_off_anywhere_is_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+def test_truncated_sequences_are_refused(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("store")
     write(folder, [[4, 5], [6, 7, 8, 9]])
     path = folder / data.draw(st.sampled_from(["x.ids.npy", "x.ends.npy"]))
@@ -166,7 +166,7 @@ def test_collate_shifts_the_target_by_one() -> None:
     assert batch.n_tokens == 5
 
 
-def test_collate_takes_the_pairs_asked_for_in_their_order() -> None:
+def test_collate_keeps_the_order_of_the_indices() -> None:
     packed = Sequences.pack([[4], [5, 6], [], [7, 8, 9]])
     batch = collate(packed, packed, np.array([3, 0, 2]))
     assert batch.source.tolist() == [[7, 8, 9, EOS], [4, EOS, PAD, PAD], [EOS, PAD, PAD, PAD]]
@@ -174,7 +174,7 @@ def test_collate_takes_the_pairs_asked_for_in_their_order() -> None:
 
 
 @given(LENGTHS, st.data())
-def test_collate_is_what_a_loop_over_the_rows_makes(lengths: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_collate_equals_a_loop_over_the_rows(lengths: list[tuple[int, int]], data: st.DataObject) -> None:
     sources, targets = both(lengths)
     chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1, max_size=8))
     batch = collate(sources, targets, chosen)
@@ -198,7 +198,7 @@ def test_every_pair_once_in_batches_within_the_budget(
     pairs = both(lengths)
     try:
         batches = token_batches(*pairs, budget, seed, world_size)
-    except UserError:  # only if nothing is left that could be halved
+    except UserError:  # only if no batch can be halved
         assert len(lengths) % world_size
         return
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
@@ -228,21 +228,21 @@ def test_a_pair_over_budget_has_a_batch_of_its_own() -> None:
     assert [b.tolist() for b in token_batches(long, long, batch_tokens=10)] == [[1, 2], [0]]
 
 
-def test_neighbours_are_alike_on_both_sides() -> None:
-    """Without the snake's turns the source would fall from 39 to 1 at each of the 9 steps of target length."""
+def test_neighbouring_pairs_have_similar_lengths_on_both_sides() -> None:
+    """If source lengths ascended in every bucket, they would drop from 39 to 1 at each of the 9 bucket boundaries."""
     grid = np.array(list(itertools.product(range(1, 40), range(1, 40))))
     order = np.concatenate(token_batches(of_lengths(grid[:, 0]), of_lengths(grid[:, 1]), 100))
     assert np.abs(np.diff(grid[order, 0])).max() <= 1
     assert np.abs(np.diff(grid[order, 1])).max() <= 7
 
 
-def test_sides_of_unequal_number_are_refused() -> None:
+def test_different_numbers_of_sources_and_targets_are_refused() -> None:
     with pytest.raises(UserError, match="2 sources but 1 targets"):
         token_batches(of_lengths([1, 2]), of_lengths([1]), 10)
 
 
 def translations(count: int) -> Pairs:
-    """Lengths as subwords of English and German have them: 26 ± 13 tokens, and a ratio that scatters by a fifth."""
+    """Lengths as in English and German subwords: 26 ± 13 tokens, with a length ratio of 1 ± 0.2."""
     rng = np.random.default_rng(1)
     sources = rng.gamma(4.2, 6.2, count).round()
     targets = (sources * np.exp(rng.normal(0.05, 0.22, count)) + rng.normal(0, 1, count)).round()
@@ -265,7 +265,7 @@ def pocket_pairs(repeat: int) -> Pairs:
     ],
     ids=["a million", "a million from pocket", "30,000 at 4,000", "30,000 at 1,500", "the pocket recipe"],
 )
-def test_little_is_padding_and_batches_are_even(pairs: Pairs, budget: int, most_padding: float) -> None:
+def test_little_padding_and_batches_of_similar_size(pairs: Pairs, budget: int, most_padding: float) -> None:
     for seed in (None, 1, 2):
         batches = token_batches(*pairs, budget, seed)
         assert padding(pairs, batches) <= most_padding
@@ -282,14 +282,14 @@ def test_little_is_padding_and_batches_are_even(pairs: Pairs, budget: int, most_
 def test_ranks_share_an_epoch_in_equally_many_steps(
     lengths: list[tuple[int, int]], budget: int, seed: int, world_size: int
 ) -> None:
-    assume(len(lengths) % world_size == 0)  # then halving always comes to an end
+    assume(len(lengths) % world_size == 0)  # then halving always succeeds
     feeds = [Batches(*both(lengths), budget, seed, rank, world_size) for rank in range(world_size)]
     assert len({len(feed.plan) for feed in feeds}) == 1
     seen = np.concatenate([indices for feed in feeds for indices in feed.plan])
     assert sorted(seen.tolist()) == list(range(len(lengths)))
 
 
-def test_the_remainder_is_shared_by_halving_few_batches(pairs: Pairs) -> None:
+def test_few_batches_are_halved_to_divide_them_among_ranks(pairs: Pairs) -> None:
     alone, shared = token_batches(*pairs, 200, seed=1), token_batches(*pairs, 200, seed=1, divisible_by=8)
     assert len(alone) % 8 and len(shared) % 8 == 0 and len(shared) - len(alone) < 8
     whole = {tuple(batch) for batch in alone} & {tuple(batch) for batch in shared}
@@ -309,32 +309,32 @@ def stream(pairs: Pairs, count: int, seed: int = 1, **where: int) -> list[list[l
 
 
 @pytest.mark.parametrize("world_size", [1, 3])
-def test_starting_at_a_step_is_skipping_those_before(pairs: Pairs, world_size: int) -> None:
+def test_starting_at_a_step_skips_the_earlier_ones(pairs: Pairs, world_size: int) -> None:
     whole = stream(pairs, 40, rank=world_size - 1, world_size=world_size)
     feed = Batches(*pairs, 400, 1, world_size - 1, world_size)
     for done in range(39):
         rest = stream(pairs, 40 - done, rank=world_size - 1, world_size=world_size, epoch=feed.epoch, step=feed.step)
         assert rest == whole[done:]
         next(feed)
-    assert feed.epoch > 1  # the claim was tried across the ends of epochs
+    assert feed.epoch > 1  # the test covers several epochs
 
 
-def test_epochs_differ_and_come_again(pairs: Pairs) -> None:
+def test_epochs_differ_and_are_reproducible(pairs: Pairs) -> None:
     def rows(epoch: int, seed: int = 1) -> list[list[int]]:
         return [batch.tolist() for batch in Batches(*pairs, 400, seed, epoch=epoch).plan]
 
     assert rows(0) == rows(0) and rows(5) == rows(5)
     assert rows(0) != rows(1) != rows(2)
-    assert rows(1, seed=1) != rows(0, seed=2)  # a neighbouring seed is not the same order an epoch later
+    assert rows(1, seed=1) != rows(0, seed=2)  # seed + 1 is not the same as epoch + 1
 
 
-def test_one_epoch_follows_the_other_whole(pairs: Pairs) -> None:
+def test_epochs_follow_each_other_completely(pairs: Pairs) -> None:
     planned = [plan for e in range(3) for plan in Batches(*pairs, 400, 1, epoch=e).plan]
     expected = [collate(*pairs, indices).labels.tolist() for indices in planned]
     assert stream(pairs, len(planned)) == expected
 
 
-def test_batches_do_not_come_in_order_of_length(pairs: Pairs) -> None:
+def test_batches_are_not_ordered_by_length(pairs: Pairs) -> None:
     widths = [batch.labels.shape[1] for batch in itertools.islice(Batches(*pairs, 200, 1), 20)]
     assert widths != sorted(widths) and abs(np.diff(widths)).max() > 8
 
@@ -345,8 +345,8 @@ def test_pairs_of_equal_lengths_are_shuffled() -> None:
     assert not first & second
 
 
-def test_pairs_meet_others_in_another_epoch() -> None:
-    """Not only the batches' order changes, but what is in them: even here, where few pairs have equal lengths."""
+def test_batches_have_other_members_in_another_epoch() -> None:
+    """Not only the order of batches changes but also their contents, even if few pairs have equal lengths."""
     pairs = translations(2_000)
     first, *others = ({frozenset(b.tolist()) for b in Batches(*pairs, 1_000, 1, epoch=e).plan} for e in range(17))
     again = [len(first & other) / len(first) for other in others]

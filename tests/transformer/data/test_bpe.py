@@ -22,7 +22,7 @@ def ranks_of(merges: list[Merge]) -> dict[Pair, int]:
 
 
 def learn_by_recounting(words: list[str], n_merges: int) -> list[Merge]:
-    """The paper's own loop: count all pairs of all words anew before each merge."""
+    """The algorithm of the paper, which counts all pairs again before each merge."""
     spelled, merges = [list(word) for word in words], list[Merge]()
     while len(merges) < n_merges:
         counts = Counter(p for symbols in spelled for p in pairwise(symbols) if len("".join(p)) <= MAX_SYMBOL_LENGTH)
@@ -52,7 +52,7 @@ def test_the_papers_words_by_hand() -> None:
     assert [merge.symbol for merge in merges[:3]] == ["es", "est", "lo"]
 
 
-def test_a_word_that_was_never_seen_is_made_of_learned_pieces() -> None:
+def test_an_unseen_word_is_split_into_learned_symbols() -> None:
     ranks = ranks_of(learn(PAPER, 10))
     assert segment("▁lowest", ranks) == ["▁low", "est"]
     assert segment("▁newest", ranks) == ["▁newest"]
@@ -61,7 +61,7 @@ def test_a_word_that_was_never_seen_is_made_of_learned_pieces() -> None:
     assert segment("", ranks) == []
 
 
-def test_the_earliest_merge_goes_first_not_the_leftmost() -> None:
+def test_the_earliest_merge_is_applied_first_not_the_leftmost() -> None:
     assert segment("abc", {("b", "c"): 0, ("a", "b"): 1}) == ["a", "bc"]
     assert segment("abab", {("a", "b"): 0, ("ab", "a"): 1}) == ["ab", "ab"]
 
@@ -128,7 +128,7 @@ def test_counts_fall_and_no_symbol_is_made_twice(words: list[str]) -> None:
 
 @some
 @given(counted, st.integers(0, 20))
-def test_counting_what_changed_is_counting_all(words: list[str], n_merges: int) -> None:
+def test_incremental_counts_equal_full_counts(words: list[str], n_merges: int) -> None:
     assert learn(words, n_merges) == learn_by_recounting(words, n_merges)
 
 
@@ -153,7 +153,7 @@ ODD = [
 def test_sentencepiece_makes_the_same_merges_in_the_same_order(
     lines: list[str], n_merges: int, unseen: list[str]
 ) -> None:
-    """The package's own tokenizer, nothing changed for the comparison: not one merge and not one piece may differ."""
+    """The package's tokenizer, with its usual settings: all merges and all pieces must be the same."""
     words = [word for line in lines for word in split_words(line)]
     merges = learn(words, n_merges)
     assert len(merges) == n_merges

@@ -24,7 +24,7 @@ STRICT = CleaningConfig(min_tokens=3, max_tokens=150, max_ratio=2)
 
 
 def charge(config: CleaningConfig, *pairs: tuple[str, str]) -> dict[str, int]:
-    """What each filter dropped of these pairs, those that dropped nothing left out."""
+    """How many of these pairs each filter dropped, without filters that dropped none."""
     cleaner = Cleaner(config)
     assert len(list(cleaner.clean(pairs))) == cleaner.report.kept
     return {name: dropped for name, dropped in cleaner.report.dropped.items() if dropped}
@@ -95,14 +95,14 @@ def test_pairs_come_out_unchanged_and_in_order() -> None:
         ((words(3), words(3)), "drop_identical", "drop_duplicates"),
     ],
 )
-def test_a_pair_is_charged_to_the_first_filter(pair: tuple[str, str], first: str, then: str) -> None:
+def test_a_pair_is_counted_under_the_first_filter(pair: tuple[str, str], first: str, then: str) -> None:
     config = CleaningConfig(min_tokens=3, max_tokens=6, max_ratio=1.5)
     assert charge(config, pair, pair) == {first: 2}
     without_first = replace(config, **{first: type(getattr(config, first))(0)})  # type: ignore[arg-type]
     assert charge(without_first, pair, pair) == {then: 1 if then == "drop_duplicates" else 2}
 
 
-def test_filters_stand_in_the_order_of_the_fields() -> None:
+def test_filters_are_in_the_order_of_the_fields() -> None:
     names = [f.name for f in fields(CleaningConfig)]
     assert list(Cleaner(STRICT).report.dropped) == list(Cleaner(STRICT).report.settings) == names
 
@@ -128,7 +128,7 @@ def test_the_report_holds_the_first_examples_with_their_lines_and_stays_small() 
     cleaner = Cleaner(STRICT)
     empty = repeat(("x" * 1_000_000, ""), 50)
     list(cleaner.clean(chain([("one fine day", "ein schöner Tag")], empty, [("a b", "c d")])))
-    list(cleaner.clean([("one fine day", "ein schöner Tag")]))  # a second text: duplicates and lines go on
+    list(cleaner.clean([("one fine day", "ein schöner Tag")]))  # a second text: duplicates and line numbers continue
     report = cleaner.report
     assert (report.seen, report.kept) == (53, 1)
     assert [example["line"] for example in report.examples["drop_empty"]] == [2, 3, 4][:N_EXAMPLES]
@@ -217,7 +217,7 @@ def test_numbers_add_up_and_what_is_kept_is_clean(pairs: Pairs, config: Cleaning
         if not setting:
             assert name not in report.dropped
     unique = iter(pairs)
-    assert all(pair in unique for pair in kept)  # a subsequence: nothing invented, nothing moved
+    assert all(pair in unique for pair in kept)  # a subsequence of the input
 
 
 @given(st.tuples(sentences | st.text(max_size=8), sentences), configs)

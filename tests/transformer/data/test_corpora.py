@@ -38,7 +38,7 @@ MD5 = "md5:" + "0" * 32
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that the test stands in, with an empty cache."""
+    """The working directory of the test, with an empty cache."""
     monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -102,7 +102,7 @@ d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f - train.en.gz
 f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a - val.de.gz
 14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28 - val.en.gz
 """
-"""Checksum, bytes and name of every file that is fetched, as measured on the real ones."""
+"""Checksum, size in bytes and name of every file to download, measured on the real files."""
 
 
 def test_the_files_of_built_in_corpora_are_the_official_ones() -> None:
@@ -166,16 +166,16 @@ def test_splits(name: str, splits: str) -> None:
 def test_where_a_file_is_fetched_from(
     corpus: str, split: str, addresses: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[RemoteFile, Path, str | None]] = []
+    fetched: list[tuple[RemoteFile, Path, str | None]] = []
 
     def fetch(*args: Any) -> Path:
-        asked.append(args)
+        fetched.append(args)
         raise UserError("that is enough")
 
     monkeypatch.setattr(corpora, "fetch", fetch)
     with pytest.raises(UserError, match="enough"):
         pairs_of(corpus, split, mirror=Path("there"))
-    ((file, kept, mirror),) = asked
+    ((file, kept, mirror),) = fetched
     assert list(file.urls[:1]) == addresses
     assert len(file.urls) == len(built_in()[corpus]["base_urls"])
     described = built_in()[corpus]["files"][file.name]
@@ -235,7 +235,7 @@ SMALL: dict[str, dict[str, bytes]] = {
         "iwslt17-test-de-en.tgz": tgz({"de-en/IWSLT17.TED.tst2017.de-en.de.xml": xml("Siebzehn", "mehr")}),
     },
 }
-"""What the built-in corpora look like, in small: the official names, inside and outside, and their markup."""
+"""Miniature versions of the built-in corpora, with the official file names, archive members and markup."""
 
 EXPECTED: dict[str, dict[str, list[Pair]]] = {
     "multi30k": {
@@ -271,7 +271,7 @@ EXPECTED: dict[str, dict[str, list[Pair]]] = {
 
 @pytest.fixture
 def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A mirror of the built-in corpora in small: their manifests have other checksums, and are else the same."""
+    """A mirror of the miniature corpora. Their manifests are the real ones with other checksums."""
     manifests = copy.deepcopy(built_in())
     for name, contents in SMALL.items():
         for file, data in contents.items():
@@ -299,7 +299,7 @@ def test_a_wrong_file_is_refused_by_name(small: Path) -> None:
         pairs_of("multi30k", mirror=small)
 
 
-# Corpora that are made on the spot
+# Generated corpora
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -316,7 +316,7 @@ def test_a_generated_corpus_has_its_sizes_and_no_source_in_two_splits(
     assert pairs_of(name, "test", "de-en") == swapped(splits["test"])
 
 
-def test_more_of_pocket_begins_as_pocket_and_is_tested_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pocket_200k_starts_with_pocket_and_has_the_same_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(GENERATED_SIZE, "train", 50)
     assert pairs_of("pocket-200k", "train")[:50] == pairs_of("pocket", "train")
     assert pairs_of("pocket-200k", "test") == pairs_of("pocket", "test")
@@ -337,7 +337,7 @@ def test_copy_and_reverse() -> None:
         assert {source.count(" ") for source, _ in pairs} == set(range(2, 12))
 
 
-# Corpora of one's own
+# Own corpora
 
 
 def test_a_table_and_two_files_and_an_archive(folder: Path) -> None:
@@ -360,14 +360,14 @@ def test_a_table_and_two_files_and_an_archive(folder: Path) -> None:
         "sub/with, comma.tsv",
     ]
     for name in [*names, "~/x.tgz:in/en,~/x.tgz:in/de"]:
-        found = find_corpus(name)
-        assert found.languages == ("en", "de") and found.splits == ["train", "valid", "test"]
-        read = {split: pairs_of(name, split) for split in found.splits}
+        corpus = find_corpus(name)
+        assert corpus.languages == ("en", "de") and corpus.splits == ["train", "valid", "test"]
+        read = {split: pairs_of(name, split) for split in corpus.splits}
         assert sorted(chain.from_iterable(read.values())) == sorted(pairs)
         assert pairs_of(name, direction="de-en") == swapped(read["train"])
 
 
-def test_a_manifest_mixes_fetched_files_and_those_beside_it(folder: Path) -> None:
+def test_a_manifest_with_remote_and_local_files(folder: Path) -> None:
     archive = tgz({"in/fr": "un\ndeux\n", "in/en": "one\ntwo\n"})
     described = {
         "description": "A corpus\nof my own",
@@ -404,24 +404,24 @@ def test_a_manifest_mixes_fetched_files_and_those_beside_it(folder: Path) -> Non
     assert (data_folder() / "downloads/corpus/a+b_1.tgz").is_file()
 
 
-def test_a_home_has_its_paths_below_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_relative_to_the_base_urls(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     described = {
         "languages": ["en", "de"],
         "base_urls": ["https://a/b/", "https://c"],
         "files": {"x": {"digest": MD5, "path": "p/q"}, "y": {"digest": MD5, "size": 7}},
         "splits": {"train": [{"en": "x", "de": "y"}], "valid": [{"en": "y", "de": "y"}]},
     }
-    asked: list[RemoteFile] = []
-    monkeypatch.setattr(corpora, "fetch", lambda file, *_: asked.append(file) or write(folder / "one", "1\n"))
+    fetched: list[RemoteFile] = []
+    monkeypatch.setattr(corpora, "fetch", lambda file, *_: fetched.append(file) or write(folder / "one", "1\n"))
     assert list(corpus_of("m", described).pairs("valid")) == [("1", "1")]
     list(corpus_of("m", described).pairs("train"))
-    assert {file.name: (file.urls, file.size) for file in asked} == {
+    assert {file.name: (file.urls, file.size) for file in fetched} == {
         "x": (("https://a/b/p/q", "https://c/p/q"), None),
         "y": (("https://a/b/y", "https://c/y"), 7),
     }
 
 
-def test_nothing_is_read_before_it_is_asked_for(folder: Path) -> None:
+def test_files_are_read_lazily(folder: Path) -> None:
     described = {
         "languages": ["en", "de"],
         "splits": {name: [{"en": name, "de": name}] for name in ("train", "valid", "test")},
@@ -438,7 +438,7 @@ def test_nothing_is_read_before_it_is_asked_for(folder: Path) -> None:
 
 
 def own(*parts: list[Pair], **splits: list[Pair]) -> FileCorpus:
-    """A corpus of one's own in tables; ``train`` has these parts."""
+    """A corpus in tables, with these parts of ``train``."""
     named = {f"train{i}": pairs for i, pairs in enumerate(parts)} | splits
     for name, pairs in named.items():
         write(Path(f"{name}.tsv"), "".join(f"{s}\t{t}\n" for s, t in pairs))
@@ -452,14 +452,16 @@ def own(*parts: list[Pair], **splits: list[Pair]) -> FileCorpus:
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), max_size=200), st.integers(0, 200))
 @example([(i, i) for i in range(60)] * 2, 60)
 @settings(one_folder, max_examples=30)
-def test_held_out_are_whole_sentences_and_nothing_is_lost(numbers: list[tuple[int, int]], cut: int) -> None:
+def test_all_pairs_of_a_source_sentence_are_in_one_split_and_none_is_lost(
+    numbers: list[tuple[int, int]], cut: int
+) -> None:
     pairs = [(f"sentence {s}", f"Satz {t}") for s, t in numbers]
     corpus = own(pairs[:cut], pairs[cut:])
     splits = {split: list(corpus.pairs(split)) for split in corpus.splits}
     assert Counter(chain.from_iterable(splits.values())) == Counter(pairs)
     sources = [{source for source, _ in split} for split in splits.values()]
     assert len(set().union(*sources)) == sum(len(side) for side in sources)
-    for split in splits.values():  # in their order
+    for split in splits.values():  # in the original order
         remaining = iter(pairs)
         assert all(pair in remaining for pair in split)
 
@@ -489,7 +491,7 @@ def test_only_what_is_missing_is_held_out() -> None:
     assert only_valid.splits == ["train", "valid", "test", "extra"]
 
 
-def test_a_sentence_stays_in_its_split_while_a_corpus_grows_up_to_21_thousand_pairs() -> None:
+def test_sentences_keep_their_split_while_a_corpus_grows_up_to_21_thousand_pairs() -> None:
     splits = []
     for count in (1000, 20_999):
         corpus = own([(str(i), f"{count}") for i in range(count)])
@@ -497,22 +499,22 @@ def test_a_sentence_stays_in_its_split_while_a_corpus_grows_up_to_21_thousand_pa
     assert all(splits[0][split] < splits[1][split] for split in splits[0])
 
 
-# What a store is keyed by
+# Fingerprints
 
 
 def test_the_fingerprint_changes_with_the_text_and_the_manifest(folder: Path) -> None:
     pairs = [("a", "b"), ("c", "d")]
     corpus = own(pairs, valid=[("e", "f")])
-    found = {corpus.fingerprint()}
-    assert own(pairs, valid=[("e", "f")]).fingerprint() in found
-    found.add(own(pairs, valid=[("e", "g")]).fingerprint())
-    found.add(own([("a", "b"), ("c", "D")], valid=[("e", "f")]).fingerprint())
-    found.add(own(pairs[:1], pairs[1:], valid=[("e", "f")]).fingerprint())
-    assert len(found) == 4
+    fingerprints = {corpus.fingerprint()}
+    assert own(pairs, valid=[("e", "f")]).fingerprint() in fingerprints
+    fingerprints.add(own(pairs, valid=[("e", "g")]).fingerprint())
+    fingerprints.add(own([("a", "b"), ("c", "D")], valid=[("e", "f")]).fingerprint())
+    fingerprints.add(own(pairs[:1], pairs[1:], valid=[("e", "f")]).fingerprint())
+    assert len(fingerprints) == 4
     splits = copy.deepcopy(corpus.manifest.splits)
     splits["train"][0]["de"] = "train0.tsv:1"
     changed = replace(corpus, manifest=replace(corpus.manifest, splits=splits))
-    assert changed.fingerprint() not in found
+    assert changed.fingerprint() not in fingerprints
 
 
 def test_the_fingerprint_of_fetched_files_is_their_checksum_and_needs_no_file() -> None:
@@ -558,7 +560,7 @@ def test_the_fingerprint_of_a_generated_corpus(monkeypatch: pytest.MonkeyPatch) 
         ("deep.json", "the manifest .*deep.json is nested too deeply"),
     ],
 )
-def test_a_corpus_that_is_none(name: str, message: str, folder: Path) -> None:
+def test_an_unknown_or_invalid_corpus(name: str, message: str, folder: Path) -> None:
     (folder / "folder.json").mkdir()
     write(folder / "latin.json", '{"licence": "für"}'.encode("latin-1"))
     write(folder / "empty.json", "")
@@ -577,7 +579,7 @@ def test_a_corpus_that_is_none(name: str, message: str, folder: Path) -> None:
         ("~no-such-user/a,a.en", "~no-such-user/a: No such file"),
     ],
 )
-def test_a_text_that_is_not_there(name: str, message: str, folder: Path) -> None:
+def test_a_missing_text(name: str, message: str, folder: Path) -> None:
     write(folder / "a.en", "a\n")
     with pytest.raises(UserError, match=rf"^cannot read .*{message}"):
         find_corpus(name).fingerprint()
@@ -585,14 +587,14 @@ def test_a_text_that_is_not_there(name: str, message: str, folder: Path) -> None
         pairs_of(name)
 
 
-def test_direction_and_split_are_refused_before_anything_is_fetched() -> None:
+def test_direction_and_split_are_checked_before_any_download() -> None:
     with pytest.raises(UserError, match=r"^the direction of wmt14 must be en-de or de-en; got 'en-fr'$"):
         sentence_pairs("wmt14", "train", "en-fr")
     with pytest.raises(UserError, match=r"^multi30k has no split 'test_2016'; its splits are train, valid"):
         sentence_pairs("multi30k", "test_2016")
 
 
-def test_a_short_side_is_refused_by_its_name_and_count(folder: Path) -> None:
+def test_different_numbers_of_lines_are_refused(folder: Path) -> None:
     write(folder / "a.en", "1\n2\n3\n")
     write(folder / "a.de", "1\n2\n")
     with pytest.raises(UserError, match=r"a\.en has 3 lines but .*a\.de has 2"):
@@ -689,7 +691,7 @@ JSON = st.recursive(
 
 @st.composite
 def mutated(draw: st.DrawFn) -> Any:
-    """A manifest that was good until something in it was exchanged, added or taken away, up to three times."""
+    """A valid manifest with up to three random changes, insertions and deletions."""
     manifest = copy.deepcopy(VALID)
     for _ in range(draw(st.integers(0, 3))):
         inside: Any = manifest
@@ -713,7 +715,7 @@ def mutated(draw: st.DrawFn) -> Any:
 
 
 def or_error(use: Callable[[], object]) -> object:
-    """What this gives, or the line that a user reads."""
+    """Call a function; return its result or the one-line message of its UserError."""
     try:
         return use()
     except UserError as error:
@@ -725,7 +727,7 @@ def or_error(use: Callable[[], object]) -> object:
 @given(mutated() | JSON)
 @settings(one_folder, max_examples=80)
 @example(VALID)
-def test_any_json_is_a_usable_manifest_or_a_user_error(described: Any) -> None:
+def test_any_json_is_a_valid_manifest_or_a_user_error(described: Any) -> None:
     path = write(Path("fuzz.json"), json.dumps(described))
     corpus = or_error(lambda: FileCorpus.load(path))
     if not isinstance(corpus, FileCorpus):

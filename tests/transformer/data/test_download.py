@@ -1,4 +1,4 @@
-"""Against a real server on loopback, with planted faults."""
+"""Downloads from a local server, with injected faults."""
 
 import errno
 import gzip
@@ -37,7 +37,7 @@ LEFT = f".{NAME}.lock"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers each request for a path with the next of its planned answers; the last is for all that follow."""
+    """Answer each request for a path with the next of its planned answers; the last one is repeated."""
 
     server: "Server"
 
@@ -65,7 +65,7 @@ class Server(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def plan(self, *answers: "Answer", path: str = "/a") -> str:
-        """The address where these answers are given."""
+        """Plan these answers, and return their URL."""
         self.answers[path] = list(answers)
         self.hits[path] = 0
         return f"http://127.0.0.1:{self.server_port}{path}"
@@ -88,7 +88,7 @@ def right_without_length(h: Handler) -> None:
 
 
 def right_but_labelled(h: Handler) -> None:
-    """As some servers do with every file that ends in .gz or .tgz."""
+    """As some servers do with all files that end in .gz or .tgz."""
     h.head(Content_Length=len(DATA), Content_Encoding="x-gzip")
     h.wfile.write(DATA)
 
@@ -104,7 +104,7 @@ def wrong(h: Handler) -> None:
 
 
 def cut(h: Handler) -> None:
-    """Half of it, as if that were all."""
+    """Send half of the file, with a matching length."""
     h.head(Content_Length=len(DATA) // 2)
     h.wfile.write(DATA[: len(DATA) // 2])
 
@@ -122,7 +122,7 @@ def reset(h: Handler) -> None:
 
 
 def silent(h: Handler) -> None:
-    h.connection.close()  # not a word
+    h.connection.close()  # without any response
 
 
 def stalled(h: Handler) -> None:
@@ -168,7 +168,7 @@ def impatient(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 @pytest.fixture
 def refused() -> Iterator[str]:
-    """An address where nobody listens."""
+    """The URL of a port on which nothing listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}/a"
@@ -183,7 +183,7 @@ def names(folder: Path) -> set[str]:
 
 
 def refusal(file: RemoteFile, folder: Path, mirror: str | None = None) -> str:
-    """The message, which is one line; and nothing unfinished is left."""
+    """The error message. Check that it is one line, and that no partial download is left."""
     with pytest.raises(UserError) as caught:
         fetch(file, folder, mirror)
     assert not folder.is_dir() or not [name for name in names(folder) if name.endswith(".part")]
@@ -193,10 +193,10 @@ def refusal(file: RemoteFile, folder: Path, mirror: str | None = None) -> str:
     return message
 
 
-# What is right
+# Successful downloads
 
 
-def test_it_is_fetched_once_and_then_found(
+def test_a_file_is_downloaded_only_once(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -225,7 +225,7 @@ def test_md5_too(server: Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [right_without_length, right_but_labelled, right_with_nonsense])
-def test_a_server_that_does_it_its_own_way(server: Server, tmp_path: Path, answer: Answer) -> None:
+def test_unusual_headers(server: Server, tmp_path: Path, answer: Answer) -> None:
     assert fetch(remote(server.plan(answer)), tmp_path).read_bytes() == DATA
 
 
@@ -240,19 +240,19 @@ def test_a_right_file_needs_no_request_and_no_lock(tmp_path: Path) -> None:
     assert names(tmp_path) == {NAME}
 
 
-# What may pass
+# Temporary failures
 
 
 @pytest.mark.parametrize(
     "fault", [broken, reset, silent, status(500), status(503), status(429), stalled, stalled_halfway]
 )
-def test_what_may_pass_is_tried_again(server: Server, tmp_path: Path, fault: Answer) -> None:
+def test_temporary_failures_are_retried(server: Server, tmp_path: Path, fault: Answer) -> None:
     assert fetch(remote(server.plan(fault, right)), tmp_path).read_bytes() == DATA
     assert server.hits["/a"] == 2 and names(tmp_path) == {NAME, LEFT}
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "reason"),
     [
         (broken, "the connection broke"),
         (reset, "the connection broke"),
@@ -263,10 +263,10 @@ def test_what_may_pass_is_tried_again(server: Server, tmp_path: Path, fault: Ans
         (stalled_halfway, "no data for 0.3 s"),
     ],
 )
-def test_what_does_not_pass_after_all(server: Server, tmp_path: Path, fault: Answer, said: str) -> None:
+def test_retries_are_limited(server: Server, tmp_path: Path, fault: Answer, reason: str) -> None:
     started = time.monotonic()
     address = server.plan(fault)
-    assert f"could not download {NAME}: {address} ({said}). " in refusal(remote(address), tmp_path)
+    assert f"could not download {NAME}: {address} ({reason}). " in refusal(remote(address), tmp_path)
     assert server.hits["/a"] == 3
     assert time.monotonic() - started < 5
 
@@ -286,7 +286,7 @@ def test_a_connection_that_is_never_accepted(tmp_path: Path) -> None:
         assert 0.9 <= time.monotonic() - started < 5  # three tries
 
 
-def test_the_server_is_asked_for_the_file_as_it_is(server: Server, tmp_path: Path) -> None:
+def test_no_compression_is_requested(server: Server, tmp_path: Path) -> None:
     def noting(h: Handler) -> None:
         h.server.hits[h.headers["Accept-Encoding"]] += 1
         right(h)
@@ -295,7 +295,7 @@ def test_the_server_is_asked_for_the_file_as_it_is(server: Server, tmp_path: Pat
     assert server.hits["identity"] == 1
 
 
-def test_the_waits_between_tries_grow(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_between_retries_grow(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
@@ -306,11 +306,11 @@ def test_the_waits_between_tries_grow(server: Server, tmp_path: Path, monkeypatc
         assert waits == sorted(set(waits)) and 1 < len(waits) <= download.RETRIES and sum(waits) < 30
 
 
-# What will not pass
+# Permanent failures
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "reason"),
     [
         (status(404), "404 Not Found"),
         (status(403), "403 Forbidden"),
@@ -320,15 +320,15 @@ def test_the_waits_between_tries_grow(server: Server, tmp_path: Path, monkeypatc
         (redirect("http://[/"), "Invalid IPv6 URL"),
     ],
 )
-def test_what_will_not_pass_is_not_tried_again(server: Server, tmp_path: Path, fault: Answer, said: str) -> None:
+def test_permanent_failures_are_not_retried(server: Server, tmp_path: Path, fault: Answer, reason: str) -> None:
     first = server.plan(fault)
-    assert f"{first} ({said})" in refusal(remote(first), tmp_path)
-    assert server.hits["/a"] == (31 if "redirects" in said else 1)
+    assert f"{first} ({reason})" in refusal(remote(first), tmp_path)
+    assert server.hits["/a"] == (31 if "redirects" in reason else 1)
     assert fetch(remote(first, server.plan(right, path="/b")), tmp_path).read_bytes() == DATA
     assert names(tmp_path) == {NAME, LEFT}
 
 
-def test_nobody_listens_or_no_such_host(
+def test_refused_connections_and_unknown_hosts(
     server: Server, tmp_path: Path, refused: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(download, "BACKOFF", 9.0)  # but it does not retry
@@ -341,7 +341,7 @@ def test_nobody_listens_or_no_such_host(
     assert fetch(remote(refused, server.plan(right)), tmp_path).read_bytes() == DATA
 
 
-def test_the_message_tells_all_that_happened_and_what_to_do(server: Server, tmp_path: Path, refused: str) -> None:
+def test_the_message_lists_all_failures_and_what_to_do(server: Server, tmp_path: Path, refused: str) -> None:
     a, b = server.plan(status(404)), server.plan(wrong, path="/b")
     assert refusal(remote(a, b, refused), tmp_path) == (
         f"could not download {NAME}: {a} (404 Not Found), {b} (wrong checksum), {refused} (no connection: "
@@ -362,7 +362,7 @@ lasting_faults = st.sampled_from([status(404), wrong, cut])
         st.lists(st.one_of(temporary_faults, lasting_faults, st.just(right)), min_size=1, max_size=5), max_size=3
     )
 )
-def test_whatever_happens_it_is_the_right_file_or_what_was_there(server: Server, plans: list[list[Answer]]) -> None:
+def test_after_any_failures_the_file_is_right_or_unchanged(server: Server, plans: list[list[Answer]]) -> None:
     """Each URL gets three tries per response and three responses, unless the fault is lasting; then comes the next."""
     done, expected = False, []
     for plan in plans:
@@ -399,10 +399,10 @@ def is_status(answer: Answer, code: int) -> bool:
     return seen == [code]
 
 
-# The cache
+# Cache
 
 
-def test_a_wrong_file_is_replaced_or_stays(server: Server, tmp_path: Path) -> None:
+def test_a_wrong_file_is_replaced_or_left_unchanged(server: Server, tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(DATA[:-1])
     message = refusal(remote(server.plan(wrong)), tmp_path)
     assert f"save it as {tmp_path / NAME}, replacing the wrong file there, or use" in message
@@ -428,7 +428,7 @@ def test_a_folder_in_the_files_place_stays(server: Server, tmp_path: Path) -> No
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """As root nothing is read-only, so be somebody else for a while."""
+    """Run as another user, because nothing is read-only for root."""
     was = os.geteuid()
     if was == 0:
         os.seteuid(65534)
@@ -459,7 +459,7 @@ def test_a_read_only_folder(server: Server) -> None:
     "name",
     ["", ".", "..", "a/b", "/etc/passwd", "../a", "a..b", "a\\b", "a\0b", ".hidden", "a.", "C:a", "a b", "a\n", "-/"],
 )
-def test_a_name_that_leads_elsewhere_is_refused(name: str) -> None:
+def test_a_name_outside_the_folder_is_refused(name: str) -> None:
     with pytest.raises(
         UserError, match=r"a file name may consist of letters, digits, .*; got " + re.escape(repr(name))
     ):
@@ -482,7 +482,7 @@ def test_names_of_real_files_are_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize("digest", ["", DIGEST[7:], DIGEST[:-1], DIGEST.upper(), "md5:" + "0" * 31, "sha1:" + "0" * 40])
-def test_a_digest_that_is_none_is_refused(digest: str) -> None:
+def test_an_invalid_digest_is_refused(digest: str) -> None:
     with pytest.raises(UserError, match=f"the digest of {NAME} must be a complete sha256:… or md5:…; got "):
         RemoteFile(NAME, (), digest)
 
@@ -531,15 +531,15 @@ def test_a_mirror_without_the_file_or_with_a_wrong_one(server: Server, tmp_path:
 
 
 @pytest.mark.parametrize("mirror", ["file:///data", "ftp://host/data"])
-def test_a_mirror_that_is_neither_folder_nor_web_address(tmp_path: Path, mirror: str) -> None:
+def test_a_mirror_that_is_neither_folder_nor_http_url(tmp_path: Path, mirror: str) -> None:
     message = refusal(remote(), tmp_path, mirror)
     assert message == f"a mirror must be a folder or a URL that starts with http:// or https://; got {mirror}"
 
 
-# Room on the disk
+# Disk space
 
 
-def test_room_is_checked_first(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_space_is_checked_first(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = 3_000_000_000 + download.MIN_FREE_BYTES
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free if folder == tmp_path else 0))
     address = server.plan(right)
@@ -558,7 +558,7 @@ def test_room_is_checked_first(server: Server, tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_no_more_can_be_written(server: Server, tmp_path: Path, mirrored: bool) -> None:
-    """The system itself refuses, by a limit on the size of files."""
+    """The operating system limits file sizes."""
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / NAME).write_bytes(DATA)
     second = server.plan(right, path="/b")
@@ -594,7 +594,7 @@ Start = Callable[[str, Path], "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Fetch in another process, which says when it begins."""
+    """Fetch in another process, which reports when it begins."""
     with ExitStack() as processes:
 
         def popen(address: str, folder: Path) -> "subprocess.Popen[str]":
@@ -619,7 +619,7 @@ def wait_for(happened: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def test_of_two_processes_one_fetches_and_the_other_waits(server: Server, tmp_path: Path, start: Start) -> None:
+def test_one_of_two_processes_downloads_and_the_other_waits(server: Server, tmp_path: Path, start: Start) -> None:
     address = server.plan(right_when_released)
     first = start(address, tmp_path)
     wait_for(lambda: server.hits["/a"])
@@ -634,7 +634,7 @@ def test_of_two_processes_one_fetches_and_the_other_waits(server: Server, tmp_pa
     assert names(tmp_path) == {NAME, LEFT}
 
 
-def test_a_process_that_was_killed_blocks_nobody(server: Server, tmp_path: Path, start: Start) -> None:
+def test_a_killed_process_does_not_block_others(server: Server, tmp_path: Path, start: Start) -> None:
     process = start(server.plan(stalled_halfway, right), tmp_path)
     wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob(".*.part")))
     process.kill()
@@ -646,7 +646,7 @@ def test_a_process_that_was_killed_blocks_nobody(server: Server, tmp_path: Path,
     assert names(tmp_path) == {NAME, LEFT}
 
 
-def test_what_a_killed_process_left_goes_before_room_is_checked(
+def test_remains_of_a_killed_process_are_deleted_before_disk_space_is_checked(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = tmp_path / f".{NAME}.part"
@@ -655,7 +655,9 @@ def test_what_a_killed_process_left_goes_before_room_is_checked(
     assert fetch(remote(server.plan(right), size=len(DATA)), tmp_path).read_bytes() == DATA
 
 
-def test_interrupted_it_leaves_nothing(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_download_leaves_no_file(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(_: object, url: str, part: Path, name: str) -> None:
         part.write_bytes(b"a little")
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The embedded corpus: each rule on a sentence written by hand, and what must hold of all sentences."""
+"""The pocket corpus: each rule is tested on a hand-written sentence, and all sentences have certain properties."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def noun(word: str) -> Noun:
 
 
 def np(word: str, determiner: str | int = "the", *adjectives: str, **more: Any) -> NounPhrase:
-    found = tuple({**WORDS.adjectives, **WORDS.colours}[adjective] for adjective in adjectives)
-    return NounPhrase(noun(word), determiner, adjectives=found, **more)
+    chosen = tuple({**WORDS.adjectives, **WORDS.colours}[adjective] for adjective in adjectives)
+    return NounPhrase(noun(word), determiner, adjectives=chosen, **more)
 
 
 def verb(base: str, frame: str = "accusative") -> Verb:
@@ -59,7 +59,7 @@ def fixed(kind: str, word: str) -> Invariable:
 
 
 class Case(NamedTuple):
-    """A tree, and how it must be said."""
+    """A syntax tree and its expected rendering."""
 
     name: str
     tree: Sentence
@@ -495,9 +495,9 @@ def test_bad_arguments() -> None:
 
 
 def test_translation_is_a_function_of_the_source() -> None:
-    chooser, targets = sampler.Sampler("function"), dict[str, str]()
+    trees, targets = sampler.Sampler("function"), dict[str, str]()
     for _ in range(30_000):
-        pair = render(chooser.sentence())
+        pair = render(trees.sentence())
         assert targets.setdefault(pair.source, pair.target) == pair.target
 
 
@@ -507,21 +507,29 @@ def test_sentences_are_different_and_in_one_split() -> None:
 
 
 def test_splits_hold_out_combinations() -> None:
-    """A training sentence has none of the combinations of the others; theirs have at least one of their own."""
-    chooser = sampler.Sampler("combinations")
+    """A training sentence has no combination of valid or test; their sentences have at least one of their own."""
+    trees = sampler.Sampler("combinations")
     seen: dict[Split | None, set[tuple[str, str, str]]] = {"train": set(), "valid": set(), "test": set()}
     for _ in range(10_000):
-        sentence = chooser.sentence()
+        sentence = trees.sentence()
         split = pocket.split_of(sentence)
         used = set(sampler.combinations(sentence))
         if split is not None:
             seen[split] |= used
         if split in ("valid", "test"):
-            assert any(sampler.owner(combination) == split for combination in used)
+            assert any(sampler.split_of_combination(combination) == split for combination in used)
     for split in get_args(Split)[1:]:
-        mine = {combination for combination in seen[split] if sampler.owner(combination) == split}
-        assert len(mine) > 100 and {kind for kind, _, _ in mine} == {"object", "adjective", "compound"}
-        assert not mine & seen["train"] and not mine & seen["valid" if split == "test" else "test"]
+        own_combinations = {
+            combination for combination in seen[split] if sampler.split_of_combination(combination) == split
+        }
+        assert len(own_combinations) > 100 and {kind for kind, _, _ in own_combinations} == {
+            "object",
+            "adjective",
+            "compound",
+        }
+        assert (
+            not own_combinations & seen["train"] and not own_combinations & seen["valid" if split == "test" else "test"]
+        )
 
 
 def test_combinations_of_a_tree() -> None:

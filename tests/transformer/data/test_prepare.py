@@ -1,4 +1,4 @@
-"""Text of one's own, a few hundred pairs of it, is prepared with planted faults at every step."""
+"""Prepare a small corpus, with faults injected at every step."""
 
 import dataclasses
 import errno
@@ -22,7 +22,7 @@ import sentencepiece
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from transformer.data import prepare as preparation
+from transformer.data import prepare as prepare_module
 from transformer.data import readers as reading
 from transformer.data.batching import SequencesWriter
 from transformer.data.cleaning import NO_CLEANING, Cleaner, CleaningConfig
@@ -33,13 +33,13 @@ from transformer.errors import UserError
 
 ROOT = Path(__file__).parents[3]
 SIZE = 40
-"""Pieces of the vocabulary: enough for these letters."""
+"""Vocabulary size: enough for the letters of the corpus."""
 DATA = DataConfig("own.json")
 PAIRS = 300
 
 
 def write_corpus(count: int = PAIRS, seed: int = 0) -> None:
-    """``own.json`` and its tables: ``count`` pairs to learn from, and 20 more."""
+    """Write ``own.json`` and its tables: ``count`` training pairs, and 20 for validation and test."""
     rng = random.Random(seed)
 
     def side() -> str:
@@ -53,7 +53,7 @@ def write_corpus(count: int = PAIRS, seed: int = 0) -> None:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the stores; nothing is there yet. The test stands beside it, with a corpus."""
+    """An empty cache folder; the test's working directory is next to it and contains a corpus."""
     monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "cache"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -62,7 +62,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All that is below a folder, locks aside."""
+    """The contents of a folder and its subfolders, without lock files."""
     files = [path for path in folder.rglob("*") if not path.name.endswith(".lock")]
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"" for path in files}
 
@@ -82,10 +82,10 @@ def config(**changes: Any) -> DataConfig:
 
 @pytest.mark.parametrize("chunk", [1, 7, 300, 10_000])
 @pytest.mark.parametrize("direction", ["en-de", "de-en"])
-def test_its_tokens_are_those_of_the_cleaned_text_in_order(
+def test_stored_tokens_are_those_of_the_cleaned_text_in_order(
     chunk: int, direction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparation, "CHUNK", chunk)
+    monkeypatch.setattr(prepare_module, "CHUNK", chunk)
     cleaning = CleaningConfig(min_tokens=2)
     data = prepare(config(direction=direction, cleaning=cleaning), SIZE)
     encode = data.tokenizer.encode
@@ -102,7 +102,7 @@ def test_its_tokens_are_those_of_the_cleaned_text_in_order(
     assert DataConfig.from_dict(described["data"]) == config(direction=direction, cleaning=cleaning)
 
 
-def test_its_files() -> None:
+def test_files_of_a_prepared_folder() -> None:
     data = prepare(DATA, SIZE)
     tokens = {
         f"{split}.{side}.{part}.npy"
@@ -117,7 +117,7 @@ def test_its_files() -> None:
 
 def test_the_vocabulary_is_learned_from_the_cleaned_text_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    monkeypatch.setattr(preparation, "sample_lines", lambda lines: seen.extend(lines) or seen)
+    monkeypatch.setattr(prepare_module, "sample_lines", lambda lines: seen.extend(lines) or seen)
     cleaning = CleaningConfig(min_tokens=3)
     data = prepare(config(cleaning=cleaning, max_train_pairs=200), SIZE)
     pairs = list(sentence_pairs("own.json", "train"))[:200]
@@ -127,7 +127,7 @@ def test_the_vocabulary_is_learned_from_the_cleaned_text_of_both_sides(monkeypat
 
 
 def test_the_sample_is_bounded_and_all_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "sample_lines", partial(sample_lines, count=50))
+    monkeypatch.setattr(prepare_module, "sample_lines", partial(sample_lines, count=50))
     trained: list[list[str]] = []
     train = Tokenizer.train
     monkeypatch.setattr(Tokenizer, "train", lambda lines, *rest: trained.append(lines) or train(lines, *rest))
@@ -156,7 +156,7 @@ def test_long_pairs_are_left_out_of_the_tokens() -> None:
     assert short.valid == whole.valid and len(whole.valid) == 20
 
 
-def test_bpe_dropout_stores_each_training_pair_so_many_times_split_anew() -> None:
+def test_bpe_dropout_stores_several_segmentations_of_each_training_pair() -> None:
     whole = prepare(DATA, SIZE)
     dropped = prepare(config(bpe_dropout=0.3, segmentations=4), SIZE)
     assert dropped.tokenizer.model == whole.tokenizer.model and ids(dropped, "valid") == ids(whole, "valid")
@@ -194,12 +194,12 @@ SIDES = st.text(st.sampled_from("ab \r\x85\u2028\x0b\x1c\ufeff猫\0'\""), max_si
 @example([("\ufeffa", "a\r"), ("a\x85b", "\ufeff\ufeffb")], 1)
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_strange_characters_shift_nothing(pairs: list[tuple[str, str]], chunk: int) -> None:
-    """Line ends and byte order marks that are none survive the text's way through a file and back."""
+    """Unicode line separators and byte order marks inside sentences survive a round trip through a file."""
     for split in ("train", "valid"):
         with Path(f"{split}.tsv").open("w", encoding="utf-8", newline="\n") as file:
             file.write("a\tb\n" + "".join(f"{s}\t{t}\n" for s, t in pairs))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(preparation, "CHUNK", chunk)
+        patch.setattr(prepare_module, "CHUNK", chunk)
         patch.setattr(Tokenizer, "train", lambda *_: BYTES)
         data = prepare(DATA, 263)
     read = list(sentence_pairs("own.json", "valid"))
@@ -208,7 +208,7 @@ def test_strange_characters_shift_nothing(pairs: list[tuple[str, str]], chunk: i
     assert data.valid == [(s.removesuffix("\r"), t.removesuffix("\r")) for s, t in read]
 
 
-def test_bars_or_nothing_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_bars_on_stderr_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     prepare(DATA, SIZE)
     assert capsys.readouterr() == ("", "")
     prepare(DATA, SIZE + 1, progress=True)
@@ -233,17 +233,17 @@ def peak(count: int) -> int:
 
 
 def test_memory_does_not_grow_with_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "CHUNK", 100)
+    monkeypatch.setattr(prepare_module, "CHUNK", 100)
     monkeypatch.setattr(reading, "BLOCK_SIZE", 1 << 12)
-    monkeypatch.setattr(preparation, "sample_lines", partial(sample_lines, count=100))
-    prepare(DATA, SIZE)  # what is loaded only once
+    monkeypatch.setattr(prepare_module, "sample_lines", partial(sample_lines, count=100))
+    prepare(DATA, SIZE)  # so that what is loaded only once doesn't count
     assert peak(6000) < 1.2 * peak(1500)
 
 
 # Prepared once
 
 
-def test_prepared_once_then_found_even_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepared_data_is_reused_even_on_a_read_only_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     data = prepare(DATA, SIZE)
 
     def read_only(*_: Any, **__: Any) -> None:
@@ -256,7 +256,7 @@ def test_prepared_once_then_found_even_where_nothing_can_be_written(monkeypatch:
         prepare(DATA, SIZE + 1)
 
 
-def test_two_at_once_prepare_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_at_once_prepare_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     trained, train = [], Tokenizer.train
 
     def slowly(*args: Any) -> Tokenizer:
@@ -296,11 +296,11 @@ OTHER_CLEANING = {
 
 
 def other(name: str, value: Any) -> DataConfig:
-    """With another value of one setting; only with dropout can there be several segmentations."""
+    """The configuration with one setting changed (several segmentations need dropout)."""
     return config(**{"bpe_dropout": 0.2, name: value} if name == "segmentations" else {name: value})
 
 
-def test_every_setting_has_a_store_of_its_own() -> None:
+def test_every_setting_has_its_own_folder() -> None:
     assert {field.name for field in dataclasses.fields(DataConfig)} == set(OTHER_SETTINGS)
     assert {field.name for field in dataclasses.fields(CleaningConfig)} == set(OTHER_CLEANING)
     Path("other.json").write_text(Path("own.json").read_text().replace("train.tsv:2", "train.tsv:1"))
@@ -313,14 +313,14 @@ def test_every_setting_has_a_store_of_its_own() -> None:
     assert [store_folder(change, SIZE) for change in changes] == folders[:-1]
 
 
-def test_other_versions_have_stores_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_versions_have_their_own_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     old = prepare(DATA, SIZE)
     before = contents(old.folder)
     folders = {old.folder}
     with monkeypatch.context() as patch:
-        patch.setattr(preparation, "FORMAT", preparation.FORMAT + 1)
+        patch.setattr(prepare_module, "FORMAT", prepare_module.FORMAT + 1)
         new = prepare(DATA, SIZE)
-        assert json.loads((new.folder / "store.json").read_text())["format"] == preparation.FORMAT
+        assert json.loads((new.folder / "store.json").read_text())["format"] == prepare_module.FORMAT
         folders.add(new.folder)
     with monkeypatch.context() as patch:
         patch.setattr(sentencepiece, "__version__", "9.9")
@@ -329,7 +329,7 @@ def test_other_versions_have_stores_of_their_own(monkeypatch: pytest.MonkeyPatch
     assert store_folder(DATA, SIZE) == old.folder and contents(old.folder) == before
 
 
-def test_a_text_changed_in_place_is_another_store() -> None:
+def test_changing_the_text_in_place_changes_the_folder() -> None:
     first = prepare(DATA, SIZE)
     for split in ("train", "valid"):
         text = Path(f"{split}.tsv").read_text()
@@ -341,7 +341,7 @@ def test_a_text_changed_in_place_is_another_store() -> None:
         assert prepare(DATA, SIZE) == first
 
 
-def test_another_checksum_in_a_manifest_is_another_store() -> None:
+def test_changing_a_checksum_in_the_manifest_changes_the_folder() -> None:
     manifest = json.loads(Path("own.json").read_text()) | {"base_urls": ["https://a"]}
     folders = set()
     for digit in "01":
@@ -355,7 +355,7 @@ def test_another_checksum_in_a_manifest_is_another_store() -> None:
 
 
 def at_call(number: int, of: Callable[..., Any], fault: BaseException) -> Callable[..., Any]:
-    """The function, but its n-th call fails."""
+    """Wrap a function so that its n-th call fails."""
     calls = 0
 
     def failing(*args: Any, **kwargs: Any) -> Any:
@@ -369,24 +369,24 @@ def at_call(number: int, of: Callable[..., Any], fault: BaseException) -> Callab
 
 
 def fails_inside(of: Callable[..., Iterator[Any]], fault: BaseException) -> Callable[..., Iterator[Any]]:
-    """The generator, but it fails when it has given three."""
+    """Wrap a generator function so that it fails after three items."""
 
     def failing(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        given_out = of(*args, **kwargs)
+        items = of(*args, **kwargs)
         for _ in range(3):
-            yield next(given_out)
+            yield next(items)
         raise fault
 
     return failing
 
 
 PLANTED: dict[str, tuple[Any, str, Callable[[Any, BaseException], Any]]] = {
-    "reading": (preparation, "sentence_pairs", fails_inside),
+    "reading": (prepare_module, "sentence_pairs", fails_inside),
     "cleaning": (Cleaner, "clean", fails_inside),
-    "sampling": (preparation, "sample_lines", partial(at_call, 1)),
+    "sampling": (prepare_module, "sample_lines", partial(at_call, 1)),
     "training the tokenizer": (Tokenizer, "train", partial(at_call, 1)),
     "making a writer": (SequencesWriter, "__init__", partial(at_call, 4)),
-    "reading again": (preparation, "read_pairs", fails_inside),
+    "reading again": (prepare_module, "read_pairs", fails_inside),
     "encoding": (Tokenizer, "encode_all", partial(at_call, 4)),
     "writing": (SequencesWriter, "extend", partial(at_call, 3)),
     "closing": (SequencesWriter, "__exit__", partial(at_call, 2)),
@@ -407,10 +407,10 @@ FAULTS: dict[str, tuple[BaseException, type[BaseException], str]] = {
 
 @pytest.mark.parametrize("kind", FAULTS)
 @pytest.mark.parametrize("step", PLANTED)
-def test_a_broken_preparation_leaves_nothing(
+def test_a_failed_preparation_leaves_no_files(
     step: str, kind: str, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparation, "CHUNK", 100)
+    monkeypatch.setattr(prepare_module, "CHUNK", 100)
     other = prepare(config(max_train_pairs=200), SIZE)
     before = contents(cache)
     fault, raised, message = FAULTS[kind]
@@ -428,15 +428,15 @@ def test_a_broken_preparation_leaves_nothing(
     ("fault", "reason"),
     [(OSError(errno.EDQUOT, "Disk quota exceeded"), "Disk quota exceeded"), (OSError("odd"), "odd")],
 )
-def test_a_full_disk_that_others_notice(fault: Exception, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_errors_while_cleaning(fault: Exception, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cleaner, "clean", fails_inside(Cleaner.clean, fault))
     with pytest.raises(UserError, match=f"^cannot store the prepared data in .*: {reason}. Free some"):
         prepare(DATA, SIZE)
 
 
 @pytest.mark.parametrize("size", [100, 1000, 2500, 3500, 6000])
-def test_a_disk_that_is_really_full(size: int, cache: Path) -> None:
-    """No file may be larger than this, which shows when a buffer is written, wherever that is."""
+def test_a_real_limit_on_file_sizes(size: int, cache: Path) -> None:
+    """The operating system limits file sizes, so writing fails whenever a buffer is flushed."""
     other = prepare(config(max_train_pairs=200), SIZE)
     before = contents(cache)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -449,11 +449,11 @@ def test_a_disk_that_is_really_full(size: int, cache: Path) -> None:
     assert contents(cache) == before and ids(other, "train")
 
 
-def test_a_killed_preparation_holds_nobody_up(cache: Path) -> None:
+def test_a_killed_preparation_does_not_block_others(cache: Path) -> None:
     script = """
 import sys, time
 from pathlib import Path
-from transformer.data import prepare as preparation
+from transformer.data import prepare as prepare_module
 from transformer.data.batching import SequencesWriter
 from transformer.data.prepare import DataConfig, prepare
 
@@ -489,7 +489,7 @@ prepare(DataConfig("own.json"), int(sys.argv[1]))
     assert {Path(name).parts[0] for name in after} == {folder.name, other.folder.name}
 
 
-def test_what_is_left_of_a_store_is_replaced() -> None:
+def test_an_incomplete_folder_is_replaced() -> None:
     data = prepare(DATA, SIZE)
     before = contents(data.folder)
     (data.folder / "store.json").unlink()
@@ -498,7 +498,7 @@ def test_what_is_left_of_a_store_is_replaced() -> None:
     assert contents(data.folder) == before
 
 
-def test_a_damaged_store_says_so() -> None:
+def test_a_damaged_folder_is_reported() -> None:
     data = prepare(DATA, SIZE)
     for text in ("", "{", "{}", "[]", '{"settings": {}, "colour": 1}'):
         (data.folder / "cleaning.json").write_text(text)
@@ -516,7 +516,7 @@ def test_a_damaged_store_says_so() -> None:
 # Mistakes
 
 
-def test_a_cache_that_is_a_file(cache: Path) -> None:
+def test_the_cache_folder_is_a_file(cache: Path) -> None:
     cache.parent.write_text("mine")
     with pytest.raises(
         UserError, match=f"^cannot store the prepared data in {cache}: .*, or set .TRANSFORMER_DATA to another folder"
@@ -525,7 +525,7 @@ def test_a_cache_that_is_a_file(cache: Path) -> None:
     assert cache.parent.read_text() == "mine"
 
 
-def test_a_name_too_long_for_a_folder() -> None:
+def test_a_corpus_name_too_long_for_a_folder() -> None:
     name = "x" * 240 + ".json"
     Path(name).write_bytes(Path("own.json").read_bytes())
     with pytest.raises(UserError, match=r"^cannot store the prepared data in .*: File name too long"):
@@ -572,7 +572,7 @@ def test_everything_filtered_away(cache: Path) -> None:
     assert contents(cache) == {}
 
 
-def test_a_direction_or_corpus_that_is_not_there_leaves_nothing(cache: Path) -> None:
+def test_an_unknown_direction_or_corpus_leaves_no_files(cache: Path) -> None:
     with pytest.raises(UserError, match=r"^the direction of own must be en-de or de-en; got 'en-fr'$"):
         prepare(config(direction="en-fr"), SIZE)
     with pytest.raises(UserError, match=r"^there is no corpus 'none'"):
@@ -606,7 +606,7 @@ def test_settings_out_of_range(change: dict[str, Any], message: str) -> None:
     assert config(max_train_pairs=1, max_length=1).max_train_pairs == 1
 
 
-def test_settings_come_back_from_json() -> None:
+def test_settings_survive_json() -> None:
     for change in (DATA, config(cleaning=CleaningConfig(max_ratio=2), byte_fallback=True, max_train_pairs=5)):
         assert DataConfig.from_dict(json.loads(json.dumps(dataclasses.asdict(change)))) == change
     before_cleaning = {"corpus": "own.json", "direction": "en-de", "max_train_pairs": 7, "max_length": 150}

@@ -19,7 +19,7 @@ from transformer.errors import UserError
 
 Files = list[tuple[str, bytes]]
 one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-"""For properties: each example writes its file anew."""
+"""For property tests, in which every example writes its own file."""
 
 
 def tar(files: Files) -> bytes:
@@ -39,7 +39,7 @@ def tgz(files: Files) -> bytes:
 def zipped(files: Files, method: int = zipfile.ZIP_DEFLATED) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a name is there twice
+        warnings.simplefilter("ignore")  # duplicate names
         for name, data in files:
             archive.writestr(name, data)
     return out.getvalue()
@@ -50,7 +50,7 @@ KINDS = ["a", "a.txt", "a.gz", *ARCHIVES]
 
 
 def pack(kind: str, data: bytes, member: str = "in/it") -> tuple[bytes, str]:
-    """The bytes of such a file, and where inside the data is."""
+    """The bytes of a file of this kind, and the selector of its data."""
     if kind in ARCHIVES:
         return ARCHIVES[kind]([("before", b"x\n" * 999), (member, data), ("after", b"y\n" * 999)]), member
     return (gzip.compress(data, 1) if kind.endswith(".gz") else data), ""
@@ -63,13 +63,13 @@ class Folder:
     def lines(
         self, data: bytes | str, name: str = "a.txt", inside: str = "", block: int = reading.BLOCK_SIZE
     ) -> list[str]:
-        """Write the file, and read it in blocks of this size."""
+        """Write a file, and read it in blocks of this size."""
         (self.path / name).write_bytes(data.encode() if isinstance(data, str) else data)
         self.monkeypatch.setattr(reading, "BLOCK_SIZE", block)
         return list(read_lines(self.path / name, inside))
 
     def fault(self, data: bytes | str, name: str = "a.txt", inside: str = "", block: int = reading.BLOCK_SIZE) -> str:
-        """The error's message, without the folder."""
+        """The error message, without the folder."""
         with pytest.raises(UserError) as raised:
             self.lines(data, name, inside, block)
         message = str(raised.value)
@@ -112,13 +112,13 @@ def test_where_lines_end(folder: Folder, text: str, lines: list[str], block: int
 
 
 characters = st.sampled_from("aä€😀\r\u2028\x85\x00 <&\ufeff") | st.characters(codec="utf-8", exclude_characters="\n\t")
-texts = st.text(characters, max_size=6).map(lambda text: text.strip("\r\ufeff"))  # those have cases by hand
+texts = st.text(characters, max_size=6).map(lambda text: text.strip("\r\ufeff"))  # tested separately
 blocks = st.integers(1, 40)
 
 
 @one_folder
 @given(st.lists(texts), st.sampled_from(KINDS), blocks, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
-def test_what_is_written_is_read(
+def test_lines_survive_writing_and_reading(
     folder: Folder, lines: list[str], kind: str, block: int, end: str, ended: bool, mark: bool
 ) -> None:
     text = "\ufeff" * mark + end.join(lines) + end * (ended or lines[-1:] == [""])
@@ -128,7 +128,9 @@ def test_what_is_written_is_read(
 
 @one_folder
 @given(st.lists(st.tuples(texts, texts)), st.sampled_from(["a.tsv", "a.tsv.gz", "a.txt.gz"]), blocks)
-def test_columns_written_are_read(folder: Folder, rows: list[tuple[str, str]], kind: str, block: int) -> None:
+def test_columns_survive_writing_and_reading(
+    folder: Folder, rows: list[tuple[str, str]], kind: str, block: int
+) -> None:
     data, _ = pack(kind, "".join(f"{one}\t{two}\tCC-BY\n" for one, two in rows).encode())
     for column in (0, 1):
         assert folder.lines(data, kind, str(column + 1), block) == [row[column] for row in rows]
@@ -157,7 +159,9 @@ def test_latin1_far_into_a_text(folder: Folder) -> None:
     text = b"".join(b"line %d\n" % n for n in range(1, 30_000)) + "schön\n".encode("latin-1")
     assert "line 30000 is not UTF-8 (at byte 318886)" in folder.fault(text)
     assert text[318886:] == b"\xf6n\n"
-    assert "line 1 is not UTF-8 (at byte 6)" in folder.fault("\ufeffabc".encode() + b"\xff\n")  # the mark counts
+    assert "line 1 is not UTF-8 (at byte 6)" in folder.fault(
+        "\ufeffabc".encode() + b"\xff\n"
+    )  # including the byte order mark
 
 
 @pytest.mark.parametrize("block", [1000, 9901, reading.BLOCK_SIZE])  # 9901: one block begins with the end of the line
@@ -170,7 +174,7 @@ def test_a_line_too_long(folder: Folder, block: int, monkeypatch: pytest.MonkeyP
 
 
 def peak_memory(path: Path, inside: str = "") -> tuple[int, int]:
-    """Of reading it: lines, and bytes at once."""
+    """Number of lines, and peak memory in bytes while reading them."""
     tracemalloc.start()
     try:
         count = sum(1 for _ in read_lines(path, inside))
@@ -189,7 +193,7 @@ def test_memory_does_not_grow_with_the_file(folder: Folder, kind: str) -> None:
     assert peak < 1_000_000
 
 
-def test_a_line_without_end_is_not_read_to_its_end(folder: Folder) -> None:
+def test_an_overlong_line_is_not_read_completely(folder: Folder) -> None:
     (folder.path / "a.gz").write_bytes(gzip.compress(b"x" * 50_000_000, 1))
     tracemalloc.start()
     with pytest.raises(UserError, match="line 1 has"):
@@ -231,7 +235,7 @@ def test_an_archive_is_never_unpacked(folder: Folder, kind: str) -> None:
 @pytest.mark.parametrize(
     "kind", [tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
 )
-def test_what_is_no_file_in_a_tar(folder: Folder, kind: bytes) -> None:
+def test_non_files_in_a_tar(folder: Folder, kind: bytes) -> None:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
         archive.addfile(tarfile.TarInfo("file"))
@@ -243,7 +247,7 @@ def test_what_is_no_file_in_a_tar(folder: Folder, kind: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFDIR, stat.S_IFIFO])
-def test_what_is_no_file_in_a_zip(folder: Folder, kind: int) -> None:
+def test_non_files_in_a_zip(folder: Folder, kind: int) -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         info = zipfile.ZipInfo("it")
@@ -260,8 +264,8 @@ def test_what_is_no_file_in_a_zip(folder: Folder, kind: int) -> None:
     assert folder.fault(out.getvalue(), "a.zip", "none").endswith("it contains 2 files, such as 'it', 'file'")
 
 
-def test_gzip_never_goes_back(folder: Folder) -> None:
-    """It would have to begin again."""
+def test_gzip_is_never_rewound(folder: Folder) -> None:
+    """Rewinding would decompress the file again from the start."""
     rewound: list[int] = []
 
     class Spy(gzip.GzipFile):
@@ -276,7 +280,7 @@ def test_gzip_never_goes_back(folder: Folder) -> None:
     assert not rewound
 
 
-def test_combinations_that_make_no_sense(folder: Folder) -> None:
+def test_selectors_that_do_not_fit_the_file(folder: Folder) -> None:
     for kind, inside in [("a.txt", "in/it"), ("a.gz", "0"), ("a.tsv", ""), ("a", "-1"), ("a", "1.5"), ("a", "²")]:
         assert folder.fault(pack(kind, b"a\tb\n")[0], kind, inside) == (
             f"{kind} is not an archive: give the number of a column after it, not {inside!r}"
@@ -312,7 +316,7 @@ LONG = b"".join(b"%d bottles of beer\n" % n for n in range(50_000))
 
 
 @pytest.mark.parametrize("kind", ["a.gz", *ARCHIVES])
-def test_cut_off_it_gives_what_is_whole_and_says_where_it_ends(folder: Folder, kind: str) -> None:
+def test_a_truncated_file_yields_its_complete_lines_and_reports_where_it_ends(folder: Folder, kind: str) -> None:
     if kind == "a.zip":
         data, inside = zipped([("in/it", LONG)]), "in/it"
         assert re.match(
@@ -356,7 +360,7 @@ def test_damage_in_a_zip(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("kind", "reason"), [("a.gz", "Not a gzipped file"), ("a.tgz", "Not a gzipped file"), ("a.zip", "not a zip file")]
 )
-def test_something_else_by_that_name(folder: Folder, kind: str, reason: str) -> None:
+def test_a_file_of_another_type(folder: Folder, kind: str, reason: str) -> None:
     assert reason in folder.fault(b"<!doctype html>" * 99, kind, "x" * (kind != "a.gz"))
     assert "cannot read a.tar:x after byte 0" in folder.fault(b"<!doctype html>" * 99, "a.tar", "x")
 
@@ -417,7 +421,7 @@ def test_segments_that_are_not_whole(folder: Folder, text: str, message: str) ->
     assert folder.fault(text, "a.sgm") == f"a.sgm: {message}"
 
 
-def test_what_is_between_segments_does_not_count(folder: Folder) -> None:
+def test_text_between_segments_is_ignored(folder: Folder) -> None:
     assert folder.lines("<seg>a</seg>" + (" " * 999 + "\n") * 1100 + "<seg>b</seg>", "a.sgm") == ["a", "b"]
 
 
@@ -529,7 +533,7 @@ def test_damaged_archives_give_lines_or_an_error(folder: Folder, data: st.DataOb
 
 @pytest.mark.parametrize("kind", ["a.gz", "a.tgz"])
 def test_no_flipped_bit_of_a_gzip_goes_unnoticed(folder: Folder, kind: str) -> None:
-    """But in its header, which has no checksum."""
+    """Except in the header, which has no checksum."""
     data, inside = SOUND[kind]
     for position in range(10, len(data)):
         try:

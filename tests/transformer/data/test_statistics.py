@@ -26,7 +26,7 @@ from transformer.errors import UserError
 
 PAIRS = [("a b", "a b"), ("c", "c x c"), ("a b a", "b"), ("a y a b", "a a a a a a a a a a a z")]
 TOKENIZER = Tokenizer.train(["a b c a b c", "x y z"], vocab_size=17)
-"""A piece for each letter at the start of a word, and one for it elsewhere, which no text here uses."""
+"""Each letter is a piece at the start of a word; its piece for other positions doesn't occur in these texts."""
 
 
 def store(folder: Path, report: CleaningReport) -> PreparedData:
@@ -41,7 +41,7 @@ def store(folder: Path, report: CleaningReport) -> PreparedData:
 
 @pytest.fixture
 def clean(tmp_path: Path) -> PreparedData:
-    """The pairs as a store from which nothing was left out."""
+    """The pairs, prepared without dropping any."""
     return store(tmp_path, CleaningReport({}, seen=4, kept=4))
 
 
@@ -81,7 +81,7 @@ def test_every_sentence_is_in_its_bucket(n_source: Indices, n_target: Indices) -
 @pytest.mark.parametrize(
     ("longest", "width"), [(1, 1), (15, 1), (16, 2), (30, 2), (31, 5), (150, 10), (151, 20), (750, 50), (751, 100)]
 )
-def test_buckets_are_as_narrow_as_can_be(longest: int, width: int) -> None:
+def test_buckets_are_as_narrow_as_possible(longest: int, width: int) -> None:
     buckets = length_histogram(array(1), array(longest))
     assert len(buckets) == len(length_histogram(array(longest), array(1))) and buckets[0].last == width
     last = buckets[-1]
@@ -158,11 +158,11 @@ def test_samples_are_chosen_by_seed() -> None:
 
 
 def trimmed(text: str) -> str:
-    """Without the spaces at line ends, which nobody sees."""
+    """The text without trailing spaces."""
     return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
-def test_everything_as_it_is_printed(clean: PreparedData) -> None:
+def test_the_complete_output(clean: PreparedData) -> None:
     printed = corpus_statistics(clean, DataConfig("copy"), batch_tokens=7, samples=1)
     assert trimmed("\n\n".join(printed)) == PRINTED
 
@@ -226,7 +226,7 @@ def test_samples_are_the_last_part_and_may_be_left_out(clean: PreparedData) -> N
         next(corpus_statistics(clean, DataConfig("copy"), 7, samples=-3))
 
 
-def test_what_was_left_out(tmp_path: Path) -> None:
+def test_dropped_pairs(tmp_path: Path) -> None:
     example = {"line": 4_500_000, "source": "s " * 200, "target": "t " * 200}
     few = {"settings": {"drop_duplicates": True}, "dropped": {"drop_duplicates": 3}}
     cleaned = CleaningReport(**few, seen=7, kept=4, examples={"drop_duplicates": [example]})
@@ -247,7 +247,7 @@ def test_what_was_left_out(tmp_path: Path) -> None:
 
 
 def corpus_rows(clean: PreparedData, config: DataConfig) -> dict[str, str]:
-    """The first part's rows, by name, each in one line."""
+    """The rows of the first section, by name."""
     rows: dict[str, str] = {}
     for line in next(corpus_statistics(clean, config, 7)).split("\n"):
         assert len(line) <= module.WIDTH
@@ -265,7 +265,7 @@ def test_where_a_corpus_comes_from(clean: PreparedData) -> None:
     assert rows["citation"].endswith("Multi30K: Multilingual English-German Image Descriptions")
 
 
-def test_what_a_corpus_does_not_say_is_left_out(clean: PreparedData, tmp_path: Path) -> None:
+def test_missing_information_about_a_corpus_is_omitted(clean: PreparedData, tmp_path: Path) -> None:
     part = [{"en": "a.en", "fr": "a.fr"}]
     manifest = {"languages": ["en", "fr"], "licence": "free", "splits": {"train": part, "valid": part}}
     (tmp_path / "mine.json").write_text(json.dumps(manifest))
@@ -302,7 +302,7 @@ def test_buckets_have_names(bucket: Bucket, name: str) -> None:
     assert module._range(bucket) == name
 
 
-def test_a_sample_fits_the_terminal_and_cannot_command_it() -> None:
+def test_a_sample_fits_the_terminal_and_contains_no_control_codes() -> None:
     sample = module.Sample(1233, "red \x1b[31m " + "long " * 30, ["▁red", "\x1b"] * 30, "kurz", ["▁kurz"])
     text = module._sample_text(sample, ("en", "deu"))
     first, english, *more = text.split("\n")

@@ -41,7 +41,7 @@ def known_to_python(text: str) -> bool:
 
 @some
 @given(text=st.text() | st.text("ab ▁\t\n\r\0\x1c\x85\xa0\u2028\u3000\ufeff\u200b\ufffd´½e\u0301\u0323\u0344ﬁ각ᄀ"))
-@example("\U0001ccd6")  # newer than the Unicode of Python 3.11, and an A to SentencePiece
+@example("\U0001ccd6")  # newer than the Unicode of Python 3.11; SentencePiece normalises it to A
 @example("<pad> <bos>a</s><unk> <0x41> ⁇ ▅")
 @example("\U0010ffff\ue000\0")
 @example("")
@@ -69,7 +69,7 @@ def test_text_of_known_characters_comes_back_without_bytes_too(tokenizer: Tokeni
         ("▁a▁▁ b▁", "a b"),
         ("ﬁve ½ ² …", "five 1⁄2 2 ..."),
         ("e\u0301 Å \u1100\u1161", "é Å 가"),
-        ("q\u0307\u0323", "q\u0323\u0307"),  # the order of accents, which SentencePiece's rule leaves
+        ("q\u0307\u0323", "q\u0323\u0307"),  # the order of accents, which SentencePiece's rule doesn't change
         ("\u0344", "\u0308\u0301"),
         ("a´", "a \u0301"),
         ("\ufeffa\u200bb\0c\ufffd", "\ufeffa\u200bb\0c\ufffd"),
@@ -100,8 +100,8 @@ def test_special_ids_leave_no_text(tokenizer: Tokenizer) -> None:
     assert tokenizer.decode([]) == ""
 
 
-def test_a_byte_of_no_character_is_shown(with_bytes: Tokenizer) -> None:
-    first, second = with_bytes.encode("\u0436")[1:]  # behind "▁"
+def test_an_invalid_byte_is_shown(with_bytes: Tokenizer) -> None:
+    first, second = with_bytes.encode("\u0436")[1:]  # after "▁"
     assert with_bytes.decode([first, second]) == "\u0436"
     assert with_bytes.decode([first]) == "\ufffd"
 
@@ -175,7 +175,7 @@ texts = st.lists(st.text("abc de.1", min_size=1), min_size=1).filter(lambda line
 
 @some
 @given(texts, st.booleans())
-def test_messages_say_how_large_and_how_small_a_vocabulary_can_be(lines: list[str], byte_fallback: bool) -> None:
+def test_messages_contain_the_largest_and_smallest_possible_vocabulary(lines: list[str], byte_fallback: bool) -> None:
     with pytest.raises(UserError, match=r"too small for a vocabulary of 5000: choose at most \d+$") as too_large:
         Tokenizer.train(lines, 5000, byte_fallback)
     with pytest.raises(UserError, match=r"vocabulary of 4 is too small .* choose at least \d+$") as too_small:
@@ -203,7 +203,7 @@ def test_no_text_is_an_error(lines: list[str]) -> None:
         Tokenizer.train(lines, 60)
 
 
-def test_what_goes_wrong_while_lines_are_read_is_not_hidden() -> None:
+def test_errors_while_reading_lines_are_not_hidden() -> None:
     def lines() -> Iterator[str]:
         yield LINES[0]
         raise OSError("no such disk")
@@ -212,15 +212,15 @@ def test_what_goes_wrong_while_lines_are_read_is_not_hidden() -> None:
         Tokenizer.train(lines(), 60)
 
 
-def test_half_a_character_is_an_error(tokenizer: Tokenizer) -> None:
+def test_a_lone_surrogate_is_an_error(tokenizer: Tokenizer) -> None:
     text = "x" * 30 + "<Gr\udcfc\udcdfe>" + "y" * 30
-    told = r"^U\+DCFC in 'x{17}<Gr\\udcfc\\udcdfe>y{16}' is not a valid character: the text is not UTF-8"
+    message = r"^U\+DCFC in 'x{17}<Gr\\udcfc\\udcdfe>y{16}' is not a valid character: the text is not UTF-8"
     for ask in (tokenizer.encode, tokenizer.normalize):
-        with pytest.raises(UserError, match=told):
+        with pytest.raises(UserError, match=message):
             ask(text)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         tokenizer.encode_all(["a", text])
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         Tokenizer.train([*LINES, text], 60)
 
 
@@ -233,7 +233,7 @@ def test_a_saved_model_is_the_same_tokenizer(tokenizer: Tokenizer, tmp_path: Pat
     assert again.model == tokenizer.model and again.encode(LINES[0]) == tokenizer.encode(LINES[0])
 
 
-def test_what_is_no_tokenizer_is_an_error(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_invalid_tokenizer_files_are_errors(tokenizer: Tokenizer, tmp_path: Path) -> None:
     path = tmp_path / "a.model"
     with pytest.raises(UserError, match=f"there is no tokenizer at {re.escape(str(path))}"):
         Tokenizer.load(path)
@@ -306,7 +306,7 @@ def test_a_sample_holds_no_more_than_it_returns(count: int, characters: int) -> 
     assert peak < 200_000
 
 
-def test_an_empty_sample_is_not_to_be_had() -> None:
+def test_an_empty_sample_is_refused() -> None:
     for count in (0, -1):
         with pytest.raises(UserError, match=f"at least 1 line; got {count}"):
             sample_lines(LINES, count)

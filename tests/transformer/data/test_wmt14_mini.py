@@ -1,4 +1,4 @@
-"""The whole way of WMT14, as the final chapter goes it, on archives of the official names and insides, in small."""
+"""All steps of the WMT14 chapter, on miniature archives with the official names and members."""
 
 import copy
 import hashlib
@@ -69,7 +69,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_prepare_train_average_evaluate(mirror: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["prepare", "wmt14-mini", "--mirror", str(mirror), *SMALLER])
-    main(["train", "wmt14-mini", *SMALLER])  # by now all is in the cache
+    main(["train", "wmt14-mini", *SMALLER])  # all files are in the cache now
     run = Path("runs/wmt14-mini")
     assert sorted(path.stem for path in run.glob("step-*.json")) == ["step-0000010", "step-0000020", "step-0000030"]
     main(["average", str(run), "--last", "2"])
