@@ -22,7 +22,7 @@ from transformer.checkpoint import read_json, read_settings, write_atomically
 from transformer.config import CHOICES
 from transformer.device import choose_device
 from transformer.errors import UserError
-from transformer.evaluation.evaluate import assess
+from transformer.evaluation.evaluate import evaluate_runs
 from transformer.provenance import provenance
 from transformer.recipes import RECIPES
 from transformer.training.run_folder import RECIPE, differences, read_metrics, read_sessions
@@ -248,7 +248,7 @@ def describe_run(
 def _evaluate(folder: Path, beam: int, mirror: str | None) -> dict[str, Any]:
     """Evaluate a run on its test set as ``transformer evaluate`` does; return the scores and their provenance."""
     device = choose_device()
-    for _ in assess([folder], device, beam=beam, mirror=mirror):
+    for _ in evaluate_runs([folder], device, beam_size=beam, mirror=mirror):
         pass
     report = read_json(folder / "test.scores.json")
     test_set, settings = report["test_set"], report["settings"]

@@ -585,7 +585,7 @@ assert round(2 * 512 * 4 * 64 * 4 * 100 * 6 / 1e6) == 629
 # - Set $\alpha$ to 3 and translate. What do the longest translations do?
 #
 # ```bash
-# transformer translate multi30k "A chef is preparing food in a kitchen." --beam 8 --n-best 8 --alpha 0
+# transformer translate multi30k "A chef is preparing food in a kitchen." --beam-size 8 --n-best 8 --length-penalty 0
 # ```
 
 # %% [markdown]

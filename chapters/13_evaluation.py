@@ -416,9 +416,9 @@ system = [
 ]
 
 # %%
-from transformer.evaluation.metrics import score_table, scores
+from transformer.evaluation.metrics import score_table, score_translations
 
-found = scores(system, news, "de")
+found = score_translations(system, news, "de")
 print(score_table([found]))
 
 # %% tags=["hide-input"]
@@ -606,7 +606,7 @@ print(f"{m} pairs in {chunks} chunks   F {F:.3f}   penalty {penalty:.3f}")
 print(f"METEOR {by_hand:.1f}")
 
 # %%
-from transformer.evaluation.metrics import meteor, tokenized
+from transformer.evaluation.metrics import meteor, moses_tokenize
 
 score = meteor([hypothesis], [reference], "de")
 assert math.isclose(score.value, by_hand)
@@ -624,7 +624,8 @@ print(score.signature)
 # %%
 def three(system):
     words = [
-        [tokenized(line, "de") for line in side] for side in (system, references)
+        [moses_tokenize(line, "de") for line in side]
+        for side in (system, references)
     ]
     by_words = meteor(*words, "de").value
     return bleu(system, references).value, chrf(system, references).value, by_words
@@ -731,7 +732,7 @@ assert gain["mended"].std() < bleus["first"].std() / 4 < gain["again"].std() / 4
 # beyond the gain that we saw. That share is **p**. sacreBLEU does just that, with the differences taken as absolute values first, and the package asks sacreBLEU:
 
 # %%
-from transformer.evaluation.metrics import compare
+from transformer.evaluation.metrics import paired_bootstrap
 
 for name, g in gain.items():
     seen = abs(whole[name] - whole["first"])
@@ -739,7 +740,7 @@ for name, g in gain.items():
     p = (np.sum(chance > seen) + 1) / (
         len(g) + 1
     )  # + 1: what we saw is a draw, too
-    result = compare(systems["first"], systems[name], references)[0]
+    result = paired_bootstrap(systems["first"], systems[name], references)[0]
     assert math.isclose(p, result.p)
     print(f"{name:7}gain {result.second - result.first:+.2f}   p = {p:.3f}")
 
@@ -807,7 +808,7 @@ cases = [
 
 # %%
 def all_three(text, reference):
-    words = [[tokenized(line, "de")] for line in (text, reference)]
+    words = [[moses_tokenize(line, "de")] for line in (text, reference)]
     b, c = bleu([text], [reference]), chrf([text], [reference])
     return b.value, c.value, meteor(*words, "de").value
 
@@ -851,7 +852,7 @@ assert bleu(liar, references).value > bleu(sloppy, references).value + 5
 
 # %%
 lowered = [line.lower() for line in system]
-spaced = [" ".join(tokenized(line, "de")) for line in system]
+spaced = [" ".join(moses_tokenize(line, "de")) for line in system]
 print(f"as it should be     {value['BLEU']:.1f}")
 print(f"lower-cased output  {bleu(lowered, news).value:.1f}")
 
@@ -859,7 +860,7 @@ logger, heard = logging.getLogger("sacrebleu"), []
 logger.addFilter(lambda record: heard.append(record.getMessage()))  # and be quiet
 tokenised = bleu(spaced, news).value
 print(f"tokenised output    {tokenised:.1f}")
-both = bleu(spaced, [" ".join(tokenized(line, "de")) for line in news]).value
+both = bleu(spaced, [" ".join(moses_tokenize(line, "de")) for line in news]).value
 print(f"both tokenised      {both:.1f}")
 print("sacreBLEU:", heard[0])
 logger.filters.clear()
@@ -881,7 +882,7 @@ assert math.isclose(bleu(commas, news).value, value["BLEU"]), (
 # subword **pieces** and forget to join them. Here we cut words into fours:
 
 # %%
-words = [[tokenized(line, "de") for line in side] for side in (system, news)]
+words = [[moses_tokenize(line, "de") for line in side] for side in (system, news)]
 twice = [[split_at_hyphens(line).split() for line in side] for side in words]
 print(split_at_hyphens(split_at_hyphens(["US-Zeitung"]).split()))
 split_twice = paper_bleu(*twice, "de").value
@@ -1112,7 +1113,7 @@ Picture(
 # ```bash
 # transformer evaluate runs/pocket                     # all seven scores, with signatures
 # transformer evaluate runs/pocket runs/wide           # and whether the second is better
-# transformer evaluate runs/pocket --beam 1            # what does beam search bring?
+# transformer evaluate runs/pocket --beam-size 1       # what does beam search bring?
 # ```
 
 # %% [markdown]

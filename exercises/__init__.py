@@ -1,1 +1,1 @@
-"""The exercises: notebooks with blanks, and the tool that makes and grades them (``python -m exercises --help``)."""
+"""The exercises: notebooks with blanks, and the program that makes and grades them (``python -m exercises --help``)."""

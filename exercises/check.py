@@ -1,8 +1,9 @@
-"""What a check is: a reference, a few inputs, and wrong answers that have names.
+"""Checks of answers: a reference implementation, inputs, and named mistakes.
 
-An answer is right if it gives the reference's results on every input. If it does not, its results are compared with
-those of every named wrong answer: where they are the same, the learner reads which mistake it is; else she sees her
-numbers beside the expected ones, on the first input that shows a difference. So the inputs go from small to large.
+An answer is right if it gives the same results as the reference on every input. If it doesn't, its results are compared
+with those of each named mistake. If they are equal, the learner is told which mistake it is. Otherwise the learner sees
+the wrong numbers beside the expected ones, on the first input on which they differ; inputs therefore go from small to
+large.
 """
 
 import contextlib
@@ -17,84 +18,81 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exercises.compare import differences, kind, plain, same, same_numbers
-from exercises.limits import MOST_PRINTED, LimitReached
-from exercises.show import shapes, show
+from exercises.compare import describe_difference, equal, equal_numbers, to_builtin, type_with_article
+from exercises.formatting import format_inputs, format_shapes
+from exercises.limits import MAX_PRINTED, LimitReached
+from exercises.notebooks import NOT_DONE
 
 Function = Callable[..., Any]
 Inputs = Mapping[str, Any]
-Around = Callable[[], contextlib.AbstractContextManager[None]]
-"""What calls run within: it may watch them, and refuse one by a RefusedError."""
-
-NOT_DONE = "not done yet"
-"""What the text of an open blank begins with."""
-
+Guard = Callable[[], contextlib.AbstractContextManager[None]]
+"""Makes a context in which answers are called; it may stop a call with a RefusedError."""
 
 TAMPERED = (
-    "the check takes wrong answers for right ones\n"
-    "Something that it is built on was replaced, in PyTorch, in Python or in the check itself: restart the kernel, and "
-    "leave what others made as it is."
+    "the check can no longer tell right answers from wrong ones\n"
+    "Something it depends on has been replaced: a function of PyTorch, of Python, or of the check itself. Restart the "
+    "kernel and run the notebook without that change."
 )
 
 
 class WrongAnswerError(AssertionError):
-    """A check that failed. In a notebook it shows its message alone, without a traceback."""
+    """Raised by a check that fails. A notebook shows only its message, without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
 class RefusedError(Exception):
-    """What an answer must not do, whatever it comes to; the message is for the learner."""
+    """Raised when an answer calls something forbidden; the message is for the learner."""
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong answer that people really write."""
+    """A wrong answer that learners actually give."""
 
     title: str
     hint: str
-    """A sentence that leads on, without giving the answer away."""
+    """A sentence that helps without giving the answer away."""
     function: Function
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a call came to: results, or the exception that it ended with, and what it printed."""
+class CallResult:
+    """The results of a call, or the exception that it raised, and what it printed."""
 
     results: tuple[Any, ...]
     error: BaseException | None
     printed: str
 
-    def same(self, other: "Outcome") -> bool:
-        """Whether both ended alike; rounding aside."""
+    def equals(self, other: "CallResult") -> bool:
+        """Return whether both calls ended in the same way, up to rounding."""
         if self.error or other.error:
             return type(self.error) is type(other.error) and str(self.error) == str(other.error)
-        return len(self.results) == len(other.results) and all(map(same, self.results, other.results))
+        return len(self.results) == len(other.results) and all(map(equal, self.results, other.results))
 
-    def alike(self, other: "Outcome") -> bool:
-        """Whether both gave the same numbers, whatever their axes and dtypes."""
+    def equals_in_numbers(self, other: "CallResult") -> bool:
+        """Return whether both calls gave the same numbers, whatever their shapes and dtypes."""
         if self.error or other.error or len(self.results) != len(other.results):
             return False
-        return all(map(same_numbers, self.results, other.results))
+        return all(map(equal_numbers, self.results, other.results))
 
 
 @dataclass
 class Exercise:
-    """One blank."""
+    """One blank to fill in."""
 
     name: str
     reference: Function
     inputs: Sequence[Inputs]
-    """What the answer is tried on, smallest first: for each call argument name → value, in the signature's order."""
+    """Inputs to try the answer on, smallest first: for each call, argument name → value in the signature's order."""
     results: tuple[str, ...]
-    """The names of what it returns."""
+    """The names of the values it returns."""
     mistakes: list[Mistake] = field(default_factory=list)
-    around: Around = contextlib.nullcontext
-    """Answers run within it; what the course itself wrote may call anything."""
+    guard: Guard = contextlib.nullcontext
+    """Answers are called inside this context; the course's own functions are not."""
 
     def mistake(self, title: str, hint: str) -> Callable[[Function], Function]:
-        """A decorator that gives a wrong answer its name and its hint."""
+        """Return a decorator that registers a wrong answer with its title and hint."""
 
         def register(function: Function) -> Function:
             self.mistakes.append(Mistake(title, hint, function))
@@ -103,100 +101,103 @@ class Exercise:
         return register
 
     def judge(self, answer: Function) -> str | None:
-        """None if the answer is right, else what to tell the learner: a line that names the mistake, then a hint."""
+        """Return None if the answer is right, else a message for the learner: what is wrong, then a hint."""
         if not callable(answer):
-            return f"{self.name} is {kind(answer)}, and should be a function"
+            return f"{self.name} is {type_with_article(answer)}, and should be a function"
         difference = self._first_difference(answer)
         if difference is None:
             return None
-        inputs, expected, theirs = difference
-        if isinstance(theirs.error, NotImplementedError) and str(theirs.error).startswith(NOT_DONE):
-            return str(theirs.error)
-        if isinstance(theirs.error, RefusedError):
-            return str(theirs.error)
-        return self._named(answer) or self._explained(answer, inputs, expected, theirs)
+        inputs, expected, actual = difference
+        if isinstance(actual.error, NotImplementedError) and str(actual.error).startswith(NOT_DONE):
+            return str(actual.error)
+        if isinstance(actual.error, RefusedError):
+            return str(actual.error)
+        return self._match_mistake(answer) or self._describe_failure(answer, inputs, expected, actual)
 
     def is_right(self, answer: Function) -> bool:
-        """Whether the answer does what the reference does, on every input."""
+        """Return whether the answer gives the reference's results on every input."""
         return self._first_difference(answer) is None
 
-    def tells_wrong_from_right(self) -> bool:
-        """Whether the check still rejects what is known to be wrong: scales are tried out before they are trusted."""
+    def rejects_mistakes(self) -> bool:
+        """Return whether the check still rejects the named mistakes: if not, something has been tampered with."""
         wrong = [mistake.function for mistake in self.mistakes]
         return not any(map(self.is_right, wrong)) and (not wrong or self.judge(wrong[0]) is not None)
 
-    def _first_difference(self, answer: Function) -> tuple[Inputs, Outcome, Outcome] | None:
-        """The first inputs on which the answer is wrong, with what was expected and what came."""
+    def _first_difference(self, answer: Function) -> tuple[Inputs, CallResult, CallResult] | None:
+        """Return the first inputs on which the answer is wrong, the expected result and the actual one."""
         for inputs in self.inputs:
-            expected, theirs = self._call(self.reference, inputs), self._call(answer, inputs)
-            if not theirs.same(expected):
-                return inputs, expected, theirs
+            expected, actual = self._call(self.reference, inputs), self._call(answer, inputs)
+            if not actual.equals(expected):
+                return inputs, expected, actual
         return None
 
-    def _named(self, answer: Function) -> str | None:
-        theirs, right = self._outcomes(answer), self._outcomes(self.reference)
-        wrong = [(mistake, self._outcomes(mistake.function)) for mistake in self.mistakes]
-        for mistake, outcomes in wrong:
-            if all(map(Outcome.same, outcomes, theirs)):
+    def _match_mistake(self, answer: Function) -> str | None:
+        """Return title and hint of the named mistake that the answer makes, if it makes one."""
+        actual, expected = self._call_on_all(answer), self._call_on_all(self.reference)
+        mistakes = [(mistake, self._call_on_all(mistake.function)) for mistake in self.mistakes]
+        for mistake, results in mistakes:
+            if all(map(CallResult.equals, results, actual)):
                 return f"{mistake.title}\n{mistake.hint}"
-        for mistake, outcomes in wrong:  # the same mistake, and axes or a dtype that are not as they should be either
-            if all(map(Outcome.alike, outcomes, theirs)) and not all(map(Outcome.alike, outcomes, right)):
-                mine, expected = next(pair for pair in zip(theirs, right, strict=True) if not Outcome.same(*pair))
-                also = differences(self.results, mine.results, expected.results)[0]
-                return f"{mistake.title}\n{mistake.hint}\nAnd {also}."
+        for mistake, results in mistakes:  # the same mistake in another shape or dtype
+            same_numbers = all(map(CallResult.equals_in_numbers, results, actual))
+            if same_numbers and not all(map(CallResult.equals_in_numbers, results, expected)):
+                one, other = next(pair for pair in zip(actual, expected, strict=True) if not CallResult.equals(*pair))
+                also = describe_difference(self.results, one.results, other.results)[0]
+                return f"{mistake.title}\n{mistake.hint}\nAlso, {also}."
         return None
 
-    def _outcomes(self, function: Function) -> list[Outcome]:
+    def _call_on_all(self, function: Function) -> list[CallResult]:
         return [self._call(function, inputs) for inputs in self.inputs]
 
-    def _call(self, function: Function, inputs: Inputs) -> Outcome:
+    def _call(self, function: Function, inputs: Inputs) -> CallResult:
         own = any(function is one for one in (self.reference, *(mistake.function for mistake in self.mistakes)))
-        around = contextlib.nullcontext if own else self.around
-        return call(function, inputs, around, several=len(self.results) > 1)
+        guard = contextlib.nullcontext if own else self.guard
+        return call(function, inputs, guard, several=len(self.results) > 1)
 
-    def _explained(self, answer: Function, inputs: Inputs, expected: Outcome, theirs: Outcome) -> str:
-        if theirs.error:
-            lines = [_error(answer, theirs.error), "", "for", *shapes(inputs)]
+    def _describe_failure(self, answer: Function, inputs: Inputs, expected: CallResult, actual: CallResult) -> str:
+        if actual.error:
+            lines = [_describe_error(answer, actual.error), "", "for", *format_shapes(inputs)]
         else:
-            lines = [*differences(self.results, theirs.results, expected.results), "", "for", *show(inputs)]
-        if theirs.printed:
-            lines += ["", "your code printed"] + ["  " + line for line in theirs.printed[:2000].splitlines()[:10]]
+            difference = describe_difference(self.results, actual.results, expected.results)
+            lines = [*difference, "", "for", *format_inputs(inputs)]
+        if actual.printed:
+            lines += ["", "your code printed"] + ["  " + line for line in actual.printed[:2000].splitlines()[:10]]
         return "\n".join(lines)
 
 
 class Topic:
     """All exercises of one notebook."""
 
-    def __init__(self, around: Around = contextlib.nullcontext) -> None:
-        self.around = around
+    def __init__(self, guard: Guard = contextlib.nullcontext) -> None:
+        self.guard = guard
         self.exercises: dict[str, Exercise] = {}
         self.given = Given(self)
 
     def exercise(
-        self, *inputs: Inputs, results: tuple[str, ...] = ("result",), around: Around | None = None
+        self, *inputs: Inputs, results: tuple[str, ...] = ("result",), guard: Guard | None = None
     ) -> Callable[[Function], Exercise]:
-        """A decorator that makes a blank of its reference, of the same name."""
+        """Return a decorator that turns a reference implementation into an exercise of the same name."""
 
         def register(reference: Function) -> Exercise:
-            exercise = Exercise(reference.__name__, reference, inputs, results, around=around or self.around)
+            exercise = Exercise(reference.__name__, reference, inputs, results, guard=guard or self.guard)
             self.exercises[exercise.name] = exercise
             return exercise
 
         return register
 
     def check(self, name: str, answer: Function) -> None:
-        """Print ✓ and the name if the answer is right.
+        """Print ✓ and the name of the exercise if the answer is right.
 
         Raises:
-            WrongAnswerError: if it is not; the message says what is wrong.
+            WrongAnswerError: if the answer is wrong; the message describes what is wrong.
             ValueError: if there is no such exercise.
         """
         if name not in self.exercises:
-            raise ValueError(f"there is no exercise {name!r}; there are {', '.join(self.exercises)}")
+            raise ValueError(f"there is no exercise {name!r}; choose from {', '.join(self.exercises)}")
         self.given.answers.pop(name, None)
         exercise = self.exercises[name]
         message = exercise.judge(answer)
-        if message is None and not exercise.tells_wrong_from_right():
+        if message is None and not exercise.rejects_mistakes():
             message = TAMPERED
         if message is not None:
             raise WrongAnswerError(f"✗ {name}: {message}")
@@ -205,7 +206,7 @@ class Topic:
 
 
 class Given:
-    """What earlier exercises made, to build on: the learner's function once it is right, the course's until then."""
+    """The functions of earlier exercises to build on: the learner's own once it is right, the reference until then."""
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
@@ -213,20 +214,25 @@ class Given:
 
     def __getattr__(self, name: str) -> Function:
         if name not in self._topic.exercises:
-            raise AttributeError(f"nothing is given by the name {name!r}; there are {', '.join(self._topic.exercises)}")
+            raise AttributeError(f"there is no function {name!r}; choose from {', '.join(self._topic.exercises)}")
         return self.answers.get(name, self._topic.exercises[name].reference)
 
 
 def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Normal random numbers for an input; the same ones every time, whatever else is drawn."""
+    """Return normally distributed random numbers for an input; they depend on nothing but the arguments."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
-def call(function: Function, inputs: Inputs, around: Around = contextlib.nullcontext, several: bool = False) -> Outcome:
-    """Call it with copies of the inputs. Exceptions and exits are caught; an interrupt goes through.
+def call(
+    function: Function, inputs: Inputs, guard: Guard = contextlib.nullcontext, several: bool = False
+) -> CallResult:
+    """Call a function with copies of the inputs. Exceptions and exits are caught, but not keyboard interrupts.
 
     Args:
-        several: a tuple that it returns is several results, not one.
+        function: the function to call.
+        inputs: its arguments.
+        guard: the context to call it in.
+        several: whether a returned tuple is several results rather than one.
     """
     copies = copy.deepcopy(list(inputs.values()))
     value: Any = ()
@@ -234,28 +240,29 @@ def call(function: Function, inputs: Inputs, around: Around = contextlib.nullcon
     printed = _Printed()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
-            with around():
-                value = plain(function(*copies))
+            with guard():
+                value = to_builtin(function(*copies))
         except (Exception, SystemExit) as e:
             error = e
     results = value if several and isinstance(value, tuple) else (value,)
-    return Outcome(results, error, printed.getvalue())
+    return CallResult(results, error, printed.getvalue())
 
 
 class _Printed(io.StringIO):
-    """Takes what an answer prints, up to a limit."""
+    """Collects what an answer prints, up to a limit."""
 
     def write(self, text: str) -> int:
-        if self.tell() + len(text) > MOST_PRINTED:
-            raise LimitReached(f"it printed more than {MOST_PRINTED:,} characters: does a loop never end?")
+        if self.tell() + len(text) > MAX_PRINTED:
+            raise LimitReached(f"it printed more than {MAX_PRINTED:,} characters: is there an endless loop?")
         return super().write(text)
 
 
-def _error(answer: Function, error: BaseException) -> str:
-    """The exception in a line, and the line of the learner's own code that it comes from."""
+def _describe_error(answer: Function, error: BaseException) -> str:
+    """Return a line with the exception and, if it comes from the learner's own code, the line of that code."""
     text = f"it stopped with {type(error).__name__}: {error}"
-    file = inspect.unwrap(answer).__code__.co_filename if hasattr(inspect.unwrap(answer), "__code__") else None
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    if own:
-        text += f"\nin line {own[-1].lineno} of its cell: {own[-1].line}"
+    function = inspect.unwrap(answer)
+    file = function.__code__.co_filename if hasattr(function, "__code__") else None
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    if frames:
+        text += f"\nin line {frames[-1].lineno} of its cell: {frames[-1].line}"
     return text

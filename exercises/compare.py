@@ -1,4 +1,4 @@
-"""Whether results are the same, and in plain words how they are not."""
+"""Compare the results of an answer with the expected ones, and describe differences in plain words."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from exercises.show import close, in_rows, side_by_side, text
+from exercises.formatting import format_value, is_close, rows_side_by_side, tables_side_by_side
 
 
-def plain(value: Any) -> Any:
-    """What a value really holds, as Python's own types; of its own class a value may say what it likes.
+def to_builtin(value: Any) -> Any:
+    """Convert a value to Python's built-in types, so that a class of the learner's own can't redefine equality.
 
-    A tensor of a class of its own stays as it is, and is equal to none; a parameter is the tensor in it.
+    A parameter becomes the tensor it contains. A tensor of any other subclass stays as it is, and is equal to nothing.
     """
     family = type(value)
     if family is torch.nn.Parameter:
@@ -24,63 +24,70 @@ def plain(value: Any) -> Any:
     if issubclass(family, Real) and not isinstance(value, bool):
         return int(value) if issubclass(family, Integral) else float(value)
     if issubclass(family, list):
-        return [plain(entry) for entry in list.__iter__(value)]
+        return [to_builtin(entry) for entry in list.__iter__(value)]
     if issubclass(family, tuple):
-        return tuple(plain(entry) for entry in tuple.__iter__(value))
+        return tuple(to_builtin(entry) for entry in tuple.__iter__(value))
     if issubclass(family, Mapping):
         entries = dict.items(value) if issubclass(family, dict) else value.items()
-        return {plain(key): plain(entry) for key, entry in entries}
+        return {to_builtin(key): to_builtin(entry) for key, entry in entries}
     return value
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether two results are equal, rounding aside: tensors in shape and dtype too, and lists and dicts in each entry.
+def equal(a: Any, b: Any) -> bool:
+    """Return whether two results are equal up to rounding.
 
-    A whole number may stand for a float, a tuple for a list, and any mapping for a dict.
+    Tensors must also have the same shape and dtype. Lists and dicts are compared entry by entry. An integer may replace
+    a float, a tuple a list, and any mapping a dict.
     """
     if (family := _family(a)) != _family(b):
         return False
     if family is Tensor:
-        return a.shape == b.shape and a.dtype == b.dtype and bool(close(a, b).all())
+        return a.shape == b.shape and a.dtype == b.dtype and bool(is_close(a, b).all())
     if family is Real:
         exact = isinstance(a, Integral) and isinstance(b, Integral)
         return bool(a == b) if exact else math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-9) or a != a and b != b
     if family is list:
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(map(equal, a, b))
     if family is Mapping:
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
     return bool(a == b)
 
 
-def same_numbers(a: Any, b: Any) -> bool:
-    """Whether two tensors hold the same numbers in the same order, whatever their axes and dtypes; a number is one."""
+def equal_numbers(a: Any, b: Any) -> bool:
+    """Return whether two tensors or numbers contain the same numbers in the same order, in any shape and dtype."""
     a, b = (torch.tensor(x, dtype=torch.float64) if _family(x) is Real else x for x in (a, b))
     if not (type(a) is type(b) is Tensor) or a.numel() != b.numel():
         return False
-    return bool(close(a.flatten(), b.flatten()).all())
+    return bool(is_close(a.flatten(), b.flatten()).all())
 
 
-def differences(names: tuple[str, ...], yours: tuple[Any, ...], expected: tuple[Any, ...]) -> list[str]:
-    """What is wrong with the first result that is."""
+def describe_difference(names: tuple[str, ...], yours: tuple[Any, ...], expected: tuple[Any, ...]) -> list[str]:
+    """Return lines that describe what is wrong with the first wrong result.
+
+    Args:
+        names: names of the expected results.
+        yours: the results of the learner's answer.
+        expected: the results of the reference.
+    """
     if len(yours) == 1 and yours[0] is None:
-        return ["it returns None: has it a return at the end?"]
+        return ["it returns None: is there a return statement at the end?"]
     if len(expected) == 1 and isinstance(yours[0], tuple) and _family(expected[0]) is not list:
-        return [f"it returns {len(yours[0])} things, and should return one"]
+        return [f"it returns {len(yours[0])} values, and should return one value"]
     if len(yours) != len(expected):
-        returned = "one thing" if len(yours) == 1 else f"{len(yours)} things"
+        returned = "one value" if len(yours) == 1 else f"{len(yours)} values"
         return [f"it returns {returned}, and should return {len(expected)}: {', '.join(names)}"]
-    name, mine, right = next(row for row in zip(names, yours, expected, strict=True) if not same(*row[1:]))
-    return list(_difference("the result" if len(names) == 1 else name, mine, right))
+    name, actual, right = next(row for row in zip(names, yours, expected, strict=True) if not equal(*row[1:]))
+    return list(_difference("the result" if len(names) == 1 else name, actual, right))
 
 
-def kind(value: Any) -> str:
-    """A value's type with its article."""
+def type_with_article(value: Any) -> str:
+    """Return the name of a value's type with its article, such as "a Tensor"."""
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _family(value: Any) -> type:
-    """What two values must both be to be compared."""
+    """Return the kind of a value; only values of the same kind can be equal."""
     if type(value) is Tensor:
         return Tensor
     if isinstance(value, Real) and not isinstance(value, bool):
@@ -92,38 +99,38 @@ def _family(value: Any) -> type:
 
 def _difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
     if _family(yours) != _family(expected):
-        yield f"{name} is {kind(yours)}, and should be {kind(expected)}" + (
-            ": the value is right, only its type is not" if same_numbers(yours, expected) else ""
+        yield f"{name} is {type_with_article(yours)}, and should be {type_with_article(expected)}" + (
+            ": the value is right, only its type is wrong" if equal_numbers(yours, expected) else ""
         )
     elif not isinstance(yours, Tensor):
         yield from _plain_difference(name, yours, expected)
     elif yours.shape != expected.shape:
         yield f"{name} has the shape {tuple(yours.shape)}, and should have {tuple(expected.shape)}" + (
-            ": the values are right, only the axes are not" if same_numbers(yours, expected) else ""
+            ": the values are right, only their axes are wrong" if equal_numbers(yours, expected) else ""
         )
     elif yours.dtype != expected.dtype:
-        mine, wanted = (str(t.dtype).removeprefix("torch.") for t in (yours, expected))
-        yield f"{name} holds {mine}, and should hold {wanted}" + (
-            ": the values are right, only their type is not" if same_numbers(yours, expected) else ""
+        actual, right = (str(t.dtype).removeprefix("torch.") for t in (yours, expected))
+        yield f"{name} has the dtype {actual}, and should have {right}" + (
+            ": the values are right, only their dtype is wrong" if equal_numbers(yours, expected) else ""
         )
     elif yours.isnan().any() and not expected.isnan().any():
-        yield f"{name} has NaN where there should be numbers"
-        yield from side_by_side(yours, expected)
+        yield f"{name} contains NaN"
+        yield from tables_side_by_side(yours, expected)
     else:
         yield f"{name} has wrong {'entries' if expected.dtype == torch.bool else 'numbers'}, marked with *"
-        yield from side_by_side(yours, expected)
+        yield from tables_side_by_side(yours, expected)
 
 
 def _plain_difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
-    """Of two values of one family, which is not that of tensors."""
+    """Describe the difference between two values of the same kind that are not tensors."""
     if _family(yours) not in (list, Mapping):
-        mine, right = text(yours), text(expected)
-        if mine == right:  # the difference is in a later digit
-            mine, right = repr(yours), repr(expected)
-        yield f"{name} is {mine}, and should be {right}"
+        actual, right = format_value(yours), format_value(expected)
+        if actual == right:  # they differ in a later digit
+            actual, right = repr(yours), repr(expected)
+        yield f"{name} is {actual}, and should be {right}"
         return
     a, b = (value if isinstance(value, Mapping) else dict(enumerate(value)) for value in (yours, expected))
-    differs = [key for key in {**b, **a} if key not in a or key not in b or not same(a[key], b[key])]
+    differs = [key for key in {**b, **a} if key not in a or key not in b or not equal(a[key], b[key])]
     first = differs[0]
     if isinstance(a.get(first), Tensor) and isinstance(b.get(first), Tensor):
         yield from _difference(f"entry {first!r} of {name}", a[first], b[first])
@@ -133,4 +140,4 @@ def _plain_difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
         yield f"{name} has {count}, and should have {len(b)}; differences are marked with *"
     else:
         yield f"{name} has wrong entries, marked with *"
-    yield from in_rows(yours, expected, differs)
+    yield from rows_side_by_side(yours, expected, differs)

@@ -1,4 +1,4 @@
-"""Grades as files: JSON for a program of your own, JUnit's XML for what reads the results of tests."""
+"""Save grades to files: JSON for programs of your own, JUnit XML for tools that read test results."""
 
 import json
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from transformer.errors import UserError
 
 
 def as_json(grades: Sequence[Grade]) -> str:
-    """A list with an object for each notebook.
+    """Return a JSON list with one object for each notebook.
 
-    Its ``messages`` give for each exercise null if it is right, else what the learner was told; ``failure`` says why a
-    notebook could not be graded, and is null if it was.
+    ``messages`` contains, for each exercise, null if it is right and otherwise the message for the learner. ``failure``
+    is the reason why a notebook could not be graded, or null.
     """
     rows = [
         {
@@ -30,13 +30,16 @@ def as_json(grades: Sequence[Grade]) -> str:
 
 
 def as_junit(grades: Sequence[Grade]) -> str:
-    """A suite for each notebook, a case for each exercise; one that could not be graded is a case in error."""
+    """Return JUnit XML: a test suite for each notebook and a test case for each exercise.
+
+    A notebook that could not be graded has one test case with an error.
+    """
     suites = ElementTree.Element("testsuites")
     for grade in grades:
         failed = len(grade.messages) - grade.points
         counts = {"tests": max(1, len(grade.messages)), "failures": failed, "errors": int(bool(grade.failure))}
-        about = {"name": str(grade.path)} | {name: str(count) for name, count in counts.items()}
-        suite = ElementTree.SubElement(suites, "testsuite", about)
+        attributes = {"name": str(grade.path)} | {name: str(count) for name, count in counts.items()}
+        suite = ElementTree.SubElement(suites, "testsuite", attributes)
         for name, message in grade.messages.items():
             case = ElementTree.SubElement(suite, "testcase", classname=grade.exercise, name=name)
             if message is not None:
@@ -49,10 +52,10 @@ def as_junit(grades: Sequence[Grade]) -> str:
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a file that could not be written, before the work is done that it is to hold.
+    """Refuse an output file that cannot be written, before time is spent on grading.
 
     Raises:
-        UserError: if its folder does not exist, or it is a folder itself.
+        UserError: if it is a folder, or its folder does not exist.
     """
     if path.is_dir() or not path.parent.is_dir():
         raise UserError(f"cannot write {path}: " + ("it is a folder" if path.is_dir() else "its folder does not exist"))

@@ -1,7 +1,7 @@
-"""How long a cell may run and how much it may print while a notebook is graded, held from inside the kernel.
+"""Limits on the time and the output of a cell while a notebook is graded, enforced inside the kernel.
 
-Inside, because then one endless loop costs its own exercise only: the kernel lives on. What gets past this (a loop that
-swallows every exception, a kernel that is killed) ends at the grader's own limits.
+Because the kernel survives, an endless loop fails only its own exercise. If an answer evades these limits (by a loop
+that swallows every exception, or by killing the kernel), the limits of the grader itself end the notebook.
 """
 
 import signal
@@ -9,28 +9,28 @@ import sys
 from types import FrameType
 from typing import Any, TextIO
 
-MOST_PRINTED = 100_000
-"""Characters that an answer may print in one call, and a graded cell in all."""
+MAX_PRINTED = 100_000
+"""Maximum number of characters that an answer may print in one call, and that a graded cell may print in all."""
 
 
 class LimitReached(BaseException):
-    """Not an Exception, so that an answer's ``except Exception`` does not catch it."""
+    """Raised when a limit is exceeded; not an Exception, so that ``except Exception`` in an answer can't catch it."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"✗ {self}"]
 
 
-class _Bounded:
-    """A stream that takes only so many characters of each cell."""
+class _LimitedStream:
+    """A stream that accepts a limited number of characters from each cell."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
-        self.left = MOST_PRINTED
+        self.left = MAX_PRINTED
 
     def write(self, text: str) -> int:
         self.left -= len(text)
         if self.left < 0:
-            raise LimitReached(f"it printed more than {MOST_PRINTED:,} characters: does a loop never end?")
+            raise LimitReached(f"it printed more than {MAX_PRINTED:,} characters: is there an endless loop?")
         return self.stream.write(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -38,25 +38,29 @@ class _Bounded:
 
 
 def start(seconds: int) -> None:
-    """Hold every cell that this kernel runs from now on to the limits."""
+    """Apply the limits to every cell that this kernel runs from now on.
+
+    Args:
+        seconds: time limit for each cell.
+    """
     from IPython.core.getipython import get_ipython
 
     def stop(signum: int, frame: FrameType | None) -> None:
-        raise LimitReached(f"it did not finish within {seconds} s: does a loop never end?")
+        raise LimitReached(f"it did not finish within {seconds} s: is there an endless loop?")
 
-    streams = [_Bounded(sys.stdout), _Bounded(sys.stderr)]
+    streams = [_LimitedStream(sys.stdout), _LimitedStream(sys.stderr)]
     sys.stdout, sys.stderr = streams
 
-    def before(*_: object) -> None:
+    def before_cell(*_: object) -> None:
         for stream in streams:
-            stream.left = MOST_PRINTED
+            stream.left = MAX_PRINTED
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
-    def after(*_: object) -> None:
+    def after_cell(*_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     signal.signal(signal.SIGALRM, stop)
     shell = get_ipython()
-    assert shell is not None, "limits are for a kernel"
-    shell.events.register("pre_run_cell", before)
-    shell.events.register("post_run_cell", after)
+    assert shell is not None, "the limits need a kernel"
+    shell.events.register("pre_run_cell", before_cell)
+    shell.events.register("post_run_cell", after_cell)

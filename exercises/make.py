@@ -1,7 +1,7 @@
-"""From ``solutions/NN_topic.py``, the one source, the executed solution and the exercise with its blanks.
+"""Make two notebooks from each ``solutions/NN_topic.py``: the executed solution, and the exercise with blanks.
 
-Between the lines ``### BEGIN SOLUTION`` and ``### END SOLUTION`` stands what the learner has to find. Cell ids come
-from the section a cell stands in, so that a change in one exercise leaves the cells of the others as they are.
+The code between the lines ``### BEGIN SOLUTION`` and ``### END SOLUTION`` is what the learner has to write. The id of a
+cell depends only on its section, so a change in one exercise doesn't change the cells of the others.
 """
 
 import asyncio
@@ -19,27 +19,39 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from exercises.check import NOT_DONE, Topic
-from exercises.notebooks import ROOT, Notebook, answer_key, check_key, read, sources, topic_of, write
+from exercises.check import Topic
+from exercises.notebooks import (
+    PLACEHOLDER,
+    ROOT,
+    Notebook,
+    answer_key,
+    check_key,
+    exercise_path,
+    notebook_text,
+    read_notebook,
+    solution_sources,
+    topic_of,
+)
 from transformer.errors import UserError
 
 BLANK = re.compile(r"^( *)### BEGIN SOLUTION\n.*?### END SOLUTION$", flags=re.MULTILINE | re.DOTALL)
-OPEN = f'raise NotImplementedError("{NOT_DONE}: write your code in place of this line")'
 
 
 def make(root: Path = ROOT) -> list[Path]:
-    """Write every notebook that is not as its source says, and return their paths.
+    """Write every notebook that is out of date, and return their paths.
 
     Raises:
-        UserError: if a source is not well-formed, or a file holds a learner's answers, which are not overwritten.
+        UserError: if a source is malformed, or a file contains a learner's answers, which are never overwritten.
     """
-    paths = sources(root)
-    exercises = {exercise_path(path): write(blank(solution(path))) for path in paths}
+    paths = solution_sources(root)
+    exercises = {exercise_path(path): notebook_text(make_exercise(read_solution(path))) for path in paths}
     for path in exercises:
-        if filled := answered(path):
-            raise UserError(f"{path} holds answers ({', '.join(filled)}): move it away first, it would be overwritten")
+        if filled := filled_answers(path):
+            raise UserError(
+                f"{path} contains answers ({', '.join(filled)}), which would be overwritten: move it away first"
+            )
     with ThreadPoolExecutor() as pool:
-        solutions = dict(zip((path.with_suffix(".ipynb") for path in paths), pool.map(executed, paths), strict=True))
+        solutions = dict(zip((path.with_suffix(".ipynb") for path in paths), pool.map(execute, paths), strict=True))
     written = []
     for path, text in (exercises | solutions).items():
         if not path.exists() or path.read_text("utf-8") != text:
@@ -48,28 +60,23 @@ def make(root: Path = ROOT) -> list[Path]:
     return written
 
 
-def drift(root: Path = ROOT) -> Iterator[str]:
-    """What is not as the sources say, each a line or a few; nothing is executed and no file changes."""
-    made = set()
-    for path in sources(root):
-        wanted = solution(path)
-        yield from _differences(root, exercise_path(path), blank(wanted))
-        yield from _differences(root, path.with_suffix(".ipynb"), wanted)
-        made |= {exercise_path(path), path.with_suffix(".ipynb")}
-    for path in sorted({*root.glob("exercises/*.ipynb"), *root.glob("solutions/*.ipynb")} - made):
+def find_drift(root: Path = ROOT) -> Iterator[str]:
+    """Yield a description of each notebook that is out of date. Nothing is executed and no file is changed."""
+    expected_paths = set()
+    for path in solution_sources(root):
+        expected = read_solution(path)
+        yield from _differences(root, exercise_path(path), make_exercise(expected))
+        yield from _differences(root, path.with_suffix(".ipynb"), expected)
+        expected_paths |= {exercise_path(path), path.with_suffix(".ipynb")}
+    for path in sorted({*root.glob("exercises/*.ipynb"), *root.glob("solutions/*.ipynb")} - expected_paths):
         yield f"{path.relative_to(root)} has no source in solutions/"
 
 
-def exercise_path(source: Path) -> Path:
-    """``solutions/02_attention.py`` → ``exercises/02_attention.ipynb``."""
-    return source.parent.parent / "exercises" / f"{source.stem}.ipynb"
-
-
-def solution(source: Path) -> Notebook:
-    """The solution's notebook, without outputs.
+def read_solution(source: Path) -> Notebook:
+    """Return the solution as a notebook without outputs.
 
     Raises:
-        UserError: if its blanks and the checks of its topic do not fit together.
+        UserError: if its answers don't match the checks of its topic.
     """
     notebook: Notebook = jupytext.reads(source.read_text("utf-8"), fmt="py:percent")
     section, count, cells = "intro", 0, []
@@ -89,27 +96,27 @@ def solution(source: Path) -> Notebook:
     return notebook
 
 
-def blank(notebook: Notebook) -> Notebook:
-    """The exercise of a solution: its answers replaced by a line that says they are not done yet."""
-    cells = [{**cell, "source": BLANK.sub(rf"\1{OPEN}", cell["source"])} for cell in notebook["cells"]]
+def make_exercise(notebook: Notebook) -> Notebook:
+    """Return the exercise of a solution: each answer is replaced by a line that raises NotImplementedError."""
+    cells = [{**cell, "source": BLANK.sub(rf"\1{PLACEHOLDER}", cell["source"])} for cell in notebook["cells"]]
     return {**notebook, "cells": cells}
 
 
-def answered(path: Path) -> list[str]:
-    """The exercises of an existing notebook whose answer is no longer the open blank."""
+def filled_answers(path: Path) -> list[str]:
+    """Return the names of the exercises that have been answered in a notebook, which need not exist."""
     if not path.exists():
         return []
-    keys = {answer_key(cell): cell["source"] for cell in read(path)["cells"]}
-    return [key for key, source in keys.items() if key and OPEN not in source]
+    keys = {answer_key(cell): cell["source"] for cell in read_notebook(path)["cells"]}
+    return [key for key, source in keys.items() if key and PLACEHOLDER not in source]
 
 
-def executed(source: Path) -> str:
-    """The text of the solution's notebook with its outputs.
+def execute(source: Path) -> str:
+    """Execute a solution, and return the text of the notebook with its outputs.
 
     Raises:
         UserError: if a cell fails.
     """
-    notebook = solution(source)
+    notebook = read_solution(source)
     running = nbformat.from_dict(copy.deepcopy(notebook))
     client = NotebookClient(
         running,
@@ -122,9 +129,9 @@ def executed(source: Path) -> str:
     try:
         asyncio.run(client.async_execute())
     except CellExecutionError as error:
-        raise UserError(f"{source} does not run: {error.ename}: {error.evalue}") from None
+        raise UserError(f"{source} cannot be executed: {error.ename}: {error.evalue}") from None
     nbformat.validate(running)
-    return write({**notebook, "cells": json.loads(nbformat.writes(running))["cells"]})
+    return notebook_text({**notebook, "cells": json.loads(nbformat.writes(running))["cells"]})
 
 
 def _validate(source: Path, notebook: Notebook) -> None:
@@ -133,37 +140,39 @@ def _validate(source: Path, notebook: Notebook) -> None:
     checks = [key for cell in notebook["cells"] if (key := check_key(cell))]
     if not list(answers) == checks == list(topic.exercises):
         raise UserError(
-            f"{source} does not fit its checks: it answers {', '.join(answers)}; its check cells are for "
-            f"{', '.join(checks)}; there are checks for {', '.join(topic.exercises)}"
+            f"{source} does not match its checks: it has answers for {', '.join(answers)}; check cells for "
+            f"{', '.join(checks)}; and exercises/checks defines {', '.join(topic.exercises)}"
         )
     for key, text in answers.items():
         if len(BLANK.findall(text)) != 1:
-            raise UserError(f"{source}: the answer {key} needs one ### BEGIN SOLUTION and one ### END SOLUTION")
+            raise UserError(f"{source}: the answer {key} must have one ### BEGIN SOLUTION and one ### END SOLUTION")
 
 
-def _differences(root: Path, path: Path, wanted: Notebook) -> Iterator[str]:
-    """Where a notebook on disk differs from the wanted one, which has no outputs."""
+def _differences(root: Path, path: Path, expected: Notebook) -> Iterator[str]:
+    """Describe how a notebook on disk differs from the expected one, which has no outputs."""
     name = path.relative_to(root)
     if not path.exists():
         yield f"{name} is missing"
         return
-    now = read(path)
+    actual = read_notebook(path)
     is_exercise = path.parent.name == "exercises"
-    if is_exercise and (filled := answered(path)):
-        yield f"{name} holds answers: {', '.join(filled)}"
+    if is_exercise and (filled := filled_answers(path)):
+        yield f"{name} contains answers: {', '.join(filled)}"
         return
-    for cell in now["cells"]:
+    for cell in actual["cells"]:
         if cell["cell_type"] == "code":
             if is_exercise and cell["outputs"]:
-                yield f"{name} has an output at the cell {cell['id']}"
+                yield f"{name} has an output in the cell {cell['id']}"
             if not is_exercise and "skip-execution" not in cell["metadata"].get("tags", []) and not _has_run(cell):
-                yield f"{name} was not executed, or not with success, at the cell {cell['id']}"
+                yield f"{name} was not executed successfully: see the cell {cell['id']}"
             cell["outputs"], cell["execution_count"] = [], None
-    lines = difflib.unified_diff(write(now).splitlines(), write(wanted).splitlines(), lineterm="", n=0)
+    lines = difflib.unified_diff(
+        notebook_text(actual).splitlines(), notebook_text(expected).splitlines(), lineterm="", n=0
+    )
     changes = [line for line in lines if line[:1] in "+-"][2:]
     if changes:
-        shown = [f"    {line[:1]} {line[1:].strip()[:140]}" for line in changes[:4]]
-        yield "\n".join([f"{name} differs from its source (- there, + wanted):", *shown])
+        excerpt = [f"    {line[:1]} {line[1:].strip()[:140]}" for line in changes[:4]]
+        yield "\n".join([f"{name} differs from its source (- actual, + expected):", *excerpt])
 
 
 def _has_run(cell: Notebook) -> bool:

@@ -1,6 +1,6 @@
-"""Where the notebooks are, how they are read, and how their cells are told apart.
+"""Find, read and write the notebooks of the exercises, and recognise their cells.
 
-A notebook is read as the JSON that it is: importing nbformat takes seconds, and the grader would wait for them.
+Notebooks are read as plain JSON, because importing nbformat takes seconds.
 """
 
 import json
@@ -14,54 +14,65 @@ Notebook = dict[str, Any]
 Cell = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parent.parent
-"""The checkout of the course."""
+"""The folder of the course: the repository, or where the package is installed."""
+
+NOT_DONE = "not done yet"
+"""The beginning of the message of an open blank."""
+
+PLACEHOLDER = f'raise NotImplementedError("{NOT_DONE}: write your code in place of this line")'
+"""The line in an exercise that the learner replaces by an answer."""
 
 
-def sources(root: Path = ROOT) -> list[Path]:
-    """Every ``solutions/NN_topic.py``, in order.
+def solution_sources(root: Path = ROOT) -> list[Path]:
+    """Return the path of every ``solutions/NN_topic.py``, in order.
 
     Raises:
         UserError: if there are none, because the package was installed without its repository.
     """
-    found = sorted((root / "solutions").glob("[0-9][0-9]_*.py"))
-    if not found:
+    paths = sorted((root / "solutions").glob("[0-9][0-9]_*.py"))
+    if not paths:
         raise UserError(f"there are no solutions in {root / 'solutions'}: run this in a clone of the course")
-    return found
+    return paths
 
 
-def skeletons(root: Path = ROOT) -> list[Path]:
-    """The notebook of every topic, into which answers are put to be graded, in order.
+def course_notebooks(root: Path = ROOT) -> list[Path]:
+    """Return the notebook of every topic into which answers are inserted for grading, in order.
 
-    In a clone these are the solutions. Where the package was installed without them, as in Colab, they are the
-    exercises that came with it, which nobody works in there.
+    In a clone of the repository these are the solutions. Where the package was installed without them, as in Colab,
+    these are the exercises that were installed with it, which learners don't edit.
     """
     return sorted((root / "solutions").glob("[0-9][0-9]_*.ipynb")) or sorted(
         (root / "exercises").glob("[0-9][0-9]_*.ipynb")
     )
 
 
+def exercise_path(source: Path) -> Path:
+    """Return the path of the exercise: ``solutions/02_attention.py`` → ``exercises/02_attention.ipynb``."""
+    return source.parent.parent / "exercises" / f"{source.stem}.ipynb"
+
+
 def topic_of(path: Path) -> str:
-    """``02_attention.py`` → ``attention``."""
+    """Return the topic: ``02_attention.py`` → ``attention``."""
     return path.stem[3:]
 
 
 def answer_key(cell: Cell) -> str | None:
-    """Which exercise this cell answers, from the line that says so: Colab may drop tags, but it keeps the source."""
-    found = re.search(r"^# answer: *(\w+) *$", cell["source"], flags=re.MULTILINE)
-    return found[1] if found and cell["cell_type"] == "code" else None
+    """Return which exercise a cell answers, from its ``# answer:`` line: Colab may drop tags but keeps the source."""
+    match = re.search(r"^# answer: *(\w+) *$", cell["source"], flags=re.MULTILINE)
+    return match[1] if match and cell["cell_type"] == "code" else None
 
 
 def check_key(cell: Cell) -> str | None:
-    """Which exercise this cell checks."""
-    found = re.search(r'\bcheck\("(\w+)", \1\)$', cell["source"])
-    return found[1] if found and cell["cell_type"] == "code" else None
+    """Return which exercise a cell checks."""
+    match = re.search(r'\bcheck\("(\w+)", \1\)$', cell["source"])
+    return match[1] if match and cell["cell_type"] == "code" else None
 
 
-def read(path: Path) -> Notebook:
-    """Read a notebook; the source of every cell becomes one string.
+def read_notebook(path: Path) -> Notebook:
+    """Read a notebook, and join the source of every cell to one string.
 
     Raises:
-        UserError: if there is none, or it is not a notebook.
+        UserError: if the file is missing, unreadable or not a notebook.
     """
     try:
         notebook: Notebook = json.loads(path.read_text("utf-8"))
@@ -77,7 +88,7 @@ def read(path: Path) -> Notebook:
     return notebook
 
 
-def write(notebook: Notebook) -> str:
-    """The notebook's text, as Jupyter would save it."""
+def notebook_text(notebook: Notebook) -> str:
+    """Return the notebook as JSON text, formatted as Jupyter saves it."""
     cells = [{**cell, "source": "".join(cell["source"]).splitlines(keepends=True)} for cell in notebook["cells"]]
     return json.dumps({**notebook, "cells": cells}, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

@@ -358,6 +358,6 @@ check("multi_head_attention", multi_head_attention)
 # which both of them take as well, come in chapter 4.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

@@ -370,6 +370,6 @@ check("grouped_attention", grouped_attention)
 # *From here to BERT, GPT, T5 and ViT*.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

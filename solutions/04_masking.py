@@ -274,6 +274,6 @@ check("shift_target", shift_target)
 # the fifth of `collate` in `transformer/data/batching.py`.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

@@ -278,6 +278,6 @@ check("embed", embed)
 # the fifth is `embed` in `transformer/model.py`.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

@@ -271,6 +271,6 @@ check("pre_norm", pre_norm)
 # Then open `transformer/layers.py`: an encoder layer is two of these residuals, a decoder layer three.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

@@ -279,6 +279,6 @@ check("memory", memory)
 # Then open `transformer/model.py`, and let `transformer parameters base` count the paper's model.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

@@ -310,6 +310,6 @@ check("decode", decode)
 # Then open `transformer/data/bpe.py`. It learns the same merges and counts only what has changed, so that a real text takes seconds.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

@@ -357,6 +357,6 @@ check("read_on", read_on)
 # Then open `transformer/data/cleaning.py` and `transformer/data/batching.py`: there the same is done for millions of pairs.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

@@ -276,6 +276,6 @@ check("mean_loss", mean_loss)
 # Then open `transformer/loss.py`: its first function is what you have just written, its second one never has all the scores at once.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

@@ -371,6 +371,6 @@ check("average_checkpoints", average_checkpoints)
 # written, the course's tests check.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

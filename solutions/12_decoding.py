@@ -397,6 +397,6 @@ check("beam_search", beam_search)
 # beginning anew, and knows when it may stop early.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

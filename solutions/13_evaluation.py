@@ -377,6 +377,6 @@ check("share_of_wins", share_of_wins)
 # what it asks for.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

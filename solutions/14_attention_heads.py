@@ -432,6 +432,6 @@ for h in range(layer.n_heads):
 # without a change to the model's own code.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

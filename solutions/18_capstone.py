@@ -580,6 +580,6 @@ print(corpus_bleu(translations, [[pair.target for pair in unseen]]))
 # Then open `transformer/model.py`, `transformer/training/trainer.py` and `transformer/decoding.py`. What is there and not here makes it fast, or tells a user what to do: the idea is on this page.
 
 # %% tags=["skip-execution", "nbval-skip"]
-from exercises.here import grade_this_notebook
+from exercises.current_notebook import grade_this_notebook
 
 grade_this_notebook()

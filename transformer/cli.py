@@ -1,398 +1,431 @@
-"""The command ``transformer``: from preparing data to translating; ``transformer --help`` lists what it can do."""
+"""The command ``transformer``: prepare data, train, evaluate, translate and look inside a model."""
 
 import dataclasses
-import difflib
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
 import torch
-import tyro
 from tyro.conf import Positional, arg, subcommand
 
 from transformer.checkpoint import average_checkpoints, read_json, step_checkpoints, write_atomically
-from transformer.config import PRESETS
-from transformer.data.prepare import PreparedData
+from transformer.command_line import check_name, run_command
+from transformer.config import PRESETS, TrainingConfig
+from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.prepare import prepare as prepare_data
 from transformer.data.statistics import corpus_statistics
 from transformer.device import Device, DeviceName, Precision, choose_device
 from transformer.errors import UserError
-from transformer.evaluation.evaluate import assess
+from transformer.evaluation.evaluate import evaluate_runs
 from transformer.inspection import parameter_table
-from transformer.model import Transformer
-from transformer.models import FOLDER as MODELS
-from transformer.models import find_model, load_model, shipped
+from transformer.model import ModelConfig, Transformer
+from transformer.models import MODELS_FOLDER, find_model, list_models, load_model
 from transformer.models.export import export as export_model
-from transformer.recipes import RECIPES, Recipe
+from transformer.recipes import RECIPES
 from transformer.training.distributed import is_main_process
 from transformer.training.loop import train as train_model
 from transformer.training.run_folder import RECIPE, read_metrics
-from transformer.translator import Translation, Translator, search_errors_as_user_errors
+from transformer.translator import Translator, search_errors_as_user_errors
 
 Compile = Literal["auto", "yes", "no"]
-Over = Literal["step", "minutes", "target_tokens"]
-
-app = tyro.extras.SubcommandApp()
+XAxis = Literal["step", "minutes", "target_tokens"]
+Mirror = Annotated[
+    str | None,
+    arg(
+        metavar="FOLDER|URL",
+        help="Where to read the corpus files from, instead of downloading them from their public address.",
+        help_behavior_hint="",
+    ),
+]
+MaxNewTokens = Annotated[
+    int | None,
+    arg(
+        metavar="INT",
+        help="Maximum length of a translation in tokens.",
+        help_behavior_hint="(default: the length of the source + 50)",
+    ),
+]
+ModelName = Annotated[
+    Positional[str],
+    arg(metavar="MODEL", help=f"A run folder, or the name of a pretrained model: {', '.join(list_models())}."),
+]
 
 
 @dataclasses.dataclass
-class Common:
-    """What prepare, data and train share."""
+class RecipeOptions:
+    """The options that prepare, data and train share."""
 
-    recipe: Annotated[Recipe, arg(name="")]
-    mirror: str | None = None
-    """A folder or address that holds the corpus's files, instead of their public home."""
+    data: DataConfig
+    """The corpus and how it is cleaned."""
+    model: ModelConfig
+    """The architecture of the model."""
+    training: TrainingConfig
+    """How the model is trained."""
+    mirror: Mirror = None
 
     def prepare(self) -> PreparedData:
-        """The recipe's prepared data, made if it is not there yet."""
-        return prepare_data(self.recipe.data, self.recipe.model.vocab_size, self.mirror, progress=is_main_process())
+        """Return the prepared data of the recipe; prepare it first if necessary."""
+        return prepare_data(self.data, self.model.vocab_size, self.mirror, progress=is_main_process())
 
 
 @dataclasses.dataclass
-class Prepare(Common):
-    """One recipe's preparation."""
+class PrepareOptions(RecipeOptions):
+    """The options of `transformer prepare RECIPE`."""
 
 
 @dataclasses.dataclass
-class Data(Common):
-    """One recipe's data, to look at."""
+class DataOptions(RecipeOptions):
+    """The options of `transformer data RECIPE`."""
 
     samples: int = 3
-    """Show so many pairs with their pieces."""
+    """Number of sentence pairs to show, split into subwords."""
     seed: int = 0
-    """Chooses the pairs."""
-    picture: Path | None = None
-    """A .png, .svg or .pdf file to save a picture of the lengths to as well."""
+    """Seed for choosing these pairs."""
+    figure: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Save a plot of the sentence lengths as .png, .svg or .pdf."""
 
 
 @dataclasses.dataclass
-class Train(Common):
-    """One recipe's training."""
+class TrainOptions(RecipeOptions):
+    """The options of `transformer train RECIPE`."""
 
-    run: Path = Path("runs")
-    """The run folder to make."""
+    run: Annotated[Path, arg(metavar="FOLDER")] = Path("runs")
+    """The run folder: checkpoints, metrics and settings are saved there."""
     device: DeviceName = "auto"
-    """Where to run: auto takes the fastest there is."""
+    """Where to train; auto chooses the fastest device available."""
     precision: Precision = "auto"
-    """In what numbers: auto takes the fastest that trains safely on the device."""
+    """Number format of the matrix products; auto chooses the fastest that is safe for training on the device."""
     compile: Compile = "auto"
-    """Compile the model: a minute or two at first, then quicker steps; auto does so on a GPU."""
+    """Compile the model: this takes a minute or two, then steps are faster. auto compiles on a GPU only."""
     force: bool = False
-    """Go on with a run although the settings are others than those it was begun with."""
+    """Resume a run even though its settings have changed."""
     tensorboard: bool = False
-    """Write the metrics for TensorBoard too."""
+    """Write the metrics for TensorBoard as well."""
 
 
-def _for_each_recipe(command: type[Common]) -> Any:
-    """A subcommand for each recipe, with the recipe's settings as defaults."""
-    choices = []
+def _one_subcommand_per_recipe(options: type[RecipeOptions]) -> Any:
+    """Return a type that tyro parses into the options, with the settings of the chosen recipe as defaults."""
+    subcommands = []
     for name, recipe in RECIPES.items():
-        default = Train(recipe, run=Path("runs", name)) if command is Train else command(recipe)
-        choices.append(Annotated[command, subcommand(name, default=default, description=recipe.description)])
-    return Annotated[Union[tuple(choices)], arg(name="")]  # noqa: UP007
+        default = options(recipe.data, recipe.model, recipe.training)
+        if isinstance(default, TrainOptions):
+            default.run = Path("runs", name)
+        subcommands.append(Annotated[options, subcommand(name, default=default, description=recipe.description)])
+    return Annotated[Union[tuple(subcommands)], arg(name="")]  # noqa: UP007
 
 
-@app.command
-def prepare(settings: _for_each_recipe(Prepare)) -> None:  # type: ignore[valid-type]
-    """Fetch a corpus, verify and clean it, learn its subwords and store its tokens.
+def prepare(options: _one_subcommand_per_recipe(PrepareOptions)) -> None:  # type: ignore[valid-type]
+    """Download and clean a corpus, train a subword tokenizer on it, and save it as token ids.
 
-    For example:
-
+    Examples:
         transformer prepare pocket
         transformer prepare multi30k --mirror ~/downloads/multi30k
         transformer prepare multi30k --data.cleaning.max-ratio 2 --data.cleaning.drop-duplicates
     """
-    data = settings.prepare()
+    data = options.prepare()
     if data.cleaning.kept < data.cleaning.seen:
         print(data.cleaning.table())
     print(f"prepared in {data.folder}")
 
 
-@app.command(name="data")
-def look(settings: _for_each_recipe(Data)) -> None:  # type: ignore[valid-type]
-    """Look at a recipe's data before you train on it; it is prepared, if it is not yet.
+def show_data(options: _one_subcommand_per_recipe(DataOptions)) -> None:  # type: ignore[valid-type]
+    """Show statistics and samples of a recipe's data; the data is prepared first if necessary.
 
-    For example:
-
+    Examples:
         transformer data pocket
         transformer data multi30k --mirror ~/downloads/multi30k --samples 10
-        transformer data multi30k --picture lengths.png
+        transformer data multi30k --figure lengths.png
     """
-    if settings.picture:
+    if options.figure:
         from transformer.plots import style
         from transformer.plots.sentence_lengths import sentence_lengths
 
-        style.check_figure_path(settings.picture)  # now, because preparing may take long
-    prepared, recipe = settings.prepare(), settings.recipe
-    for text in corpus_statistics(prepared, recipe.data, recipe.training.batch_tokens, settings.samples, settings.seed):
+        style.check_figure_path(options.figure)  # before the data is prepared, which may take long
+    data = options.prepare()
+    for text in corpus_statistics(data, options.data, options.training.batch_tokens, options.samples, options.seed):
         print(text, end="\n\n", flush=True)
-    if settings.picture:
-        sources, targets = prepared.tokens("train")
-        languages, max_ratio = recipe.data.direction.split("-"), recipe.data.cleaning.max_ratio
-        style.save(sentence_lengths(sources.lengths(), targets.lengths(), languages, max_ratio), settings.picture)
-        print(f"the picture is in {settings.picture}")
+    if options.figure:
+        sources, targets = data.tokens("train")
+        languages = options.data.direction.split("-")
+        figure = sentence_lengths(sources.lengths(), targets.lengths(), languages, options.data.cleaning.max_ratio)
+        style.save(figure, options.figure)
+        print(f"saved {options.figure}")
 
 
-@app.command
-def train(settings: _for_each_recipe(Train)) -> None:  # type: ignore[valid-type]
-    """Train a recipe's model and keep it in a run folder; any setting can be changed.
+def train(options: _one_subcommand_per_recipe(TrainOptions)) -> None:  # type: ignore[valid-type]
+    """Train the model of a recipe; every setting of the recipe can be changed.
 
-    The same command again goes on where a run was broken off. On several GPUs, begin it as in the last example.
+    An interrupted run is resumed by the same command. The last example trains on eight GPUs.
 
-    For example:
-
+    Examples:
         transformer train pocket
         transformer train pocket --run runs/wide --model.d-model 256
         transformer train multi30k --mirror ~/downloads/multi30k --training.steps 2000
         torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
     """
-    device = choose_device(settings.device, settings.precision)
-    data = settings.prepare()
-    say(f"training on {device}")
-    recipe = settings.recipe
+    device = choose_device(options.device, options.precision)
+    data = options.prepare()
+    log(f"training on {device}")
     train_model(
-        settings.run,
+        options.run,
         data,
-        recipe.model,
-        recipe.training,
+        options.model,
+        options.training,
         device,
-        dataclasses.asdict(recipe),
-        compiled=compiles(settings.compile, device),
-        force=settings.force,
-        tensorboard=settings.tensorboard,
+        {part: dataclasses.asdict(getattr(options, part)) for part in ("data", "model", "training")},
+        compiled=should_compile(options.compile, device),
+        force=options.force,
+        tensorboard=options.tensorboard,
     )
     if is_main_process():
-        print(f"the model is in {settings.run}; next: transformer evaluate {settings.run}")
+        print(f"the model is in {options.run}; next: transformer evaluate {options.run}")
 
 
-@app.command
-def average(run: Positional[Path], checkpoints: Positional[tuple[str, ...]] = (), last: int = 5) -> None:
-    """Average checkpoints of a run (§6.1): the model that evaluate and translate use from then on.
+def average(
+    run: Annotated[Positional[Path], arg(metavar="RUN")],
+    checkpoints: Annotated[
+        Positional[tuple[str, ...]], arg(metavar="[CHECKPOINT ...]", help_behavior_hint="(default: the last ones)")
+    ] = (),
+    last: int = 5,
+) -> None:
+    """Average checkpoints of a run (§6.1); evaluate and translate then use the averaged weights.
 
-    For example:
-
+    Examples:
         transformer average runs/wmt14-base
         transformer average runs/wmt14-big --last 20
         transformer average runs/wmt14-base step-0090000 step-0100000
 
     Args:
-        run: A run folder, as `transformer train` leaves it.
-        checkpoints: Names of checkpoints; without any, the last ones.
-        last: How many of the last.
+        run: A run folder created by `transformer train`.
+        checkpoints: Names of the checkpoints to average.
+        last: How many of the last checkpoints to average if none are named.
     """
     if last < 1:
-        raise UserError(f"last must be at least 1; got {last}")
-    there = [path.stem for path in _run_folder(run).glob("*.json")]
+        raise UserError(f"--last must be at least 1; got {last}")
+    existing = [path.stem for path in _own_run_folder(run).glob("*.json")]
     for name in checkpoints:
-        if name not in there:
+        if name not in existing:
             raise UserError(f"{run} has no checkpoint {name}; it has {', '.join(step_checkpoints(run)) or 'none'}")
     names = average_checkpoints(run, checkpoints or step_checkpoints(run)[-last:])
     print(f"averaged {', '.join(names)}")
     if not checkpoints and len(names) < last:
-        say(f"there were no more than {len(names)} of {last}: --training.keep-checkpoints says how many a run keeps")
+        log(f"the run has only {len(names)} of the last {last} checkpoints; --training.keep-checkpoints sets how many")
 
 
-@app.command
-def curves(runs: Positional[tuple[Path, ...]], output: Path = Path("curves.svg"), over: Over = "step") -> None:
-    """Draw the losses and BLEU of runs side by side.
+def curves(
+    runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="")],
+    output: Annotated[Path, arg(metavar="FILE")] = Path("curves.svg"),
+    x_axis: XAxis = "step",
+) -> None:
+    """Plot the loss and BLEU of up to four runs against training steps, time or tokens.
 
-    For example:
-
+    Examples:
         transformer curves runs/pocket
-        transformer curves runs/pocket runs/wide --over minutes --output wide.png
+        transformer curves runs/pocket runs/wide --x-axis minutes --output wide.png
 
     Args:
-        runs: Run folders, at most four.
-        output: The picture, .svg, .png or .pdf.
-        over: What goes to the right.
+        runs: One to four run folders.
+        output: The figure to save: .svg, .png or .pdf.
+        x_axis: What to plot on the x axis.
     """
     from transformer.plots import style
     from transformer.plots.training_curves import compare_runs
 
     if not 1 <= len(runs) <= 4:
         raise UserError(f"name one to four run folders; got {len(runs)}")
-    rows = {str(run): read_metrics(_run_folder(run)) for run in runs}
-    for run, found in rows.items():
-        if not found or not all(isinstance(row, dict) and {"step", "valid_loss"} <= row.keys() for row in found):
-            raise UserError(f"there are no metrics in {run}: is that a run folder?")
-        if not any(math.isfinite(row["valid_loss"]) for row in found):
-            raise UserError(f"{run} has nothing to draw: no validation loss is a finite number")
-    style.save(compare_runs(rows, over), output)
-    print(f"the picture is in {output}")
+    metrics = {str(run): read_metrics(_own_run_folder(run)) for run in runs}
+    for run, rows in metrics.items():
+        if not rows or not all(isinstance(row, dict) and {"step", "valid_loss"} <= row.keys() for row in rows):
+            raise UserError(f"there are no metrics in {run}: is it a run folder?")
+        if not any(math.isfinite(row["valid_loss"]) for row in rows):
+            raise UserError(f"there is nothing to plot in {run}: its validation loss is never finite")
+    style.save(compare_runs(metrics, x_axis), output)
+    print(f"saved {output}")
 
 
-@app.command
 def evaluate(
-    models: Positional[tuple[str, ...]],
-    split: str = "test",
-    source: Path | None = None,
-    reference: Path | None = None,
-    beam: int = 4,
-    alpha: float = 0.6,
-    mirror: str | None = None,
+    models: Annotated[
+        Positional[tuple[str, ...]],
+        arg(
+            metavar="MODEL [MODEL ...]",
+            help=f"Run folders, or names of pretrained models: {', '.join(list_models())}.",
+            help_behavior_hint="",
+        ),
+    ],
+    split: Annotated[
+        str | None, arg(metavar="NAME", help_behavior_hint="(default: test, or the name of the source file)")
+    ] = None,
+    source: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None,
+    reference: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None,
+    beam_size: int = 4,
+    length_penalty: float = 0.6,
+    max_new_tokens: MaxNewTokens = None,
+    mirror: Mirror = None,
     device: DeviceName = "auto",
 ) -> None:
-    """Translate a test set and print its scores, each with the signature that says how it was computed.
+    """Translate a test set and compute BLEU, chrF2 and METEOR, each with the signature of how it was computed.
 
-    The translations, the references and the scores are kept in the run folder: SPLIT.hypotheses.txt,
-    SPLIT.references.txt and SPLIT.scores.json; a model's of the course in evaluations/MODEL. Several are compared with
-    the first. For example:
+    The translations, the references and the scores are saved in the run folder, as NAME.hypotheses.txt,
+    NAME.references.txt and NAME.scores.json. For a pretrained model they go to evaluations/MODEL. If you name several
+    models, each is compared with the first, with a test of significance.
 
+    Examples:
         transformer evaluate runs/pocket
         transformer evaluate pocket-small
-        transformer evaluate runs/multi30k --beam 1 --split test_2018
+        transformer evaluate runs/multi30k --beam-size 1 --split test_2018
         transformer evaluate runs/pocket runs/wide
-        transformer evaluate runs/multi30k --source captions.en --reference captions.de
+        transformer evaluate runs/multi30k --source captions.en --reference captions.de --split my-captions
 
     Args:
-        models: Run folders, as `transformer train` leaves them, or models that come with the course.
-        split: Another split of the corpus than its test set.
-        source: A test set of your own, plain or gzipped, a sentence a line; SPLIT is then its name.
-        reference: What its translations should be, line by line.
-        beam: Hypotheses kept while searching.
-        alpha: Strength of the length penalty.
-        mirror: As in prepare, if the corpus is not on this machine yet.
-        device: Where to run.
+        models: Run folders.
+        split: The split of the corpus to translate; or, with --source, a name for your own test set.
+        source: Your own test set: a text file, plain or gzipped, with one sentence per line.
+        reference: The reference translations of --source, line by line.
+        beam_size: Number of hypotheses kept at each step of beam search; 1 is greedy search.
+        length_penalty: Exponent of the length normalisation: larger values prefer longer translations (§6.1).
+        device: Where to translate; auto chooses the fastest device available.
     """
     if (source is None) != (reference is None):
-        raise UserError("name both --source and --reference, or neither")
-    if source is not None and split != "test":
-        raise UserError("a test set is either a --split of the corpus or your own --source and --reference")
+        raise UserError("--source and --reference belong together: name both, or neither")
     files = None if source is None or reference is None else (source, reference)
     runs = [find_model(model) for model in models]
-    kept = [Path("evaluations", run.name) if run.parent == MODELS else run for run in runs]
-    for text in assess(runs, choose_device(device), split, files, beam, alpha, mirror, kept):
+    folders = [Path("evaluations", run.name) if run.parent == MODELS_FOLDER else run for run in runs]
+    for text in evaluate_runs(
+        runs, choose_device(device), split, files, beam_size, length_penalty, max_new_tokens, mirror, folders
+    ):
         print(text, flush=True)
 
 
-@app.command
 def translate(
-    model: Positional[str],
-    text: Positional[tuple[str, ...]] = (),
-    beam: int = 4,
-    alpha: float = 0.6,
+    model: ModelName,
+    text: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="[SENTENCE ...]", help_behavior_hint="(default: the lines of standard input)"),
+    ] = (),
+    beam_size: int = 4,
+    length_penalty: float = 0.6,
     n_best: int = 1,
+    max_new_tokens: MaxNewTokens = None,
     device: DeviceName = "auto",
 ) -> None:
-    """Translate sentences: those given, or the lines of standard input, where an empty line stays one.
+    """Translate sentences, or the lines of standard input, by beam search.
 
-    For example:
+    An empty input line is translated as an empty line.
 
+    Examples:
         transformer translate multi30k "A dog runs across the field."
         transformer translate runs/pocket "The old woman does not open the kitchen window." --n-best 4
         transformer translate multi30k-de-en < bildunterschriften.txt
 
     Args:
-        model: A run folder, or a model of the course: multi30k, multi30k-de-en, pocket-small or pocket-large.
-        text: Sentences; without any, lines are read from standard input.
-        beam: Hypotheses kept while searching.
-        alpha: Strength of the length penalty.
-        n_best: Show this many hypotheses of each sentence, with their scores.
-        device: Where to run.
+        text: Sentences to translate.
+        beam_size: Number of hypotheses kept at each step of beam search; 1 is greedy search.
+        length_penalty: Exponent of the length normalisation: larger values prefer longer translations (§6.1).
+        n_best: Number of translations to print for each sentence; more than one are printed with their scores.
+        device: Where to translate; auto chooses the fastest device available.
     """
     translator = load_model(model, device)
-    lines = list(text) or _lines()
-    full = [i for i, line in enumerate(lines) if text or line.strip()]
-    for i in full:
-        try:
-            translator.encode(lines[i])
-        except UserError as error:
-            raise UserError(f"line {i + 1}: {error}" if len(lines) > 1 else str(error)) from None
-    found = dict(zip(full, _search(translator, [lines[i] for i in full], beam, alpha, n_best), strict=True))
-    for i in range(len(lines)):
-        for t in found.get(i, []):
-            print(t.text if n_best == 1 else f"{t.hypothesis.score:8.3f}  {t.text}")
-        if i not in found:
+    sentences = list(text) or _read_standard_input()
+    nonempty = [i for i, sentence in enumerate(sentences) if text or sentence.strip()]
+    _check_sentences(translator, sentences, nonempty)
+    with search_errors_as_user_errors():
+        results = translator.beam_search(
+            [sentences[i] for i in nonempty], beam_size, length_penalty, n_best, max_new_tokens=max_new_tokens
+        )
+    translations = dict(zip(nonempty, results, strict=True))
+    for i in range(len(sentences)):
+        for translation in translations.get(i, []):
+            score = "" if n_best == 1 else f"{translation.hypothesis.score:8.3f}  "
+            print(f"{score}{translation.text}")
+        if i not in translations:
             print()
 
 
-@app.command
 def attention(
-    model: Positional[str],
-    text: Positional[tuple[str, ...]],
-    output: Annotated[Path, arg(aliases=["--out"])] = Path("attention.html"),
+    model: ModelName,
+    text: Annotated[Positional[tuple[str, ...]], arg(metavar="SENTENCE [SENTENCE ...]", help_behavior_hint="")],
+    output: Annotated[Path, arg(metavar="FILE")] = Path("attention.html"),
     device: DeviceName = "auto",
 ) -> None:
-    """Make a page to look into a model: the search and every head, for these sentences and whatever you type there.
+    """Save an interactive page that shows the beam search and the attention of every head of a model.
 
-    The page is one file with the model in it. A browser opens it without a server and without the network, so it can
-    be kept and given away. For example:
+    The page is one HTML file that contains the model. It needs neither a server nor a network, so you can send it to
+    somebody else. It starts with the given sentences, and you can type others into it.
 
+    Examples:
         transformer attention multi30k "A dog runs across the field."
         transformer attention runs/pocket "Why does the dog not sleep?" --output pocket.html
 
     Args:
-        model: A run folder, or a model of the course: multi30k, multi30k-de-en, pocket-small or pocket-large.
-        text: Sentences to begin with.
-        output: The page, .html.
-        device: Where to translate them.
+        text: Sentences to start with.
+        output: The page to save: .html.
+        device: Where to translate the sentences; auto chooses the fastest device available.
     """
     from transformer.interactive import translator_page
 
     if output.suffix != ".html":
-        raise UserError(f"the name of a page ends in .html; got {str(output)!r}")
+        raise UserError(f"the file name of the page must end in .html; got {str(output)!r}")
     if not output.parent.is_dir():
-        raise UserError(f"there is no folder {output.parent} to save {output.name} in: make it first")
+        raise UserError(f"there is no folder {output.parent}: create it first")
     folder = find_model(model)
     recipe = read_json(folder / RECIPE) if (folder / RECIPE).exists() else {}
     languages = recipe.get("data", {}).get("direction", "-").split("-")
-    data = translator_page(load_model(model, device), folder.resolve().name, text, languages).encode()
+    html = translator_page(load_model(model, device), folder.resolve().name, text, languages).encode()
     try:
-        write_atomically(output, data)
+        write_atomically(output, html)
     except OSError as error:
         raise UserError(f"cannot write {output}: {error.strerror}") from error
-    print(f"the page is in {output}, {len(data) / 1e6:.1f} MB: open it in a browser")
+    print(f"saved {output} ({len(html) / 1e6:.1f} MB): open it in a browser")
 
 
-@app.command
 def export(
-    run: Positional[Path],
-    folder: Positional[Path],
-    splits: tuple[str, ...] = (),
-    mirror: str | None = None,
+    run: Annotated[Positional[Path], arg(metavar="RUN")],
+    folder: Annotated[Positional[Path], arg(metavar="FOLDER")],
+    splits: Annotated[
+        tuple[str, ...], arg(metavar="SPLIT [SPLIT ...]", help_behavior_hint="(default: all test sets)")
+    ] = (),
+    mirror: Mirror = None,
     device: DeviceName = "auto",
 ) -> None:
-    """Make a run small enough to give away: its best weights in half precision, its scores, and a card.
+    """Export a trained model for others: weights in half precision, tokenizer, scores and a model card.
 
-    The folder is all that `transformer translate` and `transformer.load` need. For example:
+    The folder contains everything that `transformer translate` and `transformer.load` need.
 
+    Examples:
         transformer export runs/pocket my-translator
         transformer export runs/multi30k captions --splits test test_2018
 
     Args:
-        run: A run folder, as `transformer train` leaves it.
-        folder: The folder to make. Its name is the model's.
-        splits: Test sets of the run's corpus to score the model on; without any, all that can be had.
-        mirror: As in prepare, if the corpus is not on this machine yet.
-        device: Where to translate the test sets.
+        run: A run folder created by `transformer train`.
+        folder: The folder to create; its name becomes the name of the model.
+        splits: Test sets of the run's corpus on which to score the model.
+        device: Where to translate the test sets; auto chooses the fastest device available.
     """
-    for text in export_model(_run_folder(run), Path(os.path.abspath(folder)), choose_device(device), splits, mirror):
+    run, folder = _own_run_folder(run), Path(os.path.abspath(folder))
+    for text in export_model(run, folder, choose_device(device), splits, mirror):
         print(text, flush=True)
-    print(f"the model is in {folder}, with its card")
+    print(f"exported to {folder}; the model card is {folder / 'CARD.md'}")
 
 
-@app.command
-def parameters(model: Positional[str] = "base") -> None:
-    """Count the parameters of a model, part by part.
+def parameters(model: Annotated[Positional[str], arg(metavar="[MODEL]")] = "base") -> None:
+    """Count the parameters of an architecture, by component.
 
-    For example:
-
+    Examples:
         transformer parameters base
         transformer parameters pocket
 
     Args:
-        model: small, base or big (the paper's last two, with 37,000 tokens), or a recipe.
+        model: A preset (small, or the paper's base or big with a vocabulary of 37,000) or the name of a recipe.
     """
     configs = {**PRESETS, **{name: recipe.model for name, recipe in RECIPES.items()}}
-    _check_name(model, configs, "model")
+    check_name(model, configs, "model")
     with torch.device("meta"):  # shapes without memory
         print(parameter_table(Transformer(configs[model])))
 
 
-@app.command
 def bench(
     names: Positional[tuple[str, ...]] = (),
     device: DeviceName = "auto",
@@ -407,8 +440,7 @@ def bench(
 ) -> None:
     """Measure speed and memory, in minutes: in contests against others that do the same, or how fast recipes train.
 
-    For example:
-
+    Examples:
         transformer bench
         transformer bench train loss --threads 1 --output bench.json
         transformer bench wmt14-base
@@ -432,7 +464,7 @@ def bench(
     from transformer.bench.report import bench as run_contests
 
     for name in names:
-        _check_name(name, [*CONTESTS, *RECIPES], "contest or recipe")
+        check_name(name, [*CONTESTS, *RECIPES], "contest or recipe")
     recipes = {name: RECIPES[name] for name in names if name in RECIPES}
     if recipes and len(recipes) < len(set(names)):
         raise UserError("contests and recipes are measured apart: name either contests or recipes")
@@ -444,69 +476,76 @@ def bench(
     setting = Setting(chosen, torch.get_num_threads() if threads is None else threads, quick)
     if recipes:
         steps = (3 if quick else 20) if steps is None else steps
-        told = bench_recipes(recipes, setting, steps, compiles(compile, chosen), rival, output)
+        told = bench_recipes(recipes, setting, steps, should_compile(compile, chosen), rival, output)
     else:
         told = run_contests(names or tuple(CONTESTS), setting, 5 if rounds is None else rounds, output)
     for text in told:
         print(text, end="\n\n", flush=True)
 
 
-def compiles(wanted: Compile, device: Device) -> bool:
-    """Whether the model is to be compiled."""
-    return wanted == "yes" or wanted == "auto" and device.device.type == "cuda"
+def should_compile(choice: Compile, device: Device) -> bool:
+    """Return whether to compile the model: auto compiles on a GPU only."""
+    return choice == "yes" or choice == "auto" and device.device.type == "cuda"
 
 
-def say(line: str) -> None:
-    """What is going on goes to stderr, so that stdout holds results only."""
+def log(message: str) -> None:
+    """Print a message to stderr, so that stdout contains results only; in a distributed run, from one process."""
     if is_main_process():
-        print(line, file=sys.stderr, flush=True)
+        print(message, file=sys.stderr, flush=True)
+
+
+COMMANDS: Mapping[str, Callable[..., None]] = {
+    "prepare": prepare,
+    "data": show_data,
+    "train": train,
+    "average": average,
+    "curves": curves,
+    "evaluate": evaluate,
+    "translate": translate,
+    "attention": attention,
+    "export": export,
+    "parameters": parameters,
+    "bench": bench,
+}
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command; a user's mistake ends in one line on stderr and exit code 2."""
-    args = list(sys.argv[1:] if args is None else args)
-    try:
-        if args[:1] in (["prepare"], ["data"], ["train"]) and args[1:] and not args[1].startswith("-"):
-            _check_name(args[1], RECIPES, "recipe")
-        app.cli(prog="transformer", args=args)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:  # whoever read along, head or less, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to be flushed
-        sys.exit(141)
+    """Run the command ``transformer``; see `run_command` for the exit codes."""
+    description = "Train, evaluate and use the Transformer of “Attention Is All You Need”."
+    code = run_command("transformer", description, COMMANDS, sys.argv[1:] if args is None else args, _check_recipe)
+    if code:
+        sys.exit(code)
 
 
-def _search(
-    translator: Translator, sentences: Sequence[str], beam: int, alpha: float, n_best: int
-) -> list[list[Translation]]:
-    with search_errors_as_user_errors():
-        return translator.beam_search(sentences, beam, alpha, n_best)
+def _check_recipe(args: Sequence[str]) -> None:
+    """Refuse an unknown recipe."""
+    if args[0] in ("prepare", "data", "train") and len(args) > 1 and not args[1].startswith("-"):
+        check_name(args[1], RECIPES, "recipe")
 
 
-def _lines() -> list[str]:
-    """The lines of standard input."""
+def _check_sentences(translator: Translator, sentences: Sequence[str], indices: Sequence[int]) -> None:
+    """Refuse a sentence that the model cannot translate, before the search starts."""
+    for i in indices:
+        try:
+            translator.encode(sentences[i])
+        except UserError as error:
+            raise UserError(f"line {i + 1}: {error}" if len(sentences) > 1 else str(error)) from None
+
+
+def _read_standard_input() -> list[str]:
+    """Return the lines of standard input."""
     if sys.stdin is None:
-        raise UserError("there is no standard input: name a sentence")
+        raise UserError("there is nothing to translate: name a sentence")
     return sys.stdin.read().removesuffix("\n").split("\n")
 
 
-def _run_folder(run: Path) -> Path:
-    """A folder of one's own; what comes with the course is finished."""
+def _own_run_folder(run: Path) -> Path:
+    """Return a run folder that exists; a pretrained model has none."""
     if run.is_dir():
         return run
-    if str(run) in shipped():
-        raise UserError(f"{run} comes with the course and is no run of yours: its files are in {find_model(run)}")
-    raise UserError(f"there is no run folder {run}; `transformer train` makes one")
-
-
-def _check_name(name: str, known: Iterable[str], what: str) -> None:
-    if name not in (names := list(known)):
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-        raise UserError(f"there is no {what} {name!r}; {hint}")
+    if str(run) in list_models():
+        raise UserError(f"{run} is a pretrained model, not a run folder; its files are in {find_model(run)}")
+    raise UserError(f"there is no run folder {run}; `transformer train` creates one")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from tyro.conf import Suppress
-
 from transformer.config import PRESETS, TrainingConfig
 from transformer.data.cleaning import CleaningConfig
 from transformer.data.prepare import DataConfig
@@ -14,7 +12,7 @@ from transformer.model import ModelConfig
 class Recipe:
     """Everything that shapes a run."""
 
-    description: Suppress[str]
+    description: str
     """What to expect of it."""
     data: DataConfig
     """What it learns from."""

@@ -8,7 +8,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from exercises.make import solution
+from exercises.make import read_solution
 from exercises.notebooks import ROOT, answer_key
 
 MARKS = re.compile(r"^# answer: .*\n|^ *### (?:BEGIN|END) SOLUTION\n?", flags=re.MULTILINE)
@@ -18,7 +18,7 @@ MARKS = re.compile(r"^# answer: .*\n|^ *### (?:BEGIN|END) SOLUTION\n?", flags=re
 def folded_answers(source: Path) -> str:
     """Return a notebook's solutions as Markdown, each in a dropdown with its heading in the notebook."""
     text, heading = "", ""
-    for cell in solution(source)["cells"]:
+    for cell in read_solution(source)["cells"]:
         match = re.match(r"## *(.*)", cell["source"])
         if cell["cell_type"] == "markdown" and match:
             heading = match[1]

@@ -10,7 +10,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from transformer.models import FOLDER, load_model
+from transformer.models import MODELS_FOLDER, load_model
 
 WIDGETS = Path(__file__).parent.parent / "widgets"
 SUFFIX = ".mjs"
@@ -42,7 +42,7 @@ def translator() -> tuple[dict[str, Any], str]:
     for name, model in MODELS.items():
         n_best = load_model(name, "cpu").beam_search(model["sentences"])
         pairs = [(sentence, best.text) for sentence, (best,) in zip(model["sentences"], n_best, strict=True)]
-        size = sum(path.stat().st_size for path in model_paths(FOLDER / name))
+        size = sum(path.stat().st_size for path in model_paths(MODELS_FOLDER / name))
         models.append(model | {"name": name, "translations": [t for _, t in pairs], "megabytes": round(size / 1e6, 1)})
         for pair in pairs:
             texts = zip(model["languages"], pair, strict=True)
@@ -92,7 +92,7 @@ def copy_widgets(app: Sphinx, error: Exception | None) -> None:
     files = dict.fromkeys(WIDGETS.glob(f"*{SUFFIX}"), static / "widgets")
     for name in MODELS:
         shutil.rmtree(static / "models" / name, ignore_errors=True)  # weights of an earlier version have another name
-        files |= dict.fromkeys(model_paths(FOLDER / name), static / "models" / name)
+        files |= dict.fromkeys(model_paths(MODELS_FOLDER / name), static / "models" / name)
     for path, folder in files.items():
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, folder)

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.borrowed import SOFTMAX, without
 from exercises.check import Topic, numbers
+from exercises.restrictions import SOFTMAX, forbid
 from transformer.attention import attention
 
 topic = Topic()
@@ -116,7 +116,7 @@ def _(query: Tensor, key: Tensor) -> Tensor:
     {"scores": torch.tensor([[1000.0, 1001.0, 1002.0], [-1000.0, -1000.0, -1001.0], [1000.0, 0.0, -1000.0]])},
     {"scores": numbers(2, 2, 3, 4)},
     {"scores": numbers(3, 5, dtype=torch.float64)},
-    around=without(SOFTMAX),
+    guard=forbid(SOFTMAX),
 )
 def softmax(scores: Tensor) -> Tensor:
     """Positive weights that sum to one in each row."""

@@ -9,11 +9,11 @@ import torch._dynamo  # an optimiser's first step would import it, which takes s
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from exercises.borrowed import own_parts_only
 from exercises.check import Topic, numbers
+from exercises.restrictions import own_parts_only
 from transformer.data.tokenizer import BOS, EOS, PAD
 
-topic = Topic(around=own_parts_only)
+topic = Topic(guard=own_parts_only)
 check, given = topic.check, topic.given
 
 Batch = tuple[Tensor, Tensor]

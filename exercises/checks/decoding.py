@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from exercises.check import Topic
-from exercises.compare import kind
+from exercises.compare import type_with_article
 from transformer import decoding
 
 topic = Topic()
@@ -58,7 +58,7 @@ class Dice:
 
 def _check(tokens: list[int]) -> None:
     if not isinstance(tokens, list):
-        raise TypeError(f"the model reads a list of token ids; it got {kind(tokens)}")
+        raise TypeError(f"the model reads a list of token ids; it got {type_with_article(tokens)}")
 
 
 # Tokens: 0 eos, 1 bos, 2 the, 3 a, 4 dog, 5 cat

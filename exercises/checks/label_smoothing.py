@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.borrowed import AUTOGRAD, without
 from exercises.check import Topic
+from exercises.restrictions import AUTOGRAD, forbid
 from transformer.loss import label_smoothed_cross_entropy
 
 topic = Topic()
@@ -288,7 +288,7 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     {"logits": torch.tensor([[2.0, 0.0, 1.0]]), "q": torch.tensor([[0.9, 0.05, 0.05]])},
     {"logits": SMALL, "q": torch.tensor([[0.0, 0.0, 1.0, 0.0], [0.1, 0.1, 0.7, 0.1]])},
     {"logits": LARGE, "q": torch.tensor([[0.0, 1.0, 0.0], [0.2, 0.2, 0.6]])},
-    around=without(AUTOGRAD),
+    guard=forbid(AUTOGRAD),
 )
 def gradient(logits: Tensor, q: Tensor) -> Tensor:
     """By autograd."""

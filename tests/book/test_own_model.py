@@ -40,7 +40,7 @@ MOUNT = """async ({ esm, models, files, theme }) => {
 def written(tmp_path_factory):
     """What the command writes, as an address."""
     path = tmp_path_factory.mktemp("page") / "a page.html"
-    main(["attention", MODEL, SENTENCE, OTHER, "--device", "cpu", "--out", str(path)])
+    main(["attention", MODEL, SENTENCE, OTHER, "--device", "cpu", "--output", str(path)])
     return path.as_uri()
 
 

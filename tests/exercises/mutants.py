@@ -21,8 +21,8 @@ from types import FrameType
 from typing import Any
 
 from exercises.check import Exercise, Topic
-from exercises.make import solution
-from exercises.notebooks import answer_key, check_key, sources, topic_of
+from exercises.make import read_solution
+from exercises.notebooks import answer_key, check_key, solution_sources, topic_of
 
 SECONDS = 1
 """Of computing that a mutant may use on all inputs together: a loop that has lost its end must not hang."""
@@ -53,7 +53,7 @@ class Mutant:
 
 def mutants(source: Path) -> dict[str, list[Mutant]]:
     """Blank → its mutants, always in the same order: each operator once before any comes again."""
-    cells = {key: cell["source"] for cell in solution(source)["cells"] if (key := answer_key(cell))}
+    cells = {key: cell["source"] for cell in read_solution(source)["cells"] if (key := answer_key(cell))}
     return {blank: _taking_turns(_mutants(blank, text), by="operator") for blank, text in cells.items()}
 
 
@@ -66,7 +66,7 @@ def some(of: dict[str, list[Mutant]], count: int, without: Iterable[tuple[str, s
 def survivors(source: Path, tried: Sequence[Mutant]) -> list[Mutant]:
     """Those that the checks take for right."""
     given: dict[str, Any] = {}
-    for cell in solution(source)["cells"]:
+    for cell in read_solution(source)["cells"]:
         skipped = answer_key(cell) or check_key(cell) or "skip-execution" in cell["metadata"].get("tags", [])
         if cell["cell_type"] == "code" and not skipped:
             exec(cell["source"], given)
@@ -213,7 +213,7 @@ def main() -> None:
     options = parser.parse_args()
     columns = ("blanks", "wrong answers", "mutants", "killed", "explained", "left")
     print(f"{'notebook':24}" + "".join(f"{column:>15}" for column in columns))
-    for source in sources():
+    for source in solution_sources():
         if options.notebooks and not re.match("|".join(options.notebooks), source.stem):
             continue
         of = mutants(source)

@@ -32,7 +32,7 @@ from exercises.checks import (
     subword_tokenization,
     training,
 )
-from exercises.compare import plain, same
+from exercises.compare import equal, to_builtin
 from exercises.limits import LimitReached
 from transformer import decoding as package_decoding
 from transformer.attention import MultiHeadAttention
@@ -281,8 +281,8 @@ def whole_attention(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> Tenso
 def test_the_capstone_takes_own_parts_only(name: str, answer: Any, part: str) -> None:
     before = sys.getprofile()
     said = message(name, answer).splitlines()
-    assert said[0] == f"✗ {name}: a part that is not your own"
-    assert said[1].startswith(f"It calls {part}. ")
+    assert said[0] == f"✗ {name}: a ready-made function"
+    assert said[1].startswith(f"Your code calls {part}. ")
     assert sys.getprofile() is before
 
 
@@ -309,7 +309,7 @@ def by_autograd(logits: Tensor, q: Tensor) -> Tensor:
 )  # fmt: skip
 def test_what_a_text_forbids_is_refused(name: str, answer: Any, part: str) -> None:
     assert message(name, answer) == (
-        f"✗ {name}: a part that is not your own\nIt calls PyTorch's {part}. This one you write."
+        f"✗ {name}: a ready-made function\nYour code calls PyTorch's {part}. In this exercise you write it yourself."
     )
 
 
@@ -1041,24 +1041,24 @@ def trained_by_index(model: Any, batches: Any, *rest: Any) -> list[float]:
 @pytest.mark.parametrize(
     ("name", "answer", "said"),
     [
-        ("attention_scores", lambda q, k: None, "it returns None: has it a return at the end?"),
-        ("attention_scores", lambda q, k: scores(q, k)[None], "the values are right, only the axes are not"),
+        ("attention_scores", lambda q, k: None, "it returns None: is there a return statement at the end?"),
+        ("attention_scores", lambda q, k: scores(q, k)[None], "the values are right, only their axes are wrong"),
         ("attention_scores", lambda q, k: scores(q, k)[:1], "the shape (1, 3), and should have (2, 3)"),
-        ("attention_scores", lambda q, k: scores(q, k).float(), "holds float32, and should hold float64"),
+        ("attention_scores", lambda q, k: scores(q, k).float(), "has the dtype float32, and should have float64"),
         ("attention_scores", lambda q, k: scores(q, k).tolist(), "the result is a list, and should be a Tensor"),
         ("attention_scores", lambda q, k: scores(q, k).numpy(), "the result is a ndarray, and should be a Tensor"),
-        ("attention_scores", lambda q, k: scores(q, k) / 0 * 0, "has NaN where there should be numbers"),
+        ("attention_scores", lambda q, k: scores(q, k) / 0 * 0, "contains NaN"),
         ("attention_scores", lambda q, k: q @ k, "it stopped with RuntimeError: mat1 and mat2 shapes cannot be"),
         ("attention_scores", lambda q, k: q @ k, "query: (2, 4)"),
         ("attention_scores", lambda q: q, "takes 1 positional argument but 2 were given"),
         ("attention_scores", torch.ones(2), "attention_scores is a Tensor, and should be a function"),
-        ("scaled_dot_product_attention", lambda q, k, v: v, "returns one thing, and should return 2: output, weights"),
-        ("split_heads", lambda x, n: (x, x), "returns 2 things, and should return one"),
+        ("scaled_dot_product_attention", lambda q, k, v: v, "returns one value, and should return 2: output, weights"),
+        ("split_heads", lambda x, n: (x, x), "returns 2 values, and should return one value"),
         ("best_pair", lambda pairs: ("c", "b"), "the result has wrong entries, marked with *"),
         ("best_pair", lambda pairs: ("c", "a", 5), "the result has 3 entries, and should have 2"),
         ("best_pair", lambda pairs: [("c", "a"), 5], "the result has wrong entries, marked with *"),
-        ("train_model", trained_by_index, "batches = values that come one after the other, once"),
-        ("causal_mask", lambda n: causal_by_comparison(n).int(), "holds int32, and should hold bool: the values"),
+        ("train_model", trained_by_index, "batches = an iterator"),
+        ("causal_mask", lambda n: causal_by_comparison(n).int(), "has the dtype int32, and should have bool: "),
     ],
 )  # fmt: skip
 def test_other_failures_are_put_in_plain_words(name: str, answer: Any, said: str) -> None:
@@ -1068,10 +1068,10 @@ def test_other_failures_are_put_in_plain_words(name: str, answer: Any, said: str
 def test_a_named_mistake_is_recognised_beside_a_wrong_shape_or_dtype() -> None:
     said = message("causal_mask", lambda n: torch.ones(n, n).triu(1)).splitlines()
     assert said[0] == "✗ causal_mask: inverted"
-    assert said[2] == "And the result has the shape (3, 3), and should have (1, 1, 3, 3)."
+    assert said[2] == "Also, the result has the shape (3, 3), and should have (1, 1, 3, 3)."
     said = message("padding_mask", lambda ids, pad_id: (ids == pad_id)[:, None, None].long()).splitlines()
     assert said[0] == "✗ padding_mask: inverted"
-    assert said[2] == "And the result holds int64, and should hold bool."
+    assert said[2] == "Also, the result has the dtype int64, and should have bool."
 
 
 def test_an_error_names_the_line_of_the_answer() -> None:
@@ -1106,11 +1106,11 @@ def test_what_a_value_says_of_itself_does_not_count() -> None:
         __eq__ = object.__ne__
         __getitem__ = lambda self, key: 0  # noqa: E731
 
-    assert plain(Number(3)) == 3 and plain(Number(3)) != 4
-    assert plain(Words(["dog"])) == ["dog"]
-    assert plain((Pairs(a=Words()), Number(1))) == ({"a": []}, 1)
-    assert type(plain(nn.Parameter(torch.ones(1)))) is Tensor
-    assert plain(torch.ones(2).numpy()[0]) == 1.0
+    assert to_builtin(Number(3)) == 3 and to_builtin(Number(3)) != 4
+    assert to_builtin(Words(["dog"])) == ["dog"]
+    assert to_builtin((Pairs(a=Words()), Number(1))) == ({"a": []}, 1)
+    assert type(to_builtin(nn.Parameter(torch.ones(1)))) is Tensor
+    assert to_builtin(torch.ones(2).numpy()[0]) == 1.0
 
 
 def test_a_check_that_cannot_tell_wrong_from_right_passes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1176,7 +1176,7 @@ def test_unknown_exercise() -> None:
     [(0.1 + 0.2, 0.3), (2, 2.0), (math.nan, math.nan), ([1, (2, 3)], [1, [2, 3.0]]), ({"a": [1]}, Counter(a=[1]))],
 )  # fmt: skip
 def test_plain_results_are_the_same_rounding_and_kind_of_container_aside(a: Any, b: Any) -> None:
-    assert same(a, b) and same(b, a)
+    assert equal(a, b) and equal(b, a)
 
 
 @pytest.mark.parametrize(
@@ -1184,7 +1184,7 @@ def test_plain_results_are_the_same_rounding_and_kind_of_container_aside(a: Any,
     [(1e9, 1e9 + 1e5), (10**9, 10**9 + 1), (True, 1), ([1], [1, 2]), ({1: 1}, {2: 1}), ("a", ["a"])],
 )
 def test_other_plain_results_differ(a: Any, b: Any) -> None:
-    assert not same(a, b) and not same(b, a)
+    assert not equal(a, b) and not equal(b, a)
 
 
 def test_plain_results_are_shown_beside_what_is_expected() -> None:
@@ -1196,7 +1196,7 @@ def test_plain_results_are_shown_beside_what_is_expected() -> None:
     assert said(0.3, 0.25) == "the result is 0.25, and should be 0.3"
     assert said(0.3, 0.3 + 4e-6).startswith("the result is 0.300004")
     assert said(1.0, torch.tensor(1.0)).endswith(
-        "a Tensor, and should be a float: the value is right, only its type is not"
+        "a Tensor, and should be a float: the value is right, only its type is wrong"
     )
     assert said([4, [5]], [4, [7], 0.5]) == (
         """the result has 3 entries, and should have 2; differences are marked with *
@@ -1244,4 +1244,4 @@ def test_a_mistake_with_a_wrong_dtype_that_shows_late_is_still_explained() -> No
     exercise = Exercise("size", torch.abs, [{"x": torch.tensor([1.0, 2])}, {"x": torch.tensor([-1.0, 2])}], ("size",))
     exercise.mistake("signs kept", "Take them off.")(lambda x: x)
     said = exercise.judge(lambda x: x.double() if (x < 0).any() else x)
-    assert said and said.startswith("signs kept\nTake them off.\nAnd ") and "float64" in said
+    assert said and said.startswith("signs kept\nTake them off.\nAlso, ") and "float64" in said

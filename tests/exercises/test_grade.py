@@ -12,9 +12,8 @@ import pytest
 
 from exercises import __main__ as command
 from exercises import grade as grading
-from exercises.grade import MARK, Grade, find, grade_all, refused, submission
-from exercises.make import OPEN
-from exercises.notebooks import ROOT, answer_key, check_key, read, write
+from exercises.grade import MARK, Grade, find_notebooks, forbidden_name, grade_all, read_submission
+from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, notebook_text, read_notebook
 from transformer.errors import UserError
 
 OPEN_MESSAGE = "not done yet: write your code in place of this line"
@@ -24,7 +23,7 @@ def notebook(
     path: Path, of: str, bodies: Mapping[str, str], edit_check: str | None = None, top: Mapping[str, str] | None = None
 ) -> Path:
     """A learner's copy of the solution ``of`` with these bodies of answers, and these lines above them."""
-    book = read(ROOT / "solutions" / f"{of}.ipynb")
+    book = read_notebook(ROOT / "solutions" / f"{of}.ipynb")
     for cell in book["cells"]:
         if (key := answer_key(cell)) and key in bodies:
             signature = re.split(r'^    """', cell["source"], maxsplit=1, flags=re.MULTILINE)[0]
@@ -35,7 +34,7 @@ def notebook(
             cell["source"] = f'print("✓ {edit_check}")'
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
-    path.write_text(write(book), "utf-8")
+    path.write_text(notebook_text(book), "utf-8")
     return path
 
 
@@ -95,7 +94,7 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Grade]:
             {
                 "padding_mask": "while True: pass",
                 "causal_mask": "return torch.ones(1, 1, length, length, dtype=torch.bool).tril(-1)",
-                "target_mask": OPEN,
+                "target_mask": PLACEHOLDER,
                 "masked_softmax": "low = torch.finfo(scores.dtype).min\n"
                 "return torch.where(mask, scores, low).softmax(-1) * mask  # another right answer",
             },
@@ -160,7 +159,7 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Grade]:
 
 def test_each_exercise_is_judged_alone(grades: dict[str, Grade]) -> None:
     messages = grades["mixed"].messages
-    assert messages["padding_mask"] == "it did not finish within 5 s: does a loop never end?"
+    assert messages["padding_mask"] == "it did not finish within 5 s: is there an endless loop?"
     assert str(messages["causal_mask"]).startswith("off by one: a position does not see itself\nThe diagonal is False")
     assert messages["target_mask"] == OPEN_MESSAGE, "an edited check cell does not help"
     assert messages["masked_softmax"] is None
@@ -171,7 +170,7 @@ def test_each_exercise_is_judged_alone(grades: dict[str, Grade]) -> None:
 def test_the_table_reads_well(grades: dict[str, Grade]) -> None:
     lines = str(grades["mixed"]).splitlines()
     assert lines[0].startswith("04 masking · ")
-    assert lines[1] == "  ✗ padding_mask: it did not finish within 5 s: does a loop never end?"
+    assert lines[1] == "  ✗ padding_mask: it did not finish within 5 s: is there an endless loop?"
     assert lines[2] == "  ✗ causal_mask: off by one: a position does not see itself"
     assert lines[3].startswith("      The diagonal is False")
     assert lines[-2:] == ["  ✓ shift_target", "  2 of 5"]
@@ -179,22 +178,20 @@ def test_the_table_reads_well(grades: dict[str, Grade]) -> None:
 
 def test_what_goes_wrong_in_a_cell_is_told(grades: dict[str, Grade]) -> None:
     messages = grades["worse"].messages
-    assert messages["attention_scores"] == "it printed more than 100,000 characters: does a loop never end?"
+    assert messages["attention_scores"] == "it printed more than 100,000 characters: is there an endless loop?"
     assert "NameError: name 'helper' is not defined" in str(messages["softmax"])
-    assert "only answer cells are graded" in str(messages["softmax"])
+    assert "Only answer cells are graded" in str(messages["softmax"])
     assert str(messages["scaled_dot_product_attention"]).startswith("its cell stopped with SyntaxError: ")
     assert str(messages["scaled_dot_product_attention"]).endswith(" (line 3)")
     assert "memory" in str(messages["split_heads"])
     assert str(messages["join_heads"]).startswith("heads averaged\n"), "another function named check does not help"
-    assert messages["multi_head_attention"] == (
-        "its cell defines no function of this name: def multi_head_attention(…)"
-    )
+    assert messages["multi_head_attention"] == ("its cell does not define the function: def multi_head_attention(…)")
 
 
 def test_a_loop_that_ignores_every_interrupt_ends_the_notebook(grades: dict[str, Grade]) -> None:
     messages = grades["ignores"].messages
     assert messages["padding_mask"] is None
-    assert messages["causal_mask"] == "it did not finish within 5 s: does a loop never end?"
+    assert messages["causal_mask"] == "it did not finish within 5 s: is there an endless loop?"
     assert messages["target_mask"] == "not graded, because an earlier answer stopped the notebook"
 
 
@@ -213,7 +210,7 @@ def test_what_tries_to_get_round_the_checks_is_no_pass(grades: dict[str, Grade])
         "scaled_dot_product_attention": "its cell was not run, because it uses reference",
         "split_heads": "the result is a Sly, and should be a Tensor",
         "join_heads": "positions and heads mixed up",
-        "multi_head_attention": "the check takes wrong answers for right ones",
+        "multi_head_attention": "the check can no longer tell right answers from wrong ones",
     }
     first = {key: str(message).splitlines()[0] for key, message in grades["more"].messages.items()}
     assert first == {
@@ -227,11 +224,11 @@ def test_what_tries_to_get_round_the_checks_is_no_pass(grades: dict[str, Grade])
 
 def test_no_solution_is_refused_and_what_is_refused_can_be_hidden_in_no_magic() -> None:
     for path in sorted((ROOT / "solutions").glob("*.ipynb")):
-        assert [refused(source) for source in submission(path).answers.values()] == [None] * len(
-            submission(path).answers
+        assert [forbidden_name(source) for source in read_submission(path).answers.values()] == [None] * len(
+            read_submission(path).answers
         )
-    assert refused("%%time\nfrom exercises.checks import masking") == "exercises"
-    assert refused("def length(self):\n    return (") is None, "a syntax error is told when it runs"
+    assert forbidden_name("%%time\nfrom exercises.checks import masking") == "exercises"
+    assert forbidden_name("def length(self):\n    return (") is None, "a syntax error is told when it runs"
 
 
 def test_nothing_is_left_running(grades: dict[str, Grade]) -> None:
@@ -260,7 +257,7 @@ def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
     assert [run.returncode for run in runs] == [0, 1]
     blanks = [path.read_text("utf-8").count("\n# answer: ") for path in sorted((ROOT / "solutions").glob("*.py"))]
     assert [int(n) for n in re.findall(r"^  (\d+) of \1$", passed, re.MULTILINE)] == blanks
-    assert passed.endswith(f"\ntogether {sum(blanks)} of {sum(blanks)}\n")
+    assert passed.endswith(f"\ntotal: {sum(blanks)} of {sum(blanks)}\n")
     assert failed.count(OPEN_MESSAGE) == 5
     assert failed.endswith("  0 of 5\n")
 
@@ -270,11 +267,12 @@ def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
     [
         (
             ["atention"],
-            "there is no exercise 'atention'; there are attention (02), multi_head_attention (03), masking (04), ",
+            "there is no exercise 'atention'; choose from attention (02), multi_head_attention (03), masking (04), ",
         ),
         (["nowhere.ipynb"], "there is no notebook nowhere.ipynb"),
         ([str(ROOT / "README.md")], "README.md is not a notebook"),
         (["attention", "--seconds", "0"], "--seconds must be at least 1; got 0"),
+        ([], "name at least one notebook, or all"),
     ],
 )
 def test_usage_errors(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -291,35 +289,35 @@ def test_answer_cells_must_be_there_once(tmp_path: Path) -> None:
     text = (ROOT / "exercises" / "02_attention.ipynb").read_text("utf-8")
     path.write_text(text.replace("# answer: softmax", "# my softmax"), "utf-8")
     with pytest.raises(UserError, match="no cell begins with `# answer: softmax`; put that line back"):
-        submission(path)
+        read_submission(path)
     path.write_text(text.replace("# answer: softmax", "# answer: split_heads"), "utf-8")
     with pytest.raises(UserError, match="no cell begins with `# answer: softmax`"):
-        submission(path)
+        read_submission(path)
     path.write_text(text.replace("# Exercises: attention", "# answer: softmax").replace("markdown", "code"), "utf-8")
     with pytest.raises(UserError, match="more than one cell begins with `# answer: softmax`"):
-        submission(path)
+        read_submission(path)
     path.write_text(text.replace("# answer:", "# question:"), "utf-8")
-    with pytest.raises(UserError, match="is none of the exercises"):
-        submission(path)
+    with pytest.raises(UserError, match="is not an exercise notebook"):
+        read_submission(path)
     path.write_text("[]", "utf-8")
     with pytest.raises(UserError, match="is not a notebook"):
-        submission(path)
+        read_submission(path)
 
 
 def test_tags_and_ids_are_not_needed(tmp_path: Path) -> None:
-    book = read(ROOT / "exercises" / "02_attention.ipynb")
+    book = read_notebook(ROOT / "exercises" / "02_attention.ipynb")
     for cell in book["cells"]:
         cell["metadata"] = {}
         del cell["id"]
-    (tmp_path / "colab.ipynb").write_text(write(book), "utf-8")
-    assert list(submission(tmp_path / "colab.ipynb").answers)[:2] == ["attention_scores", "softmax"]
+    (tmp_path / "colab.ipynb").write_text(notebook_text(book), "utf-8")
+    assert list(read_submission(tmp_path / "colab.ipynb").answers)[:2] == ["attention_scores", "softmax"]
 
 
 def test_names_are_topics_numbers_and_paths() -> None:
     attention, masking = (ROOT / "exercises" / f"{stem}.ipynb" for stem in ("02_attention", "04_masking"))
-    assert find(["attention", "02", "2", "02_attention"]) == [attention]
-    assert find(["all"]) == sorted((ROOT / "exercises").glob("*.ipynb"))
-    assert find(["4", "some/where.ipynb"]) == [masking, Path("some/where.ipynb")]
+    assert find_notebooks(["attention", "02", "2", "02_attention"]) == [attention]
+    assert find_notebooks(["all"]) == sorted((ROOT / "exercises").glob("*.ipynb"))
+    assert find_notebooks(["4", "some/where.ipynb"]) == [masking, Path("some/where.ipynb")]
 
 
 def test_help_shows_examples(capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,7 +335,7 @@ def test_the_end_of_one_notebook_is_not_that_of_another(tmp_path: Path, monkeypa
         return Grade(tmp_path, "", {}, None)
 
     monkeypatch.setattr(grading, "grade", note)
-    monkeypatch.setattr(grading, "submission", lambda path, root: None)
+    monkeypatch.setattr(grading, "read_submission", lambda path, root: None)
     for number in range(12):
         (tmp_path / f"{number}.ipynb").write_text("{}")
     grade_all([str(tmp_path)])

@@ -8,7 +8,7 @@ import pytest
 
 from exercises import __main__ as command
 from exercises import grade as grading
-from exercises.grade import Grade, find
+from exercises.grade import Grade, find_notebooks
 from exercises.gradebook import as_json, as_junit
 
 GRADES = [
@@ -43,7 +43,7 @@ def test_a_folder_means_all_notebooks_in_it(tmp_path: Path) -> None:
     for name in ("b/two.ipynb", "one.ipynb", "b/.ipynb_checkpoints/two-checkpoint.ipynb", "notes.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert find([str(tmp_path)]) == [tmp_path / "b" / "two.ipynb", tmp_path / "one.ipynb"]
+    assert find_notebooks([str(tmp_path)]) == [tmp_path / "b" / "two.ipynb", tmp_path / "one.ipynb"]
 
 
 @pytest.mark.parametrize(

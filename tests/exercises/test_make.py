@@ -9,8 +9,8 @@ import pytest
 
 from exercises import __main__ as command
 from exercises.check import WrongAnswerError
-from exercises.make import OPEN, answered, blank, drift, make, solution
-from exercises.notebooks import ROOT, answer_key, check_key, read, sources, write
+from exercises.make import filled_answers, find_drift, make, make_exercise, read_solution
+from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, notebook_text, read_notebook, solution_sources
 from transformer.errors import UserError
 
 
@@ -31,7 +31,7 @@ def change(path: Path, old: str, new: str) -> None:
 
 
 def test_the_repositorys_notebooks_are_as_their_sources_say() -> None:
-    assert list(drift()) == []
+    assert list(find_drift()) == []
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,14 @@ def test_the_repositorys_notebooks_are_as_their_sources_say() -> None:
             "solutions/02_attention.ipynb",
             "✓ softmax",
             "✗ softmax",
-            "was not executed, or not with success, at",
+            "was not executed successfully: see",
         ),
-        ("exercises/02_attention.ipynb", OPEN.replace('"', '\\"'), "return 1", "holds answers: attention_scores"),
+        (
+            "exercises/02_attention.ipynb",
+            PLACEHOLDER.replace('"', '\\"'),
+            "return 1",
+            "contains answers: attention_scores",
+        ),
     ],
 )
 def test_drift_is_found(
@@ -59,7 +64,7 @@ def test_drift_is_found(
 ) -> None:
     change(checkout / file, old, new)
     before = {path: path.read_bytes() for path in checkout.rglob("*.*")}
-    monkeypatch.setattr(drift, "__defaults__", (checkout,))
+    monkeypatch.setattr(find_drift, "__defaults__", (checkout,))
     assert command.main(["make", "--check"]) == 1
     error = capsys.readouterr().err
     assert said in error
@@ -69,14 +74,14 @@ def test_drift_is_found(
 
 def test_missing_and_superfluous_notebooks_are_found(checkout: Path) -> None:
     (checkout / "exercises" / "02_attention.ipynb").rename(checkout / "exercises" / "03_other.ipynb")
-    assert list(drift(checkout)) == [
+    assert list(find_drift(checkout)) == [
         "exercises/02_attention.ipynb is missing",
         "exercises/03_other.ipynb has no source in solutions/",
     ]
 
 
 def test_make_changes_nothing_the_second_time_and_overwrites_no_answers(checkout: Path) -> None:
-    for source in sources(checkout):
+    for source in solution_sources(checkout):
         if source.stem != "04_masking":  # one notebook is enough, and faster
             source.unlink()
     (checkout / "solutions" / "04_masking.ipynb").unlink()
@@ -85,10 +90,10 @@ def test_make_changes_nothing_the_second_time_and_overwrites_no_answers(checkout
     assert (checkout / "solutions" / "04_masking.ipynb").read_bytes() == committed
 
     exercise = checkout / "exercises" / "04_masking.ipynb"
-    change(exercise, OPEN.replace('"', '\\"'), "return (ids != pad_id)[:, None, None]")
+    change(exercise, PLACEHOLDER.replace('"', '\\"'), "return (ids != pad_id)[:, None, None]")
     filled = exercise.read_bytes()
-    assert answered(exercise) == ["padding_mask"]
-    with pytest.raises(UserError, match="holds answers \\(padding_mask\\): move it away first"):
+    assert filled_answers(exercise) == ["padding_mask"]
+    with pytest.raises(UserError, match="contains answers \\(padding_mask\\), which would be overwritten"):
         make(checkout)
     assert exercise.read_bytes() == filled
 
@@ -96,19 +101,21 @@ def test_make_changes_nothing_the_second_time_and_overwrites_no_answers(checkout
 def test_a_source_that_does_not_fit_its_checks_is_named(checkout: Path) -> None:
     path = checkout / "solutions" / "04_masking.py"
     change(path, "# answer: causal_mask", "# answer: causal")
-    with pytest.raises(UserError, match="does not fit its checks: it answers padding_mask, causal, target_mask"):
-        solution(path)
+    with pytest.raises(
+        UserError, match="does not match its checks: it has answers for padding_mask, causal, target_mask"
+    ):
+        read_solution(path)
     change(path, "# answer: causal", "# answer: causal_mask")
     change(path, "    ### END SOLUTION\n", "")
-    with pytest.raises(UserError, match="the answer padding_mask needs one ### BEGIN SOLUTION"):
-        solution(path)
+    with pytest.raises(UserError, match="the answer padding_mask must have one ### BEGIN SOLUTION"):
+        read_solution(path)
 
 
-@pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", solution_sources(), ids=lambda path: path.stem)
 def test_exercise_gives_nothing_away_and_its_cells_have_lasting_names(source: Path) -> None:
-    notebook = solution(source)
-    exercise = blank(notebook)
-    text = write(exercise)
+    notebook = read_solution(source)
+    exercise = make_exercise(notebook)
+    text = notebook_text(exercise)
     assert "SOLUTION" not in text
     assert text.count("raise NotImplementedError") == sum(1 for cell in exercise["cells"] if answer_key(cell))
     ids = [cell["id"] for cell in notebook["cells"]]
@@ -125,9 +132,9 @@ def test_exercise_gives_nothing_away_and_its_cells_have_lasting_names(source: Pa
             assert "<summary>Help: <code>" in cell["source"]
 
 
-@pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", solution_sources(), ids=lambda path: path.stem)
 def test_each_open_blank_fails_its_own_check_and_no_other(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    notebook, exercise = solution(source), blank(solution(source))
+    notebook, exercise = read_solution(source), make_exercise(read_solution(source))
     keys = [key for cell in notebook["cells"] if (key := answer_key(cell))]
     for still_open in keys:
         names: dict[str, Any] = {}
@@ -149,7 +156,7 @@ def test_each_open_blank_fails_its_own_check_and_no_other(source: Path, capsys: 
 
 def test_the_capstones_own_training_runs(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
-    for cell in solution(ROOT / "solutions" / "18_capstone.py")["cells"]:
+    for cell in read_solution(ROOT / "solutions" / "18_capstone.py")["cells"]:
         text = cell["source"]
         if cell["cell_type"] != "code" or answer_key(cell) or check_key(cell) or "grade_this_notebook" in text:
             continue
@@ -171,5 +178,5 @@ def test_the_json_written_is_jupyters_own() -> None:
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
         assert nbformat.writes(notebook).rstrip("\n") + "\n" == path.read_text("utf-8")
-        assert write(read(path)) == path.read_text("utf-8")
+        assert notebook_text(read_notebook(path)) == path.read_text("utf-8")
         assert "version" not in json.dumps(notebook.metadata)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from exercises.notebooks import sources
+from exercises.notebooks import solution_sources
 from tests.exercises.mutants import mutants, some, survivors
 
 TEN = 10
@@ -57,7 +57,7 @@ EQUIVALENT = {
 """Changes that survive, and why each is the same function still."""
 
 
-@pytest.mark.parametrize("source", sources(), ids=lambda source: source.stem)
+@pytest.mark.parametrize("source", solution_sources(), ids=lambda source: source.stem)
 def test_no_mutant_survives_that_is_not_explained(source: Path) -> None:
     of = mutants(source)
     tried = some(of, TEN, without=EQUIVALENT)
@@ -69,7 +69,7 @@ def test_no_mutant_survives_that_is_not_explained(source: Path) -> None:
 
 def test_what_is_explained_exists_and_survives() -> None:
     alive = set()
-    for source in sources():
+    for source in solution_sources():
         explained = [m for blank in mutants(source).values() for m in blank if (m.blank, m.change) in EQUIVALENT]
         alive |= {(mutant.blank, mutant.change) for mutant in survivors(source, explained)}
     assert set(EQUIVALENT) - alive == set()

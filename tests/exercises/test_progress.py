@@ -1,4 +1,4 @@
-"""What a learner has done: told by ``status``, kept by ``update``."""
+"""A learner's progress: shown by ``status``, and carried over into a new edition by ``update``."""
 
 import json
 import shutil
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from exercises.notebooks import ROOT, Notebook, answer_key, check_key, read, write
-from exercises.progress import status, update
+from exercises.notebooks import ROOT, Notebook, answer_key, check_key, notebook_text, read_notebook
+from exercises.progress import status
+from exercises.update import update
 from transformer.errors import UserError
 
 ANSWER = "# answer: causal_mask\ndef causal_mask(length):\n    return 'mine'"
@@ -16,7 +17,7 @@ ANSWER = "# answer: causal_mask\ndef causal_mask(length):\n    return 'mine'"
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
     """An exercise notebook with one answer, a cell of the learner's own behind it, and one at the top."""
-    notebook = read(ROOT / "exercises" / "04_masking.ipynb")
+    notebook = read_notebook(ROOT / "exercises" / "04_masking.ipynb")
     cells = []
     for cell in notebook["cells"]:
         if answer_key(cell) == "causal_mask":
@@ -25,7 +26,7 @@ def filled(tmp_path: Path) -> Path:
         if answer_key(cell) == "causal_mask":
             cells.append(own("0f3a9c1d", "my own try"))
     path = tmp_path / "04_masking.ipynb"
-    path.write_text(write({**notebook, "cells": [own("b7e1", "my name"), *cells]}), "utf-8")
+    path.write_text(notebook_text({**notebook, "cells": [own("b7e1", "my name"), *cells]}), "utf-8")
     return path
 
 
@@ -34,29 +35,29 @@ def own(name: str, text: str) -> Notebook:
 
 
 def answers(path: Path) -> dict[str, str]:
-    return {key: cell["source"] for cell in read(path)["cells"] if (key := answer_key(cell))}
+    return {key: cell["source"] for cell in read_notebook(path)["cells"] if (key := answer_key(cell))}
 
 
 def test_an_update_within_one_edition_changes_nothing(filled: Path) -> None:
     before = filled.read_text("utf-8")
-    assert update(filled).endswith("04_masking.ipynb: 1 answers and 2 cells of your own carried over")
+    assert update(filled).endswith("04_masking.ipynb: copied 1 answer and 2 cells of your own")
     assert filled.read_text("utf-8") == before
     assert filled.with_suffix(".before.ipynb").read_text("utf-8") == before
 
 
 def test_answers_get_into_the_text_of_the_new_edition(filled: Path) -> None:
     """The notebook of another edition: other text, a cell that is no more, a blank that had another place."""
-    notebook = read(filled)
+    notebook = read_notebook(filled)
     cells = notebook["cells"]
     for cell in cells:
         if cell["cell_type"] == "markdown" and not cell["source"].startswith("my"):
             cell["source"] = "old text"
     gone = {"cell_type": "markdown", "id": "8-a-lesson-no-more-0", "metadata": {}, "source": "gone"}
     extra = own("77aa", "behind what is gone")
-    filled.write_text(write({**notebook, "cells": [*cells[::-1], gone, extra]}), "utf-8")
+    filled.write_text(notebook_text({**notebook, "cells": [*cells[::-1], gone, extra]}), "utf-8")
     update(filled)
-    wanted = read(ROOT / "exercises" / "04_masking.ipynb")["cells"]
-    now = read(filled)["cells"]
+    wanted = read_notebook(ROOT / "exercises" / "04_masking.ipynb")["cells"]
+    now = read_notebook(filled)["cells"]
     ours = [cell for cell in now if cell["id"] in {cell["id"] for cell in wanted}]
     assert [cell["id"] for cell in ours] == [cell["id"] for cell in wanted]
     assert [c["source"] for c in ours if answer_key(c) is None] == [
@@ -70,12 +71,12 @@ def test_answers_get_into_the_text_of_the_new_edition(filled: Path) -> None:
 
 
 def test_an_answer_without_its_blank_is_kept_as_text(filled: Path) -> None:
-    notebook = read(filled)
+    notebook = read_notebook(filled)
     cell = {"cell_type": "code", "id": "9-retired-1", "metadata": {}, "outputs": [], "execution_count": None}
     notebook["cells"].append({**cell, "source": "# answer: retired\ndef retired(): return 42"})
-    filled.write_text(write(notebook), "utf-8")
-    assert update(filled).endswith("; 1 of a blank that is no more, at its end")
-    last = read(filled)["cells"][-1]
+    filled.write_text(notebook_text(notebook), "utf-8")
+    assert update(filled).endswith("; appended 1 answer to exercises that no longer exist")
+    last = read_notebook(filled)["cells"][-1]
     assert last["cell_type"] == "markdown" and "return 42" in last["source"]
 
 
@@ -84,7 +85,7 @@ def test_nothing_is_overwritten(filled: Path) -> None:
     first = filled.with_suffix(".before.ipynb").read_bytes()
     filled.write_text(filled.read_text("utf-8").replace("mine", "changed"), "utf-8")
     changed = filled.read_bytes()
-    with pytest.raises(UserError, match=r"before\.ipynb is there already"):
+    with pytest.raises(UserError, match=r"before\.ipynb exists already"):
         update(filled)
     assert filled.read_bytes() == changed
     assert filled.with_suffix(".before.ipynb").read_bytes() == first
@@ -93,7 +94,7 @@ def test_nothing_is_overwritten(filled: Path) -> None:
 def test_what_is_no_exercise_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.ipynb"
     path.write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
-    with pytest.raises(UserError, match="is none of the exercises"):
+    with pytest.raises(UserError, match="is not an exercise notebook"):
         update(path)
 
 
@@ -107,7 +108,7 @@ def course(tmp_path: Path) -> Path:
 
 
 def test_status_tells_right_from_wrong_from_open(course: Path) -> None:
-    assert list(status(course))[-1].split() == ["together", "0", "of", "5"]
+    assert list(status(course))[-1].split() == ["total", "0", "of", "5"]
     path = course / "exercises" / "04_masking.ipynb"
     said = {
         "padding_mask": [{"output_type": "stream", "name": "stdout", "text": ["✓ padding_mask\n"]}],
@@ -115,14 +116,14 @@ def test_status_tells_right_from_wrong_from_open(course: Path) -> None:
         "target_mask": [],
         "masked_softmax": [{"output_type": "stream", "name": "stdout", "text": ["✓ another\n"]}],
     }
-    notebook = read(path)
+    notebook = read_notebook(path)
     for cell in notebook["cells"]:
         if answer_key(cell) in said:
             cell["source"] = f"# answer: {answer_key(cell)}\ndone"
         if (key := check_key(cell)) in said:
             cell["outputs"] = said[str(key)]
-    path.write_text(write(notebook), "utf-8")
+    path.write_text(notebook_text(notebook), "utf-8")
     assert [line.split() for line in status(course)] == [
         ["04", "masking", "✓", "✗", "·", "✗", "·", "1", "of", "5"],
-        ["together", "1", "of", "5"],
+        ["total", "1", "of", "5"],
     ]

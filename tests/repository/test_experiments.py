@@ -159,9 +159,11 @@ def test_again_it_does_only_what_is_missing(ran: Path, small: Experiment, monkey
     few_tests(monkeypatch)
     monkeypatch.setitem(EXPERIMENTS, "tiny", small)
     before, trained, scored = (ran / "tiny.json").read_bytes(), [], []
-    real_train, real_assess = experiments._train, experiments.assess
+    real_train, real_evaluate = experiments._train, experiments.evaluate_runs
     monkeypatch.setattr(experiments, "_train", lambda *args: trained.append(args) or real_train(*args))
-    monkeypatch.setattr(experiments, "assess", lambda *a, **k: scored.append(k["beam"]) or real_assess(*a, **k))
+    monkeypatch.setattr(
+        experiments, "evaluate_runs", lambda *a, **k: scored.append(k["beam_size"]) or real_evaluate(*a, **k)
+    )
     list(experiments.run("tiny", ran / "runs", ran))
     assert len(trained) == 1, "the finished one is left to the command, which leaves it alone; the failed one is known"
     assert scored == []
@@ -200,7 +202,7 @@ def test_runs_that_are_there_are_recorded_under_their_names(
     (row,) = rows(tmp_path, "multi30k")
     assert "data.corpus: multi30k, now copy" in row["differs"]
 
-    monkeypatch.setattr(experiments, "assess", lambda *_, **__: pytest.fail("it is scored already"))
+    monkeypatch.setattr(experiments, "evaluate_runs", lambda *_, **__: pytest.fail("it is scored already"))
     assert main(["record", "multi30k", tame, "--output", str(tmp_path)]) == 0
     assert (tmp_path / "multi30k.json").read_bytes() == first
     assert main(["record", "multi30k", wild, "--output", str(tmp_path)]) == 0

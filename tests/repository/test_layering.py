@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "transformer"
 
 LAYERS = [
     {"errors", "masks", "positions", "loss", "schedule", "provenance"},
-    {"attention", "device", "data"},
+    {"attention", "device", "data", "command_line"},
     {"config"},
     {"layers"},
     {"model"},

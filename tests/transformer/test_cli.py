@@ -1,5 +1,6 @@
 """The command as a user types it: one small run is trained once, then everything is asked of it."""
 
+import inspect
 import io
 import json
 import os
@@ -10,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer.cli import main
+from transformer.cli import COMMANDS, main
 from transformer.data.corpora import GENERATED_SIZE
 from transformer.data.tokenizer import EOS, PAD
-from transformer.decoding import Hypothesis
+from transformer.decoding import Hypothesis, beam_search
 from transformer.translator import Translator
 
 SMALL = (
@@ -97,7 +98,7 @@ def test_an_empty_line_of_standard_input_stays_one(
     monkeypatch.setattr("sys.stdin", io.StringIO("a b c\n\n" + "a " * 500))
     assert fails(capsys, "translate", str(run)).startswith("error: line 3: a sentence has ")
     monkeypatch.setattr("sys.stdin", None)
-    assert "there is no standard input" in fails(capsys, "translate", str(run))
+    assert "there is nothing to translate" in fails(capsys, "translate", str(run))
 
 
 def test_the_searchs_settings_reach_the_search(
@@ -105,27 +106,26 @@ def test_the_searchs_settings_reach_the_search(
 ) -> None:
     seen = []
 
-    def spy(
-        model: object,
-        source: torch.Tensor,
-        beam_size: int = 4,
-        length_penalty: float = 0.6,
-        n_best: int = 1,
-        max_new_tokens: int | None = None,
-    ) -> list[list[Hypothesis]]:
-        seen.append((beam_size, length_penalty, n_best))
-        return [[Hypothesis([], -1.0, -1.0)] * n_best for _ in source]
+    def spy(model: object, source: torch.Tensor, *settings: object, **named: object) -> list[list[Hypothesis]]:
+        arguments = inspect.signature(beam_search).bind(model, source, *settings, **named)
+        arguments.apply_defaults()
+        names = ("beam_size", "length_penalty", "n_best", "max_new_tokens")
+        seen.append(tuple(arguments.arguments[name] for name in names))
+        return [[Hypothesis([], -1.0, -1.0)] * seen[-1][2] for _ in source]
 
     monkeypatch.setattr("transformer.translator.beam_search", spy)
-    main(["translate", str(run), "a b c", "--beam", "5", "--alpha", "0", "--n-best", "2"])
+    search = "--beam-size 5 --length-penalty 0 --n-best 2 --max-new-tokens 7".split()
+    main(["translate", str(run), "a b c", *search])
+    main(["translate", str(run), "a b c"])
     text = tmp_path / "text"
     text.write_text("a b c\n")
-    main(["evaluate", str(run), "--source", str(text), "--reference", str(text), "--beam", "3", "--alpha", "0.5"])
-    assert seen == [(5, 0.0, 2), (3, 0.5, 1)]
+    files = ["--source", str(text), "--reference", str(text)]
+    main(["evaluate", str(run), *files, *"--beam-size 3 --length-penalty 0.5 --max-new-tokens 9".split()])
+    assert seen == [(5, 0.0, 2, 7), (4, 0.6, 1, None), (3, 0.5, 1, 9)]
 
 
 def test_evaluate_prints_bleu_with_its_signature(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["evaluate", str(run), "--beam", "1"])
+    main(["evaluate", str(run), "--beam-size", "1"])
     out = capsys.readouterr().out
     assert "BLEU " in out and "tok:13a" in out
     assert len((run / "test.hypotheses.txt").read_text().splitlines()) == 1000
@@ -139,7 +139,7 @@ def test_a_run_from_before_cleaning_is_evaluated_and_one_from_the_future_refused
     recipe = json.loads((run / "recipe.json").read_text())
     del recipe["data"]["cleaning"]
     (other / "recipe.json").write_text(json.dumps(recipe))
-    main(["evaluate", str(other), "--beam", "1"])
+    main(["evaluate", str(other), "--beam-size", "1"])
     assert "BLEU " in capsys.readouterr().out
     for data, message in (({**recipe["data"], "colour": "red"}, "another version of the course"), ({}, "no corpus")):
         (other / "recipe.json").write_text(json.dumps({**recipe, "data": data}))
@@ -164,8 +164,8 @@ def test_another_split_is_evaluated_and_an_unknown_one_refused(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(GENERATED_SIZE, "valid", 5)
-    main(["evaluate", str(run), "--beam", "1", "--split", "valid"])
-    assert "copy valid, 5 sentences, en-de" in capsys.readouterr().out
+    main(["evaluate", str(run), "--beam-size", "1", "--split", "valid"])
+    assert "copy valid: 5 sentences, en-de" in capsys.readouterr().out
     assert len((run / "valid.hypotheses.txt").read_text().splitlines()) == 5
     message = fails(capsys, "evaluate", str(run), "--split", "test_2018")
     assert message == "error: copy has no split 'test_2018'; its splits are train, valid, test"
@@ -248,9 +248,9 @@ def test_data_shows_what_there_is_to_learn_from(environment: object, capsys: pyt
 
 
 def test_data_leaves_a_picture(environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["data", "copy", "--data.max-train-pairs", "300", "--picture"]
+    small = ["data", "copy", "--data.max-train-pairs", "300", "--figure"]
     main([*small, str(tmp_path / "x.png")])
-    assert capsys.readouterr().out.endswith(f"the picture is in {tmp_path / 'x.png'}\n")
+    assert capsys.readouterr().out.endswith(f"saved {tmp_path / 'x.png'}\n")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -258,9 +258,9 @@ def test_a_picture_that_cannot_be_is_refused_before_anything_is_prepared(
     environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transformer.cli.prepare_data", lambda *_, **__: pytest.fail("prepared"))
-    assert "must end in .png, .svg or .pdf; got 'x.jpg'" in fails(capsys, "data", "copy", "--picture", "x.jpg")
+    assert "must end in .png, .svg or .pdf; got 'x.jpg'" in fails(capsys, "data", "copy", "--figure", "x.jpg")
     missing = str(tmp_path / "none" / "x.png")
-    assert f"the folder {tmp_path / 'none'} does not exist" in fails(capsys, "data", "copy", "--picture", missing)
+    assert f"the folder {tmp_path / 'none'} does not exist" in fails(capsys, "data", "copy", "--figure", missing)
 
 
 def test_a_reader_that_leaves_early_is_no_error(environment: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,16 +292,26 @@ def test_resaid_settings_reach_the_run(workplace: Path, environment: pytest.Monk
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("prepare", "data", "train", "evaluate", "translate", "attention", "bench"):
+    for command in COMMANDS:
         with pytest.raises(SystemExit) as stopped:
             main([command, "--help"])
         assert stopped.value.code == 0
-        assert f"transformer {command} " in capsys.readouterr().out.split("or example", 1)[1]
+        assert f"transformer {command}" in capsys.readouterr().out.split("Examples:", 1)[1]
+
+
+def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+    printed = capsys.readouterr().out
+    assert all(f"\n  {command} " in printed for command in COMMANDS)
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 2 and capsys.readouterr().out == printed
+    assert "there is no command 'evluate'; did you mean evaluate?" in fails(capsys, "evluate")
 
 
 def test_unknown_recipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no recipe 'pockt'; did you mean pocket?" in fails(capsys, "train", "pockt")
-    assert "there are copy, reverse, pocket, multi30k, iwslt17, wmt14-mini" in fails(capsys, "prepare", "wmt99")
+    assert "choose from copy, reverse, pocket, multi30k, iwslt17, wmt14-mini" in fails(capsys, "prepare", "wmt99")
 
 
 @pytest.mark.parametrize(
@@ -339,9 +349,9 @@ def test_empty_and_too_long_sentences(run: Path, capsys: pytest.CaptureFixture[s
 
 def test_attention_leaves_a_page(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.html"
-    main(["attention", str(run), "a b c", "--out", str(page), "--device", "cpu"])
+    main(["attention", str(run), "a b c", "--output", str(page), "--device", "cpu"])
     size = len(page.read_bytes()) / 1e6
-    assert capsys.readouterr().out == f"the page is in {page}, {size:.1f} MB: open it in a browser\n"
+    assert capsys.readouterr().out == f"saved {page} ({size:.1f} MB): open it in a browser\n"
     text = page.read_text("utf-8")
     assert '<td lang="en">a b c</td>' in text and "<title>copy, live</title>" in text
 
@@ -352,18 +362,20 @@ def test_a_page_that_cannot_be_made(run: Path, tmp_path: Path, capsys: pytest.Ca
     assert "did you mean pocket-small?" in fails(capsys, "attention", "pocket-smal", "a", *to)
     assert "the sentence is empty" in fails(capsys, "attention", str(run), " ", *to)
     assert "at least one sentence" in fails(capsys, "attention", str(run), *to)
-    assert "ends in .html; got 'page.pdf'" in fails(capsys, "attention", str(run), "a", "--output", "page.pdf")
+    assert "must end in .html; got 'page.pdf'" in fails(capsys, "attention", str(run), "a", "--output", "page.pdf")
     nowhere = str(tmp_path / "nowhere" / "page.html")
-    assert "make it first" in fails(capsys, "attention", str(run), "a", "--output", nowhere)
+    assert "create it first" in fails(capsys, "attention", str(run), "a", "--output", nowhere)
     (tmp_path / "folder.html").mkdir()
     assert "cannot write" in fails(capsys, "attention", str(run), "a", "--output", str(tmp_path / "folder.html"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.html"]
 
 
 def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "beam_size=2" in fails(capsys, "translate", str(run), "a b", "--beam", "2", "--n-best", "3")
-    assert "beam_size must be at least 1; got 0" in fails(capsys, "translate", str(run), "a b", "--beam", "0")
-    assert "length_penalty must be finite and not negative" in fails(capsys, "evaluate", str(run), "--alpha", "nan")
+    assert "beam_size=2" in fails(capsys, "translate", str(run), "a b", "--beam-size", "2", "--n-best", "3")
+    assert "beam_size must be at least 1; got 0" in fails(capsys, "translate", str(run), "a b", "--beam-size", "0")
+    assert "length_penalty must be finite and not negative" in fails(
+        capsys, "evaluate", str(run), "--length-penalty", "nan"
+    )
 
 
 def test_a_search_that_memory_has_no_room_for(
@@ -412,8 +424,8 @@ def test_curves_of_runs_and_what_cannot_be_drawn(run: Path, tmp_path: Path, caps
     other = tmp_path / run.name  # another folder of the same name is another line
     shutil.copytree(run, other)
     picture = tmp_path / "x.svg"
-    main(["curves", str(run), str(other), "--output", str(picture), "--over", "minutes"])
-    assert capsys.readouterr().out == f"the picture is in {picture}\n"
+    main(["curves", str(run), str(other), "--output", str(picture), "--x-axis", "minutes"])
+    assert capsys.readouterr().out == f"saved {picture}\n"
     assert str(run) in picture.read_text() and str(other) in picture.read_text()
     assert "must end in .png, .svg or .pdf" in fails(capsys, "curves", str(run), "--output", "x.jpg")
     assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
@@ -421,8 +433,8 @@ def test_curves_of_runs_and_what_cannot_be_drawn(run: Path, tmp_path: Path, caps
         (tmp_path / "metrics.jsonl").write_text(rows)
         assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "valid_loss": NaN}')
-    assert "has nothing to draw" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
-    assert "multi30k comes with the course" in fails(capsys, "curves", "multi30k")
+    assert "there is nothing to plot in" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
+    assert "multi30k is a pretrained model, not a run folder" in fails(capsys, "curves", "multi30k")
     assert "one to four run folders; got 5" in fails(capsys, "curves", *[str(run)] * 5)
 
 
@@ -432,12 +444,12 @@ def test_average_names_what_it_averaged(run: Path, tmp_path: Path, capsys: pytes
     main(["average", str(copy)])
     printed = capsys.readouterr()
     assert printed.out == "averaged step-0000060\n"
-    assert printed.err == "there were no more than 1 of 5: --training.keep-checkpoints says how many a run keeps\n"
+    assert printed.err == "the run has only 1 of the last 5 checkpoints; --training.keep-checkpoints sets how many\n"
     assert "there is no checkpoint to average" in fails(capsys, "average", str(tmp_path))
-    assert "last must be at least 1; got 0" in fails(capsys, "average", str(copy), "--last", "0")
+    assert "--last must be at least 1; got 0" in fails(capsys, "average", str(copy), "--last", "0")
     assert "has no checkpoint step-7; it has step-0000060" in fails(capsys, "average", str(copy), "step-7")
     assert "there is no run folder" in fails(capsys, "average", str(tmp_path / "none"))
-    assert "multi30k comes with the course" in fails(capsys, "average", "multi30k")
+    assert "multi30k is a pretrained model, not a run folder" in fails(capsys, "average", "multi30k")
 
 
 def test_an_export_into_the_folder_where_one_stands(
@@ -447,4 +459,4 @@ def test_an_export_into_the_folder_where_one_stands(
     monkeypatch.chdir(tmp_path / "given")
     main(["export", str(run.resolve()), ".", "--device", "cpu"])
     assert (tmp_path / "given" / "CARD.md").read_text("utf-8").startswith("# given")
-    assert "multi30k comes with the course" in fails(capsys, "export", "multi30k", "other")
+    assert "multi30k is a pretrained model, not a run folder" in fails(capsys, "export", "multi30k", "other")

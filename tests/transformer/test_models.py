@@ -1,4 +1,4 @@
-"""The models that come with the course: there, undamaged, good, and honestly described; and how others are made."""
+"""Pretrained models: complete, undamaged, as good as expected, described by their cards; and how to export others."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
 from transformer.model import ModelConfig
-from transformer.models import FOLDER, find_model, load_model, shipped
+from transformer.models import MODELS_FOLDER, find_model, list_models, load_model
 from transformer.models.card import CARD, SCORES, card
 from transformer.models.export import export
 from transformer.recipes import RECIPES
@@ -34,13 +34,13 @@ CAPTIONS = Path(__file__).parent / "captions.tsv"
 """Captions of our own in the manner of Multi30k, which may not be copied: English, German."""
 
 
-def test_these_models_are_shipped() -> None:
-    assert shipped() == sorted(LARGEST)
+def test_the_pretrained_models() -> None:
+    assert list_models() == sorted(LARGEST)
 
 
 @pytest.mark.parametrize("name", LARGEST)
-def test_a_shipped_model_is_whole_and_small(name: str) -> None:
-    folder = FOLDER / name
+def test_a_pretrained_model_is_whole_and_small(name: str) -> None:
+    folder = MODELS_FOLDER / name
     weights = read_tensors(folder, BEST, "weights")  # which verifies the checksum
     assert {weight.dtype for weight in weights.values()} == {torch.float16}
     (file,) = folder.glob("*.safetensors")
@@ -51,20 +51,23 @@ def test_a_shipped_model_is_whole_and_small(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LARGEST)
-def test_a_shipped_model_is_what_its_recipe_makes(name: str) -> None:
+def test_a_pretrained_model_is_what_its_recipe_makes(name: str) -> None:
     recipe = RECIPES[name]
     settings = {"data": recipe.data, "model": recipe.model, "training": recipe.training}
-    was = read_settings(FOLDER / name / RECIPE)
+    was = read_settings(MODELS_FOLDER / name / RECIPE)
     now = json.loads(json.dumps({part: vars(value) for part, value in settings.items()}, default=vars))
     assert list(differences({part: was[part] for part in settings}, now)) == []
 
 
 @pytest.mark.parametrize("name", LARGEST)
-def test_a_card_says_what_the_files_say(name: str) -> None:
-    assert (FOLDER / name / CARD).read_text("utf-8") == card(FOLDER / name, name)
-    scores = read_json(FOLDER / name / SCORES)
-    assert scores["weights"] == read_json(FOLDER / name / f"{BEST}.json")["weights"]["sha256"]
-    commands = [scores["provenance"]["command"], *(session["command"] for session in read_sessions(FOLDER / name))]
+def test_a_card_agrees_with_the_files(name: str) -> None:
+    assert (MODELS_FOLDER / name / CARD).read_text("utf-8") == card(MODELS_FOLDER / name, name)
+    scores = read_json(MODELS_FOLDER / name / SCORES)
+    assert scores["weights"] == read_json(MODELS_FOLDER / name / f"{BEST}.json")["weights"]["sha256"]
+    commands = [
+        scores["provenance"]["command"],
+        *(session["command"] for session in read_sessions(MODELS_FOLDER / name)),
+    ]
     assert not any(" /" in command for command in commands), "somebody's own folders"
 
 
@@ -125,7 +128,7 @@ def test_an_exported_model_translates_as_the_run_does(run: Path, tmp_path: Path)
 def test_the_scores_are_those_of_what_was_exported(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = exported(run, tmp_path / "mine")
+    lines = exported(run, tmp_path / "mine")
     scores = read_json(tmp_path / "mine" / SCORES)
     assert [(one["split"], one["beam"], one["sentences"]) for one in scores["test_sets"]] == [
         ("test", 1, 20),
@@ -135,32 +138,32 @@ def test_the_scores_are_those_of_what_was_exported(
     by_evaluate = read_json(tmp_path / "mine" / "test.scores.json")
     assert by_evaluate["scores"] == scores["test_sets"][1]["scores"]
     assert by_evaluate["model"]["weights"]["sha256"] == scores["weights"]
-    assert f"BLEU {scores['test_sets'][1]['scores'][0]['value']:.2f}" in told[1]
+    assert f"BLEU {scores['test_sets'][1]['scores'][0]['value']:.2f}" in lines[1]
 
 
-def test_a_card_tells_all(run: Path, tmp_path: Path) -> None:
+def test_a_card_has_every_fact(run: Path, tmp_path: Path) -> None:
     exported(run, tmp_path / "mine")
     text = (tmp_path / "mine" / CARD).read_text("utf-8")
     assert text == card(tmp_path / "mine", "mine")
     session = json.loads((run / SESSIONS).read_text())
     scores = read_json(tmp_path / "mine" / SCORES)
-    wanted = [session[key] for key in ("date", "commit", "machine", "versions")] + [scores["weights"], "d_model 32"]
-    wanted += [f"{score['value']:.2f}" for score in scores["test_sets"][0]["scores"]]
-    wanted += [score["signature"] for score in scores["test_sets"][0]["scores"]]
-    wanted += ["training.steps", "model.d_ff", "data.max_train_pairs", "licence", "What it cannot do", "# mine"]
-    for fact in wanted:
+    facts = [session[key] for key in ("date", "commit", "machine", "versions")] + [scores["weights"], "d_model 32"]
+    facts += [f"{score['value']:.2f}" for score in scores["test_sets"][0]["scores"]]
+    facts += [score["signature"] for score in scores["test_sets"][0]["scores"]]
+    facts += ["training.steps", "model.d_ff", "data.max_train_pairs", "licence", "## Limitations", "# mine"]
+    for fact in facts:
         assert fact in text, fact
     assert "model.norm" not in text, "a default"
 
 
-def test_a_card_names_each_command_that_went_on_with_the_run_once(run: Path, tmp_path: Path) -> None:
+def test_a_card_names_each_command_of_training_once(run: Path, tmp_path: Path) -> None:
     exported(run, tmp_path / "mine")
     session = json.loads((run / SESSIONS).read_text())
     first, longer = ({**session, "command": f"transformer train copy{more}"} for more in ("", " --training.steps 40"))
     lines = [json.dumps(made) + "\n" for made in (first, longer, longer)]
     (tmp_path / "mine" / SESSIONS).write_text("".join(lines), "utf-8")
     text = card(tmp_path / "mine", "mine")
-    assert "`transformer train copy`. `transformer train copy --training.steps 40`." in text
+    assert "```\ntransformer train copy\ntransformer train copy --training.steps 40\n```" in text
     assert text.count("transformer train") == 2
 
 
@@ -175,9 +178,9 @@ def test_exporting_again_replaces_and_leaves_nothing_else(run: Path, tmp_path: P
 
 def test_a_folder_of_something_else_is_left_alone(run: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(UserError, match="is not an exported model, and not empty"):
+    with pytest.raises(UserError, match="contains something other than an exported model"):
         exported(run, tmp_path)
-    with pytest.raises(UserError, match="is not an exported model, and not empty"):
+    with pytest.raises(UserError, match="contains something other than an exported model"):
         exported(run, run)
     assert (tmp_path / "thesis.txt").exists() and (run / RECIPE).exists()
 
@@ -185,16 +188,16 @@ def test_a_folder_of_something_else_is_left_alone(run: Path, tmp_path: Path) -> 
 def test_a_run_that_does_not_say_how_it_was_trained_is_not_exported(run: Path, tmp_path: Path) -> None:
     old = shutil.copytree(run, tmp_path / "old")
     (old / SESSIONS).unlink()
-    with pytest.raises(UserError, match=r"does not say how it was trained: it has no sessions\.jsonl"):
+    with pytest.raises(UserError, match=r"has no sessions\.jsonl, which records how it was trained"):
         exported(old, tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
 
 
 def test_a_test_set_that_cannot_be_had_is_named(run: Path, tmp_path: Path) -> None:
-    told = exported(run, tmp_path / "mine", "test_2050", "test")
-    assert told[0].startswith("test_2050 is not scored: ") and len(told) == 3
+    lines = exported(run, tmp_path / "mine", "test_2050", "test")
+    assert lines[0].startswith("skipped test_2050: ") and len(lines) == 3
     before = read_json(tmp_path / "mine" / SCORES)
-    with pytest.raises(UserError, match="not exported without scores"):
+    with pytest.raises(UserError, match="cannot be exported without scores"):
         exported(run, tmp_path / "mine", "test_2050")
     assert read_json(tmp_path / "mine" / SCORES) == before and [p.name for p in tmp_path.iterdir()] == ["mine"]
 
@@ -212,22 +215,22 @@ def test_a_damaged_file_is_noticed(run: Path, tmp_path: Path) -> None:
 def test_names_and_folders(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(run, tmp_path / "pocket-small")
-    assert find_model("pocket-small") == FOLDER / "pocket-small"
+    assert find_model("pocket-small") == MODELS_FOLDER / "pocket-small"
     assert find_model("./pocket-small") == Path("pocket-small")
     assert find_model(tmp_path / "pocket-small") == tmp_path / "pocket-small"
-    with pytest.raises(UserError, match=r"there is no run folder poket-small; .* did you mean pocket-small\?"):
+    with pytest.raises(UserError, match=r"there is no run folder poket-small, .* did you mean pocket-small\?"):
         find_model("poket-small")
-    with pytest.raises(UserError, match="the course has multi30k, multi30k-de-en, pocket-large, pocket-small"):
+    with pytest.raises(UserError, match="choose from multi30k, multi30k-de-en, pocket-large, pocket-small"):
         find_model("runs/wmt14-big")
 
 
-def test_a_shipped_model_is_evaluated_without_touching_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pretrained_model_is_evaluated_without_touching_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    before = sorted((FOLDER / "pocket-small").iterdir())
+    before = sorted((MODELS_FOLDER / "pocket-small").iterdir())
     for language, line in (("en", "The old woman sleeps."), ("de", "Die alte Frau schläft.")):
         Path(f"own.{language}").write_text(line + "\n")
     main(["evaluate", "pocket-small", "--source", "own.en", "--reference", "own.de", "--device", "cpu"])
-    assert sorted((FOLDER / "pocket-small").iterdir()) == before
+    assert sorted((MODELS_FOLDER / "pocket-small").iterdir()) == before
     assert {path.name for path in Path("evaluations/pocket-small").iterdir()} == {
         "own.hypotheses.txt", "own.references.txt", "own.scores.json",
     }  # fmt: skip
@@ -239,7 +242,7 @@ def test_the_commands_take_names(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["translate", "--help"])
     listed = capsys.readouterr().out
-    assert all(name in listed for name in shipped())
+    assert all(name in listed for name in list_models())
 
 
 def test_load_is_at_the_top_and_costs_nothing_before() -> None:

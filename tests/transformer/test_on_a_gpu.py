@@ -17,7 +17,7 @@ from transformer.config import TrainingConfig
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.decoding import Candidate, beam_search, greedy_search, sample
 from transformer.device import Device, choose_device
-from transformer.evaluation.evaluate import put_to_test
+from transformer.evaluation.evaluate import evaluate_test_set
 from transformer.inspection import ablate_heads, record_attention
 from transformer.loss import label_smoothed_cross_entropy, linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
@@ -136,7 +136,7 @@ def test_a_run_there_learns_goes_on_and_leaves_the_same_model(tmp_path: Path, gp
 def test_a_model_is_put_to_the_test_there(gpu: Device) -> None:
     english, german = ["the dog sleeps.", "a cat sees the house."], ["der Hund schläft.", "eine Katze sieht das Haus."]
     outcomes = [
-        put_to_test(transformer.load("pocket-small", name), english, german, "en-de", progress=False)
+        evaluate_test_set(transformer.load("pocket-small", name), english, german, "en-de", progress=False)
         for name in ("auto", "cpu")
     ]
     assert outcomes[0].texts == outcomes[1].texts and outcomes[0].scores == outcomes[1].scores

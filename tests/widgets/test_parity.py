@@ -24,7 +24,7 @@ from transformer.decoding import Candidate, beam_search, greedy_search
 from transformer.errors import UserError
 from transformer.inspection import ablate_heads, record_attention
 from transformer.model import Transformer
-from transformer.models import FOLDER
+from transformer.models import MODELS_FOLDER
 
 ROOT = Path(__file__).parents[2]
 WIDGETS = ROOT / "book" / "widgets"
@@ -145,10 +145,12 @@ def write_expected(folder: Path, counts: dict[str, int], strings: int) -> Path:
     """Compute PyTorch's results, and write them into a folder."""
     models = []
     for name, count in counts.items():
-        model, _ = load_checkpoint(FOLDER / name, BEST)
+        model, _ = load_checkpoint(MODELS_FOLDER / name, BEST)
         texts = sentences_of(name)[:count]
-        sources = [[*Tokenizer.load(FOLDER / name / "tokenizer.model").encode(text), EOS] for text in texts]
-        models.append(model_results(folder, name, FOLDER / name, model, sources, texts, hard_strings(texts, strings)))
+        sources = [[*Tokenizer.load(MODELS_FOLDER / name / "tokenizer.model").encode(text), EOS] for text in texts]
+        models.append(
+            model_results(folder, name, MODELS_FOLDER / name, model, sources, texts, hard_strings(texts, strings))
+        )
     for name, shape in SHAPES.items():
         torch.manual_seed(1)
         (folder / name).mkdir()

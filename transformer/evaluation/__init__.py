@@ -1,1 +1,1 @@
-"""Scoring translations: the metrics, and the evaluation of whole test sets."""
+"""Evaluation: metrics of translation quality, and the evaluation of trained models on test sets."""

@@ -1,4 +1,4 @@
-"""Runs put to the test: a test set translated and scored, and everything kept, so that others can check it."""
+"""Evaluate trained models: translate a test set, score the translations, and save both for others to check."""
 
 import json
 import platform
@@ -13,163 +13,202 @@ import torch
 
 from transformer import __version__
 from transformer.checkpoint import read_settings, write_atomically
-from transformer.data.corpora import Pair, sentence_pairs
+from transformer.data.corpora import Pair, find_corpus, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.data.readers import TextFile, read_pairs
-from transformer.decoding import check_search
 from transformer.device import Device
 from transformer.errors import UserError
-from transformer.evaluation.metrics import Score, compare, comparison_table, score_table, scores
+from transformer.evaluation.metrics import Score, comparison_table, paired_bootstrap, score_table, score_translations
 from transformer.translator import Translator, search_errors_as_user_errors
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A model's translations of a test set, a line each, and how good they are."""
+class TestSetResult:
+    """A model's translations of a test set, and their scores."""
 
-    texts: list[str]
+    translations: list[str]
+    """One line for each source sentence, in the same order."""
     scores: list[Score]
     empty: int
-    cut: int
+    """Number of empty source sentences; their translations are empty, too."""
+    truncated: int
+    """Number of source sentences that were truncated to the longest input the model accepts."""
     seconds: float
+    """Time taken by the translation, without the scoring."""
 
 
-def put_to_test(
+def evaluate_test_set(
     translator: Translator,
     sources: Sequence[str],
     references: Sequence[str],
     direction: str,
-    beam: int = 4,
-    alpha: float = 0.6,
+    beam_size: int = 4,
+    length_penalty: float = 0.6,
+    max_new_tokens: int | None = None,
     progress: bool = True,
-) -> Outcome:
-    """Translate a test set by beam search, and score the translations.
+) -> TestSetResult:
+    """Translate a test set by beam search and score the translations.
 
     Args:
-        direction: such as ``"en-de"``; the target's language decides what its words are.
-        beam: hypotheses kept while searching.
-        alpha: strength of the length penalty.
+        translator: the trained model with its tokenizer.
+        sources: sentences to translate.
+        references: their reference translations, in the same order.
+        direction: source and target language, such as ``"en-de"``; METEOR and the Moses tokenizer depend on the target.
+        beam_size: number of hypotheses kept at each step of the search.
+        length_penalty: exponent α of the length normalisation (§6.1).
+        max_new_tokens: maximum length of a translation in tokens; None: the length of the source + 50.
+        progress: whether to show a progress bar.
 
     Raises:
-        UserError: if a setting is out of its range.
+        UserError: if a setting of the search is out of range, or memory is full.
     """
     start = time.perf_counter()
     with search_errors_as_user_errors():
-        found = translator.translate_all(sources, beam, alpha, progress=progress)
+        result = translator.translate_all(
+            sources, beam_size, length_penalty, max_new_tokens=max_new_tokens, progress=progress
+        )
     seconds = round(time.perf_counter() - start, 3)
-    texts = [_one_line(text) for text in found.texts]
-    return Outcome(
-        texts, scores(texts, references, direction.rpartition("-")[2]), found.empty, found.truncated, seconds
-    )
+    translations = [_one_line(text) for text in result.texts]
+    scores = score_translations(translations, references, direction.rpartition("-")[2])
+    return TestSetResult(translations, scores, result.empty, result.truncated, seconds)
 
 
-def assess(
+def evaluate_runs(
     runs: Sequence[Path],
     device: Device,
-    split: str = "test",
+    split: str | None = None,
     files: tuple[Path, Path] | None = None,
-    beam: int = 4,
-    alpha: float = 0.6,
+    beam_size: int = 4,
+    length_penalty: float = 0.6,
+    max_new_tokens: int | None = None,
     mirror: str | None = None,
-    folders: Sequence[Path] | None = None,
+    output_folders: Sequence[Path] | None = None,
 ) -> Iterator[str]:
-    """Translate a test set with each run, score the translations, and compare the runs with the first.
+    """Translate a test set with each run, score the translations, and compare the other runs with the first one.
 
-    A run's folder is given ``SPLIT.hypotheses.txt`` and ``SPLIT.references.txt``, of which the sacrebleu command makes
-    the same scores, and ``SPLIT.scores.json``. Line breaks and other white space in a sentence are single spaces.
+    Three files are written for each run: ``SPLIT.hypotheses.txt`` and ``SPLIT.references.txt``, from which the
+    ``sacrebleu`` command computes the same scores, and ``SPLIT.scores.json``. In both text files, line breaks and other
+    white space inside a sentence are replaced by single spaces.
 
     Args:
-        runs: run folders of the same direction, at least one.
-        split: of the corpus that the runs' recipes name, which must be the same one.
-        files: instead, sources and references, a sentence a line; the split is then called by the first one's name.
-        beam: hypotheses kept while searching.
-        alpha: strength of the length penalty.
+        runs: run folders, at least one; all must translate in the same direction.
+        device: where to translate.
+        split: the split of the runs' corpus to translate, ``"test"`` by default; all runs must have been trained on the
+            same corpus. With ``files`` it is the name of your own test set, by default the source file's name.
+        files: your own test set in place of a split: sources and references, one sentence per line.
+        beam_size: number of hypotheses kept at each step of the search.
+        length_penalty: exponent α of the length normalisation (§6.1).
+        max_new_tokens: maximum length of a translation in tokens; None: the length of the source + 50.
         mirror: as in `sentence_pairs`.
-        folders: where each run's files are kept, if not in its own folder.
+        output_folders: where to write each run's files, if not to its own folder.
 
     Yields:
-        Text for people: what was translated, the scores, and how the runs compare.
+        Text to print: what was translated, the scores, and how the runs compare.
 
     Raises:
-        UserError: before anything is translated, if a run, a setting or the test set is not usable, or the runs have
-            no test set in common; and if a file cannot be written.
+        UserError: before any file is written, if a run, a setting or the test set cannot be used, or if the runs
+            cannot be evaluated on the same test set; and if a file cannot be written.
     """
     if not runs:
-        raise UserError("name a run folder; `transformer train` makes one")
-    with search_errors_as_user_errors():
-        check_search(beam, alpha)
+        raise UserError("name at least one run folder; `transformer train` creates one")
     loaded = [Translator.load(run, device) for run in runs]
     data = [DataConfig.from_dict(read_settings(run / "recipe.json").get("data", {})) for run in runs]
+    direction = data[0].direction
     for run, other in zip(runs, data, strict=True):
-        if other.direction != data[0].direction or (files is None and other.corpus != data[0].corpus):
+        if other.direction != direction or (files is None and other.corpus != data[0].corpus):
             raise UserError(
-                f"{runs[0]} translates {data[0].corpus} {data[0].direction}, {run} {other.corpus} {other.direction}: "
-                "evaluate them one by one, or, in the same direction, on files of your own"
+                f"{runs[0]} translates {data[0].corpus} {direction}, {run} translates {other.corpus} "
+                f"{other.direction}: evaluate them separately, or, if the direction is the same, on files of your own"
             )
-    name = split if files is None else Path(files[0].name.removesuffix(".gz")).stem
-    described: dict[str, Any] = {"split": name, "direction": data[0].direction}
-    described |= {"corpus": data[0].corpus} if files is None else {"files": [str(file) for file in files]}
-    sources, references = _texts(data[0], split, files, mirror)
-    yield (
-        f"{described.get('corpus', 'the files')} {name}, {len(sources)} sentences, {data[0].direction}, "
-        f"beam {beam}, alpha {alpha}"
-    )
+    name = (split or "test") if files is None else _name_of_own_test_set(split, files[0], data)
+    test_set: dict[str, Any] = {"split": name, "direction": direction}
+    test_set |= {"corpus": data[0].corpus} if files is None else {"files": [str(file) for file in files]}
+    sources, references = _read_test_set(data[0], name, files, mirror)
 
-    outcomes: list[Outcome] = []
+    results: list[TestSetResult] = []
     comparisons = []
-    for number, (run, folder, (translator, facts)) in enumerate(zip(runs, folders or runs, loaded, strict=True), 1):
-        outcome = put_to_test(translator, sources, references, data[0].direction, beam, alpha)
-        outcomes.append(outcome)
-        _write(folder / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in outcome.texts))
+    for number, (run, folder, (translator, checkpoint)) in enumerate(
+        zip(runs, output_folders or runs, loaded, strict=True), 1
+    ):
+        result = evaluate_test_set(
+            translator, sources, references, direction, beam_size, length_penalty, max_new_tokens
+        )
+        results.append(result)
+        _write(folder / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in result.translations))
         _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
         report: dict[str, Any] = {
-            "test_set": {**described, "sentences": len(sources), "empty": outcome.empty, "cut": outcome.cut},
-            "settings": {"beam": beam, "alpha": alpha, "device": str(device)},
-            "model": {"weights": facts["weights"], "averaged": facts.get("averaged"), "metrics": facts.get("metrics")},
+            "test_set": {**test_set, "sentences": len(sources), "empty": result.empty, "cut": result.truncated},
+            "settings": {"beam": beam_size, "alpha": length_penalty, "device": str(device)},
+            "model": {key: checkpoint.get(key) for key in ("weights", "averaged", "metrics")},
             "versions": _versions(),
-            "seconds": outcome.seconds,
-            "scores": [asdict(score) for score in outcome.scores],
+            "seconds": result.seconds,
+            "scores": [asdict(score) for score in result.scores],
         }
         if number > 1:
-            comparisons.append(compare(outcomes[0].texts, outcome.texts, references))
+            comparisons.append(paired_bootstrap(results[0].translations, result.translations, references))
             report["compared_with"] = {"run": str(runs[0]), "results": [asdict(one) for one in comparisons[-1]]}
         _write(folder / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
 
+        if number == 1:
+            yield (
+                f"{test_set.get('corpus', 'your test set')} {name}: {len(sources)} sentences, {direction}, "
+                f"beam size {beam_size}, length penalty {length_penalty}"
+            )
         if len(runs) > 1:
             yield f"{number}: {run}"
-        if outcome.empty:
-            yield f"empty sentences, whose translations are empty: {outcome.empty}"
-        if outcome.cut:
-            room = translator.model.config.max_length - 1
-            yield f"sentences longer than the {room} tokens that the model reads, cut there: {outcome.cut}"
+        if result.empty:
+            yield f"empty source sentences, translated as empty lines: {result.empty}"
+        if result.truncated:
+            limit = translator.model.config.max_length - 1
+            yield f"source sentences truncated to the model's limit of {limit} tokens: {result.truncated}"
 
-    yield f"\n{score_table([outcome.scores for outcome in outcomes])}"
+    yield f"\n{score_table([result.scores for result in results])}"
     if comparisons:
         yield f"\n{comparison_table(comparisons)}"
 
 
-def _texts(
+def _name_of_own_test_set(name: str | None, source: Path, data: Sequence[DataConfig]) -> str:
+    """Return the name under which the results on the user's own files are saved.
+
+    Raises:
+        UserError: if it cannot begin a file name, or is a split of a corpus the runs were trained on: its results
+            would be overwritten.
+    """
+    name = Path(source.name.removesuffix(".gz")).stem if name is None else name
+    if not name or name.startswith(".") or any(character in name for character in "/\\\0"):
+        raise UserError(f"cannot name a test set {name!r}, because its name begins the names of files: choose another")
+    for corpus in dict.fromkeys(one.corpus for one in data):
+        try:
+            splits = find_corpus(corpus).splits
+        except UserError:  # the corpus is not on this machine
+            continue
+        if name in splits:
+            raise UserError(f"{name} is a split of {corpus}: give your own test set another name with --split NAME")
+    return name
+
+
+def _read_test_set(
     data: DataConfig, split: str, files: tuple[Path, Path] | None, mirror: str | None
 ) -> tuple[list[str], list[str]]:
+    """Return the sources and the references, which are single lines."""
     pairs: list[Pair]
     if files is None:
         pairs = list(sentence_pairs(data.corpus, split, data.direction, mirror))
     else:
         pairs = list(read_pairs(TextFile(files[0]), TextFile(files[1])))
     if not pairs:
-        raise UserError(f"{data.corpus} has no pair in {split}" if files is None else f"{files[0]} has no lines")
+        raise UserError(f"the split {split} of {data.corpus} is empty" if files is None else f"{files[0]} has no lines")
     return [source for source, _ in pairs], [_one_line(target) for _, target in pairs]
 
 
 def _one_line(text: str) -> str:
-    """Without what another program might take for a line's end."""
+    """Replace every run of white space by a space: other programs disagree about which characters end a line."""
     return " ".join(text.split())
 
 
 def _versions() -> dict[str, str]:
-    packages = ("nltk", "sacrebleu", "sacremoses", "sentencepiece")
-    ours = {"transformer-course": __version__, "python": platform.python_version(), "torch": torch.__version__}
-    return {**ours, **{package: version(package) for package in packages}}
+    versions = {"transformer-course": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    return versions | {name: version(name) for name in ("nltk", "sacrebleu", "sacremoses", "sentencepiece")}
 
 
 def _write(path: Path, text: str) -> None:

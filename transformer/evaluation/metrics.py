@@ -1,8 +1,8 @@
-"""How good translations are: BLEU and others, each with the signature that says which, and whether a gain is chance.
+"""Metrics of translation quality: BLEU, chrF and METEOR, with their signatures, and a test of significance.
 
-There is no such thing as "the BLEU": what counts as a word, and whether capitals count, moves it by more than most
-inventions do. So each score says how it was computed, and sacreBLEU does it where it can: from the same text, anybody
-gets the same.
+There is no such thing as "the BLEU score": how the text is split into words, and whether case matters, changes the
+score by more than most new methods do. Each score therefore has a signature that records how it was computed.
+sacreBLEU computes scores wherever it can, so that anybody who has the same text gets the same score.
 """
 
 import re
@@ -35,20 +35,20 @@ STEMMERS = {
     "ru": "russian",
     "sv": "swedish",
 }
-"""NLTK's Snowball stemmers, by the code of the language."""
+"""NLTK's Snowball stemmers, by language code."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """One number for a whole test set, and how it was computed."""
+    """The score of a whole test set, and how it was computed."""
 
     name: str
     value: float
-    """0 to 100."""
+    """From 0 to 100; higher is better."""
     signature: str
-    """All that the number depends on besides the text; sacreBLEU's own for sacreBLEU's scores."""
+    """Everything besides the text that the value depends on, in sacreBLEU's notation."""
     explanation: str = ""
-    """A line for people."""
+    """One line about what the metric compares, for a table."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.value:.2f}  {self.signature}"
@@ -56,170 +56,177 @@ class Score:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems' scores on the same test set."""
+    """The scores of two systems on the same test set, and the significance of their difference."""
 
     metric: str
     first: float
     second: float
     p: float
-    """How often chance alone makes a difference larger than this one, if the two are equally good."""
+    """p-value: the probability of a larger difference by chance, if the systems are equally good."""
     signature: str
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False, tokenize: str = "13a") -> Score:
-    """Corpus BLEU by sacreBLEU, one reference each.
+    """Compute corpus BLEU with sacreBLEU, with one reference per sentence.
 
     Args:
-        hypotheses: translations, detokenised.
-        references: what they should be, in the same order.
-        lowercase: capital letters do not count.
-        tokenize: sacreBLEU's name for what is a word; ``13a`` and ``intl`` are the usual ones.
+        hypotheses: detokenised translations.
+        references: reference translations, in the same order.
+        lowercase: whether to ignore case.
+        tokenize: sacreBLEU's name of a tokenizer; ``13a`` (the default) and ``intl`` are the usual ones.
 
     Raises:
-        ValueError: if the two differ in number, or are empty.
+        ValueError: if there are no sentences, or the numbers of hypotheses and references differ.
     """
-    _check(hypotheses, references)
+    _check_lengths(hypotheses, references)
     metric = BLEU(tokenize=tokenize, lowercase=lowercase)
     score = metric.corpus_score(list(hypotheses), [list(references)])
     return Score("BLEU", score.score, str(metric.get_signature()))
 
 
-def scores(hypotheses: Sequence[str], references: Sequence[str], language: str) -> list[Score]:
-    """Every score of a test set: BLEU in four ways, chrF, METEOR, and BLEU as the paper has it.
+def score_translations(hypotheses: Sequence[str], references: Sequence[str], language: str) -> list[Score]:
+    """Compute all metrics for a test set: four variants of BLEU, chrF2, METEOR, and BLEU as in the paper.
 
     Args:
-        hypotheses: translations, detokenised.
-        references: what they should be, in the same order.
-        language: the code of the language that both are in.
+        hypotheses: detokenised translations.
+        references: reference translations, in the same order.
+        language: language code of both, such as ``"de"``.
 
     Raises:
-        ValueError: if the two differ in number, or are empty.
+        ValueError: if there are no sentences, or the numbers of hypotheses and references differ.
     """
-    found = []
+    bleu_scores = []
     for tokenize, name, explanation in (
-        ("13a", "BLEU", "ASCII punctuation counts as words: the one to report"),
-        ("intl", "BLEU intl", "all punctuation counts as words, not only that of ASCII"),
+        ("13a", "BLEU", "1- to 4-grams of words and ASCII punctuation: the score to report"),
+        ("intl", "BLEU intl", "the same with all Unicode punctuation"),
     ):
         for lowercase in (False, True):
             score = bleu(hypotheses, references, lowercase, tokenize)
             if lowercase:
-                name, explanation = f"{name} lc", "the same, but capital letters do not count"
-            found.append(Score(name, score.value, score.signature, explanation))
-    words = [tokenized(line, language) for line in hypotheses], [tokenized(line, language) for line in references]
-    return [*found, chrf(hypotheses, references), meteor(*words, language), paper_bleu(*words, language)]
+                name, explanation = f"{name} lc", f"{name}, ignoring case"
+            bleu_scores.append(Score(name, score.value, score.signature, explanation))
+    words = (
+        [moses_tokenize(line, language) for line in hypotheses],
+        [moses_tokenize(line, language) for line in references],
+    )
+    return [*bleu_scores, chrf(hypotheses, references), meteor(*words, language), paper_bleu(*words, language)]
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """chrF2 by sacreBLEU: the overlap of pieces of 1 to 6 characters; recall counts twice as much as precision.
+    """Compute chrF2 with sacreBLEU: the F2 score of character 1- to 6-grams (recall counts twice as much as precision).
 
     Raises:
-        ValueError: if the two differ in number, or are empty.
+        ValueError: if there are no sentences, or the numbers of hypotheses and references differ.
     """
-    _check(hypotheses, references)
+    _check_lengths(hypotheses, references)
     metric = CHRF()
     score = metric.corpus_score(list(hypotheses), [list(references)])
-    explanation = "pieces of 1 to 6 characters: a nearly right word counts, too"
+    explanation = "1- to 6-grams of characters: partial credit for nearly correct words"
     return Score("chrF2", score.score, str(metric.get_signature()), explanation)
 
 
-def tokenized(line: str, language: str) -> list[str]:
-    """A line's words as the Moses tokeniser has them, by sacremoses.
+def moses_tokenize(line: str, language: str) -> list[str]:
+    """Split a line into words with the Moses tokenizer, as reimplemented by sacremoses.
 
-    It splits off punctuation, but for the periods of abbreviations that it knows in the language; in one without a
-    list of its own, those of English.
+    Punctuation becomes words of its own, except for the periods of known abbreviations. sacremoses has a list of
+    abbreviations for many languages and uses the English list for all others.
     """
-    return list(_moses(language).tokenize(line, escape=False))
+    return list(_moses_tokenizer(language).tokenize(line, escape=False))
 
 
 def split_at_hyphens(words: Sequence[str]) -> str:
-    """A line in which a word like "S-Bahn" is two with a mark between them: "S ##AT##-##AT## Bahn".
+    """Join words to a line and split those with a hyphen: "S-Bahn" becomes "S ##AT##-##AT## Bahn".
 
-    Hyphens are all it looks at, in any language: "twenty-one" is split, and "Straßenbahn" is not. A letter that stands
-    between two hyphens belongs to the first: of "a-b-c" only "a" is split off, as the paper's script would do it.
+    Compounds without a hyphen, such as "Straßenbahn", are not split. Matches cannot overlap, so a single letter between
+    two hyphens stays with the second one: "a-b-c" becomes "a ##AT##-##AT## b-c", as in the authors' script.
     """
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", " ".join(words))
 
 
 def paper_bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], language: str) -> Score:
-    """BLEU as the authors' script computes it: cased, of Moses's words, split at hyphens, without smoothing.
+    """Compute BLEU like the authors' script: Moses tokens, split at hyphens, case-sensitive, without smoothing.
 
-    Each split makes three words of one and rewards the mark between them, so it is higher than the others: use it to
-    compare with the paper and with nothing else. The script takes references that somebody else had tokenised, and so
-    even this one may differ from the paper's by some tenths.
+    Splitting at a hyphen turns one word into three, one of which nearly always matches. The score is therefore higher
+    than the others: use it only to compare with the paper. The authors used references that had already been
+    tokenised elsewhere, so even this score may differ from the paper's by a few tenths.
 
     Args:
-        hypotheses: the words of each, see `tokenized`.
-        references: the same of what they should be.
-        language: only for the signature.
+        hypotheses: the words of each translation, from `moses_tokenize`.
+        references: the words of each reference, in the same order.
+        language: language code, for the signature only.
 
     Raises:
-        ValueError: if the two differ in number, or are empty.
+        ValueError: if there are no sentences, or the numbers of hypotheses and references differ.
     """
-    _check(hypotheses, references)
-    metric = BLEU(tokenize="none", smooth_method="none", force=True)  # force: yes, this is tokenised
+    _check_lengths(hypotheses, references)
+    metric = BLEU(tokenize="none", smooth_method="none", force=True)  # force: no warning about tokenised text
     score = metric.corpus_score(
         [split_at_hyphens(words) for words in hypotheses], [[split_at_hyphens(words) for words in references]]
     )
-    signature = str(metric.get_signature()).replace("tok:none", f"tok:{_tokenizer(language)}-hyphens")
-    explanation = "the paper's: split at hyphens, too, which makes it higher"
+    signature = str(metric.get_signature()).replace("tok:none", f"tok:{_tokenizer_name(language)}-hyphens")
+    explanation = "BLEU as in the paper: words split at hyphens, so it is higher"
     return Score("BLEU paper", score.score, signature, explanation)
 
 
 def meteor(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], language: str) -> Score:
-    """METEOR by NLTK: how many words are matched, and in how few pieces; the mean over the sentences.
+    """Compute METEOR with NLTK: word matches, and in how few contiguous chunks they come; the mean over sentences.
 
-    A word matches the same word in lower case, one of the same stem, or a synonym. Stems are those of the language, if
-    NLTK has its stemmer. Synonyms are WordNet's: only for English, and only where NLTK finds it; as NLTK looks for
-    them by the stem, it sees those whose stems are words.
+    A word matches the same word (ignoring case), a word with the same stem, or a synonym. Stemming needs a stemmer for
+    the language, see `STEMMERS`. Synonyms come from WordNet, for English only, and only if NLTK finds WordNet on this
+    machine. NLTK looks up synonyms by stem, so it finds those whose stem is a word itself.
 
     Args:
-        hypotheses: the words of each, see `tokenized`.
-        references: the same of what they should be.
-        language: the code of their language.
+        hypotheses: the words of each translation, from `moses_tokenize`.
+        references: the words of each reference, in the same order.
+        language: language code of both.
 
     Raises:
-        ValueError: if the two differ in number, or are empty.
+        ValueError: if there are no sentences, or the numbers of hypotheses and references differ.
     """
-    from nltk.stem import SnowballStemmer  # here, because it takes long to import
+    from nltk.stem import SnowballStemmer  # slow to import
     from nltk.translate.meteor_score import single_meteor_score
 
-    _check(hypotheses, references)
-    stems = STEMMERS.get(language)
-    stemmer = SnowballStemmer(stems) if stems else SimpleNamespace(stem=lambda word: word)
-    wordnet = _wordnet() if language == "en" else None
+    _check_lengths(hypotheses, references)
+    stemmer_name = STEMMERS.get(language)
+    stemmer = SnowballStemmer(stemmer_name) if stemmer_name else SimpleNamespace(stem=lambda word: word)
+    wordnet = _load_wordnet() if language == "en" else None
     synonyms = wordnet or SimpleNamespace(synsets=lambda word: [])
-    named = f"wordnet-{wordnet.get_version()}" if wordnet else "no"
+    synonyms_name = f"wordnet-{wordnet.get_version()}" if wordnet else "no"
     total = sum(
         single_meteor_score(reference, hypothesis, stemmer=stemmer, wordnet=synonyms)
         for hypothesis, reference in zip(hypotheses, references, strict=True)
     )
-    signature = f"case:lc|tok:{_tokenizer(language)}|stem:{stems or 'no'}|synonyms:{named}|nltk:{version('nltk')}"
-    matched = "words and stems" if stems else "words"
+    signature = (
+        f"case:lc|tok:{_tokenizer_name(language)}|stem:{stemmer_name or 'no'}|synonyms:{synonyms_name}"
+        f"|nltk:{version('nltk')}"
+    )
+    matches = "words and stems" if stemmer_name else "words"
     if wordnet:
-        matched = "words, stems and synonyms"
+        matches = "words, stems and synonyms"
     elif language == "en":
-        matched += ", no synonyms (no WordNet)"
-    else:
-        matched += ", no synonyms"
-    explanation = f"{matched}, in order; mean of sentences"
+        matches += ", no synonyms (WordNet is not installed)"
+    explanation = f"matching {matches}; mean over sentences"
     return Score("METEOR", 100 * total / len(references), signature, explanation)
 
 
-def compare(first: Sequence[str], second: Sequence[str], references: Sequence[str]) -> list[Comparison]:
-    """Is one better, or just lucky? sacreBLEU's paired bootstrap, for BLEU (13a, cased) and chrF2.
+def paired_bootstrap(first: Sequence[str], second: Sequence[str], references: Sequence[str]) -> list[Comparison]:
+    """Test whether two systems differ significantly, by sacreBLEU's paired bootstrap, in BLEU and in chrF2.
 
-    It draws as many sentences from the test set, with repetition, 1,000 times, and scores both systems on each draw.
+    The test resamples the test set 1,000 times with replacement and scores both systems on each sample.
 
     Args:
-        first: the translations of the system to compare with, detokenised.
-        second: the other's.
-        references: what both should be.
+        first: detokenised translations of the baseline.
+        second: detokenised translations of the system that is compared with it.
+        references: reference translations.
+
+    Returns:
+        One comparison for BLEU (13a, case-sensitive) and one for chrF2.
 
     Raises:
-        ValueError: if they differ in number, or are empty.
+        ValueError: if there are no sentences, or the numbers of translations and references differ.
     """
-    _check(first, references)
-    _check(second, references)
+    _check_lengths(first, references)
+    _check_lengths(second, references)
     test = PairedTest(
         [("first", list(first)), ("second", list(second))],
         {"BLEU": BLEU(force=True), "chrF2": CHRF()},
@@ -227,71 +234,74 @@ def compare(first: Sequence[str], second: Sequence[str], references: Sequence[st
         test_type="bs",
     )
     signatures, results = test()
-    found = []
+    comparisons = []
     for name, signature in signatures.items():
-        one, other = cast(list[Any], results[name])
-        p = 1.0 if list(first) == list(second) else other.p_value  # sacreBLEU would call no difference significant
-        found.append(Comparison(name, one.score, other.score, p, str(signature)))
-    return found
+        first_result, second_result = cast(list[Any], results[name])
+        # For identical translations sacreBLEU's p-value is low, as if the difference were significant.
+        p = 1.0 if list(first) == list(second) else second_result.p_value
+        comparisons.append(Comparison(name, first_result.score, second_result.score, p, str(signature)))
+    return comparisons
 
 
 def score_table(columns: Sequence[Sequence[Score]]) -> str:
-    """Scores for people: a line for each with its explanation, then the signatures.
+    """Format scores as a table with one row per metric, followed by the signatures.
 
     Args:
-        columns: each system's `scores`; where there are several, they are numbered from 1.
+        columns: the scores of each system from `score_translations`; several systems are numbered from 1.
     """
     numbers = ["score"] if len(columns) == 1 else [f"{i + 1}" for i in range(len(columns))]
     rows = [[row[0].name, *(s.value for s in row), row[0].explanation] for row in zip(*columns, strict=True)]
-    table = tabulate(rows, ["", *numbers, "what it compares"], floatfmt=".2f")
+    table = tabulate(rows, ["metric", *numbers, "what it measures"], floatfmt=".2f")
     return f"{table}\n\n{tabulate([[s.name, s.signature] for s in columns[0]], tablefmt='plain')}"
 
 
 def comparison_table(comparisons: Sequence[Sequence[Comparison]]) -> str:
-    """Comparisons with the first system for people.
+    """Format comparisons with the first system as a table.
 
     Args:
-        comparisons: each other system's, in order: they are numbered from 2.
+        comparisons: the comparisons of each other system, in order; these systems are numbered from 2.
     """
     rows = [
-        [c.metric, f"{i} - 1", f"{c.second - c.first:+.2f}", f"{c.p:.3f}"]
-        for i, several in enumerate(comparisons, 2)
-        for c in several
+        [one.metric, f"{number} - 1", f"{one.second - one.first:+.2f}", f"{one.p:.3f}"]
+        for number, of_system in enumerate(comparisons, 2)
+        for one in of_system
     ]
-    table = tabulate(
-        rows, ["", "systems", "difference", "p"], disable_numparse=True, colalign=("left",) + ("right",) * 3
-    )
-    signatures = tabulate([[c.metric, c.signature] for c in comparisons[0]], tablefmt="plain")
+    alignment = ("left", "right", "right", "right")
+    table = tabulate(rows, ["metric", "systems", "difference", "p"], disable_numparse=True, colalign=alignment)
+    signatures = tabulate([[one.metric, one.signature] for one in comparisons[0]], tablefmt="plain")
     return (
         f"{table}\n\n"
-        "p: how often chance alone makes a larger difference, if both are equally good; below 0.05 is\n"
-        f"usually believed. By paired bootstrap, sacreBLEU's:\n{signatures}"
+        "p is the probability of a larger difference by chance, if both systems are equally good;\n"
+        f"below 0.05, a difference is usually called significant. sacreBLEU's paired bootstrap:\n{signatures}"
     )
 
 
 @cache
-def _moses(language: str) -> Any:
-    from sacremoses import MosesTokenizer  # here, because it takes long to import
+def _moses_tokenizer(language: str) -> Any:
+    from sacremoses import MosesTokenizer  # slow to import
 
     return MosesTokenizer(language)
 
 
-def _tokenizer(language: str) -> str:
-    """What `tokenized` does, in a signature."""
+def _tokenizer_name(language: str) -> str:
+    """Return the name of `moses_tokenize` in a signature."""
     return f"sacremoses-{version('sacremoses')}-{language}"
 
 
-def _wordnet() -> Any | None:
-    """NLTK's WordNet, if it is on this machine; it is never fetched."""
+def _load_wordnet() -> Any | None:
+    """Return NLTK's WordNet if it is on this machine; it is never downloaded."""
     from nltk.corpus import wordnet
 
     try:
         wordnet.ensure_loaded()
-    except (LookupError, OSError):  # there is none, or only a part of it
+    except (LookupError, OSError):  # missing or incomplete
         return None
     return wordnet
 
 
-def _check(hypotheses: Sequence[object], references: Sequence[object]) -> None:
+def _check_lengths(hypotheses: Sequence[object], references: Sequence[object]) -> None:
     if len(hypotheses) != len(references) or not references:
-        raise ValueError(f"one reference a hypothesis is needed; got {len(hypotheses)} and {len(references)}")
+        raise ValueError(
+            f"there must be one reference per hypothesis, and at least one of each; "
+            f"got {len(hypotheses)} hypotheses and {len(references)} references"
+        )

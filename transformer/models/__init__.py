@@ -1,6 +1,6 @@
-"""Trained models that come with the course, by name: each is a run folder with what is needed to use it, and a card.
+"""Pretrained models by name. Each is a run folder, reduced to what is needed to use it, with a model card.
 
-The recipe of the same name trains each of them again; ``make models`` does so with all.
+The recipe of the same name trains a model again; ``make models`` trains all of them.
 """
 
 import difflib
@@ -11,38 +11,39 @@ from transformer.device import DeviceName, Precision, choose_device
 from transformer.errors import UserError
 from transformer.translator import Translator
 
-FOLDER = Path(__file__).parent
+MODELS_FOLDER = Path(__file__).parent
 
 
-def shipped() -> list[str]:
-    """The names of the models that are here."""
-    return sorted(path.parent.name for path in FOLDER.glob(f"*/{BEST}.json"))
+def list_models() -> list[str]:
+    """Return the names of the pretrained models."""
+    return sorted(path.parent.name for path in MODELS_FOLDER.glob(f"*/{BEST}.json"))
 
 
 def find_model(name: str | Path) -> Path:
-    """The folder of a model: of one that comes with the course, or a run's own.
+    """Return the folder of a pretrained model, or of a run.
 
-    A name of the course's always means the course's model; a run folder of the same name is written ``./pocket-small``.
+    The name of a pretrained model always means that model; write ``./pocket-small`` for a run folder of the same name.
 
     Raises:
-        UserError: if it is neither.
+        UserError: if there is neither a pretrained model of this name nor such a folder.
     """
-    if str(name) in shipped():
-        return FOLDER / name
+    if str(name) in list_models():
+        return MODELS_FOLDER / name
     if not Path(name).is_dir():
-        near = difflib.get_close_matches(str(name), shipped(), n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the course has {', '.join(shipped())}"
-        raise UserError(f"there is no run folder {name}; `transformer train` makes one. And no such model: {hint}")
+        similar = difflib.get_close_matches(str(name), list_models(), n=1)
+        hint = f"did you mean {similar[0]}?" if similar else f"choose from {', '.join(list_models())}"
+        raise UserError(f"there is no run folder {name}, and no pretrained model of this name; {hint}")
     return Path(name)
 
 
 def load_model(name: str | Path, device: DeviceName = "auto", precision: Precision = "auto") -> Translator:
-    """A model that comes with the course, or a run's, ready to translate.
+    """Load a pretrained model, or the model of a run, ready to translate.
 
     Args:
-        name: the model's name, or the run folder.
-        device: where to run: ``"auto"`` takes the fastest there is.
-        precision: of the matrix products: ``"auto"`` takes the fastest there, ``"fp32"`` rounds least.
+        name: name of a pretrained model (see `list_models`), or a run folder.
+        device: where to run; ``"auto"`` chooses the fastest device available.
+        precision: number format of the matrix products; ``"auto"`` chooses the fastest on the device, ``"fp32"`` is
+            the most accurate.
 
     Raises:
         UserError: if there is no such model, or its files are damaged.

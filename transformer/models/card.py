@@ -1,4 +1,4 @@
-"""A model's card: what it learned from, how, where, how good it is, and what it cannot do. Made from its files only."""
+"""Model cards: training data, limitations, evaluation and training procedure of an exported model, from its files."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -17,108 +17,127 @@ CARD, SCORES = "CARD.md", "scores.json"
 
 LANGUAGES = {"en": "English", "de": "German"}
 
-CANNOT = {
+LIMITATIONS = {
     "multi30k": (
-        "It has read captions of photographs and nothing else: short sentences in the present tense about people, "
-        "animals and things that can be seen. Questions, speech, news, numbers and most names are beyond it; it then "
-        "writes a fluent caption of something else, and says nothing of its doubt. The captions' own views of people, "
-        "of who does what, and of what is worth telling, are in it too."
+        "The model was trained on captions of photographs only: short sentences in the present tense about people, "
+        "animals and visible things. It cannot translate questions, dialogue, news, numbers and most names. For such "
+        "input it usually writes a fluent caption of something else, without any sign of uncertainty. It also "
+        "reproduces the biases of the captions: their views of people, of who does what, and of what is worth "
+        "mentioning."
     ),
     "pocket": (
-        "It knows the few hundred words of a small grammar and its constructions, and those only. Any other word is "
-        "replaced by one that it knows, or spelled into nonsense."
+        "The model knows only the few hundred words and the constructions of a small grammar. It replaces any other "
+        "word by one that it knows, or spells it as nonsense."
     ),
 }
-"""What models of a corpus cannot do, or of a larger one of its kind: of ``pocket-200k`` as of ``pocket``."""
+"""Limitations of models by corpus; larger variants of a corpus share them: ``pocket-200k`` those of ``pocket``."""
 
 
 def card(folder: Path, name: str) -> str:
-    """The card of an exported model, as Markdown.
+    """Return the card of an exported model, as Markdown with the usual headings of model cards.
 
     Args:
-        folder: an exported model, of which only the card may be missing.
-        name: the model's.
+        folder: an exported model; the card itself may be missing.
+        name: name of the model.
     """
-    model, facts = load_checkpoint(folder, BEST)
+    model, checkpoint = load_checkpoint(folder, BEST)
     recipe, scores, sessions = read_settings(folder / RECIPE), read_json(folder / SCORES), read_sessions(folder)
-    data = recipe["data"]
+    data, config = recipe["data"], model.config
     source, target = (LANGUAGES.get(language, language) for language in data["direction"].split("-"))
-    shape = model.config
-    files = [folder / facts["weights"]["file"], folder / "tokenizer.model"]
-    last = facts.get("metrics") or read_metrics(folder)[-1]
-    commands = dict.fromkeys(made["command"] for made in (*sessions, scores["provenance"]))
-    parts = [
+    files = [folder / checkpoint["weights"]["file"], folder / "tokenizer.model"]
+    limitations = LIMITATIONS.get(
+        data["corpus"].partition("-")[0], "Expect poor translations of text that differs from the training data."
+    )
+    sections = [
         f"# {name}: {source} to {target}",
         f"An encoder-decoder Transformer with {sum(parameter_counts(model).values()):,} parameters: "
-        f"d_model {shape.d_model}, {shape.n_layers} + {shape.n_layers} layers, {shape.n_heads} heads, "
-        f"d_ff {shape.d_ff}, {shape.norm}-norm, {shape.vocab_size:,} subwords for both languages.",
+        f"d_model {config.d_model}, {config.n_layers} encoder and {config.n_layers} decoder layers, "
+        f"{config.n_heads} heads, d_ff {config.d_ff}, {config.norm}-norm, and a vocabulary of {config.vocab_size:,} "
+        "subwords that both languages share.",
         f'```python\nimport transformer\n\ntransformer.load("{name}").beam_search(["…"])\n```',
-        "## What it learned from",
-        _data(data),
-        "## What it cannot do",
-        CANNOT.get(data["corpus"].partition("-")[0], "Text of another kind than it learned from."),
-        "## How good it is",
-        _scores(scores),
-        "## How it was made",
-        " ".join(f"`{command}`." for command in commands if command),
-        _made(sessions, last),
+        "## Training data",
+        _training_data(data),
+        "## Limitations",
+        limitations,
+        "## Evaluation",
+        _evaluation(scores),
+        "## Training procedure",
+        _training_procedure(sessions, scores["provenance"], checkpoint.get("metrics") or read_metrics(folder)[-1]),
         _settings(recipe),
         "## Files",
         tabulate([[f"`{file.name}`", f"{file.stat().st_size:,} bytes"] for file in files], ["file", "size"], "github"),
-        f"The weights are float16; their sha256 is `{facts['weights']['sha256']}`.",
+        f"The weights are stored as float16. Their SHA-256 is `{checkpoint['weights']['sha256']}`.",
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
-def _data(data: dict[str, Any]) -> str:
+def _training_data(data: dict[str, Any]) -> str:
+    """Return a description of the corpus, with its licence and source."""
     corpus = find_corpus(data["corpus"])
     if not isinstance(corpus, FileCorpus):
         return (
-            f"The corpus `{data['corpus']}`, which the course makes itself, by a grammar (`transformer/data/pocket/`): "
-            "under the course's own licence, MIT."
+            f"The corpus `{data['corpus']}`, which the course generates from a small grammar "
+            "(`transformer/data/pocket/`). It is under the licence of the course, MIT."
         )
     manifest = corpus.manifest
-    lines = [
-        f"`{corpus.name}`: {manifest.description or 'no description'}.",
-        f"*Licence of the data:* {manifest.licence or 'not stated'}.",
-        f"*Source:* {manifest.citation or 'not stated'}.",
-        "The weights are under the course's own licence, MIT, as far as the data's allows.",
-    ]
-    return "\n\n".join(lines)
-
-
-def _scores(scores: dict[str, Any]) -> str:
-    """A table with a column a test set and search, and the signatures."""
-    sets = scores["test_sets"]
-    header = ["score"] + [
-        f"{one['split']}, {'greedy' if one['beam'] == 1 else 'beam ' + str(one['beam'])}" for one in sets
-    ]
-    names = [score["name"] for score in sets[0]["scores"]]
-    rows = [[name, *(f"{one['scores'][i]['value']:.2f}" for one in sets)] for i, name in enumerate(names)]
-    signatures = [[score["name"], f"`{score['signature']}`"] for score in sets[0]["scores"]]
-    made = scores["provenance"]
     return "\n\n".join(
         [
-            tabulate(rows, header, "github", disable_numparse=True),
-            f"Beam search has the length penalty {max(one['alpha'] for one in sets)}. "
-            f"Measured on {made['date']}, commit {made['commit']}, {made['machine']}, {made['versions']}.",
-            tabulate(signatures, ["score", "signature"], "github"),
+            f"`{corpus.name}`: {manifest.description or 'no description'}.",
+            f"*Licence of the data:* {manifest.licence or 'not stated'}.",
+            f"*Source:* {manifest.citation or 'not stated'}.",
+            "The weights are under the licence of the course, MIT, as far as the licence of the data permits.",
         ]
     )
 
 
-def _made(sessions: list[dict[str, Any]], last: dict[str, float]) -> str:
-    columns = {"after step": "step", "date": "date", "commit": "commit", "machine": "machine", "device": "device"}
+def _evaluation(scores: dict[str, Any]) -> str:
+    """Return a table with one column for each test set and search, and a table of the signatures."""
+    test_sets, provenance = scores["test_sets"], scores["provenance"]
+    header = ["metric"]
+    for test_set in test_sets:
+        search = "greedy" if test_set["beam"] == 1 else f"beam size {test_set['beam']}"
+        header.append(f"{test_set['split']}, {search}")
+    metrics = test_sets[0]["scores"]
+    rows = [
+        [metric["name"], *(f"{test_set['scores'][i]['value']:.2f}" for test_set in test_sets)]
+        for i, metric in enumerate(metrics)
+    ]
+    signatures = [[metric["name"], f"`{metric['signature']}`"] for metric in metrics]
+    return "\n\n".join(
+        [
+            tabulate(rows, header, "github", disable_numparse=True),
+            f"Beam search with a length penalty of {max(test_set['alpha'] for test_set in test_sets)}. "
+            f"Measured on {provenance['date']} at commit {provenance['commit']} on {provenance['machine']}, with "
+            f"{provenance['versions']}.",
+            tabulate(signatures, ["metric", "signature"], "github"),
+        ]
+    )
+
+
+def _training_procedure(sessions: list[dict[str, Any]], exported: dict[str, Any], metrics: dict[str, float]) -> str:
+    """Return the commands, a table of the sessions of training, and the final metrics.
+
+    Args:
+        sessions: the provenance of each session: a run that was interrupted and resumed has several.
+        exported: the provenance of the export.
+        metrics: those of the exported checkpoint.
+    """
+    commands = dict.fromkeys(made["command"] for made in (*sessions, exported) if made["command"])
+    columns = {"from step": "step", "date": "date", "commit": "commit", "machine": "machine", "device": "device"}
     columns |= {"threads": "threads", "versions": "versions"}
-    table = tabulate([[one[key] for key in columns.values()] for one in sessions], list(columns), "github")
-    return (
-        f"{table}\n\n{last['step']:,} steps, {last['target_tokens']:,} target tokens, {last['minutes']:.0f} minutes; "
-        f"validation loss {last['valid_loss']:.3f} nats a token."
+    rows = [[session[key] for key in columns.values()] for session in sessions]
+    return "\n\n".join(
+        [
+            "```\n" + "\n".join(commands) + "\n```",
+            tabulate(rows, list(columns), "github"),
+            f"{metrics['step']:,} steps, {metrics['target_tokens']:,} target tokens, {metrics['minutes']:.0f} minutes. "
+            f"Final validation loss: {metrics['valid_loss']:.3f} nats per token.",
+        ]
     )
 
 
 def _settings(recipe: dict[str, Any]) -> str:
-    """Each setting that is not the default."""
+    """Return a table of the settings that differ from the defaults."""
     defaults: dict[str, DataConfig | ModelConfig | TrainingConfig]
     defaults = {"data": DataConfig(), "model": ModelConfig(), "training": TrainingConfig()}
     rows = [
@@ -127,4 +146,5 @@ def _settings(recipe: dict[str, Any]) -> str:
         for name, default in asdict(settings).items()
         if name in recipe[part] and recipe[part][name] != default
     ]
-    return tabulate(rows, ["setting", "value"], "github", disable_numparse=True) + "\n\nAll others are the defaults."
+    table = tabulate(rows, ["setting", "value"], "github", disable_numparse=True)
+    return f"{table}\n\nAll other settings have their default values."

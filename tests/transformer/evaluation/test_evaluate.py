@@ -1,4 +1,4 @@
-"""Whole evaluations with models that have learned nothing: what is kept, what is said, and what is refused."""
+"""Evaluation of untrained models from start to end: the files written, the text printed, and the errors."""
 
 import gzip
 import json
@@ -13,8 +13,8 @@ from transformer.checkpoint import save_checkpoint
 from transformer.cli import main
 from transformer.data.corpora import sentence_pairs
 from transformer.data.tokenizer import Tokenizer
-from transformer.evaluation import evaluate as assessment
-from transformer.evaluation.metrics import compare, scores
+from transformer.evaluation import evaluate
+from transformer.evaluation.metrics import paired_bootstrap, score_translations
 from transformer.model import ModelConfig, Transformer
 from transformer.translator import Translator
 
@@ -74,7 +74,7 @@ def lines(path: Path) -> list[str]:
 def test_everything_is_kept_and_the_sacrebleu_command_agrees(
     run: Path, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["evaluate", str(run), *files, "--device", "cpu", "--beam", "3", "--alpha", "0.5"])
+    main(["evaluate", str(run), *files, "--device", "cpu", "--beam-size", "3", "--length-penalty", "0.5"])
     printed = capsys.readouterr().out
     report = json.loads((run / "own.scores.json").read_text())
     hypotheses, references = run / "own.hypotheses.txt", run / "own.references.txt"
@@ -97,9 +97,9 @@ def test_everything_is_kept_and_the_sacrebleu_command_agrees(
     assert 0 < report["seconds"] < 60 and "compared_with" not in report
     assert [score["name"] for score in report["scores"]] == SCORES
 
-    assert printed.startswith("the files own, 5 sentences, en-de, beam 3, alpha 0.5\n")
-    assert "empty sentences, whose translations are empty: 2\n" in printed
-    assert "sentences longer than the 11 tokens that the model reads, cut there: 1\n" in printed
+    assert printed.startswith("your test set own: 5 sentences, en-de, beam size 3, length penalty 0.5\n")
+    assert "empty source sentences, translated as empty lines: 2\n" in printed
+    assert "source sentences truncated to the model's limit of 11 tokens: 1\n" in printed
     for score in report["scores"]:
         assert (
             f" {score['value']:.2f} " in printed and score["signature"] in printed and score["explanation"] in printed
@@ -122,15 +122,17 @@ def test_a_split_and_its_settings_in_place_of_files(
         asked.append(args)
         return pairs
 
-    monkeypatch.setattr(assessment, "sentence_pairs", few)
+    monkeypatch.setattr(evaluate, "sentence_pairs", few)
     main(["evaluate", str(run), "--split", "valid", "--mirror", "there", "--device", "cpu"])
     assert asked == [("copy", "valid", "en-de", "there")]
-    assert capsys.readouterr().out.startswith("copy valid, 20 sentences, en-de, beam 4, alpha 0.6\n\n ")
+    assert capsys.readouterr().out.startswith(
+        "copy valid: 20 sentences, en-de, beam size 4, length penalty 0.6\n\nmetric "
+    )
     report = json.loads((run / "valid.scores.json").read_text())
     assert report["test_set"]["corpus"] == "copy" and report["test_set"]["split"] == "valid"
     beam = Translator.load(run)[0].beam_search([source for source, _ in pairs])
     assert lines(run / "valid.hypotheses.txt") == [best.text for (best,) in beam]
-    expected = scores([best.text for (best,) in beam], [target for _, target in pairs], "de")
+    expected = score_translations([best.text for (best,) in beam], [target for _, target in pairs], "de")
     assert [s["value"] for s in report["scores"]] == [s.value for s in expected]
 
 
@@ -153,7 +155,7 @@ def test_runs_are_compared_with_the_first(
     reports = [json.loads((folder / "own.scores.json").read_text()) for folder in (run, other, third)]
     assert "compared_with" not in reports[0]
     assert reports[1]["compared_with"]["run"] == str(run)
-    expected = compare(first, second, lines(run / "own.references.txt"))
+    expected = paired_bootstrap(first, second, lines(run / "own.references.txt"))
     results = reports[1]["compared_with"]["results"]
     assert [(r["metric"], r["first"], r["second"], r["p"]) for r in results] == [
         (c.metric, c.first, c.second, c.p) for c in expected
@@ -171,9 +173,41 @@ def test_gzipped_files_and_what_the_split_is_called(run: Path, tmp_path: Path) -
     assert len(lines(run / "news.2014.hypotheses.txt")) == 2
 
 
+def test_split_names_your_own_test_set(run: Path, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main(["evaluate", str(run), *files, "--split", "my captions", "--device", "cpu"])
+    assert capsys.readouterr().out.startswith("your test set my captions: 5 sentences")
+    assert sorted(path.name for path in run.glob("*.*.*")) == [
+        "my captions.hypotheses.txt",
+        "my captions.references.txt",
+        "my captions.scores.json",
+    ]
+    assert json.loads((run / "my captions.scores.json").read_text())["test_set"]["split"] == "my captions"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../own", "a/b", "a\\b", "/tmp/own", ".hidden"])
+def test_a_name_that_leaves_the_folder_is_refused(
+    name: str, run: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"cannot name a test set {name!r}" in fails(capsys, str(run), *files, "--split", name)
+    assert not list(run.parent.rglob("*.scores.json"))
+
+
+def test_a_name_that_belongs_to_a_split_of_the_corpus_is_refused(
+    run: Path, tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = fails(capsys, str(run), *files, "--split", "test")
+    assert message == "error: test is a split of copy: give your own test set another name with --split NAME"
+    source = write(tmp_path / "valid.en", SOURCES)
+    assert "valid is a split of copy" in fails(capsys, str(run), "--source", source, *files[2:])
+    assert not list(run.glob("*.scores.json"))
+    unknown = make_run(tmp_path / "unknown", 1, corpus="not-here.json")  # the corpus has been moved away
+    main(["evaluate", str(unknown), *files, "--split", "test", "--device", "cpu"])
+    assert (unknown / "test.scores.json").exists()
+
+
 def test_a_second_evaluation_takes_the_place_of_the_first(run: Path, files: list[str]) -> None:
     for beam in (1, 2):
-        main(["evaluate", str(run), *files, "--device", "cpu", "--beam", str(beam)])
+        main(["evaluate", str(run), *files, "--device", "cpu", "--beam-size", str(beam)])
         assert json.loads((run / "own.scores.json").read_text())["settings"]["beam"] == beam
     assert len(list(run.glob("own.*"))) == 3 and not list(run.glob(".*"))
 
@@ -186,15 +220,14 @@ def test_bad_files_end_in_one_line(
     def said(source: str, reference: str) -> str:
         return fails(capsys, str(run), "--source", source, "--reference", reference)
 
-    assert "has 5 lines, but" in said(source, write(tmp_path / "more", [*REFERENCES, "y"]))
+    assert "has 5 lines but" in said(source, write(tmp_path / "more", [*REFERENCES, "y"]))
     assert "empty has no lines" in said(write(tmp_path / "empty", []), write(tmp_path / "nothing", []))
     (tmp_path / "latin").write_bytes("a\nTür\n".encode("latin-1"))
     assert "latin: line 2 is not UTF-8 (at byte 3)" in said(source, str(tmp_path / "latin"))
     assert "none: No such file" in said(str(tmp_path / "none"), reference)
     assert ": Is a directory" in said(str(tmp_path), reference)
     for half in (files[:2], files[2:]):
-        assert "both --source and --reference" in fails(capsys, str(run), *half)
-    assert "either a --split" in fails(capsys, str(run), *files, "--split", "valid")
+        assert "--source and --reference belong together" in fails(capsys, str(run), *half)
     assert not list(run.glob("*.txt")) and not list(run.glob("*.scores.json"))
 
 
@@ -204,9 +237,9 @@ def test_bad_runs_end_in_one_line_before_anything_is_translated(
     assert "no run folder" in fails(capsys, str(run), str(tmp_path / "none"), *files)
     back = make_run(tmp_path / "back", 1, direction="de-en")
     assert "copy en-de" in fails(capsys, str(run), str(back), *files)
-    assert "back copy de-en: evaluate them one by one" in fails(capsys, str(run), str(back))
+    assert "back translates copy de-en: evaluate them separately" in fails(capsys, str(run), str(back))
     reverse = make_run(tmp_path / "reverse", 1, corpus="reverse")
-    assert "reverse reverse en-de: evaluate" in fails(capsys, str(run), str(reverse))
+    assert "reverse translates reverse en-de: evaluate" in fails(capsys, str(run), str(reverse))
     (other / "recipe.json").unlink()
     assert "no recipe.json in" in fails(capsys, str(run), str(other), *files)
     assert "no split 'tset'" in fails(capsys, str(run), "--split", "tset")
@@ -218,8 +251,8 @@ def test_bad_runs_end_in_one_line_before_anything_is_translated(
 def test_a_corpus_without_a_pair_in_the_split(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(assessment, "sentence_pairs", lambda *_: iter([]))
-    assert "copy has no pair in test" in fails(capsys, str(run))
+    monkeypatch.setattr(evaluate, "sentence_pairs", lambda *_: iter([]))
+    assert "the split test of copy is empty" in fails(capsys, str(run))
 
 
 def test_settings_out_of_range_and_a_folder_that_cannot_be_written(
@@ -228,17 +261,18 @@ def test_settings_out_of_range_and_a_folder_that_cannot_be_written(
     def no_room(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(assessment, "write_atomically", no_room)
+    monkeypatch.setattr(evaluate, "write_atomically", no_room)
     with pytest.raises(SystemExit):
         main(["evaluate", str(run), *files, "--device", "cpu"])
     assert "own.hypotheses.txt: No space left on device" in capsys.readouterr().err.splitlines()[-1]
     with pytest.raises(SystemExit):
-        main(["evaluate", str(run), *files, "--device", "cpu", "--beam", "0"])
-    assert capsys.readouterr() == ("", "error: beam_size must be at least 1; got 0\n")
+        main(["evaluate", str(run), *files, "--device", "cpu", "--beam-size", "0"])
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.splitlines()[-1] == "error: beam_size must be at least 1; got 0"
 
 
 def test_no_run_at_all(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "name a run folder" in fails(capsys)
+    assert "name at least one run folder" in fails(capsys)
 
 
 def test_translate_still_refuses_what_a_test_set_may_hold(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

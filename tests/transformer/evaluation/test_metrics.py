@@ -14,14 +14,14 @@ from transformer.evaluation.metrics import (
     Score,
     bleu,
     chrf,
-    compare,
     comparison_table,
     meteor,
+    moses_tokenize,
+    paired_bootstrap,
     paper_bleu,
     score_table,
-    scores,
+    score_translations,
     split_at_hyphens,
-    tokenized,
 )
 
 REFERENCES = [
@@ -62,7 +62,7 @@ def named(found: list[Score]) -> dict[str, Score]:
 )
 def test_equals_the_sacrebleu_command(name: str, options: str, tmp_path: Path) -> None:
     files = [write(tmp_path / "ref", REFERENCES), "-i", write(tmp_path / "hyp", HYPOTHESES)]
-    score = named(scores(HYPOTHESES, REFERENCES, "de"))[name]
+    score = named(score_translations(HYPOTHESES, REFERENCES, "de"))[name]
     printed = sacrebleu(*files, *options.split(), "-f", "text", "-w", "10")
     label, _, value, *_ = printed.split()
     assert label == f"{name.split()[0]}|{score.signature}"
@@ -71,14 +71,14 @@ def test_equals_the_sacrebleu_command(name: str, options: str, tmp_path: Path) -
 
 
 def test_the_four_ways_differ() -> None:
-    values = [score.value for score in scores(HYPOTHESES, REFERENCES, "de") if score.name != "chrF2"]
+    values = [score.value for score in score_translations(HYPOTHESES, REFERENCES, "de") if score.name != "chrF2"]
     assert len(set(values)) == len(values) == 6
 
 
 def test_every_score_of_the_same_text_is_full_but_meteor() -> None:
     """METEOR's penalty for one piece is ½·(1/words)³."""
-    found = named(scores(REFERENCES, REFERENCES, "de"))
-    words = [len(tokenized(line, "de")) for line in REFERENCES]
+    found = named(score_translations(REFERENCES, REFERENCES, "de"))
+    words = [len(moses_tokenize(line, "de")) for line in REFERENCES]
     expected = 100 * sum(1 - 0.5 / n**3 for n in words) / 3
     assert found.pop("METEOR").value == pytest.approx(expected)
     assert [score.value for score in found.values()] == pytest.approx([100] * 6)
@@ -93,16 +93,16 @@ def test_lowercase_is_said_in_the_signature() -> None:
 
 def test_unequal_numbers_are_refused() -> None:
     for score in (bleu, chrf):
-        with pytest.raises(ValueError, match="got 1 and 3"):
+        with pytest.raises(ValueError, match="got 1 hypotheses and 3 references"):
             score(HYPOTHESES[:1], REFERENCES)
-        with pytest.raises(ValueError, match="got 0 and 0"):
+        with pytest.raises(ValueError, match="got 0 hypotheses and 0 references"):
             score([], [])
     for of_words in (meteor, paper_bleu):
-        with pytest.raises(ValueError, match="got 1 and 0"):
+        with pytest.raises(ValueError, match="got 1 hypotheses and 0 references"):
             of_words([["a"]], [], "de")
     for first, second in ((HYPOTHESES[:1], HYPOTHESES), (HYPOTHESES, HYPOTHESES[:1])):
-        with pytest.raises(ValueError, match="got 1 and 3"):
-            compare(first, second, REFERENCES)
+        with pytest.raises(ValueError, match="got 1 hypotheses and 3 references"):
+            paired_bootstrap(first, second, REFERENCES)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_words_are_split_at_hyphens(words: str, line: str) -> None:
 def test_moses_knows_the_abbreviations_of_the_language() -> None:
     line = 'Er wohnt bzw. schläft in der Dr. Meier & Co. KG, d.h. im "Haus".'
     tokens = 'Er wohnt bzw. schläft in der Dr. Meier & Co. KG , d.h. im " Haus " .'
-    assert tokenized(line, "de") == tokens.split()
-    assert tokenized("bzw. Drei", "de") == ["bzw.", "Drei"] != tokenized("bzw. Drei", "en")
-    assert tokenized("", "de") == tokenized(" ", "xx") == []
+    assert moses_tokenize(line, "de") == tokens.split()
+    assert moses_tokenize("bzw. Drei", "de") == ["bzw.", "Drei"] != moses_tokenize("bzw. Drei", "en")
+    assert moses_tokenize("", "de") == moses_tokenize(" ", "xx") == []
 
 
 def test_the_papers_bleu_by_hand() -> None:
@@ -156,7 +156,7 @@ def test_meteor_stems_by_the_language() -> None:
     assert meteor(*pair, "en").value == meteor(*pair, "xx").value == 0
     assert meteor([["running"]], [["runs"]], "en").value == pytest.approx(50)
     assert "stem:german|" in meteor(*pair, "de").signature and "stem:no|" in meteor(*pair, "xx").signature
-    assert meteor(*pair, "xx").explanation == "words, no synonyms, in order; mean of sentences"
+    assert meteor(*pair, "xx").explanation == "matching words; mean over sentences"
 
 
 @pytest.mark.parametrize("language", STEMMERS)
@@ -168,16 +168,16 @@ def test_meteor_takes_synonyms_where_wordnet_is_and_only_in_english(monkeypatch:
     synset = SimpleNamespace(lemmas=lambda: [SimpleNamespace(name=lambda: "auto")])
     wordnet: Any = SimpleNamespace(synsets=lambda word: [synset] * (word == "car"), get_version=lambda: "3.0")
     pair = [["car"]], [["auto"]]
-    monkeypatch.setattr("transformer.evaluation.metrics._wordnet", lambda: None)
+    monkeypatch.setattr("transformer.evaluation.metrics._load_wordnet", lambda: None)
     without = meteor(*pair, "en")
-    assert without.value == 0 and "no synonyms (no WordNet)" in without.explanation
+    assert without.value == 0 and "no synonyms (WordNet is not installed)" in without.explanation
     assert "synonyms:no|" in without.signature
-    monkeypatch.setattr("transformer.evaluation.metrics._wordnet", lambda: wordnet)
+    monkeypatch.setattr("transformer.evaluation.metrics._load_wordnet", lambda: wordnet)
     found = meteor(*pair, "en")
     assert found.value == pytest.approx(50) and "stems and synonyms" in found.explanation
     assert "synonyms:wordnet-3.0|" in found.signature
     german = meteor(*pair, "de")
-    assert german.value == 0 and german.explanation == "words and stems, no synonyms, in order; mean of sentences"
+    assert german.value == 0 and german.explanation == "matching words and stems; mean over sentences"
 
 
 def test_no_wordnet_and_half_a_wordnet_are_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_comparing_equals_the_sacrebleu_command(tmp_path: Path) -> None:
     printed = sacrebleu(
         write(tmp_path / "ref", references), "-i", *systems, *"-m bleu chrf --paired-bs -f latex".split()
     )
-    for one in compare(first, second, references):
+    for one in paired_bootstrap(first, second, references):
         assert f"p = {one.p:.4f}" in printed
         assert "|bs:1000|seed:12345|" in one.signature
         assert one.first < one.second
@@ -205,8 +205,8 @@ def test_comparing_equals_the_sacrebleu_command(tmp_path: Path) -> None:
 def test_a_system_is_no_better_than_itself_and_one_much_better_is() -> None:
     references = [f"Satz {i}: {line}" for i in range(10) for line in REFERENCES]
     bad = [f"Satz {i}: {line}" for i in range(10) for line in HYPOTHESES]
-    assert [one.p for one in compare(bad, bad, references)] == [1, 1]
-    better, by_letters = compare(bad, references, references)
+    assert [one.p for one in paired_bootstrap(bad, bad, references)] == [1, 1]
+    better, by_letters = paired_bootstrap(bad, references, references)
     assert (better.metric, by_letters.metric) == ("BLEU", "chrF2")
     assert better.p < 0.01 and by_letters.p < 0.01
     assert better.first == pytest.approx(bleu(bad, references).value) and better.second == pytest.approx(100)
@@ -220,11 +220,11 @@ def test_chance_is_not_called_better() -> None:
         [h if i % 2 == odd else r for i, (h, r) in enumerate(zip(HYPOTHESES * 20, references, strict=True))]
         for odd in (0, 1)
     ]
-    assert all(one.p > 0.1 for one in compare(*halves, references))
+    assert all(one.p > 0.1 for one in paired_bootstrap(*halves, references))
 
 
 def test_tables_are_for_people() -> None:
-    found = scores(HYPOTHESES, REFERENCES, "de")
+    found = score_translations(HYPOTHESES, REFERENCES, "de")
     table = score_table([found])
     assert max(map(len, table.splitlines())) <= 100
     for score in found:
@@ -235,12 +235,12 @@ def test_tables_are_for_people() -> None:
         )
         assert f" {score.value:.2f} " in line and score.explanation
         assert any(line.split("  ")[-1].strip() == score.signature for line in table.splitlines())
-    both = score_table([found, scores(REFERENCES, REFERENCES, "de")])
+    both = score_table([found, score_translations(REFERENCES, REFERENCES, "de")])
     assert max(map(len, both.splitlines())) <= 100
-    assert both.splitlines()[0].split()[:2] == ["1", "2"]
+    assert both.splitlines()[0].split()[:3] == ["metric", "1", "2"]
     assert " 100.00 " in both and f" {found[0].value:.2f} " in both
     compared = comparison_table(
-        [compare(HYPOTHESES, REFERENCES, REFERENCES), compare(HYPOTHESES, HYPOTHESES, REFERENCES)]
+        [paired_bootstrap(HYPOTHESES, REFERENCES, REFERENCES), paired_bootstrap(HYPOTHESES, HYPOTHESES, REFERENCES)]
     )
     rows = [line.split() for line in compared.splitlines()]
     gain = 100 - found[0].value
@@ -254,11 +254,11 @@ texts = st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=1,
 @given(texts, st.sampled_from(["de", "en", "xx"]), st.data())
 def test_any_text_has_scores(references: list[str], language: str, data: st.DataObject) -> None:
     hypotheses = [data.draw(st.sampled_from([line, "", "a b"])) for line in references]
-    found = scores(hypotheses, references, language)
+    found = score_translations(hypotheses, references, language)
     assert all(0 <= score.value <= 100 + 1e-9 for score in found)
     assert len(found) == 7 and all(asdict(score) for score in found)
     spaced = [
-        scores([" ".join(s.split()) for s in side], [" ".join(s.split()) for s in references], language)
+        score_translations([" ".join(s.split()) for s in side], [" ".join(s.split()) for s in references], language)
         for side in (hypotheses,)
     ]
     assert spaced == [found], "white space does not matter"

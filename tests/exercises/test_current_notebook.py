@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from exercises.current_notebook import grade_this_notebook
 from exercises.grade import grade_all
-from exercises.here import grade_this_notebook
-from exercises.notebooks import ROOT, answer_key, read, skeletons, write
+from exercises.notebooks import ROOT, answer_key, course_notebooks, notebook_text, read_notebook
 
-OUTSIDE = "error: it cannot be told from inside where this notebook is: save it, and grade it in a terminal\n"
+OUTSIDE = "error: cannot find the file of this notebook: save it, and grade it in a terminal\n"
 
 
 @pytest.fixture
@@ -23,11 +23,11 @@ def filled() -> str:
         "padding_mask": "def padding_mask(ids, pad_id):\n    return (ids != pad_id)[:, None, None]",
         "causal_mask": "def causal_mask(n):\n    return torch.ones(1, 1, n, n, dtype=torch.bool)",
     }
-    notebook = read(ROOT / "exercises" / "04_masking.ipynb")
+    notebook = read_notebook(ROOT / "exercises" / "04_masking.ipynb")
     for cell in notebook["cells"]:
         if (key := answer_key(cell)) in answers:
             cell["source"] = f"# answer: {key}\n{answers[str(key)]}"
-    return write(notebook)
+    return notebook_text(notebook)
 
 
 def in_colab(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[str]:
@@ -59,7 +59,7 @@ def test_in_colab_what_is_on_the_screen_counts(
 def test_colab_may_hand_over_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     in_colab(monkeypatch, None)
     grade_this_notebook()
-    assert capsys.readouterr().out == "error: Colab did not hand the notebook over: run this cell again\n"
+    assert capsys.readouterr().out == "error: Colab did not send the notebook: run this cell again\n"
 
 
 def test_in_jupyter_the_saved_file_counts(
@@ -85,7 +85,7 @@ def test_an_installed_course_grades_without_solutions(tmp_path: Path, filled: st
     (tmp_path / "exercises").mkdir()
     for path in (ROOT / "exercises").glob("*.ipynb"):
         shutil.copy(path, tmp_path / "exercises")
-    assert [path.name for path in skeletons(tmp_path)] == [path.name for path in skeletons()]
+    assert [path.name for path in course_notebooks(tmp_path)] == [path.name for path in course_notebooks()]
     mine = tmp_path / "mine.ipynb"
     mine.write_text(filled, "utf-8")
     (installed,), (cloned,) = grade_all([str(mine)], root=tmp_path), grade_all([str(mine)])

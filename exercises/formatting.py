@@ -1,4 +1,4 @@
-"""Small tensors and other values as text that a learner can read."""
+"""Format small tensors and other values for messages to learners."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,35 +7,34 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MOST_ROWS, MOST_COLUMNS = 8, 8
-"""Of a larger table the top left corner is shown, moved so that a difference is in it."""
+MAX_ROWS, MAX_COLUMNS = 8, 8
+"""Larger tables are cut to this size, to a part that contains a difference."""
+
+MAX_WIDTH = 60
+"""Longer entries of lists and dicts are truncated to this number of characters."""
 
 
-WIDEST_ROW = 60
-"""Characters of an entry of a list or a dict that is shown beside another."""
-
-
-def show(inputs: Mapping[str, Any]) -> list[str]:
-    """Each input on its own line; a large tensor is described by its shape."""
+def format_inputs(inputs: Mapping[str, Any]) -> list[str]:
+    """Return one line for each input; large tensors are described by their shape."""
     return [f"  {name} = {_compact(value)}" for name, value in inputs.items()]
 
 
-def close(a: Tensor, b: Tensor) -> Tensor:
-    """Entry by entry whether two tensors of one shape are equal, rounding aside."""
+def is_close(a: Tensor, b: Tensor) -> Tensor:
+    """Compare two tensors of the same shape entry by entry, up to rounding."""
     tolerance = 2e-3 if torch.float16 in (a.dtype, b.dtype) else 1e-5
     return torch.isclose(a.double(), b.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
-def shapes(inputs: Mapping[str, Any]) -> list[str]:
-    """Each input on its own line, tensors by their shape."""
+def format_shapes(inputs: Mapping[str, Any]) -> list[str]:
+    """Return one line for each input; all tensors are described by their shape."""
     return [
-        f"  {name}: {tuple(v.shape)}" if isinstance(v, Tensor) else f"  {name} = {text(v)}"
+        f"  {name}: {tuple(v.shape)}" if isinstance(v, Tensor) else f"  {name} = {format_value(v)}"
         for name, v in inputs.items()
     ]
 
 
-def text(value: Any) -> str:
-    """A value that is no table, in a line: floats with six digits, functions by what they do."""
+def format_value(value: Any) -> str:
+    """Return a value in one line: floats with six digits, functions by their docstring."""
     if inspect.isfunction(value):
         return f"a function: {inspect.getdoc(value) or value.__name__}"
     if isinstance(value, float):
@@ -43,41 +42,41 @@ def text(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"tensor({_compact(value)})"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{text(key)}: {text(entry)}" for key, entry in value.items()) + "}"
+        return "{" + ", ".join(f"{format_value(key)}: {format_value(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(text, value)) + "]"
+        return "[" + ", ".join(map(format_value, value)) + "]"
     if isinstance(value, tuple):
-        return "(" + ", ".join(map(text, value)) + ("," if len(value) == 1 else "") + ")"
+        return "(" + ", ".join(map(format_value, value)) + ("," if len(value) == 1 else "") + ")"
     if isinstance(value, Iterator):
-        return "values that come one after the other, once"
+        return "an iterator"
     return repr(value)
 
 
-def in_rows(yours: Any, expected: Any, differs: Sequence[Any]) -> list[str]:
-    """Two lists or two dicts, one entry a row; a * stands behind each entry of yours that differs.
+def rows_side_by_side(yours: Any, expected: Any, differs: Sequence[Any]) -> list[str]:
+    """Return two lists or two dicts side by side, one entry per row, with a * after each entry of yours that differs.
 
-    Of two dicts only what differs is shown, and of long ones only the rows from the first difference on.
+    Of dicts, only the entries that differ are shown; of long lists, only the rows from the first difference on.
     """
     if isinstance(yours, Mapping):
-        keys, mine, right = list(differs), yours, expected
+        keys = list(differs)
     else:
-        mine, right = (dict(enumerate(value)) for value in (yours, expected))
-        keys = list({**right, **mine})
-        keys = keys[differs[0] if differs[0] >= MOST_ROWS else 0 :]
+        yours, expected = (dict(enumerate(value)) for value in (yours, expected))
+        keys = list({**expected, **yours})
+        keys = keys[differs[0] if differs[0] >= MAX_ROWS else 0 :]
     rows = [("  yours", "expected")]
-    for key in keys[:MOST_ROWS]:
-        label = f"{text(key)}: " if isinstance(yours, Mapping) else ""
-        cells = [_cut(label + text(side[key])) if key in side else "–" for side in (mine, right)]
+    for key in keys[:MAX_ROWS]:
+        label = f"{format_value(key)}: " if isinstance(yours, Mapping) else ""
+        cells = [_cut(label + format_value(side[key])) if key in side else "–" for side in (yours, expected)]
         rows.append((f"  {cells[0]}{'*' if key in differs else ' '}", cells[1]))
     width = max(len(left) for left, _ in rows) + 4
-    more = [f"  … and {len(keys) - MOST_ROWS} more"] if len(keys) > MOST_ROWS else []
+    more = [f"  … and {len(keys) - MAX_ROWS} more"] if len(keys) > MAX_ROWS else []
     return ["", *(left.ljust(width) + other for left, other in rows), *more]
 
 
-def side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
-    """Two tables of the same shape, with a * behind each entry of yours that differs."""
+def tables_side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
+    """Return two tables of the same shape side by side, with a * after each entry of yours that differs."""
     yours, expected = yours.detach().cpu(), expected.detach().cpu()
-    differs = ~close(yours, expected)
+    differs = ~is_close(yours, expected)
     where = ""
     if yours.dim() > 2:  # the first table in which they differ
         index = tuple(differs.flatten(-2).any(-1).nonzero()[0].tolist()) if differs.any() else (0,) * (yours.dim() - 2)
@@ -86,26 +85,26 @@ def side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
     rows, columns = (1, 1, *yours.shape)[-2:]
     yours, expected, differs = (t.reshape(rows, columns) for t in (yours, expected, differs))
     top, left = (differs.nonzero()[0].tolist()) if differs.any() else (0, 0)
-    top = top if top >= MOST_ROWS else 0
-    left = left if left >= MOST_COLUMNS else 0
-    window = (slice(top, top + MOST_ROWS), slice(left, left + MOST_COLUMNS))
+    top = top if top >= MAX_ROWS else 0
+    left = left if left >= MAX_COLUMNS else 0
+    window = (slice(top, top + MAX_ROWS), slice(left, left + MAX_COLUMNS))
     decimals = _decimals(yours[window], expected[window], differs[window])
-    mine = _table(yours[window], decimals, differs[window])
-    right = _table(expected[window], decimals, torch.zeros_like(differs[window]))
-    heads = f"yours{where}", f"expected{where}"
-    width = max(len(heads[0]), *map(len, mine)) + 4
-    return ["", "  " + heads[0].ljust(width) + heads[1]] + [
-        "  " + a.ljust(width) + b for a, b in zip(mine, right, strict=True)
+    your_rows = _table(yours[window], decimals, differs[window])
+    expected_rows = _table(expected[window], decimals, torch.zeros_like(differs[window]))
+    headings = f"yours{where}", f"expected{where}"
+    width = max(len(headings[0]), *map(len, your_rows)) + 4
+    return ["", "  " + headings[0].ljust(width) + headings[1]] + [
+        "  " + a.ljust(width) + b for a, b in zip(your_rows, expected_rows, strict=True)
     ]
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= WIDEST_ROW else line[: WIDEST_ROW - 1] + "…"
+    return line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…"
 
 
 def _compact(value: Any) -> str:
     if not isinstance(value, Tensor):
-        return text(value)
+        return format_value(value)
     if value.numel() > 24:
         dtype = str(value.dtype).removeprefix("torch.")
         return f"{dtype} numbers of shape {tuple(value.shape)}"
@@ -119,7 +118,7 @@ def _nested(value: Any) -> str:
 
 
 def _decimals(yours: Tensor, expected: Tensor, differs: Tensor) -> int:
-    """None for whole numbers; else as few as show every difference, at least two."""
+    """Return the number of decimals: 0 for integers, else at least 2, and enough to show every difference."""
     both = torch.cat([yours.double(), expected.double()])
     both = both[both.isfinite()]
     if bool((both == both.round()).all()):

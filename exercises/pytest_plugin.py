@@ -1,4 +1,4 @@
-"""A pytest plugin for the grader: notes what each cell of the notebook came to, and holds the run to a memory limit."""
+"""A pytest plugin for the grader: records the result of each cell of a notebook, and limits the memory."""
 
 import json
 import os
@@ -14,22 +14,22 @@ import pytest
 
 from exercises.notebooks import answer_key, check_key
 
-sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # seconds to import, and nothing here needs it
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # takes seconds to import and isn't needed
 
-MOST_MEMORY = 4 * 1024**3
-"""Bytes of data that pytest may hold, and as many the kernel. Linux keeps to it; macOS has no such limit."""
+MAX_MEMORY = 4 * 1024**3
+"""Bytes of memory that pytest may use, and the kernel as much again. Linux enforces this limit, macOS doesn't."""
 
 
 def pytest_configure() -> None:
-    """Set the memory limit; the kernel inherits it."""
+    """Set the memory limit, which the kernel inherits."""
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-    most = MOST_MEMORY if hard == resource.RLIM_INFINITY else min(MOST_MEMORY, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    limit = MAX_MEMORY if hard == resource.RLIM_INFINITY else min(MAX_MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: Any) -> Generator[None, None, None]:
-    """End the run as soon as the kernel is dead; nbval would wait for its answer until the time is up."""
+    """End the run as soon as the kernel dies; nbval would wait for its answer until the time limit."""
     done = threading.Event()
     kernel = item.parent.kernel.km.provisioner.process
 
@@ -38,7 +38,7 @@ def pytest_runtest_call(item: Any) -> Generator[None, None, None]:
             if kernel.poll() is not None:
                 time.sleep(0.5)
                 if not done.is_set():
-                    _write(item, "died")
+                    _append_record(item, "died")
                     os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -50,23 +50,23 @@ def pytest_runtest_call(item: Any) -> Generator[None, None, None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, Any]:
-    """Write a line for each cell; stop at the first that timed out, since the kernel is of no use then."""
+    """Record the result of each cell; stop at the first one that timed out, because the kernel is then unusable."""
     report = yield
     if call.when == "call":
         if item.parent.timed_out:
-            _write(item, "timed out")
+            _append_record(item, "timed out")
             item.session.shouldstop = "a cell timed out"
         else:
-            _write(item, report.outcome)
+            _append_record(item, report.outcome)
     return report
 
 
-def _write(item: Any, end: str) -> None:
+def _append_record(item: Any, outcome: str) -> None:
     errors = [output for output in item.test_outputs or [] if output["output_type"] == "error"]
     record = {
         "key": answer_key(item.cell) or check_key(item.cell),
         "kind": "answer" if answer_key(item.cell) else "check",
-        "end": end,
+        "outcome": outcome,
         "error": errors[0]["ename"] if errors else None,
         "message": errors[0]["evalue"] if errors else "",
     }

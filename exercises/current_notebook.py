@@ -1,4 +1,4 @@
-"""Grade the notebook that one is in: the last cell of every exercise notebook."""
+"""Grade the notebook in which this code runs; the last cell of every exercise notebook does so."""
 
 import json
 import os
@@ -12,15 +12,15 @@ from transformer.errors import UserError
 
 
 def grade_this_notebook(seconds: int = 10) -> None:
-    """Print what ``python -m exercises grade`` says of the notebook that this is called in.
+    """Print what ``python -m exercises grade`` prints for the notebook in which this is called.
 
-    Colab hands the notebook over as it is on the screen. Jupyter and VS Code have it as it was last saved.
+    In Colab, the notebook is graded as it is on the screen; in Jupyter and VS Code, as it was last saved.
 
     Args:
-        seconds: how long one cell may run.
+        seconds: time limit for each cell.
     """
     try:
-        text = _notebook()
+        text = _read_current_notebook()
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "notebook.ipynb")
             path.write_text(text, "utf-8")
@@ -31,27 +31,27 @@ def grade_this_notebook(seconds: int = 10) -> None:
     print(f"error: {grade.failure}" if grade.failure else str(grade).replace(f" · {path}", ""))
 
 
-def _notebook() -> str:
-    """The text of the notebook's file.
+def _read_current_notebook() -> str:
+    """Return the notebook's JSON text.
 
     Raises:
-        UserError: if it cannot be had from inside.
+        UserError: if it cannot be found out which notebook this is.
     """
     if "google.colab" in sys.modules:
         from google.colab import _message  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
         answer = _message.blocking_request("get_ipynb", request="", timeout_sec=30)
         if not answer:
-            raise UserError("Colab did not hand the notebook over: run this cell again")
+            raise UserError("Colab did not send the notebook: run this cell again")
         return json.dumps(answer["ipynb"])
-    file = os.environ.get("JPY_SESSION_NAME") or _variables().get("__vsc_ipynb_file__")
+    file = os.environ.get("JPY_SESSION_NAME") or _notebook_variables().get("__vsc_ipynb_file__")
     if not file or not Path(file).is_file():
-        raise UserError("it cannot be told from inside where this notebook is: save it, and grade it in a terminal")
+        raise UserError("cannot find the file of this notebook: save it, and grade it in a terminal")
     return Path(file).read_text("utf-8")
 
 
-def _variables() -> dict[str, Any]:
-    """What is defined in the notebook."""
+def _notebook_variables() -> dict[str, Any]:
+    """Return the variables that are defined in the notebook."""
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()

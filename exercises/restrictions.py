@@ -1,0 +1,81 @@
+"""Restrictions on what an answer may call, such as PyTorch's own attention in an exercise about attention.
+
+While an answer runs, every call is checked. So it doesn't matter under which name a function was imported, and it is
+fine to mention it in a comment.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import FrameType
+from typing import Any
+
+from torch import nn
+from torch.nn import functional as F
+
+from exercises.check import Guard, RefusedError
+
+BUILT_IN = {"scaled_dot_product_attention", "_native_multi_head_attention", "_transformer_encoder_layer_fwd"}
+"""PyTorch's built-in functions that compute attention or a whole layer, by their internal names."""
+
+MULTI_HEAD = {nn.MultiheadAttention.forward.__code__, F.multi_head_attention_forward.__code__}
+SOFTMAX = {"softmax", "_softmax", "special_softmax", "log_softmax", "_log_softmax", "special_log_softmax"}
+LAYER_NORM = {"layer_norm", "native_layer_norm"}
+AUTOGRAD = {"run_backward"}
+
+FindForbidden = Callable[[FrameType, str, Any], str | None]
+"""Takes the arguments of a `sys.setprofile` callback; returns a description of the function if it is forbidden."""
+
+
+def own_parts_only() -> AbstractContextManager[None]:
+    """Forbid the ready-made layers of PyTorch and of the package ``transformer``."""
+    return _watch_calls(
+        lambda frame, event, argument: (
+            _ready_made_layer(frame) if event == "call" else _built_in(event, argument, BUILT_IN)
+        ),
+        "In this exercise you write every layer between the token ids and the scores yourself. Linear layers, layer "
+        "normalisation and tensor operations are all you need.",
+    )
+
+
+def forbid(names: set[str]) -> Guard:
+    """Forbid PyTorch's built-in functions with these internal names."""
+    return lambda: _watch_calls(
+        lambda _, event, argument: _built_in(event, argument, names), "In this exercise you write it yourself."
+    )
+
+
+@contextmanager
+def _watch_calls(find_forbidden: FindForbidden, advice: str) -> Iterator[None]:
+    """Check every call inside the context.
+
+    Raises:
+        RefusedError: at the first call of a forbidden function.
+    """
+
+    def watch(frame: FrameType, event: str, argument: Any) -> None:
+        if name := find_forbidden(frame, event, argument):
+            raise RefusedError(f"a ready-made function\nYour code calls {name}. {advice}")
+
+    previous = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        yield
+    finally:
+        sys.setprofile(previous)
+
+
+def _ready_made_layer(frame: FrameType) -> str | None:
+    """Return a description of the layer that a Python function belongs to, if it is a ready-made one."""
+    module = frame.f_globals.get("__name__", "")
+    if module.startswith("transformer."):
+        return f"{module}.{frame.f_code.co_name}"
+    if module == nn.Transformer.__module__:
+        return "a layer of torch.nn's Transformer"
+    return "nn.MultiheadAttention" if frame.f_code in MULTI_HEAD else None
+
+
+def _built_in(event: str, function: Any, names: set[str]) -> str | None:
+    """Return a description of a built-in function, if its name is one of these."""
+    name = getattr(function, "__name__", "")
+    return f"PyTorch's {name}" if event == "c_call" and name in names else None

@@ -1,0 +1,92 @@
+"""Copy a learner's answers into a new edition of the course."""
+
+import re
+from pathlib import Path
+
+from exercises.make import make_exercise, read_solution
+from exercises.notebooks import (
+    PLACEHOLDER,
+    ROOT,
+    Cell,
+    Notebook,
+    answer_key,
+    check_key,
+    notebook_text,
+    read_notebook,
+    solution_sources,
+)
+from transformer.errors import UserError
+
+COURSE_CELL_ID = re.compile(r"[a-z0-9-]+-\d{1,2}")
+"""The ids of the course's cells look like this; those that Jupyter and Colab give to new cells don't."""
+
+
+def update(path: Path, root: Path = ROOT) -> str:
+    """Replace a filled-in notebook by this edition's, with the learner's answers and the cells they added.
+
+    The old notebook is kept as ``NAME.before.ipynb``. Answers to exercises that no longer exist are appended as text.
+
+    Returns:
+        One line that describes what was copied.
+
+    Raises:
+        UserError: if the file is not an exercise notebook, or a ``NAME.before.ipynb`` exists already.
+    """
+    old = read_notebook(path)
+    answers = {key: cell["source"] for cell in old["cells"] if (key := answer_key(cell))}
+    editions = {source: make_exercise(read_solution(source)) for source in solution_sources(root)}
+    keys = {source: {answer_key(cell) for cell in new["cells"]} - {None} for source, new in editions.items()}
+    source = max(keys, key=lambda source: len(keys[source] & answers.keys()))
+    if not keys[source] & answers.keys():
+        raise UserError(f"{path} is not an exercise notebook: it has no cell that begins with `# answer: …`")
+    new = editions[source]
+    copied = [key for key, text in answers.items() if key in keys[source] and PLACEHOLDER not in text]
+    for cell in new["cells"]:
+        if (key := answer_key(cell)) in copied:
+            cell["source"] = answers[str(key)]
+    added = _insert_cells(new, _added_cells(old))
+    orphans = [text for key, text in answers.items() if key not in keys[source] and PLACEHOLDER not in text]
+    new["cells"] += [_text_cell(number, text) for number, text in enumerate(orphans)]
+    text = notebook_text(new)
+    summary = f"{path}: copied {_count(len(copied), 'answer')} and {_count(added, 'cell')} of your own"
+    if orphans:
+        summary += f"; appended {_count(len(orphans), 'answer')} to exercises that no longer exist"
+    before = path.with_suffix(".before.ipynb")
+    if before.exists():
+        raise UserError(f"{before} exists already, and would be overwritten: move it away first")
+    before.write_bytes(path.read_bytes())
+    path.write_text(text, "utf-8", newline="\n")
+    return summary
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _added_cells(notebook: Notebook) -> dict[str, list[Cell]]:
+    """Return the learner's own cells by the id of the course's cell that they follow; "" for those at the top."""
+    added: dict[str, list[Cell]] = {}
+    previous = ""
+    for cell in notebook["cells"]:
+        name = cell.get("id", "")
+        if COURSE_CELL_ID.fullmatch(name):
+            previous = name
+        elif name and not answer_key(cell) and not check_key(cell):
+            added.setdefault(previous, []).append(cell)
+    return added
+
+
+def _insert_cells(notebook: Notebook, added: dict[str, list[Cell]]) -> int:
+    """Insert cells after those that they followed, or at the end if these no longer exist; return their number."""
+    ids = {cell["id"] for cell in notebook["cells"]}
+    orphans = [cell for previous, cells in added.items() if previous and previous not in ids for cell in cells]
+    cells = [*added.get("", [])]
+    for cell in notebook["cells"]:
+        cells += [cell, *added.get(cell["id"], [])]
+    notebook["cells"] = [*cells, *orphans]
+    return sum(map(len, added.values()))
+
+
+def _text_cell(number: int, answer: str) -> Cell:
+    """Return an answer as a text cell."""
+    return {"cell_type": "markdown", "id": f"earlier-{number}", "metadata": {}, "source": f"```python\n{answer}\n```"}
