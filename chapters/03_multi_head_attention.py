@@ -712,7 +712,7 @@ head_explorer(
         "through four heads; at 0 it shows their mean. One head has a bright rising "
         "diagonal, one a bright band two below the falling one, two "
         "smear over both places, and the mean is a blur. A line below reads the cell that is "
-        "pointed at, such as: head 1: 2 looks at 5, weight 0.82."
+        "pointed at, such as: head 1: 2 attends to 5 with weight 0.82."
     ),
 )
 

@@ -195,8 +195,8 @@ mask_explorer(
         "A grid of the attention weights of a six-token sentence, one row a "
         "query. A slider puts padding at its end, two boxes switch the masks; "
         "hidden cells become crosses and the row's other weights grow. A line "
-        "below reads the cell that is pointed at, such as: er may not look at "
-        "sehr, the future."
+        "below reads the cell that is pointed at, such as: er may not "
+        "attend to sehr (a later position)."
     ),
 )
 

@@ -244,7 +244,7 @@ residual_stream(
     names,
     tokenizer.pieces(ids[0]),
     description=(
-        "A slider goes through 26 stations of a sentence in a trained encoder: the "
+        "A slider goes through 26 stages of a sentence in a trained encoder: the "
         "embedding, then in each of four layers norm, attention, sum, norm, "
         "feed-forward, sum, and the last norm. Three bar charts show the mean, the "
         "spread and the direction of each word's vector there. Means stay near "

@@ -264,7 +264,7 @@ label_smoothing_explorer(
         "others. Below, the smoothed loss over the probability of the right word, "
         "with its lowest point marked, and dashed the hard loss, which falls all "
         "the way to 1. Three lines read out the vocabulary, the best gap between "
-        "the logits and the floor of the loss. At first, with 0.1 and 1,024 "
+        "the logits and the lowest loss. At first, with 0.1 and 1,024 "
         "words, the lowest point is at 0.90."
     )
 )

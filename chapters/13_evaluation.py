@@ -242,7 +242,7 @@ bleu_explorer(
     description=(
         "A hypothesis of three parts, each with a menu. Its words stand in a "
         "column, its 1- to 4-grams as bars beside them: filled if the reference "
-        "has them, crossed if not, with an exclamation mark if used up. Bars below "
+        "has them, crossed if not, with an exclamation mark if clipped. Bars below "
         "show the four precisions, the brevity penalty and BLEU. With the first "
         "choice in every menu all is filled and BLEU is 1."
     ),
