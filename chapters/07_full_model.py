@@ -603,9 +603,9 @@ assert counts["encoder feed-forward"] * 2 > total / 2
 # grow with the square. Then make base half as deep, and see which bar does not care.
 
 # %% tags=["hide-input"]
-from transformer.plots.parameter_counts import parameter_counts
+from transformer.plots.parameter_explorer import parameter_explorer
 
-parameter_counts(
+parameter_explorer(
     FORMULAS,
     {"base": by_formula(), "big": by_formula(1024, 4096)},
     description=(

@@ -2,7 +2,7 @@
 
 from transformer.config import PRESETS, ModelConfig
 from transformer.plots.architecture import architecture
-from transformer.plots.parameter_counts import parameter_counts
+from transformer.plots.parameter_explorer import parameter_explorer
 from transformer.plots.scale_by_layer import scale_by_layer
 
 FORMULAS = {"embeddings": "t * v * d", "encoder feed-forward": "n * (2 * d * f + f + d)", "decoder norms": "n * 6 * d"}
@@ -42,7 +42,7 @@ def test_two_figures_can_have_the_same_scale() -> None:
 def test_the_sizes_follow_the_sliders_by_the_given_formulas() -> None:
     sizes = {"d": 512, "f": 2048, "n": 6, "v": 37_000, "t": 1}
     base = {part: eval(formula, {}, sizes) for part, formula in FORMULAS.items()}
-    spec = parameter_counts(FORMULAS, {"base": base}, "drag the sliders to see").to_dict()
+    spec = parameter_explorer(FORMULAS, {"base": base}, "drag the sliders to see").to_dict()
     assert {p["name"]: p["value"] for p in spec["params"] if "bind" in p} == sizes
     (bars,) = (layer for layer in spec["vconcat"][1]["layer"] if layer["mark"]["type"] == "bar")
     steps = " ".join(str(step.get("calculate")) for step in bars["transform"])

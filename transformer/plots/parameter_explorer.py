@@ -11,7 +11,7 @@ from transformer.plots import style
 WIDTH = 165
 
 
-def parameter_counts(formulas: Mapping[str, str], models: Mapping[str, Mapping[str, int]], description: str) -> Any:
+def parameter_explorer(formulas: Mapping[str, str], models: Mapping[str, Mapping[str, int]], description: str) -> Any:
     """Return an Altair bar chart of the parameters by part, with sliders for the sizes of the model.
 
     Args:
