@@ -196,7 +196,7 @@ mask_explorer(
         "query. A slider puts padding at its end, two boxes switch the masks; "
         "hidden cells become crosses and the row's other weights grow. A line "
         "below reads the cell that is pointed at, such as: er may not "
-        "attend to sehr (a later position)."
+        "attend to sehr (future)."
     ),
 )
 

@@ -31,7 +31,7 @@ def head_explorer(weights: Tensor, queries: Sequence[str], keys: Sequence[str], 
     index, row, column = np.indices(maps.shape).reshape(3, -1)
     table = pd.DataFrame({"head": index, "q": row, "k": column, "weight": maps.flatten().round(4)})
     query, key = f"{list(queries)}[datum.q]", f"{list(keys)}[datum.k]"
-    name = "(datum.head ? 'head ' + datum.head : 'mean of all heads')"
+    name = "(datum.head ? 'head ' + datum.head : 'mean')"
     selected = (
         alt.Chart(table)
         .transform_filter("datum.head == head")

@@ -83,7 +83,7 @@ def label_smoothing_explorer(description: str) -> Any:
     )
     level = lowest.mark_rule(color=style.QUERY, strokeDash=[2, 3]).encode(alt.Y("low:Q", scale=scale, title=None))
     losses = (hard + curve + level + hover + mark).properties(
-        width=WIDTH, height=170, title="Loss: label-smoothed (solid), hard target (dashed)"
+        width=WIDTH, height=170, title="Loss (dashed: hard target)"
     )
     readout = numbers.properties(width=WIDTH, height=60)
     chart = alt.vconcat(target, losses, readout, description=description)

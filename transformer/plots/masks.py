@@ -121,7 +121,7 @@ def mask_explorer(words: Sequence[str], scores: Tensor, description: str) -> Any
         .transform_calculate(
             sentence="datum.exp"
             " ? datum.query + 'attends to' + datum.key + ' with weight ' + format(datum.weight, '.2f')"
-            " : datum.query + 'may not attend to' + datum.key + (datum.padding ? ' (padding)' : ' (a later position)')"
+            " : datum.query + 'may not attend to' + datum.key + (datum.padding ? ' (padding)' : ' (future)')"
         )
     )
     axis: dict[str, Any] = {"labelExpr": word("datum.value"), "title": None, "ticks": False, "domain": False}

@@ -83,7 +83,7 @@ def clocks(d_model: int, length: int, description: str) -> Any:
     )
     labels = label.mark_text(fontSize=12).encode(*plane, text="text:N")
     all_clocks = (dial + past.encode(*plane) + needle + tip + labels).properties(
-        width=WIDTH, height=3.1 * rows * unit, title="A clock for each pair (λ: wavelength in positions)"
+        width=WIDTH, height=3.1 * rows * unit, title="A clock for each pair (λ: wavelength)"
     )
 
     frequency_of_pair = f"pow(10000, -2 * pair / {d_model})"

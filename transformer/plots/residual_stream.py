@@ -64,7 +64,7 @@ def residual_stream(vectors: Tensor, stages: Sequence[str], words: Sequence[str]
     low, high = min(-0.3, float(mean.min())), max(0.3, float(mean.max()))
     means = panel("mean", "Mean", (low, high), style.QUERY)
     deviations = panel("deviation", "Standard deviation", (0, largest), style.KEY, "sqrt")
-    cosines = panel("cosine", "Cosine similarity with the initial vector", (-0.5, 1), style.OUTPUT)
+    cosines = panel("cosine", "Cosine with the initial vector", (-0.5, 1), style.OUTPUT)
     return style.chart_style(
         alt.vconcat(name, means, deviations, cosines, description=description).add_params(stage_param)
     )

@@ -70,7 +70,7 @@ def sampling_explorer(logits: Tensor, prefixes: Sequence[str], vocabulary: Seque
         distribution.transform_filter("datum.rank == 0")
         .transform_calculate(
             sentence="'sampled from ' + datum.n_tokens + (datum.n_tokens == 1 ? ' token' : ' tokens')"
-            " + '; the likeliest has ' + format(datum.probability, '.0%')"
+            " + ' (top: ' + format(datum.probability, '.0%') + ')'"
         )
         .mark_text(align="left", fontSize=13)
         .encode(x=alt.value(0), y=alt.value(8), text="sentence:N")
