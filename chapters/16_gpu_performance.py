@@ -718,7 +718,7 @@ Picture(
 # transformer bench wmt14-base --compile yes --precision bf16
 # ```
 #
-# The **share of the peak** in the table of `bench wmt14-base` is the number to hold against the hardware: FLOP of the model's products, those of padding too, over the time, over what the largest product reaches on the same machine.
+# The **share of the peak** in the table of `bench wmt14-base` is the number to hold against the hardware: FLOP of the model's products, those of padding too, over the time, over what large products reach on the same machine.
 
 # %% [markdown]
 # ### Several GPUs

@@ -260,7 +260,7 @@ assert table_2["base"] > 3 * total["base"]
 #
 # The peaks are from the makers' data sheets, for dense products of 16-bit matrices (bfloat16 where the GPU has it, float16 on T4 and V100). They are promises,
 # not measurements. **Set the share, the number of GPUs, and what you pay for an hour.** Which share is realistic? Start with 30 %, about what the authors had,
-# and try how bad it may get. Then measure yours: `transformer bench wmt14-base` makes twenty real steps and tells the *work done* in a second; divide that by the data sheet's peak. (Its own "share of the peak" is of the largest product that it measures on the same machine, and so a larger one.)
+# and try how bad it may get. Then measure yours: `transformer bench wmt14-base` makes twenty real steps and reports the *work per second*; divide that by the data sheet's peak. (Its own "share of the peak" is of the large products that it measures on the same machine, and so a larger one.)
 
 # %%
 from transformer.plots.roofline import GPUS
@@ -705,7 +705,7 @@ for gpu in ("T4", "A100"):
 # !transformer train wmt14-base --run /content/drive/MyDrive/runs/wmt14-base
 # ```
 #
-# In the next session you say just the same again. (How fast a Drive is read, we have not measured. `transformer bench` has a line for what the *loader* takes
+# In the next session you say just the same again. (How fast a Drive is read, we have not measured. `transformer bench` has a line for what *data loading* takes
 # of a step; if that is much, copy the prepared folder to the local disk first.)
 #
 # But do a sum beforehand. The run keeps five checkpoints and deletes the others. What is deleted on a Drive goes to its **bin**, and counts until you empty
@@ -1219,7 +1219,7 @@ assert torch.finfo(torch.bfloat16).max > 1e38 > torch.finfo(torch.float16).max
 #   vocabulary (it says how large one may be). What does `prepare` leave out?
 # - **The small way, for real.** `wmt14-mini` downloads News Commentary and the official test sets. It is the same path, with the same test set as the paper's.
 #   Foretell its hours first.
-# - **The way.** `wmt14-base`, all of it. Write down beforehand what this page's formula foretells for your GPU, with the *work done*
+# - **The way.** `wmt14-base`, all of it. Write down beforehand what this page's formula foretells for your GPU, with the *work per second*
 #   that `transformer bench` measured for peak times share, and compare.
 
 # %% [markdown]

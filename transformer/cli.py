@@ -434,11 +434,11 @@ def bench(
     rounds: int | None = None,
     steps: int | None = None,
     compile: Compile = "auto",
-    rival: bool = True,
+    baseline: bool = True,
     quick: bool = False,
     output: Path | None = None,
 ) -> None:
-    """Measure speed and memory, in minutes: in contests against others that do the same, or how fast recipes train.
+    """Measure speed and memory beside other implementations of the same work, or how fast recipes train.
 
     Examples:
         transformer bench
@@ -448,38 +448,39 @@ def bench(
         transformer bench --quick
 
     Args:
-        names: Contests (train, loss, beam, growth, greedy, processes), or recipes; without any, all contests.
+        names: Benchmarks (train, loss, beam, growth, greedy, processes) or recipes; the default is all benchmarks.
         device: Where to run.
-        precision: In what numbers.
-        threads: CPU threads for everybody; without it, as many as PyTorch takes by itself.
-        rounds: Contests: how often each contender is timed; 5 without it.
-        steps: Recipes: how many steps are measured, after a few to warm up; 20 without it, or 3 with --quick.
+        precision: The precision of matrix products.
+        threads: CPU threads of each implementation; the default is PyTorch's.
+        rounds: Benchmarks: timed rounds of each implementation; the default is 5.
+        steps: Recipes: measured training steps; the default is 20, or 3 with --quick.
         compile: Recipes: compile the model, as in train.
-        rival: Recipes: measure torch.nn.Transformer too, in turn with ours.
-        quick: Everything small: shows that it works, not how fast anything is.
-        output: A JSON file to write the results to as well.
+        baseline: Recipes: measure torch.nn.Transformer too.
+        quick: Make everything small, to see that it works, not how fast it is.
+        output: A JSON file to write the measurements to.
     """
-    from transformer.bench.contests import CONTESTS, Setting
-    from transformer.bench.recipe import bench_recipes
-    from transformer.bench.report import bench as run_contests
+    from transformer.bench.benchmarks import BENCHMARKS
+    from transformer.bench.recipe import measure_recipes
+    from transformer.bench.report import run_benchmarks
+    from transformer.bench.runner import Setting
 
     for name in names:
-        check_name(name, [*CONTESTS, *RECIPES], "contest or recipe")
+        check_name(name, [*BENCHMARKS, *RECIPES], "benchmark or recipe")
     recipes = {name: RECIPES[name] for name in names if name in RECIPES}
     if recipes and len(recipes) < len(set(names)):
-        raise UserError("contests and recipes are measured apart: name either contests or recipes")
+        raise UserError("name either benchmarks or recipes, not both")
     if recipes and rounds is not None:
-        raise UserError("--rounds is for contests; for recipes say --steps")
-    if not recipes and (steps is not None or compile != "auto" or not rival):
-        raise UserError("--steps, --compile and --no-rival are for recipes; for contests there is --rounds")
+        raise UserError("--rounds is for benchmarks; use --steps for recipes")
+    if not recipes and (steps is not None or compile != "auto" or not baseline):
+        raise UserError("--steps, --compile and --no-baseline are for recipes; use --rounds for benchmarks")
     chosen = choose_device(device, precision)
     setting = Setting(chosen, torch.get_num_threads() if threads is None else threads, quick)
     if recipes:
         steps = (3 if quick else 20) if steps is None else steps
-        told = bench_recipes(recipes, setting, steps, should_compile(compile, chosen), rival, output)
+        texts = measure_recipes(recipes, setting, steps, should_compile(compile, chosen), baseline, output)
     else:
-        told = run_contests(names or tuple(CONTESTS), setting, 5 if rounds is None else rounds, output)
-    for text in told:
+        texts = run_benchmarks(names or tuple(BENCHMARKS), setting, 5 if rounds is None else rounds, output)
+    for text in texts:
         print(text, end="\n\n", flush=True)
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -21,10 +20,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from tabulate import tabulate
 
-from transformer.bench import recipe as recipe_bench
-from transformer.bench import report
-from transformer.bench.contests import Contest
-from transformer.bench.race import Row
+from transformer.bench import recipe, report
+from transformer.bench.runner import Measurement
 from transformer.plots.curves import curves
 from transformer.plots.strip_plot import strip_plot
 from transformer.plots.style import LINE_STYLES, Picture
@@ -232,23 +229,17 @@ def learning_curves(rows: list[dict[str, Any]]) -> Figures:
 
 
 def speed(root: Path) -> list[Part]:
-    """What ``transformer bench --output`` left: contests, and how fast recipes train."""
+    """The files of ``transformer bench --output``: benchmarks, and the training speed of recipes."""
     parts: list[Part] = []
     for path in sorted((root / "book" / "results").glob("bench-*.json")):
-        found = read(path)
-        how = found.get("rounds") or found.get("steps")
-        parts.append(f"**{found['machine']}; {found['device']}; threads: {found['threads']}.** Measured: {how}.")
-        for one in found.get("contests", []):
-            rows = [Row(**row) for row in one["contenders"]]
-            memory = any(row.peak_memory for row in rows)
-            contest = cast(Contest, SimpleNamespace(name=one["name"], memory=memory, unit=one["unit"]))
-            parts.append(f"{one['name']}: {one['title']}\n\n{report.table(contest, rows)}")
-        for one in found.get("recipes", []):
-            measured = {key: value for key, value in one.items() if key != "figures"}
-            rounds = [recipe_bench.Round(**row) for row in one["rounds"]]
-            shown = recipe_bench.table(recipe_bench.Measured(**measured | {"rounds": rounds}))
-            parts.append(f"`{one['recipe']}`, {one['parameters']:,} parameters\n\n{shown}")
-        parts.append(folded("Where these numbers come from", table(ORIGIN, [origin(found)], long=True)))
+        facts = read(path)
+        method = facts.get("rounds") or facts.get("steps")
+        parts.append(f"**{facts['machine']}; {facts['device']}; threads: {facts['threads']}.** Measured: {method}.")
+        for benchmark in facts.get("benchmarks", []):
+            rows = [Measurement(**row) for row in benchmark["implementations"]]
+            parts.append(f"{benchmark['name']}: {benchmark['title']}\n\n{report.table(rows, benchmark['unit'])}")
+        parts += [recipe.tables(record) for record in facts.get("recipes", [])]
+        parts.append(folded("Where these numbers come from", table(ORIGIN, [origin(facts)], long=True)))
     return parts or [MISSING]
 
 

@@ -68,7 +68,7 @@ EXPERIMENT = {
     "required": ["experiment", "question", "recipe", "log", "rows"],
     "properties": {"rows": {"type": "array", "items": ROW, "minItems": 1}},
 }
-BENCH = {**PROVENANCE, "anyOf": [{"required": ["contests"]}, {"required": ["recipes"]}]}
+BENCH = {**PROVENANCE, "anyOf": [{"required": ["benchmarks"]}, {"required": ["recipes"]}]}
 PUBLISHED = {
     "required": ["systems"],
     "properties": {

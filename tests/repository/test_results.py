@@ -240,24 +240,21 @@ def test_published_sources_are_in_the_bibliography() -> None:
 
 
 def test_speed_and_memory(root: Path) -> None:
-    ours = {"name": "ours", "against": "ours", "speed": 1234.0, "peak_memory": 2**30}
-    rival = {"name": "rival", "against": "ours", "speed": 617.0, "speed_ratio": 2.0, "memory_ratio": 0.5}
-    contest = {"name": "train", "title": "a step", "unit": "tokens/s", "contenders": [ours, rival]}
-    step = {
-        "target_tokens": 100, "source_tokens": 90, "cells": 200, "loader_seconds": 0.01, "seconds": 0.5,
-        "rival_seconds": 0.75, "product_flops": 1e12,
-    }  # fmt: skip
+    ours = {"name": "ours", "reference": "ours", "speeds": [1234.0], "peak_memory": 2**30}
+    theirs = {"name": "theirs", "reference": "ours", "speeds": [617.0], "peak_memory": 2**31}
+    benchmark = {"name": "train", "title": "a step", "unit": "tokens/s", "implementations": [ours, theirs]}
     recipe = {
-        "recipe": "pocket", "parameters": 654321, "steps": 6000, "full_batch_tokens": 250, "batch_tokens": 250,
-        "accumulate": 1, "compiled": False, "data": "random: words", "flop_a_cell": 1e6, "product": "a product",
-        "peak_memory": 2**20, "rounds": [step], "figures": {},
+        "recipe": "pocket", "parameters": 654321, "steps": 6000, "recipe_batch_tokens": 250, "batch_tokens": 250,
+        "data": "random", "compiled": False, "target_tokens": 617.0, "source_tokens": 600.0, "padded_tokens": 1300.0,
+        "flops": 1e9, "loading_seconds": 0.01,
+        "implementations": [ours, theirs, {"name": "matrix products alone", "reference": "ours", "speeds": [2468.0]}],
     }  # fmt: skip
-    for name, found in (("a", {"rounds": "5, in turn", "contests": [contest]}), ("b", {"recipes": [recipe]})):
+    for name, found in (("a", {"rounds": "5, in turn", "benchmarks": [benchmark]}), ("b", {"recipes": [recipe]})):
         path = root / "book" / "results" / f"bench-{name}.json"
         path.write_text(json.dumps({**FACTS, "command": f"transformer bench {name}", **found}))
     shown = text(root, "speed")
-    assert line(shown, "ours") == ["ours", "1,234", "", "1,024 MiB", ""]
-    assert line(shown, "rival")[1:3] == ["617", "2.00 ×"]
-    assert line(shown, "a step")[1] == "500 ms" and line(shown, "torch.nn.Transformer")[1] == "1.50 ×"
-    assert "`pocket`, 654,321 parameters" in shown
+    assert line(shown, "ours") == ["ours", "1,234", "1.00 ×", "1,024 MiB", "1.00 ×"]
+    assert line(shown, "theirs") == ["theirs", "617", "2.00 ×", "2,048 MiB", "2.00 ×"]
+    assert line(shown, "time per step")[1] == "500 ms" and line(shown, "share of the peak")[1] == "50.0%"
+    assert "pocket: 654,321 parameters, 6,000 steps" in shown
     assert "`transformer bench a`" in shown and "`transformer bench b`" in shown

@@ -1,1 +1,1 @@
-"""How fast the package is, against others that do the same, measured side by side in one run."""
+"""Measures speed and memory: the package beside other implementations of the same work, and the training of recipes."""

@@ -1,7 +1,8 @@
-"""How much memory a process needs at its peak: on a GPU what PyTorch allocated, on the CPU its resident memory."""
+"""Measures peak memory: what PyTorch allocates on a GPU, the resident memory of the process on a CPU."""
 
 import contextlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -10,34 +11,27 @@ import torch
 from transformer.device import Device
 
 
-def wake(device: Device) -> None:
-    """Make PyTorch load its mathematics and its optimisers, which is nobody's work."""
+def peak_memory(work: Callable[[], object], device: Device) -> int:
+    """Do some work and return the most bytes that it used at once, beyond what the process used before.
+
+    Only Linux can forget an earlier peak of resident memory; elsewhere, and on a CPU, an earlier peak may count.
+    """
     x = torch.randn(64, 64, device=device.device, requires_grad=True)
-    (x @ x).softmax(-1).sum().backward()
+    (x @ x).softmax(-1).sum().backward()  # PyTorch loads its libraries now, so that they don't count
     torch.optim.Adam([x], fused=True).step()
-
-
-def used(device: Device) -> int:
-    """Bytes in use now."""
-    return torch.cuda.memory_allocated() if device.device.type == "cuda" else psutil.Process().memory_info().rss
-
-
-def peak(device: Device) -> int:
-    """The most bytes in use at once since `forget_peak`."""
-    return torch.cuda.max_memory_allocated() if device.device.type == "cuda" else _peak_resident()
-
-
-def forget_peak(device: Device) -> None:
-    """Set the peak back to what is in use now. Of resident memory only Linux can; elsewhere an older peak may count."""
     if device.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
-        return
+        before = torch.cuda.memory_allocated()
+        work()
+        return torch.cuda.max_memory_allocated() - before
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
+    resident: int = psutil.Process().memory_info().rss
+    work()
+    return _peak_resident_memory() - resident
 
 
-def _peak_resident() -> int:
-    """The most memory that this process had resident at once, in bytes."""
+def _peak_resident_memory() -> int:
     try:
         status = Path("/proc/self/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]) * 1024

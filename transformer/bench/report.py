@@ -1,7 +1,7 @@
-"""What the benchmark says: where it ran, a table for each contest, and all of it as JSON."""
+"""Presents measurements: where they were made, a table for each, and all of them in a JSON file."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,91 +9,103 @@ from typing import Any
 import torch
 from tabulate import tabulate
 
-from transformer.bench.contests import CONTESTS, Contest, Setting
-from transformer.bench.race import Row, race
+from transformer.bench.benchmarks import BENCHMARKS
+from transformer.bench.runner import WARM_UP_ROUNDS, Measurement, Setting, run
 from transformer.checkpoint import write_atomically
 from transformer.errors import UserError
 from transformer.provenance import provenance, versions
 
-PACKAGES = ["torch", "ctranslate2", "transformers"]
 
-
-def bench(
+def run_benchmarks(
     names: Sequence[str], setting: Setting, rounds: int, output: Path | None = None, progress: bool = True
 ) -> Iterator[str]:
-    """Run contests and tell of each as soon as it is over.
+    """Run benchmarks by name and report each as soon as it is done.
 
     Args:
-        names: of contests.
-        rounds: how often each contender is timed.
-        output: a JSON file for the same.
+        rounds: timed rounds of each implementation.
+        output: a JSON file to write the measurements to.
+        progress: show a progress bar.
 
     Yields:
-        Text: first where and how it runs, then a table a contest.
+        Text: first where and how everything runs, then a table per benchmark.
 
     Raises:
-        UserError: if a number is out of its range, or the file cannot be written.
+        UserError: if a number is out of range, or the file cannot be written.
     """
+
+    def results() -> Iterator[tuple[dict[str, Any], str]]:
+        for name in names:
+            benchmark = BENCHMARKS[name](setting)
+            rows = run(benchmark, setting, rounds, progress)
+            facts = {"name": name, "title": benchmark.title, "unit": benchmark.unit}
+            record: dict[str, Any] = {**facts, "implementations": [asdict(row) for row in rows]}
+            yield record, f"{name}: {benchmark.title}\n\n{table(rows, benchmark.unit)}"
+
     if rounds < 1:
         raise UserError(f"rounds must be at least 1; got {rounds}")
-    check_output(output)
+    method = {"rounds": f"{rounds} interleaved rounds after {WARM_UP_ROUNDS} warm-up rounds; medians"}
+    yield from write(setting, method, "benchmarks", results(), output)
+
+
+def write(
+    setting: Setting,
+    method: Mapping[str, str],
+    key: str,
+    results: Iterable[tuple[dict[str, Any], str]],
+    output: Path | None,
+) -> Iterator[str]:
+    """Yield where and how something is measured, then the text of each result.
+
+    Args:
+        method: how it is measured, by its key in the JSON file.
+        key: the results' key in the JSON file.
+        results: a record for the JSON file and a text, one after another.
+        output: the JSON file.
+
+    Raises:
+        UserError: if there are no threads, or the file cannot be written.
+    """
+    if setting.threads < 1:
+        raise UserError(f"threads must be at least 1; got {setting.threads}")
+    if output is not None and not output.parent.is_dir():  # now, not after minutes of measuring
+        raise UserError(f"cannot write {output}: there is no folder {output.parent}; create it, or name another file")
     torch.set_num_threads(setting.threads)
-    told = about(setting) | {
-        "rounds": f"{rounds}, contenders in turn, after one that is not counted; medians"
-        + ("; QUICK: sizes too small to compare" if setting.quick else "")
-    }
-    yield tabulate(told.items(), tablefmt="plain")
-    found = []
-    for name in names:
-        contest = CONTESTS[name](setting)
-        rows = race(contest, setting, rounds, progress)
-        kept = {"name": name, "title": contest.title, "unit": contest.unit}
-        found.append({**kept, "contenders": [asdict(row) for row in rows]})
-        keep(output, {**told, "contests": found})
-        yield f"{name}: {contest.title}\n\n{table(contest, rows)}"
+    header = {**provenance(setting.device), "versions": versions("torch", "ctranslate2", "transformers"), **method}
+    if setting.quick:
+        header["quick"] = "too small for comparisons"
+    yield tabulate(header.items(), tablefmt="plain")
+    records = []
+    for record, text in results:
+        records.append(record)
+        if output is not None:
+            try:
+                write_atomically(output, (json.dumps(header | {key: records}, indent=2) + "\n").encode())
+            except OSError as error:
+                raise UserError(f"cannot write {output}: {error.strerror}") from error
+        yield text
 
 
-def check_output(output: Path | None) -> None:
-    """Refuse a file that cannot be written, before minutes are spent on what it is to hold."""
-    if output is not None and not output.parent.is_dir():
-        raise UserError(f"cannot write {output}: there is no folder {output.parent}; make it, or name another file")
-
-
-def keep(output: Path | None, found: dict[str, Any]) -> None:
-    """Write what was found as JSON, if a file is named."""
-    if output is not None:
-        try:
-            write_atomically(output, (json.dumps(found, indent=2) + "\n").encode())
-        except OSError as error:
-            raise UserError(f"cannot write {output}: {error.strerror}") from error
-
-
-def about(setting: Setting) -> dict[str, Any]:
-    """What a reader must know to compare the numbers with others."""
-    return provenance(setting.device) | {"threads": setting.threads, "versions": versions(*PACKAGES)}
-
-
-def table(contest: Contest, rows: Sequence[Row]) -> str:
-    """A contest's rows for people."""
-    compared = "ours is faster by" if contest.name != "growth" else "takes longer by"
-    header = ["contender", contest.unit, compared]
-    if contest.memory:
-        header += ["peak memory", "ours needs"]
+def table(rows: Sequence[Measurement], unit: str) -> str:
+    """Format the measurements of a benchmark; times and memory are relative to each implementation's reference."""
+    by_name = {row.name: row for row in rows}
+    header = ["implementation", unit, "relative time"]
+    if any(row.peak_memory for row in rows):
+        header += ["peak memory", "relative memory"]
     cells = []
     for row in rows:
-        line = [row.name, row.missing or number(row.speed), _times(row.speed_ratio)]
-        if contest.memory:
-            failed = "" if row.missing else "failed"
-            line += [f"{row.peak_memory / 2**20:,.0f} MiB" if row.peak_memory else failed, _times(row.memory_ratio)]
-        cells.append(line)
+        reference = by_name[row.reference]
+        memory = row.peak_memory / (reference.peak_memory or float("nan")) if row.peak_memory else float("nan")
+        line = [row.name, row.error or number(row.speed), _times(row.relative_time(reference))]
+        line += [f"{row.peak_memory / 2**20:,.0f} MiB" if row.peak_memory else "", _times(memory)]
+        cells.append(line[: len(header)])
     align = ["left", *(["right"] * (len(header) - 1))]
     return tabulate(cells, header, tablefmt="github", disable_numparse=True, colalign=align)
 
 
-def number(value: float | None) -> str:
-    """Three digits or more of it; nothing for None."""
-    return "" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def number(value: float) -> str:
+    """Format with three significant digits, or more where the number is large."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _times(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.2f} ×"
+def _times(ratio: float) -> str:
+    return "" if ratio != ratio else f"{ratio:.2f} ×"

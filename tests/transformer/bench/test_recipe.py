@@ -1,45 +1,35 @@
-"""How fast a recipe trains: what is counted is right, what is slow is noticed, and the table tells of both."""
+"""The training speed of recipes: what is counted and calculated is right, and failures are reported."""
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests.transformer.bench.test_benchmarks import InProcess
 from transformer.bench import recipe as module
-from transformer.bench.contests import Setting
-from transformer.bench.recipe import (
-    COUNTED,
-    NOT_MEASURED,
-    RIVAL_FULL,
-    WARM_UP,
-    Measured,
-    Round,
-    TorchLoss,
-    batch_tokens,
-    bench_recipes,
-    flop_a_cell,
-    load,
-    measure,
-    product,
-    table,
-    torch_trainer,
-)
+from transformer.bench import runner
+from transformer.bench.baselines import ModelWithCrossEntropy, use_torch_transformer
+from transformer.bench.benchmarks import random_data
+from transformer.bench.recipe import WARM_UP_STEPS, batch_tokens, mean_step, measure, measure_recipes, tables
+from transformer.bench.runner import Setting
 from transformer.cli import main
-from transformer.config import ModelConfig, TrainingConfig
+from transformer.config import ModelConfig, Norm, TrainingConfig
 from transformer.data import batching
 from transformer.data.batching import Batch
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.data.tokenizer import PAD
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
+from transformer.inspection import count_flops
 from transformer.model import Transformer
 from transformer.provenance import provenance
 from transformer.recipes import RECIPES, Recipe
 from transformer.training.distributed import ProcessGroup
-from transformer.training.trainer import Trainer
+from transformer.training.trainer import Trainer, batch_loss
 
 QUICK = Setting(choose_device("cpu"), threads=1, quick=True)
 SHAPE = ModelConfig(60, d_model=32, n_heads=4, d_ff=96, n_layers=2, dropout=0.0, max_length=64)
@@ -51,232 +41,172 @@ def nothing_prepared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "data"))
 
 
-def trainer_of(folder: Path, recipe: Recipe = TINY, device: Device = QUICK.device) -> Trainer:
-    folder.mkdir(exist_ok=True)
-    data, _ = module._data(recipe, folder, QUICK)
-    return Trainer(recipe.model, recipe.training, data, device, ProcessGroup(0, 1, device.device))
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train in this process, which is faster and can be observed."""
+    monkeypatch.setattr(runner, "Worker", InProcess)
 
 
-def by_hand(config: ModelConfig, batch: Batch) -> int:
-    """FLOP forward and backward: a product of (n, k) and (k, m) is 2nkm, and has two like it backward."""
-    d, ff, n = config.d_model, config.d_ff, config.n_layers
-    rows, s = batch.source.shape
-    t = batch.labels.size(1)
-    encoder = rows * s * (4 * d * d + 2 * d * ff)  # query, key, value, output; feed-forward
-    decoder = rows * t * (4 * d * d + 2 * d * d + 2 * d * ff) + rows * s * 2 * d * d  # the memory's keys and values
-    attention = rows * (s * s + t * t + t * s) * 2 * d  # scores, weighted sum; all heads together are d wide
-    return 3 * 2 * (n * (encoder + decoder + attention) + rows * t * d * config.vocab_size)
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of random data for the tiny recipe."""
+    folder = tmp_path_factory.mktemp("data")
+    random_data(folder, SHAPE, 2000)
+    return folder
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_flop_are_those_of_the_formula(norm: str, precision: str, tmp_path: Path) -> None:
-    recipe = replace(TINY, model=replace(SHAPE, norm=norm))
-    trainer = trainer_of(tmp_path / "store", recipe, choose_device("cpu", precision))  # type: ignore[arg-type]
-    counted = flop_a_cell(trainer)
-    batches = [next(trainer.batches) for _ in range(COUNTED)]  # the counter took copies
-    cells = sum(batch.source.numel() + batch.labels.numel() for batch in batches)
-    assert counted * cells == pytest.approx(sum(by_hand(recipe.model, batch) for batch in batches), rel=1e-9)
-    assert all(p.grad is None for p in trainer.model.parameters())
-    assert {layer.form for layer in trainer.model.modules() if hasattr(layer, "form")} == {"fused"}
+def trainer_of(recipe: Recipe, folder: Path) -> Trainer:
+    alone = ProcessGroup(0, 1, QUICK.device.device)
+    return Trainer(recipe.model, recipe.training, PreparedData(folder), QUICK.device, alone)
 
 
-def test_flop_are_about_six_a_parameter_and_token() -> None:
-    """In the paper's base model: each parameter is used once a token, attention's own products are few."""
-    config, batch = ModelConfig(), Batch(*(torch.ones(40, 25, dtype=torch.long) for _ in range(3)))
-    assert by_hand(config, batch) == pytest.approx(6 * 63_082_496 * 40 * 25, rel=0.03)
-
-
-def measured(**changes: object) -> Measured:
-    """Two rounds with numbers to calculate with."""
-    rounds = [
-        Round(900, 1000, 2000, loader_seconds=0.1, seconds=1.0, rival_seconds=2.0, product_flops=8e6),
-        Round(800, 900, 2000, loader_seconds=0.6, seconds=2.0, rival_seconds=2.0, product_flops=1e7),
-    ]
+def record(**changes: object) -> dict[str, object]:
+    """A record of two steps with numbers that are easy to calculate with."""
     facts = {
         "recipe": "any",
         "parameters": 1234,
         "steps": 7200,
-        "full_batch_tokens": 1000,
+        "recipe_batch_tokens": 1000,
         "batch_tokens": 1000,
-        "accumulate": 1,
-        "compiled": False,
-        "data": "random: of no meaning",
-        "flop_a_cell": 1500.0,
-        "product": "the best of 10 products",
-        "peak_memory": 3 * 2**20,
-        "rounds": rounds,
-    }
-    return Measured(**{**facts, **changes})  # type: ignore[arg-type]
-
-
-def test_figures() -> None:
-    assert measured().figures() == pytest.approx(
-        {
-            "milliseconds_a_step": 1500,
-            "target_tokens_per_second": (900 + 400) / 2,
-            "tokens_per_second": (1900 + 850) / 2,
-            "padding_share": 1 - 3600 / 4000,
-            "flop_a_step": 3e6,
-            "flops": (3e6 + 1.5e6) / 2,
-            "peak_flops": 1e7,
-            "peak_share": 0.225,
-            "loader_share": (0.1 + 0.3) / 2,
-            "hours": 7200 * 1.5 / 3600,
-            "rival_ratio": 1.5,
-        }
-    )
-
-
-def test_hours_of_smaller_batches_come_from_tokens_a_second() -> None:
-    assert measured(full_batch_tokens=6500).figures()["hours"] == pytest.approx(7200 * (6500 / 650) / 3600)
-
-
-def rows_of(text: str) -> dict[str, tuple[str, str]]:
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
-    return {what: (here, which) for what, here, which in cells}
-
-
-def test_the_table_says_what_was_measured() -> None:
-    rows = rows_of(table(measured()))
-    assert {what: here for what, (here, _) in rows.items()} == {
-        "what": "here",
         "data": "random",
-        "target tokens in a step": "1,000",
-        "batches in a step": "1",
-        "compiled": "no",
-        "a step": "1,500 ms",
-        "target tokens/s": "650",
-        "all tokens/s": "1,375",
-        "padding": "10.0%",
-        "work in a step": "0.003 GFLOP",
-        "work done": "0.00225 GFLOP/s",
-        "the device's peak": "0.01 GFLOP/s",
-        "share of the peak": "22.5%",
-        "peak memory": "3 MiB",
-        "loader": "20.0%",
-        "the recipe here": "3 hours",
-        "torch.nn.Transformer": "1.50 ×",
+        "compiled": False,
+        "target_tokens": 900.0,
+        "source_tokens": 800.0,
+        "padded_tokens": 2000.0,
+        "flops": 1.8e9,
+        "loading_seconds": 0.15,
+        "implementations": [
+            {"name": "ours", "reference": "ours", "speeds": [400.0, 800.0], "peak_memory": 3 * 2**20, "error": ""},
+            {"name": "torch.nn.Transformer", "reference": "ours", "speeds": [200.0, 400.0], "peak_memory": 6 * 2**20},
+            {"name": "matrix products alone", "reference": "ours", "speeds": [2000.0, 1600.0]},
+        ],
     }
-    assert rows["the device's peak"][1] == "the best of 10 products" and rows["data"][1] == "of no meaning"
-    assert rows["the recipe here"][1] == "7,200 steps, validation not counted"
-    assert rows["target tokens in a step"][1] == "at most; the recipe's"
-    assert rows_of(table(measured(steps=1440)))["the recipe here"][0] == "36 minutes"
-    assert module._flop(1e12) == "1 TFLOP" and module._flop(9.8e14) == "980 TFLOP"
+    return facts | changes
 
 
-def test_the_table_says_what_was_not_measured() -> None:
-    rounds = [replace(this, rival_seconds=None) for this in measured().rounds]
-    rows = rows_of(
-        table(
-            measured(rounds=rounds, peak_memory=None, rival_missing=RIVAL_FULL, full_batch_tokens=25_000, compiled=True)
-        )
-    )
-    assert rows["peak memory"][0] == NOT_MEASURED and rows["torch.nn.Transformer"] == (NOT_MEASURED, RIVAL_FULL)
-    assert "of the recipe's 25,000" in rows["target tokens in a step"][1]
-    assert "from target tokens/s" in rows["the recipe here"][1] and "more for" in rows["peak memory"][1]
-    assert rows["compiled"][0] == "yes"
+def rows_of(text: str) -> dict[str, list[str]]:
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    return {name: values for name, *values in cells}
 
 
-def test_a_slow_loader_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = batching.collate
-    quick = measure("tiny", TINY, QUICK, steps=2, rival=False, progress=False).figures()
+def test_the_tables_show_what_was_measured() -> None:
+    """The median speed is 600 target tokens per second, so a step takes 900 / 600 = 1.5 s."""
+    text = tables(record())
+    rows = rows_of(text)
+    assert text.startswith("any: 1,234 parameters, 7,200 steps\n")
+    assert rows["ours"] == ["600", "1.00 ×", "3 MiB", "1.00 ×"]
+    assert rows["torch.nn.Transformer"] == ["300", "2.00 ×", "6 MiB", "2.00 ×"]
+    assert rows["matrix products alone"] == ["1,800", "0.35 ×", "", ""]
+    assert {name: values[0] for name, values in list(rows.items())[-12:]} == {
+        "data": "random",
+        "compiled": "no",
+        "target tokens per step": "1,000",
+        "time per step": "1,500 ms",
+        "all tokens/s": "1,133",
+        "padding": "15.0%",
+        "data loading": "10.0%",
+        "work per step": "1.8 GFLOP",
+        "work per second": "1.2 GFLOP/s",
+        "measured peak": "4 GFLOP/s",
+        "share of the peak": "30.0%",
+        "whole training": "3 hours",
+    }
+    assert rows["whole training"][1] == "7,200 steps of the recipe, without validation"
+    assert rows["target tokens per step"][1] == "at most; recipe: 1,000"
+
+
+def test_the_hours_are_those_of_the_recipes_batches() -> None:
+    rows = rows_of(tables(record(recipe_batch_tokens=6000, data="prepared", compiled=True)))
+    assert rows["whole training"][0] == "18 hours" and "recipe: 6,000" in rows["target tokens per step"][1]
+    assert rows["data"] == ["prepared", "by transformer prepare"] and rows["compiled"][0] == "yes"
+    assert rows_of(tables(record(steps=1440)))["whole training"][0] == "36 minutes"
+    assert module._flops(1e12) == "1 TFLOP" and module._flops(9.8e14) == "980 TFLOP"
+
+
+def test_mean_step_counts_what_the_trainer_will_do(data: Path) -> None:
+    recipe = replace(TINY, training=replace(TINY.training, gradient_accumulation_steps=2))
+    with torch.device("meta"):
+        counts = mean_step(Transformer(SHAPE), recipe, data, steps=3)
+    trainer = trainer_of(recipe, data)
+    batches = [next(trainer.batches) for _ in range(6)]
+    assert counts["target_tokens"] * 3 == sum(int((batch.labels != PAD).sum()) for batch in batches)
+    assert counts["source_tokens"] * 3 == sum(int((batch.source != PAD).sum()) for batch in batches)
+    assert counts["padded_tokens"] * 3 == sum(batch.source.numel() + batch.labels.numel() for batch in batches)
+    assert 250 < counts["target_tokens"] <= 300
+    with count_flops(trainer.model) as counter:
+        for batch in batches:
+            batch_loss(trainer.model, batch, 0.1).backward()
+    assert counts["flops"] * 3 == pytest.approx(counter.get_total_flops(), rel=0.02)
+
+
+def test_slow_loading_is_noticed(monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
+    collate = batching.collate
 
     def slow(*args: object) -> Batch:
         time.sleep(0.2)
-        return usual(*args)  # type: ignore[arg-type]
+        return collate(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(batching, "collate", slow)
-    figures = measure("tiny", TINY, QUICK, steps=2, rival=False, progress=False).figures()
-    assert quick["loader_share"] < 0.3 and figures["loader_share"] > 0.5
-    assert figures["milliseconds_a_step"] > 200
-
-
-def test_load_looks_ahead_at_what_the_next_steps_will_take(tmp_path: Path) -> None:
-    recipe = replace(TINY, training=replace(TINY.training, gradient_accumulation_steps=2))
-    trainer = trainer_of(tmp_path / "store", recipe)
-    trainer.step()
-    rounds = load(trainer, 3)
-    for this in rounds:
-        batches = [next(trainer.batches) for _ in range(2)]
-        assert this.target_tokens == sum(int((b.labels != PAD).sum()) for b in batches)
-        assert this.source_tokens == sum(int((b.source != PAD).sum()) for b in batches)
-        assert this.cells == sum(b.source.numel() + b.decoder_input.numel() for b in batches)
-        assert 250 < this.target_tokens <= 300 and this.loader_seconds > 0
+    with torch.device("meta"):
+        model = Transformer(SHAPE)
+    assert mean_step(model, TINY, data, steps=2)["loading_seconds"] >= 0.2
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_the_rival_takes_the_same_steps(norm: str, tmp_path: Path) -> None:
-    """Without dropout: the same weights after two steps of the same batches, clipping and Adam."""
-    recipe = replace(
-        TINY,
-        model=replace(SHAPE, norm=norm),
-        training=replace(TINY.training, gradient_accumulation_steps=2, max_grad_norm=0.1),
-    )
-    ours = trainer_of(tmp_path / "store", recipe)
-    theirs = torch_trainer(ours, compiled=False)
+def test_the_baseline_takes_the_same_steps(norm: Norm, data: Path) -> None:
+    """Without dropout: the same weights after two steps with the same batches, clipping and Adam."""
+    training = replace(TINY.training, gradient_accumulation_steps=2, max_grad_norm=0.1)
+    recipe = replace(TINY, model=replace(SHAPE, norm=norm), training=training)
+    ours, theirs = trainer_of(recipe, data), trainer_of(recipe, data)
+    use_torch_transformer(theirs, paper_dropout=True)
     before = ours.model.source_embedding.weight.clone()
-    for _ in range(2):
-        theirs.step()
-    torch.testing.assert_close(ours.model.source_embedding.weight, before)
+    torch.testing.assert_close(theirs.model.source_embedding.weight, before)
     for _ in range(2):
         ours.step()
+        theirs.step()
     assert theirs.progress.loss_sum == pytest.approx(ours.progress.loss_sum)
     assert theirs.progress.target_tokens == ours.progress.target_tokens
-    after = theirs.model.embedding.weight  # type: ignore[attr-defined]
+    after = theirs.model.source_embedding.weight
     torch.testing.assert_close(after, ours.model.source_embedding.weight, atol=1e-7, rtol=1e-4)
     assert not torch.equal(after, before)
 
 
-def test_batches_that_were_halved_are_told_and_are_the_rivals_too(tmp_path: Path) -> None:
-    """On a GPU whose memory is small, `Trainer.fit_batch_to_memory` has changed how many batches a step has."""
-    ours = trainer_of(tmp_path / "store")
-    ours.progress.accumulate = 4
-    assert torch_trainer(ours, False).progress.accumulate == 4
-    recipe = replace(TINY, training=replace(TINY.training, gradient_accumulation_steps=2))
-    assert measure("tiny", recipe, QUICK, steps=1, rival=False, progress=False).accumulate == 2
+def test_ours_and_the_baseline_take_turns(in_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    step = Trainer.step
+
+    def observed(self: Trainer) -> None:
+        taken.append("theirs" if isinstance(self.eager_loss, ModelWithCrossEntropy) else "ours")
+        step(self)
+
+    monkeypatch.setattr(Trainer, "step", observed)
+    measured = measure("tiny", TINY, QUICK, steps=2, compiled=False, baseline=True, progress=False)
+    warm_up = WARM_UP_STEPS + 1
+    assert taken == ["ours"] * warm_up + ["theirs"] * warm_up + ["ours", "theirs"] * 2
+    names = ["ours", "torch.nn.Transformer", "matrix products alone"]
+    assert [row["name"] for row in measured["implementations"]] == names
+    assert all(len(row["speeds"]) == 2 for row in measured["implementations"])
+    assert measured["data"] == "random"
 
 
-def test_the_rival_drops_what_ours_drops(tmp_path: Path) -> None:
-    ours = trainer_of(tmp_path / "store", replace(TINY, model=replace(SHAPE, dropout=0.1)))
-    dropped = [m for m in torch_trainer(ours, False).model.modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
-    assert len(dropped) == sum(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in ours.model.modules())
+def test_products_count_as_the_training_that_has_their_flops(in_process: None) -> None:
+    """Each product of two 256 × 256 matrices has 2 · 256³ FLOPs."""
+    assert module._matrix_products(QUICK, tokens_per_flop=0.5)(0) == module.MATMULS * 256**3
 
 
-def test_ours_and_the_rival_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    took: list[str] = []
-    usual = Trainer.step
-
-    def step(self: Trainer) -> None:
-        took.append("theirs" if isinstance(self.eager_loss, TorchLoss) else "ours")
-        usual(self)
-
-    monkeypatch.setattr(Trainer, "step", step)
-    found = measure("tiny", TINY, QUICK, steps=2, progress=False)
-    assert took == ["ours"] * WARM_UP + ["theirs"] * WARM_UP + ["ours", "theirs"] * 2
-    assert all(this.rival_seconds and this.product_flops > 1e6 for this in found.rounds)
-    assert found.product == "the best product of two 256 × 256 matrices in float32"
-    assert not found.compiled and not found.rival_compiled and found.data.startswith("random: ")
-
-
-def test_a_product_is_two_flop_a_term(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = iter([3.0, 0.5, 2.0, 1.0, 4.0])
-    monkeypatch.setattr(module, "_timed", lambda *_: next(seconds))
-    assert product(QUICK)[0]() == 2 * 256**3 / 0.5
-
-
-def test_the_recipes_own_data_is_taken_where_it_is_prepared(tmp_path: Path) -> None:
+def test_the_recipes_own_data_is_used_where_it_is_prepared(in_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = replace(TINY, data=DataConfig("copy", max_train_pairs=200), model=replace(SHAPE, vocab_size=57))
+    folders: list[Path] = []
     prepared = prepare(recipe.data, 57)
-    found = measure("copy", recipe, QUICK, steps=1, rival=False, progress=False)
-    assert found.data == f"the recipe's: prepared in {prepared.folder.name}"
+    monkeypatch.setattr(module, "mean_step", lambda *args: folders.append(args[2]) or mean_step(*args))
+    measured = measure("copy", recipe, QUICK, steps=1, compiled=False, baseline=False, progress=False)
+    assert measured["data"] == "prepared" and folders == [prepared.folder]
 
 
-def test_random_data_is_like_the_recipes(tmp_path: Path) -> None:
-    module._data(TINY, tmp_path, QUICK)
-    sources, targets = PreparedData(tmp_path).tokens("train")
+def test_random_data_has_sentences_of_the_usual_lengths(data: Path) -> None:
+    sources, targets = PreparedData(data).tokens("train")
     n_source, n_target = sources.lengths(), targets.lengths()
-    assert len(n_source) == len(n_target) == 5000
+    assert len(n_source) == len(n_target) == 2000
     assert abs(n_source.mean() - 25) < 1 and abs(n_source.std() - 12) < 1
     assert abs(n_source - n_target).max() == 3 and max(n_source.max(), n_target.max()) < SHAPE.max_length
     assert (sources.ids.min(), sources.ids.max()) == (targets.ids.min(), targets.ids.max()) == (4, 59)
@@ -298,99 +228,90 @@ def test_a_step_takes_seconds(name: str, device: str, quick: bool, tokens: int) 
     assert batch_tokens(RECIPES[name], 10**15, QUICK) == 1
 
 
-def test_a_batch_that_would_take_minutes_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_would_take_minutes_is_made_smaller(in_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = sum(p.numel() for p in Transformer(SHAPE).parameters())
-    monkeypatch.setattr(module, "QUICK_WORK", 6 * parameters * 120.5)
-    found = measure("tiny", TINY, QUICK, steps=2, rival=False, progress=False)
-    assert (found.batch_tokens, found.full_batch_tokens) == (120, 300)
-    assert all(80 < this.target_tokens <= 120 for this in found.rounds)
+    monkeypatch.setattr(module, "QUICK_FLOPS", 6 * parameters * 120.5)
+    measured = measure("tiny", TINY, QUICK, steps=2, compiled=False, baseline=False, progress=False)
+    assert (measured["batch_tokens"], measured["recipe_batch_tokens"]) == (120, 300)
+    assert 80 < measured["target_tokens"] <= 120
 
 
-def test_as_many_threads_as_told() -> None:
-    usual = torch.get_num_threads()
-    try:
-        next(bench_recipes({"tiny": TINY}, replace(QUICK, threads=usual + 1), steps=1, progress=False))
-        assert torch.get_num_threads() == usual + 1
-    finally:
-        torch.set_num_threads(usual)
+@pytest.fixture
+def threads() -> Iterator[int]:
+    """The number of threads, restored afterwards."""
+    threads = torch.get_num_threads()
+    yield threads
+    torch.set_num_threads(threads)
 
 
-def test_peak_memory_is_at_least_weights_gradients_and_moments() -> None:
-    recipe = replace(TINY, model=ModelConfig(40_000, d_model=64, n_heads=4, d_ff=96, n_layers=1))
-    found = measure("wide", recipe, QUICK, steps=1, rival=False, progress=False)
-    assert found.parameters > 40_000 * 64
-    assert found.peak_memory is not None
-    assert 16 * found.parameters < found.peak_memory < 16 * found.parameters + 200 * 2**20
+def test_the_number_of_threads_is_set(threads: int) -> None:
+    next(measure_recipes({"tiny": TINY}, replace(QUICK, threads=threads + 1), steps=1, progress=False))
+    assert torch.get_num_threads() == threads + 1
 
 
-FULL = "CUDA out of memory. Tried to allocate 20.00 GiB"
+def test_memory_that_runs_out_is_reported_with_what_to_change(
+    in_process: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step(self: Trainer) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    monkeypatch.setattr(Trainer, "step", step)
+    with pytest.raises(UserError, match=r"CUDA out of memory.* tiny --training.gradient-accumulation-steps 2"):
+        measure("tiny", TINY, QUICK, steps=1, compiled=False, baseline=True, progress=False)
 
 
-def test_memory_that_runs_out_says_what_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    for error in (torch.OutOfMemoryError(FULL), RuntimeError("DefaultCPUAllocator: not enough memory: you tried")):
+@pytest.mark.parametrize("after", [0, WARM_UP_STEPS + 2])
+def test_a_baseline_out_of_memory_is_reported(in_process: None, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    calls: list[int] = []
+    forward = ModelWithCrossEntropy.forward
 
-        def step(self: Trainer, error: Exception = error) -> None:
-            raise error
-
-        monkeypatch.setattr(Trainer, "step", step)
-        with pytest.raises(
-            UserError,
-            match=r"memory is full: .*train tiny --training.gradient-accumulation-steps 2, .*(Cuda|CUDA|enough)",
-        ):
-            measure("tiny", TINY, QUICK, steps=1, progress=False)
-    monkeypatch.setattr(Trainer, "step", lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        measure("tiny", TINY, QUICK, steps=1, progress=False)
-
-
-@pytest.mark.parametrize("after", [0, WARM_UP + 1])
-def test_a_rival_that_finds_no_room_costs_ours_nothing(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    usual, calls = TorchLoss.forward, []
-
-    def forward(self: TorchLoss, *args: torch.Tensor) -> torch.Tensor:
+    def limited(self: ModelWithCrossEntropy, *args: torch.Tensor) -> torch.Tensor:
         calls.append(1)
         if len(calls) > after:
-            raise torch.OutOfMemoryError(FULL)
-        return usual(self, *args)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(self, *args)
 
-    monkeypatch.setattr(TorchLoss, "forward", forward)
-    found = measure("tiny", TINY, QUICK, steps=3, progress=False)
-    assert found.rival_missing == RIVAL_FULL and len(calls) == after + 1
-    assert all(this.seconds > 0 for this in found.rounds)
-    assert (rows_of(table(found))["torch.nn.Transformer"] == (NOT_MEASURED, RIVAL_FULL)) == (after == 0)
+    monkeypatch.setattr(ModelWithCrossEntropy, "forward", limited)
+    measured = measure("tiny", TINY, QUICK, steps=3, compiled=False, baseline=True, progress=False)
+    ours, theirs, _ = measured["implementations"]
+    assert len(ours["speeds"]) == 3 and len(calls) == after + 1
+    assert rows_of(tables(measured))["torch.nn.Transformer"] == ["failed: CUDA out of memory", "", "", ""]
+    assert theirs["error"] == "failed: CUDA out of memory" and theirs["peak_memory"] is None
 
 
 def test_the_command_measures_a_recipe(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     output = tmp_path / "speed.json"
     main(["bench", "copy", "--quick", "--device", "cpu", "--threads", "1", "--steps", "2", "--output", str(output)])
-    told, kept = capsys.readouterr().out, json.loads(output.read_text())
-    assert {*provenance("cpu"), "steps", "recipes"} == set(kept)
-    (found,) = kept["recipes"]
-    assert found["recipe"] == "copy" and found["parameters"] == 237_120 and found["steps"] == 600
-    assert len(found["rounds"]) == 2 and found["figures"]["hours"] > 0 and found["figures"]["rival_ratio"] > 0
-    assert "copy: 237,120 parameters, 600 steps" in told and "QUICK" in told and "in turn with the rival" in told
-    assert rows_of(told)["target tokens in a step"] == ("2,000", "at most; the recipe's")
+    printed, written = capsys.readouterr().out, json.loads(output.read_text())
+    assert {*provenance("cpu"), "steps", "quick", "recipes"} == set(written)
+    (measured,) = written["recipes"]
+    assert (measured["recipe"], measured["parameters"], measured["steps"]) == ("copy", 237_120, 600)
+    ours, theirs, products = measured["implementations"]
+    assert len(ours["speeds"]) == len(theirs["speeds"]) == len(products["speeds"]) == 2
+    assert ours["peak_memory"] > 16 * 237_120  # weights, gradients and Adam's two moments, in four bytes each
+    assert theirs["peak_memory"] > 16 * 237_120 and products["peak_memory"] is None
+    assert "copy: 237,120 parameters, 600 steps" in printed
+    assert rows_of(printed)["target tokens per step"] == ["2,000", "at most; recipe: 2,000"]
 
 
-def test_without_a_rival_nothing_is_said_of_one(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["bench", "copy", "--quick", "--device", "cpu", "--steps", "1", "--no-rival"])
-    told = capsys.readouterr().out
-    assert "torch.nn.Transformer" not in told and "rival" not in told
+def test_no_baseline(in_process: None, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["bench", "copy", "--quick", "--device", "cpu", "--steps", "1", "--no-baseline"])
+    assert "torch.nn.Transformer" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("copy train", "contests and recipes are measured apart: name either contests or recipes"),
-        ("wmt14-bas", "there is no contest or recipe 'wmt14-bas'; did you mean wmt14-base?"),
-        ("copy --rounds 3", "--rounds is for contests; for recipes say --steps"),
-        ("train --steps 3", "--steps, --compile and --no-rival are for recipes; for contests there is --rounds"),
-        ("train --no-rival", "--steps, --compile and --no-rival are for recipes; for contests there is --rounds"),
-        ("--compile yes", "--steps, --compile and --no-rival are for recipes; for contests there is --rounds"),
+        ("copy train", "name either benchmarks or recipes, not both"),
+        ("wmt14-bas", "there is no benchmark or recipe 'wmt14-bas'; did you mean wmt14-base?"),
+        ("copy --rounds 3", "--rounds is for benchmarks; use --steps for recipes"),
+        ("train --steps 3", "--steps, --compile and --no-baseline are for recipes; use --rounds for benchmarks"),
+        ("train --no-baseline", "--steps, --compile and --no-baseline are for recipes; use --rounds for benchmarks"),
+        ("--compile yes", "--steps, --compile and --no-baseline are for recipes; use --rounds for benchmarks"),
         ("copy --steps 0", "steps must be at least 1; got 0"),
         ("copy --threads 0", "threads must be at least 1; got 0"),
-        ("copy --output no/such/x.json", "cannot write no/such/x.json: there is no folder no/such; make it, or name"),
-        ("train --output no/such/x.json", "cannot write no/such/x.json: there is no folder no/such; make it, or name"),
+        ("copy --output no/such/x.json", "cannot write no/such/x.json: there is no folder no/such; create it, or name"),
+        ("train --output no/such/x.json", "cannot write no/such/x.json: there is no folder no/such; create it, or"),
     ],
 )
 def test_mistakes(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -401,8 +322,8 @@ def test_mistakes(words: str, message: str, capsys: pytest.CaptureFixture[str]) 
     assert len(printed.err.splitlines()) == 1
 
 
-def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
-    told = bench_recipes({"tiny": TINY}, QUICK, steps=1, rival=False, output=tmp_path, progress=False)
-    next(told)
+def test_a_file_that_cannot_be_written_is_reported(in_process: None, tmp_path: Path) -> None:
+    texts = measure_recipes({"tiny": TINY}, QUICK, steps=1, baseline=False, output=tmp_path, progress=False)
+    next(texts)
     with pytest.raises(UserError, match="cannot write"):
-        next(told)
+        next(texts)

@@ -1,0 +1,171 @@
+"""The baselines compute what the package computes: the same loss, and the same translations token for token."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from transformer.attention import MultiHeadAttention
+from transformer.bench.baselines import (
+    CTranslate2,
+    Marian,
+    ModelWithCrossEntropy,
+    TorchTransformer,
+    linear_cross_entropy,
+    linear_kl_divergence,
+    uncached_beam_search,
+    uncached_greedy_search,
+)
+from transformer.bench.benchmarks import model_without_eos
+from transformer.bench.runner import Setting
+from transformer.config import ModelConfig, Norm
+from transformer.data.batching import Sequences, collate, pad
+from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.decoding import beam_search, greedy_search
+from transformer.device import choose_device
+from transformer.loss import linear_label_smoothed_cross_entropy
+from transformer.model import Transformer
+from transformer.training.trainer import batch_loss
+
+MAX_NEW_TOKENS = 40
+
+
+@torch.no_grad()
+def lively_model(config: ModelConfig) -> Transformer:
+    """A model whose translations depend on the source, because its weights are large, and that end now and then.
+
+    The bias of the last layer norm and the embedding of eos, the only one with a mean other than zero, raise the logit
+    of eos by 1. Those of pad and bos are low.
+    """
+    torch.manual_seed(0)
+    model = Transformer(config).eval()
+    for layer in [*model.encoder, *model.decoder]:
+        layer.feed_forward.outer.weight *= 4
+    for attention in model.modules():
+        if isinstance(attention, MultiHeadAttention):
+            attention.query_key_value.weight[: 2 * config.d_model] *= 4  # queries and keys: attention that chooses
+    share = config.d_model**-0.5
+    model.decoder[-1].residuals[-1].norm.bias.fill_(10 * share)
+    embedding = model.source_embedding.weight
+    embedding -= embedding.mean(-1, keepdim=True)
+    embedding[[PAD, BOS]] = -share
+    embedding[EOS] += 0.1 * share
+    return model
+
+
+@pytest.fixture(scope="module")
+def lively() -> Transformer:
+    """Half as large as the model of the benchmarks."""
+    return lively_model(ModelConfig(300, d_model=128, d_ff=512, n_layers=3, max_length=80))
+
+
+@pytest.fixture(scope="module")
+def sentences() -> Tensor:
+    """16 sentences of 25 ± 12 tokens."""
+    rng = np.random.default_rng(0)
+    lengths = rng.normal(25, 12, 16).round().clip(3, 60).astype(int)
+    return pad([[*rng.integers(4, 300, length).tolist(), EOS] for length in lengths])
+
+
+@pytest.fixture(scope="module")
+def translations(lively: Transformer, sentences: Tensor) -> list[list[int]]:
+    """Our greedy translations, most of which differ and some of which end before they must."""
+    translations = greedy_search(lively, sentences, MAX_NEW_TOKENS)
+    assert len({tuple(tokens) for tokens in translations}) > 10
+    assert 0 < sum(len(tokens) < MAX_NEW_TOKENS - 1 for tokens in translations) < len(translations)
+    return translations
+
+
+def test_uncached_greedy_search_equals_ours(tiny: Transformer, source: Tensor) -> None:
+    translations = greedy_search(tiny, source)
+    assert uncached_greedy_search(tiny, source) == translations
+    assert uncached_greedy_search(tiny, source, all_logits=True) == translations
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 4, 8])
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 2.0])
+def test_uncached_beam_search_equals_ours(beam_size: int, length_penalty: float) -> None:
+    model = lively_model(ModelConfig(60, d_model=32, n_heads=4, d_ff=64, n_layers=2, max_length=30))
+    source = torch.randint(4, 60, (12, 6))
+    best = [best.tokens for (best,) in beam_search(model, source, beam_size, length_penalty)]
+    assert uncached_beam_search(model, source, beam_size, length_penalty) == best
+    assert uncached_beam_search(model, source, beam_size, length_penalty, all_logits=True) == best
+
+
+def test_uncached_searches_equal_ours_with_longer_sentences(
+    lively: Transformer, sentences: Tensor, translations: list[list[int]]
+) -> None:
+    assert uncached_greedy_search(lively, sentences[:8], MAX_NEW_TOKENS) == translations[:8]
+    best = [best.tokens for (best,) in beam_search(lively, sentences[:4], max_new_tokens=MAX_NEW_TOKENS)]
+    assert uncached_beam_search(lively, sentences[:4], max_new_tokens=MAX_NEW_TOKENS) == best
+
+
+def equal(generated: list[list[int]], translations: list[list[int]]) -> bool:
+    """Our search generates an eos as the last token that it may, where the engines generate another token."""
+    return [tokens[: MAX_NEW_TOKENS - 1] for tokens in generated] == translations
+
+
+def test_marian_generates_the_same(lively: Transformer, sentences: Tensor, translations: list[list[int]]) -> None:
+    pytest.importorskip("transformers", reason="pip install 'transformer-course[bench]'")
+    assert equal(Marian(lively).search(sentences, MAX_NEW_TOKENS, beam_size=1), translations)
+
+
+def test_ctranslate2_generates_the_same(lively: Transformer, sentences: Tensor, translations: list[list[int]]) -> None:
+    pytest.importorskip("ctranslate2", reason="pip install 'transformer-course[bench]'")
+    engine = CTranslate2(lively, choose_device("cpu"), threads=1)
+    assert equal(engine.search(sentences, MAX_NEW_TOKENS, beam_size=1), translations)
+
+
+def test_no_translation_of_the_model_without_eos_ends_early() -> None:
+    model, source = model_without_eos(Setting(choose_device("cpu"), 1, quick=True)), torch.randint(4, 200, (4, 6))
+    greedy = [greedy_search(model, source, 9), uncached_greedy_search(model, source, 9)]
+    beam = [[best.tokens for (best,) in beam_search(model, source, max_new_tokens=9)]]
+    beam.append(uncached_beam_search(model, source, max_new_tokens=9))
+    assert greedy[0] == greedy[1] and beam[0] == beam[1]
+    assert {len(tokens) for translations in (*greedy, *beam) for tokens in translations} == {8}
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("paper_dropout", [True, False])
+def test_torch_transformer_has_our_loss_and_gradients(paper_dropout: bool, norm: Norm) -> None:
+    ours = Transformer(ModelConfig(50, d_model=32, n_heads=4, d_ff=64, n_layers=2, dropout=0.0, norm=norm))
+    for last in (ours.encoder_norm, ours.decoder_norm):
+        for parameter in last.parameters():  # other than those of every new layer norm
+            torch.nn.init.normal_(parameter)
+    theirs = TorchTransformer(ours, paper_dropout)
+    pairs = [[torch.randint(4, 50, (n,)).tolist() for n in lengths] for lengths in ([7, 3, 9], [5, 8, 2])]
+    batch = collate(*(Sequences.pack(side) for side in pairs), indices=[0, 1, 2])
+    our_loss = batch_loss(ours, batch, 0.1)
+    their_loss = ModelWithCrossEntropy(theirs, 0.1)(batch.source, batch.decoder_input, batch.labels)
+    torch.testing.assert_close(their_loss, our_loss)
+    our_loss.backward()
+    their_loss.backward()
+    torch.testing.assert_close(theirs.source_embedding.weight.grad, ours.source_embedding.weight.grad)
+    assert sum(p.numel() for p in theirs.parameters()) == sum(p.numel() for p in ours.parameters())
+
+
+def test_paper_dropout_is_where_ours_is() -> None:
+    """In two layers on each side, after their two and three sublayers, and after both embeddings."""
+    model = Transformer(ModelConfig(50, d_model=32, n_heads=4, d_ff=64, n_layers=2))
+
+    def count(module: torch.nn.Module) -> int:
+        dropouts = [m for m in module.modules() if isinstance(m, torch.nn.Dropout) and m.p > 0]
+        attention = [m for m in module.modules() if isinstance(m, torch.nn.MultiheadAttention) and m.dropout > 0]
+        return len(dropouts) + len(attention)
+
+    assert count(model) == count(TorchTransformer(model, paper_dropout=True)) == 2 * 2 + 2 * 3 + 1
+    assert count(TorchTransformer(model)) == count(model) + 4 + 6
+
+
+def test_losses_equal_ours_up_to_a_constant() -> None:
+    tokens, vocab_size, smoothing = 30, 50, 0.1
+    weight, labels = torch.randn(vocab_size, 16), torch.randint(vocab_size, (tokens,))
+    x = torch.randn(tokens, 16, requires_grad=True)
+    wrong, right = smoothing / vocab_size, 1 - smoothing + smoothing / vocab_size
+    entropy = -tokens * (right * np.log(right) + (vocab_size - 1) * wrong * np.log(wrong))
+    ours = linear_label_smoothed_cross_entropy(x, weight, labels, smoothing)
+    (gradient,) = torch.autograd.grad(ours, x)
+    for baseline, constant in ((linear_cross_entropy, 0.0), (linear_kl_divergence, entropy)):
+        loss = baseline(x, weight, labels, smoothing)
+        torch.testing.assert_close(loss + constant, ours)
+        torch.testing.assert_close(torch.autograd.grad(loss, x)[0], gradient)

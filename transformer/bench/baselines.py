@@ -1,0 +1,311 @@
+"""Other implementations of what the package does, to compare it with.
+
+Plain PyTorch: ``torch.nn.Transformer``, two forms of the smoothed loss, and decoding without a cache. Other packages:
+Hugging Face's Marian and CTranslate2. All models get our weights, so that tests can check that they compute the same
+loss and generate the same tokens.
+"""
+
+import math
+import re
+import tempfile
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from transformer.data.tokenizer import BOS, EOS, PAD, UNK
+from transformer.decoding import length_limits, length_normalisation
+from transformer.device import Device
+from transformer.model import Transformer
+from transformer.positions import sinusoidal_encoding
+from transformer.training.trainer import ModelWithLoss, Trainer
+
+
+def linear_cross_entropy(x: Tensor, weight: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
+    """Project to the vocabulary and compute PyTorch's label-smoothed cross-entropy, summed.
+
+    Args:
+        x: (tokens, d_model).
+        weight: (vocab_size, d_model).
+        labels: (tokens,), int64.
+    """
+    return F.cross_entropy(F.linear(x, weight), labels, label_smoothing=label_smoothing, reduction="sum")
+
+
+def linear_kl_divergence(x: Tensor, weight: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
+    """Compute the same loss as a KL divergence from the smoothed labels, a dense matrix (tokens, vocab_size).
+
+    It is smaller than the cross-entropy by the entropy of the smoothed labels, a constant; the gradients are equal.
+    """
+    log_probs = F.linear(x, weight).log_softmax(-1)
+    smoothed = torch.full_like(log_probs, label_smoothing / len(weight))
+    smoothed.scatter_(1, labels[:, None], 1 - label_smoothing + label_smoothing / len(weight))
+    return F.kl_div(log_probs, smoothed, reduction="sum")
+
+
+@torch.inference_mode()
+def uncached_greedy_search(
+    model: Transformer, source: Tensor, max_new_tokens: int | None = None, all_logits: bool = False
+) -> list[list[int]]:
+    """Greedy search for one sentence at a time that runs the decoder on the whole prefix at every step.
+
+    Args:
+        all_logits: compute the logits of all positions, as tutorials do, although only the last one's are needed.
+
+    The other arguments and the result are those of `greedy_search`.
+    """
+    translations = []
+    for row, limit in zip(source, length_limits(model, source, max_new_tokens).tolist(), strict=True):
+        memory, memory_mask = model.encode(row[row != PAD][None])
+        target = [BOS]
+        while len(target) < limit:
+            states = model.decode(row.new_tensor([target]), memory, memory_mask)[0]
+            logits = model.logits(states if all_logits else states[-1:])[-1]
+            logits[[PAD, BOS]] = -torch.inf
+            token = int(logits.argmax())
+            if token == EOS:
+                break
+            target.append(token)
+        translations.append(target[1:])
+    return translations
+
+
+@torch.inference_mode()
+def uncached_beam_search(
+    model: Transformer,
+    source: Tensor,
+    beam_size: int = 4,
+    length_penalty: float = 0.6,
+    max_new_tokens: int | None = None,
+    all_logits: bool = False,
+) -> list[list[int]]:
+    """Beam search for one sentence at a time that runs the decoder on all prefixes from their start at every step.
+
+    The arguments are those of `beam_search` and `uncached_greedy_search`, the result is the best hypotheses' token ids.
+    """
+    translations = []
+    for row, limit in zip(source, length_limits(model, source, max_new_tokens).tolist(), strict=True):
+        memory, memory_mask = model.encode(row[row != PAD][None])
+        prefixes, scores = row.new_tensor([[BOS]]), torch.zeros(1, device=row.device)  # best first
+        finished: list[tuple[float, list[int]]] = []
+        for length in range(1, limit + 1):
+            states = model.decode(prefixes, memory.expand(len(prefixes), -1, -1), memory_mask)
+            logits = model.logits(states if all_logits else states[:, -1:])
+            log_probs = logits.float().log_softmax(-1)[:, -1]
+            log_probs[:, [PAD, BOS]] = -torch.inf
+            if length == limit:
+                log_probs[:, torch.arange(log_probs.size(1), device=row.device) != EOS] = -torch.inf
+            candidates = (scores[:, None] + log_probs).flatten()
+            scores, indices = candidates.topk(min(2 * beam_size, len(candidates)))
+            parents, tokens = indices // log_probs.size(1), indices % log_probs.size(1)
+            prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)
+            possible, ended = scores.isfinite(), tokens == EOS
+            for i in (ended & possible)[:beam_size].nonzero()[:, 0].tolist():
+                score = float(scores[i]) / length_normalisation(length, length_penalty)
+                finished.append((score, prefixes[i, 1:-1].tolist()))
+            kept = (~ended & possible).nonzero()[:beam_size, 0]
+            prefixes, scores = prefixes[kept], scores[kept]
+            bound = float(scores.max()) / length_normalisation(limit, length_penalty) if len(kept) else -math.inf
+            if finished and bound <= max(finished)[0]:
+                break  # no prefix can still become the best translation
+        translations.append(max(finished)[1])
+    return translations
+
+
+LAYERS = {
+    r"^(encoder|decoder)\.(\d+)": r"\1.layers.\2",
+    "self_attention": "self_attn",
+    r"output\.": "out_proj.",
+}
+"""Patterns in our names of weights, and what both PyTorch and Hugging Face call them."""
+TORCH_LAYERS = LAYERS | {
+    "(encoder|decoder)_norm": r"\1.norm",
+    "cross_attention": "multihead_attn",
+    "query_key_value.": "in_proj_",
+    "feed_forward.inner": "linear1",
+    "feed_forward.outer": "linear2",
+    "residuals.0.norm": "norm1",
+    "residuals.1.norm": "norm2",
+    "residuals.2.norm": "norm3",
+}
+MARIAN_LAYERS = LAYERS | {
+    "(source|target)_embedding": "shared",
+    "cross_attention": "encoder_attn",
+    "feed_forward.inner": "fc1",
+    "feed_forward.outer": "fc2",
+    "residuals.0.norm": "self_attn_layer_norm",
+    "(encoder.*)residuals.1.norm": r"\1final_layer_norm",
+    "residuals.1.norm": "encoder_attn_layer_norm",
+    "residuals.2.norm": "final_layer_norm",
+    "^(?!unembedding)": "model.",
+    "unembedding": "lm_head",
+}
+
+
+def _renamed_weights(ours: Transformer, names: Mapping[str, str]) -> dict[str, Tensor]:
+    """Return a model's weights, with patterns in their names replaced one after another."""
+    weights = {}
+    for name, weight in ours.state_dict().items():
+        for pattern, replacement in names.items():
+            name = re.sub(pattern, replacement, name)
+        weights[name] = weight
+    return weights
+
+
+class TorchTransformer(Transformer):
+    """Our model with the encoder and decoder of ``torch.nn.Transformer`` and with the same weights.
+
+    Args:
+        ours: the model to copy; its positions are not rotary.
+        paper_dropout: drop only what the paper drops (§5.4), not attention weights and the feed-forward's hidden
+            values, as PyTorch does by default.
+    """
+
+    def __init__(self, ours: Transformer, paper_dropout: bool = False) -> None:
+        super().__init__(ours.config)
+        c = ours.config
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "enable_nested_tensor")  # pre-norm layers don't have it
+            layers = nn.Transformer(
+                c.d_model,
+                c.n_heads,
+                c.n_layers,
+                c.n_layers,
+                c.d_ff,
+                c.dropout,
+                batch_first=True,
+                norm_first=c.norm == "pre",
+            )
+        if c.norm == "post":  # PyTorch normalises the last layer's output again, the paper doesn't
+            layers.encoder.norm = layers.decoder.norm = None
+        self.encoder, self.decoder = layers.encoder, layers.decoder
+        self.encoder_norm = self.decoder_norm = nn.Identity()
+        self.load_state_dict(_renamed_weights(ours, TORCH_LAYERS))
+        for module in layers.modules() if paper_dropout else ():
+            if isinstance(module, nn.MultiheadAttention):
+                module.dropout = 0.0
+            elif isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+                module.dropout.p = 0.0  # after the ReLU
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        """As in `Transformer`, but the mask is True at padding, (batch, source)."""
+        mask = source == PAD
+        return self.encoder(self.embed(source, self.source_embedding), src_key_padding_mask=mask), mask
+
+    def decode(self, target: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
+        """As in `Transformer`."""
+        output: Tensor = self.decoder(
+            self.embed(target, self.target_embedding),
+            memory,
+            tgt_mask=target.new_ones(target.size(1), target.size(1), dtype=torch.bool).triu(1),
+            tgt_key_padding_mask=target == PAD,
+            memory_key_padding_mask=memory_mask,
+            tgt_is_causal=True,
+        )
+        return output
+
+
+class ModelWithCrossEntropy(ModelWithLoss):
+    """A model with ``F.cross_entropy`` on the logits of all positions, padding included."""
+
+    def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
+        """Compute the loss summed over a batch, ()."""
+        logits = self.model(source, decoder_input).flatten(0, 1)
+        return F.cross_entropy(
+            logits, labels.flatten(), ignore_index=PAD, label_smoothing=self.smoothing, reduction="sum"
+        )
+
+
+def use_torch_transformer(trainer: Trainer, paper_dropout: bool, compiled: bool = False) -> None:
+    """Replace a new trainer's model and loss by PyTorch's."""
+    trainer.model = TorchTransformer(trainer.model, paper_dropout).to(trainer.device.device)
+    trainer.averaged = None
+    trainer.optimizer = torch.optim.Adam(trainer.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    trainer.loss = trainer.eager_loss = ModelWithCrossEntropy(trainer.model, trainer.config.label_smoothing)
+    if compiled:
+        trainer.loss = torch.compile(trainer.loss, dynamic=True)  # type: ignore[assignment]
+
+
+class Marian:
+    """Hugging Face's ``MarianMTModel``, for models with ``norm="post"``, sinusoidal positions and tied embeddings."""
+
+    def __init__(self, ours: Transformer) -> None:
+        """Take over a model's shape and weights."""
+        from transformers import MarianConfig, MarianMTModel
+
+        config = ours.config
+        self.model: Any = MarianMTModel(
+            MarianConfig(
+                vocab_size=config.vocab_size,
+                d_model=config.d_model,
+                encoder_layers=config.n_layers,
+                decoder_layers=config.n_layers,
+                encoder_attention_heads=config.n_heads,
+                decoder_attention_heads=config.n_heads,
+                encoder_ffn_dim=config.d_ff,
+                decoder_ffn_dim=config.d_ff,
+                activation_function="relu",
+                scale_embedding=True,
+                max_position_embeddings=config.max_length,
+                pad_token_id=PAD,
+                bos_token_id=BOS,
+                eos_token_id=EOS,
+                decoder_start_token_id=BOS,
+                forced_eos_token_id=None,
+            )
+        ).eval()
+        weights = _renamed_weights(ours, MARIAN_LAYERS)
+        for name in [name for name in weights if "query_key_value" in name]:
+            for letter, part in zip("qkv", weights.pop(name).chunk(3), strict=True):
+                weights[name.replace("query_key_value", f"{letter}_proj")] = part
+        for side in ("encoder", "decoder"):
+            positions = sinusoidal_encoding(config.max_length, config.d_model)
+            weights[f"model.{side}.embed_positions.weight"] = positions
+        _, unexpected = self.model.load_state_dict(weights, strict=False)
+        assert not unexpected
+        self.model.to(ours.source_embedding.weight.device)
+
+    def search(self, source: Tensor, max_new_tokens: int, beam_size: int = 4) -> list[list[int]]:
+        """Translate padded token ids, (batch, source), by beam search; a beam size of 1 is greedy search."""
+        mask = (source != PAD).long()
+        options = {"num_beams": beam_size, "do_sample": False, "max_new_tokens": max_new_tokens}
+        rows = [row[1:] for row in self.model.generate(source, attention_mask=mask, **options).tolist()]
+        return [row[: row.index(EOS)] if EOS in row else row for row in rows]
+
+
+class CTranslate2:
+    """CTranslate2, an inference engine in C++; its own converter reads our weights from `Marian`."""
+
+    def __init__(self, ours: Transformer, device: Device, threads: int) -> None:
+        """Convert a model of the kind that `Marian` takes, and load it."""
+        import ctranslate2
+        from ctranslate2.converters.transformers import BartLoader
+
+        marian = Marian(ours).model.cpu()
+        marian.config.normalize_before = marian.config.normalize_embedding = False
+        spec = BartLoader().get_model_spec(marian)
+        special = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", UNK: "<unk>"}
+        self.names = [special.get(token, str(token)) for token in range(ours.config.vocab_size)]
+        self.ids = {name: token for token, name in enumerate(self.names)}
+        spec.register_source_vocabulary(self.names)
+        spec.register_target_vocabulary(self.names)
+        with tempfile.TemporaryDirectory() as folder:
+            spec.validate()
+            spec.save(folder)
+            self.translator = ctranslate2.Translator(
+                folder,
+                device="cuda" if device.device.type == "cuda" else "cpu",
+                compute_type=str(device.autocast_dtype or torch.float32).removeprefix("torch."),
+                inter_threads=1,
+                intra_threads=threads,
+            )
+
+    def search(self, source: Tensor, max_new_tokens: int, beam_size: int = 4) -> list[list[int]]:
+        """Translate padded token ids, (batch, source), by beam search; a beam size of 1 is greedy search."""
+        sentences = [[self.names[token] for token in row if token != PAD] for row in source.tolist()]
+        limits = {"max_decoding_length": max_new_tokens, "min_decoding_length": 0}
+        results = self.translator.translate_batch(sentences, beam_size=beam_size, **limits)
+        return [[self.ids[name] for name in result.hypotheses[0]] for result in results]

@@ -1,0 +1,227 @@
+"""Runs a benchmark: times its implementations in interleaved rounds, each in a process of its own.
+
+Interleaving spreads a slow moment of the machine over all implementations. Separate processes keep the threads, memory
+and settings of one implementation from affecting the others.
+"""
+
+import os
+import socket
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+
+import torch
+from tqdm import tqdm
+
+from transformer.bench.memory import peak_memory
+from transformer.device import Device
+
+FORKSERVER = get_context("forkserver")  # imports PyTorch once, and what its optimisers import at their first step
+FORKSERVER.set_forkserver_preload(["transformer.bench.benchmarks", "torch._dynamo"])
+
+WARM_UP_ROUNDS = 2
+"""Rounds before the timed ones, in which peak memory is measured; from the second one on, Adam has its state."""
+NOT_INSTALLED = "not installed: pip install 'transformer-course[bench]'"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where the benchmarks run and how large they are."""
+
+    device: Device
+    threads: int
+    quick: bool = False
+    """Make everything so small that all benchmarks take seconds: to see that they work, not how fast anything is."""
+
+    def size(self, full: int, quick: int) -> int:
+        """Return one of the two sizes."""
+        return quick if self.quick else full
+
+
+Work = Callable[[int], float]
+"""Does the work of the round with this number and returns how much it was, in the benchmark's unit."""
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One way to do the work of a benchmark."""
+
+    name: str
+    prepare: Callable[[], Work]
+    """Imports and builds what the work needs, untimed, in the new process: a function that can be pickled."""
+    reference: str = "ours"
+    """The implementation to compare it with."""
+    processes: int = 1
+    """How many processes do the work together, each of them prepared as by `torchrun`."""
+    memory: bool = False
+    """Whether to report the peak memory too."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A piece of work and its implementations."""
+
+    name: str
+    title: str
+    """One line that describes the work."""
+    unit: str
+    """What is counted per second."""
+    implementations: list[Implementation]
+
+
+@dataclass
+class Measurement:
+    """The results of one implementation."""
+
+    name: str
+    reference: str
+    speeds: list[float] = field(default_factory=list)
+    """Work per second in each round, in the benchmark's unit."""
+    peak_memory: int | None = None
+    """Bytes."""
+    error: str = ""
+    """Why nothing was measured."""
+
+    @property
+    def speed(self) -> float:
+        """The median over the rounds; NaN if nothing was measured."""
+        return statistics.median(self.speeds or [float("nan")])
+
+    def relative_time(self, reference: "Measurement") -> float:
+        """Return the time for the same work relative to another implementation's: the median over the rounds."""
+        ratios = [theirs / own for theirs, own in zip(reference.speeds, self.speeds, strict=False)]
+        return statistics.median(ratios or [float("nan")])
+
+
+def run(benchmark: Benchmark, setting: Setting, rounds: int, progress: bool = True) -> list[Measurement]:
+    """Run a benchmark. An implementation that fails doesn't stop the others.
+
+    Args:
+        rounds: number of timed rounds of each implementation.
+        progress: show a progress bar.
+
+    Returns:
+        A measurement per implementation, in their order.
+    """
+    rows = {one: Measurement(one.name, one.reference) for one in benchmark.implementations}
+    total = (rounds + 1) * len(rows)
+    bar = tqdm(total=total, desc=benchmark.name, unit="round", dynamic_ncols=True, disable=not progress)
+    workers: dict[Implementation, Worker] = {}
+    with bar, ExitStack() as stack:
+        for number in [None, *range(rounds)]:
+            for one, row in rows.items():
+                bar.set_postfix_str(one.name)
+                try:
+                    if number is None:
+                        workers[one] = stack.enter_context(closing(Worker(one, setting)))
+                        memory = workers[one].warm_up()
+                        row.peak_memory = memory if one.memory else None
+                    elif not row.error:
+                        row.speeds.append(workers[one].run(number))
+                except ImportError:
+                    row.error = NOT_INSTALLED
+                except RuntimeError as error:
+                    row.speeds, row.peak_memory = [], None
+                    row.error = f"failed: {str(error).strip().splitlines()[0][:80]}"
+                bar.update()
+    return list(rows.values())
+
+
+class Worker:
+    """An implementation in one or more processes of its own, prepared, waiting for the number of its next round.
+
+    Raises:
+        ImportError: if a package is not installed.
+        RuntimeError: here and from every method, if the work fails or a process dies, for example for lack of memory.
+    """
+
+    def __init__(self, implementation: Implementation, setting: Setting) -> None:
+        self.connections: list[Connection] = []
+        self.processes = []
+        for environment in _torchrun_environments(implementation.processes):
+            connection, other_end = FORKSERVER.Pipe()
+            arguments = (other_end, implementation.prepare, setting, environment)
+            process = FORKSERVER.Process(target=_serve, args=arguments, daemon=True)
+            process.start()
+            other_end.close()  # so that the end of the process closes the connection
+            self.connections.append(connection)
+            self.processes.append(process)
+        try:
+            self._receive()  # they are prepared
+        except BaseException:
+            self.close()
+            raise
+
+    def warm_up(self) -> int:
+        """Do the first rounds. Returns the peak memory of the work in bytes, beyond that of the prepared process."""
+        return int(self._call(_warm_up))
+
+    def run(self, number: int) -> float:
+        """Do the work of the timed round with this number. Returns the speed, in the benchmark's unit."""
+        return self._call(partial(_speed, WARM_UP_ROUNDS + number))
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self.processes:
+            process.terminate()
+            process.join()
+
+    def _call(self, function: Callable[[Work, Device], float]) -> float:
+        with suppress(ConnectionError):  # a dead process, which receiving from it shows
+            for connection in self.connections:
+                connection.send(function)
+        return self._receive()
+
+    def _receive(self) -> float:
+        """Return the lowest of the processes' replies, which is the speed of all together."""
+        try:
+            replies = [connection.recv() for connection in self.connections]
+        except (EOFError, ConnectionError) as error:
+            raise RuntimeError("its process died") from error
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        return min(replies)
+
+
+def _torchrun_environments(processes: int) -> list[dict[str, str]]:
+    """The variables that `torchrun` sets for each of several processes; a single one has none."""
+    if processes == 1:
+        return [{}]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    return [shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
+
+
+def _serve(connection: Connection, prepare: Callable[[], Work], setting: Setting, environment: dict[str, str]) -> None:
+    """In the new process: prepare, then call every function received and send its result, until something fails."""
+    torch.set_num_threads(setting.threads)
+    os.environ |= environment
+    try:
+        work = prepare()
+        connection.send(0.0)
+        while True:
+            connection.send(connection.recv()(work, setting.device))
+    except EOFError:
+        pass  # the benchmark is over
+    except Exception as error:
+        connection.send(error)
+
+
+def _warm_up(work: Work, device: Device) -> float:
+    return float(peak_memory(lambda: [work(number) for number in range(WARM_UP_ROUNDS)], device))
+
+
+def _speed(number: int, work: Work, device: Device) -> float:
+    device.synchronize()
+    start = time.perf_counter()
+    amount = work(number)
+    device.synchronize()
+    return amount / (time.perf_counter() - start)
