@@ -72,6 +72,19 @@ class ModelConfig:
             if getattr(self, name) not in choices:
                 raise UserError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
 
+    @property
+    def n_parameters(self) -> int:
+        """The number of parameters of the model, without building it."""
+        d_model, norm = self.d_model, 2 * self.d_model  # a layer norm's weight and bias
+        attention = 4 * (d_model + 1) * d_model  # projections of query, key, value and output, each with a bias
+        feed_forward = (d_model + 1) * self.d_ff + (self.d_ff + 1) * d_model
+        encoder_layer = attention + feed_forward + 2 * norm
+        decoder_layer = 2 * attention + feed_forward + 3 * norm
+        matrices = {"all": 1, "decoder": 2, "none": 3}[self.tie_embeddings]
+        embeddings = matrices * self.vocab_size + (self.max_length if self.positions == "learned" else 0)
+        final_norms = 2 * norm if self.norm == "pre" else 0
+        return embeddings * d_model + self.n_layers * (encoder_layer + decoder_layer) + final_norms
+
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "norm": get_args(Norm),
@@ -114,6 +127,8 @@ class TrainingConfig:
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
     """The final weights are the mean over this many last steps, unless patience ends the run early; 0: no averaging."""
+    log_every: int = 50
+    """Steps between rows of the training log: loss, learning rate and tokens per second."""
     validate_every: int = 1000
     """Steps between validations; each saves a checkpoint if its loss is the lowest so far."""
     validation_sentences: int = 200
@@ -122,6 +137,8 @@ class TrainingConfig:
     """Stop after this many validations in a row without a lower loss; 0: never."""
     checkpoint_every: int = 1000
     """Steps between checkpoints, which a run resumes from and which can be averaged."""
+    checkpoint_each_epoch: bool = False
+    """Save a checkpoint at the end of each epoch, too."""
     keep_checkpoints: int = 5
     """How many of these checkpoints are kept; older ones are deleted."""
     seed: int = 1
@@ -133,6 +150,7 @@ class TrainingConfig:
             "batch_tokens",
             "gradient_accumulation_steps",
             "warmup_steps",
+            "log_every",
             "validate_every",
             "validation_sentences",
             "checkpoint_every",

@@ -192,6 +192,7 @@ def token_batches(
     batch_tokens: int,
     seed: int | Sequence[int] | None = None,
     divisible_by: int = 1,
+    pairs: Indices | None = None,
 ) -> list[Indices]:
     """Split all pairs into batches of similar length with about the same number of target tokens (§5.1).
 
@@ -206,6 +207,7 @@ def token_batches(
         batch_tokens: maximum number of target tokens in a batch, including eos but not padding.
         seed: shuffles pairs of equal lengths, shifts the length buckets and shuffles the batches. None: sorted order.
         divisible_by: the number of batches is a multiple of this; up to ``divisible_by - 1`` batches are halved for it.
+        pairs: indices of the pairs to use; None: all of them.
 
     Returns:
         The indices of the pairs in each batch.
@@ -216,7 +218,9 @@ def token_batches(
     if len(sources) != len(targets):
         raise UserError(f"there are {len(sources)} sources but {len(targets)} targets: prepare the data again")
     rng = None if seed is None else np.random.default_rng(seed)
-    order = np.arange(len(targets)) if rng is None else rng.permutation(len(targets))
+    order = np.arange(len(targets)) if pairs is None else pairs
+    if rng is not None:
+        order = rng.permutation(order)
     n_source, n_target = sources.lengths()[order] + 1, targets.lengths()[order] + 1
     by_length = serpentine_order(n_source, n_target, 0 if rng is None else int(rng.integers(2 * TARGET_BUCKET_WIDTH)))
     order, n_source, n_target = order[by_length], n_source[by_length], n_target[by_length]
@@ -265,6 +269,8 @@ class Batches(Iterator[Batch]):
     """The number of batches per rank in an epoch is a multiple of this."""
     epoch: int = 0
     step: int = 0
+    pairs: Indices | None = None
+    """Indices of the pairs that belong to the current epoch, where these are only a part; all later ones have all."""
     plan: list[Indices] = field(init=False, repr=False)
     """Indices of the pairs in each of this rank's batches in the current epoch."""
 
@@ -275,12 +281,13 @@ class Batches(Iterator[Batch]):
 
     def _start_epoch(self) -> None:
         multiple = self.world_size * self.gradient_accumulation_steps
-        batches = token_batches(self.sources, self.targets, self.batch_tokens, (self.seed, self.epoch), multiple)
+        seed = (self.seed, self.epoch)
+        batches = token_batches(self.sources, self.targets, self.batch_tokens, seed, multiple, self.pairs)
         self.plan = batches[self.rank :: self.world_size]
 
     def __next__(self) -> Batch:
         if self.step >= len(self.plan):
-            self.epoch, self.step = self.epoch + 1, 0
+            self.epoch, self.step, self.pairs = self.epoch + 1, 0, None
             self._start_epoch()
         self.step += 1
         return collate(self.sources, self.targets, self.plan[self.step - 1])

@@ -1,1 +1,1 @@
-"""Training a model: the loop, its checkpoints, several processes, and the run folder."""
+"""Training: the loop, its checkpoints, data-parallel processes and the run folder."""

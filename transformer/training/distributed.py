@@ -1,4 +1,4 @@
-"""Several processes that train one model, a GPU each: what `torchrun` starts. Alone, all of this does nothing."""
+"""Data-parallel training: one process per GPU, started by ``torchrun``. A single process needs none of it."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,22 +15,22 @@ from transformer.errors import UserError
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """This process among those that train together."""
+    """The processes that train one model together, seen from one of them."""
 
     rank: int
-    """Its number, from 0."""
+    """The number of this process, from 0."""
     world_size: int
-    """How many there are."""
+    """The number of processes."""
     device: torch.device
-    """Where its tensors are."""
+    """The device of this process."""
 
     @property
     def is_main(self) -> bool:
-        """Whether it is the one that writes and talks."""
+        """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
     def all_reduce(self, numbers: Sequence[float]) -> list[float]:
-        """Each number's sum over all processes. All must call this, and wait for the last."""
+        """Return the sum of each number over all processes. All must call this; each waits for the last one."""
         if self.world_size == 1:
             return list(numbers)
         total = torch.tensor(numbers, dtype=torch.float64, device=self.device)
@@ -39,32 +39,33 @@ class ProcessGroup:
 
 
 def is_main_process() -> bool:
-    """Whether this process is the one that talks, even before it has met the others."""
+    """Return whether this process is the one that prints; known even before `init_distributed`."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
 def init_distributed(device: Device) -> Iterator[ProcessGroup]:
-    """Meet the others that `torchrun` started, if it did, and leave them at the end.
+    """Connect to the other processes that ``torchrun`` has started, if any, and disconnect at the end.
 
     Raises:
-        UserError: if another of them dies meanwhile.
+        UserError: if another process dies in the meantime.
     """
-    count = int(os.environ.get("WORLD_SIZE", "1"))
-    if count == 1:
+    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    if world_size == 1:
         yield ProcessGroup(0, 1, device.device)
         return
-    gpus = device.device.type == "cuda"
-    if gpus:
+    on_gpus = device.device.type == "cuda"
+    if on_gpus:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if gpus else "gloo", timeout=timedelta(minutes=30))
+    dist.init_process_group("nccl" if on_gpus else "gloo", timeout=timedelta(minutes=30))
     try:
-        yield ProcessGroup(dist.get_rank(), count, device.device)
+        yield ProcessGroup(dist.get_rank(), world_size, device.device)
     except RuntimeError as error:
-        if "gloo" in str(error).lower() or "nccl" in str(error).lower() or "Connection" in str(error):
+        message = str(error)
+        if "gloo" in message.lower() or "nccl" in message.lower() or "Connection" in message:
             raise UserError(
-                f"another of the {count} processes is gone ({str(error).splitlines()[0][:100]}); "
-                "the same command goes on from the last checkpoint"
+                f"another of the {world_size} processes has died ({message.splitlines()[0][:100]}); "
+                "run the same command again to resume from the last checkpoint"
             ) from error
         raise
     finally:

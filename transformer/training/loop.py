@@ -1,4 +1,4 @@
-"""A run: training from its beginning, or from where it was broken off, to its end (§5)."""
+"""A training run from its start, or from its last checkpoint, to its end (§5)."""
 
 import errno
 import signal
@@ -10,25 +10,34 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-from tqdm import tqdm
-
-from transformer.checkpoint import BEST, DamagedError, mark_damaged, save_checkpoint, step_checkpoints, write_atomically
+from transformer.checkpoint import (
+    BEST,
+    DamagedError,
+    mark_damaged,
+    save_checkpoint,
+    step_checkpoints,
+    write_atomically,
+)
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
 from transformer.device import Device
 from transformer.errors import UserError
+from transformer.training.display import Display
 from transformer.training.distributed import init_distributed
+from transformer.training.memory import explain_out_of_memory
 from transformer.training.run_folder import (
     RECIPE,
+    append_log,
     append_metrics,
     append_session,
     open_run_folder,
     truncate_metrics,
     write_recipe,
 )
-from transformer.training.trainer import Progress, Trainer
+from transformer.training.trainer import Trainer
 from transformer.translator import Translator
+
+Row = dict[str, float]
 
 
 def train(
@@ -38,70 +47,69 @@ def train(
     config: TrainingConfig,
     device: Device,
     recipe: dict[str, Any] | None = None,
-    report: Callable[[dict[str, float]], None] | None = None,
+    report: Callable[[Row], None] | None = None,
     compiled: bool = False,
     force: bool = False,
     tensorboard: bool = False,
 ) -> Translator:
-    """Train a model in a run folder, or go on where a training in it was broken off.
+    """Train a model in a run folder, or resume the run that is in it.
 
-    The folder gets ``recipe.json``, ``tokenizer.model``, ``sessions.jsonl`` (how and where it was trained),
-    ``metrics.jsonl`` (a line a validation), the best checkpoint, and the last ones. Started by ``torchrun``, several
-    processes train one model. Ctrl-C and SIGTERM save and leave.
+    The folder gets ``recipe.json`` (the settings), ``tokenizer.model``, ``sessions.jsonl`` (when, how and where it was
+    trained), ``metrics.jsonl`` (a row per validation), ``log.jsonl`` (a row every ``config.log_every`` steps), the best
+    checkpoint and the last ones. When started by ``torchrun``, several processes train one model. Ctrl-C and SIGTERM
+    save a checkpoint and stop.
 
     Args:
         run: the run folder.
-        recipe: the settings to write down beside the model, and to hold against those written down.
-        report: is given each validation's metrics, and replaces the progress bar.
-        compiled: compile the model: a minute or two at first, then quicker steps.
-        force: go on even if the settings were others.
-        tensorboard: write the metrics for TensorBoard too, into the folder ``tensorboard``.
+        data: the prepared corpus.
+        model_config: the architecture.
+        config: the hyperparameters.
+        device: where to train, and in which precision.
+        recipe: the settings to write to the folder, or to compare with those in it; None: those of model and training.
+        report: called with the metrics of each validation; nothing is shown on stderr then.
+        compiled: use torch.compile: slow for a minute or two, and then faster.
+        force: resume even if the settings have changed.
+        tensorboard: also write the metrics for TensorBoard, into the folder ``tensorboard``.
+
+    Returns:
+        The model with the lowest validation loss.
 
     Raises:
-        UserError: if a sentence is longer than the model reads, the folder is in use or holds something else, a
-            gradient or the validation loss is never finite, or memory runs out.
-        KeyboardInterrupt: after Ctrl-C or SIGTERM, when all is saved.
+        UserError: if the model is too large for the memory, a sentence is too long for the model, the folder is in use
+            or is no run folder, the gradient or the validation loss is never finite, or memory or disk are full.
+        KeyboardInterrupt: after Ctrl-C or SIGTERM, when everything is saved.
     """
     check_lengths(data, model_config.max_length)
     recipe = recipe or {"model": asdict(model_config), "training": asdict(config)}
     with init_distributed(device) as process_group:
-        folder = open_run_folder(run, recipe, force) if process_group.is_main else nullcontext()
-        with room_to_write(run), folder, stopping() as stop:
-            trainer = _begun(run, lambda: Trainer(model_config, config, data, device, process_group, compiled))
-            if process_group.is_main:
+        is_main = process_group.is_main
+        folder = open_run_folder(run, recipe, force) if is_main else nullcontext()
+        with explain_write_errors(run), folder, stop_signals() as stop_requested:
+            trainer = _start_or_resume(
+                run, lambda: Trainer(model_config, config, data, device, process_group, compiled)
+            )
+            step = trainer.progress.step
+            if is_main:
                 if not (run / RECIPE).exists():
-                    write_recipe(run, recipe)  # the first file: with it, this is a run's folder
-                _keep_tokenizer(run, data.tokenizer.model)
-                truncate_metrics(run, trainer.progress.step)
+                    write_recipe(run, recipe)  # the first file, because it makes this a run folder
+                _write_tokenizer(run, data.tokenizer.model)
+                truncate_metrics(run, step)
                 if not trainer.is_done:
-                    append_session(run, trainer.progress.step, device)
+                    append_session(run, step, device)
                 write_recipe(run, recipe)
-            with tqdm(
-                initial=trainer.progress.step,
-                total=config.steps,
-                desc=f"training {run.name}",
-                unit="step",
-                dynamic_ncols=True,
-                disable=report is not None or not process_group.is_main,
-            ) as bar:
-                _loop(
-                    trainer,
-                    run,
-                    bar,
-                    report,
-                    stop,
-                    log=_tensorboard(run) if tensorboard and process_group.is_main else None,
-                )
+            writer = TensorBoard(run / "tensorboard", step) if tensorboard and is_main else None
+            with Display(f"training {run.name}", step, config.steps, report is not None or not is_main) as display:
+                _loop(trainer, run, display, writer, report, stop_requested)
     if not (run / f"{BEST}.json").exists():
         raise UserError(
-            "no validation loss was a finite number: "
-            "lower --training.learning-rate-factor or lengthen --training.warmup-steps"
+            "no validation loss was a finite number: lower --training.learning-rate-factor "
+            "or raise --training.warmup-steps"
         )
     return Translator.load(run, device)[0]
 
 
 def check_lengths(data: PreparedData, max_length: int) -> None:
-    """Whether a model of this ``max_length`` can read all prepared pairs, with their eos.
+    """Check that a model of this ``max_length`` can read all prepared pairs, including eos.
 
     Raises:
         UserError: if not.
@@ -109,136 +117,159 @@ def check_lengths(data: PreparedData, max_length: int) -> None:
     longest = max(int(side.lengths().max(initial=0)) for split in ("train", "valid") for side in data.tokens(split))
     if longest >= max_length:
         raise UserError(
-            f"a sentence of the corpus has {longest} tokens, and this model reads {max_length - 1}: give "
-            f"--model.max-length {longest + 1}, or leave such pairs out by --data.max-length {max_length - 1}"
+            f"a sentence of the corpus has {longest} tokens, and this model reads at most {max_length - 1}: use "
+            f"--model.max-length {longest + 1}, or leave out such pairs with --data.max-length {max_length - 1}"
         )
 
 
 def _loop(
     trainer: Trainer,
     run: Path,
-    bar: "tqdm[Any]",
-    report: Callable[[dict[str, float]], None] | None,
-    stop: Callable[[], bool],
-    log: Callable[[dict[str, float]], None] | None,
+    display: Display,
+    writer: "TensorBoard | None",
+    report: Callable[[Row], None] | None,
+    stop_requested: Callable[[], bool],
 ) -> None:
     config, progress, process_group = trainer.config, trainer.progress, trainer.process_group
-    before, started = progress.seconds, time.monotonic()
+    started = time.monotonic() - progress.seconds
+    log_seconds, log_tokens = 0.0, progress.target_tokens  # since the last row of the log
     while not trainer.is_done:
-        with room_in_memory(progress):
+        step_started = time.monotonic()
+        with explain_out_of_memory(progress.gradient_accumulation_steps):
             trainer.step()
-        bar.update()
-        progress.seconds = before + time.monotonic() - started
+        display.advance()
+        row = trainer.log_row() if progress.step % config.log_every == 0 else None
+        now = time.monotonic()
+        progress.seconds = now - started
+        log_seconds += now - step_started
+        if row is not None:
+            row["tokens_per_second"] = round((progress.target_tokens - log_tokens) / log_seconds, 1)
+            row["minutes"] = round(progress.seconds / 60, 3)
+            log_seconds, log_tokens = 0.0, progress.target_tokens
+            if process_group.is_main:
+                append_log(run, row)
+                display.log(row)
+                if writer is not None:
+                    writer.log(row)
+
         last = progress.step == config.steps
-        (stopped,) = process_group.all_reduce([stop()])
+        (stop,) = process_group.all_reduce([stop_requested()])
         if last or progress.step % config.validate_every == 0:
-            with room_in_memory(progress):
+            with explain_out_of_memory(progress.gradient_accumulation_steps):
                 metrics = trainer.validate()
             last = trainer.is_done
             if process_group.is_main:
                 append_metrics(run, metrics)
-                if log is not None:
-                    log(metrics)
-                if progress.without_gain == 0:
+                display.validation(metrics)
+                if writer is not None:
+                    writer.validation(metrics)
+                if progress.validations_since_best == 0:
                     save_checkpoint(run, BEST, trainer.model, {"metrics": metrics, "training": asdict(config)})
-            if report is not None and process_group.is_main:
-                report(metrics)
-            bar.set_postfix_str(f"valid loss {metrics['valid_loss']:.3f}, BLEU {metrics['valid_bleu']:.1f}")
-        if last or stopped or progress.step % config.checkpoint_every == 0:
+                if report is not None:
+                    report(metrics)
+        epoch_end = config.checkpoint_each_epoch and trainer.is_epoch_end
+        if last or stop or epoch_end or progress.step % config.checkpoint_every == 0:
             trainer.save(run)
-        if stopped and not last:
+        if stop and not last:
             if process_group.is_main:
-                print(f"stopped and saved after step {progress.step}: the same command goes on", file=sys.stderr)
+                print(
+                    f"stopped and saved after step {progress.step}: run the same command again to resume",
+                    file=sys.stderr,
+                )
             raise KeyboardInterrupt
-    process_group.all_reduce([0])  # nobody leaves before the first has written all
+    process_group.all_reduce([0])  # no process exits before the main one has written everything
 
 
-def _keep_tokenizer(run: Path, model: bytes) -> None:
-    """Lay the tokenizer beside the model; a run does not go on with another one."""
+def _write_tokenizer(run: Path, model: bytes) -> None:
+    """Write the tokenizer to the run folder; refuse to resume with another one."""
     path = run / "tokenizer.model"
     if path.exists() and path.read_bytes() != model:
         raise UserError(
-            f"{run} was begun with another vocabulary: its text has changed. Name another folder with --run"
+            f"{run} was started with another vocabulary: its text has changed. Choose another folder with --run"
         )
     write_atomically(path, model)
 
 
-def _tensorboard(run: Path) -> Callable[[dict[str, float]], None]:
-    """What writes a row of metrics for TensorBoard."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise UserError("TensorBoard is not installed: pip install tensorboard") from None
-    writer = SummaryWriter(run / "tensorboard")
+class TensorBoard:
+    """Writes the log and the metrics of a run for TensorBoard.
 
-    def log(metrics: dict[str, float]) -> None:
-        for name, value in metrics.items():
-            if name != "step":
-                writer.add_scalar(name, value, int(metrics["step"]))
-        writer.flush()
+    Raises:
+        UserError: if TensorBoard is not installed.
+    """
 
-    return log
+    def __init__(self, folder: Path, last_step: int) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise UserError("TensorBoard is not installed: pip install tensorboard") from None
+        self.writer = SummaryWriter(folder, purge_step=last_step + 1)
+
+    def log(self, row: Row) -> None:
+        """Write a row of the training log."""
+        self._write(row, [name for name in row if name != "step"])
+
+    def validation(self, metrics: Row) -> None:
+        """Write the validation loss and BLEU; the other metrics are in the log."""
+        self._write(metrics, ["valid_loss", "valid_bleu"])
+
+    def _write(self, row: Row, names: list[str]) -> None:
+        for name in names:
+            self.writer.add_scalar(name, row[name], int(row["step"]))
+        self.writer.flush()
 
 
-def _begun(run: Path, new: Callable[[], Trainer]) -> Trainer:
-    """A trainer that goes on from the last checkpoint; one that is damaged is named, and set aside."""
-    trainer = new()
+def _start_or_resume(run: Path, new_trainer: Callable[[], Trainer]) -> Trainer:
+    """Return a trainer in the state of the last checkpoint that is intact, or a new one if there is none."""
+    trainer = new_trainer()
     for name in reversed(step_checkpoints(run)):
         damage = None
         try:
             trainer.restore(run, name)
         except DamagedError as error:
             damage = error
-        (anywhere,) = trainer.process_group.all_reduce([damage is not None])
-        if not anywhere:
+        (processes_with_damage,) = trainer.process_group.all_reduce([damage is not None])
+        if not processes_with_damage:
             break
         if trainer.process_group.is_main:
             print(f"{damage or name + ' is damaged'}; trying the one before", file=sys.stderr)
             mark_damaged(run, name)
-        trainer = new()
+        trainer = new_trainer()
     if trainer.device.device.type == "cuda":
         trainer.fit_batch_to_memory()
     return trainer
 
 
 @contextmanager
-def room_in_memory(progress: Progress) -> Iterator[None]:
-    """Say what helps when the device's memory is full."""
+def explain_write_errors(run: Path) -> Iterator[None]:
+    """Turn an error while writing into one that explains what to do; the last checkpoint is always intact.
+
+    Raises:
+        UserError: if a file can't be written.
+    """
     try:
         yield
-    except torch.OutOfMemoryError as error:
+    except OSError as error:
+        checkpoints = step_checkpoints(run)
+        disk_is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        hint = "free some space" if disk_is_full else "check its permissions, or choose another folder with --run"
+        resume = f"then run the same command again to resume from {checkpoints[-1]}" if checkpoints else ""
         raise UserError(
-            "the device's memory is full: try "
-            f"--training.gradient-accumulation-steps {2 * progress.accumulate}, which halves the batches "
-            f"and changes nothing else. {str(error).splitlines()[0][:100]}"
+            f"can't write to {run}: {error.strerror}; {hint}; {resume or 'nothing was saved yet'}"
         ) from error
 
 
 @contextmanager
-def room_to_write(run: Path) -> Iterator[None]:
-    """Say what is left when nothing can be written: checkpoints are renamed when complete, so the last one is whole."""
-    try:
-        yield
-    except OSError as error:
-        left = step_checkpoints(run)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        hint = "make room" if full else "see to it that it can be written, or name another folder with --run"
-        then = f"then the same command goes on from {left[-1]}" if left else "nothing was saved yet"
-        raise UserError(f"cannot write in {run}: {error.strerror}; {hint}; {then}") from error
-
-
-@contextmanager
-def stopping() -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C and SIGTERM only ask to stop; what this gives tells whether they did."""
-    asked: list[int] = []
-    before = {}
+def stop_signals() -> Iterator[Callable[[], bool]]:
+    """Catch Ctrl-C and SIGTERM; yield a function that returns whether one of them was received."""
+    received: list[int] = []
+    handlers = {}
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, lambda number, _: asked.append(number))
-    except ValueError:  # not in the main thread, where signals never come
+            handlers[number] = signal.signal(number, lambda number, _: received.append(number))
+    except ValueError:  # only the main thread receives signals, and may catch them
         pass
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(received)
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""A run's folder: what a training leaves behind, and goes on from."""
+"""The run folder: everything that a training run writes, and resumes from."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,89 +12,110 @@ from transformer.checkpoint import read_settings, remove_partial_files, write_at
 from transformer.errors import UserError
 from transformer.provenance import provenance
 
-RECIPE, METRICS, SESSIONS = "recipe.json", "metrics.jsonl", "sessions.jsonl"
-HARMLESS = "training.gradient_accumulation_steps:"
-"""A run may go on with another number of batches a step: what it learns stays the same."""
+RECIPE = "recipe.json"
+"""All settings of the run."""
+METRICS = "metrics.jsonl"
+"""One line per validation."""
+LOG = "log.jsonl"
+"""One line every ``log_every`` steps."""
+SESSIONS = "sessions.jsonl"
+"""One line each time the run was started or resumed."""
+
+NOT_COMPARED = {"description", "training.log_every", "training.checkpoint_each_epoch"}
+"""Settings that don't change what is learned; the first edition wrote a description of the recipe, too."""
+ACCUMULATION = "training.gradient_accumulation_steps"
+"""A run may be resumed with another value of this setting: only the memory that a step needs depends on it."""
 
 
 @contextmanager
 def open_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> Iterator[None]:
-    """Make a run folder, or go on with one; meanwhile no other process may train in it.
+    """Create a run folder, or open an existing one to resume it, and lock it against other processes meanwhile.
 
     Args:
-        recipe: the settings, to hold against those written down.
-        force: go on although the settings are others than those written down.
+        run: the folder.
+        recipe: the settings, which are compared with those in the folder.
+        force: accept other settings than those in the folder.
 
     Raises:
-        UserError: if the folder holds something else, is in use, or its settings are others.
+        UserError: if the folder is not a run folder, is in use, or was started with other settings.
     """
-    recipe = json.loads(json.dumps(recipe))  # as they will be read
-    if run.exists() and (not run.is_dir() or any(map(_counts, run.iterdir())) and not (run / RECIPE).exists()):
-        raise UserError(f"{run} is not a run folder, and not empty: name another with --run")
+    recipe = json.loads(json.dumps(recipe))  # tuples become lists, as in the file
+    if run.exists() and (not run.is_dir() or any(map(_is_content, run.iterdir())) and not (run / RECIPE).exists()):
+        raise UserError(f"{run} is not a run folder, and not empty: choose another folder with --run")
     run.mkdir(parents=True, exist_ok=True)
     try:
         with filelock.FileLock(run / ".lock", blocking=False):
             remove_partial_files(run)
             if (run / RECIPE).exists() and not force:
                 changes = list(differences(read_settings(run / RECIPE), recipe))
-                changes = [change for change in changes if not change.startswith(HARMLESS)]
+                changes = [change for change in changes if not change.startswith(f"{ACCUMULATION}:")]
                 if changes:
                     raise UserError(
-                        f"{run} was begun with other settings ({'; '.join(changes[:5])}): "
-                        "name another folder with --run, or go on with the new ones by --force"
+                        f"{run} was started with other settings ({'; '.join(changes[:5])}): "
+                        "choose another folder with --run, or resume with the new settings with --force"
                     )
             yield
     except filelock.Timeout:
-        raise UserError(f"{run} is in use: another process trains in it") from None
+        raise UserError(f"{run} is in use: another process is training in it") from None
 
 
 def write_recipe(run: Path, recipe: dict[str, Any]) -> None:
-    """Write down the settings of a run."""
+    """Write the settings of a run to its folder."""
     write_atomically(run / RECIPE, json.dumps(recipe, indent=2).encode())
 
 
 def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
-    """Where two settings differ, as "training.steps: 100, now 200"."""
+    """Yield the differences between two sets of settings, such as "training.steps: 100, now 200"."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted({*before, *now}):
             yield from differences(before.get(key), now.get(key), f"{name}.{key}" if name else key)
-    elif before != now and name != "description":
+    elif before != now and name not in NOT_COMPARED:
         yield f"{name}: {before}, now {now}"
 
 
 def read_metrics(run: Path) -> list[dict[str, float]]:
-    """The validations of a run, one dictionary each."""
-    return _read(run / METRICS)
+    """Return the validation metrics of a run, one dictionary per validation."""
+    return _read_rows(run / METRICS)
 
 
-def truncate_metrics(run: Path, last_step: int) -> None:
-    """Forget the validations after a step: the run goes on from there."""
-    _write(run / METRICS, [row for row in read_metrics(run) if row["step"] <= last_step])
+def read_log(run: Path) -> list[dict[str, float]]:
+    """Return the training log of a run, one dictionary every ``log_every`` steps."""
+    return _read_rows(run / LOG)
 
 
 def append_metrics(run: Path, row: dict[str, float]) -> None:
-    """Write down one more validation."""
-    with (run / METRICS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+    """Add the metrics of one validation."""
+    _append_row(run / METRICS, row)
+
+
+def append_log(run: Path, row: dict[str, float]) -> None:
+    """Add a row to the training log."""
+    _append_row(run / LOG, row)
+
+
+def truncate_metrics(run: Path, last_step: int) -> None:
+    """Delete the metrics and the log after a step, from which the run resumes."""
+    for path in (run / METRICS, run / LOG):
+        _write_rows(path, [row for row in _read_rows(path) if row["step"] <= last_step])
 
 
 def read_sessions(run: Path) -> list[dict[str, Any]]:
-    """After which step, when, how and on what the run was begun, and each time it was gone on with."""
-    return _read(run / SESSIONS)
+    """Return the sessions of a run: the step at which each started, and when, how and where it ran."""
+    return _read_rows(run / SESSIONS)
 
 
 def append_session(run: Path, step: int, device: object) -> None:
-    """Write down that the run is taken up after a step, and the `provenance` of what follows."""
-    _write(run / SESSIONS, [*read_sessions(run), {"step": step, **provenance(device)}])
+    """Record that the run is started or resumed after ``step`` steps, with its `provenance`."""
+    _write_rows(run / SESSIONS, [*read_sessions(run), {"step": step, **provenance(device)}])
 
 
-def _counts(path: Path) -> bool:
-    """Whether a file makes a folder one that is not empty; what a run leaves before its first file does not."""
+def _is_content(path: Path) -> bool:
+    """Return whether a file makes a folder non-empty: not the files that a run writes before its recipe."""
     return path.name != ".lock" and not path.name.startswith(f".{RECIPE}-")
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    """A JSON object a line; a line that was cut off by a crash is left out."""
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read one JSON object per line, up to a line that a crash has cut off."""
     rows = []
     for line in path.read_text("utf-8").splitlines() if path.exists() else []:
         try:
@@ -104,5 +125,10 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def _write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def _append_row(path: Path, row: dict[str, Any]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")

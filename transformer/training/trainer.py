@@ -1,4 +1,4 @@
-"""One step of training after another (§5): the loss, its gradient, Adam, on one device or many."""
+"""One training step after another (§5): loss, gradients and Adam, on one device or several."""
 
 import math
 import sys
@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -23,7 +24,7 @@ from transformer.checkpoint import (
     step_name,
 )
 from transformer.config import ModelConfig, TrainingConfig
-from transformer.data.batching import Batch, Batches, collate, token_batches
+from transformer.data.batching import Batch, Batches, Indices, collate, token_batches
 from transformer.data.prepare import PreparedData
 from transformer.data.tokenizer import PAD
 from transformer.device import Device
@@ -33,37 +34,52 @@ from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.schedule import learning_rate
 from transformer.training.distributed import ProcessGroup
+from transformer.training.memory import check_memory
 from transformer.translator import Translator
 
 MAX_SKIPPED_STEPS = 30
-"""So many steps in a row may be skipped because a gradient is not finite: fp16 needs a few to find its scale."""
+"""Training stops after this many steps in a row without a finite gradient; fp16 skips a few until its scale fits."""
 
 
 @dataclass
 class Progress:
-    """How far a run is, besides what tensors hold."""
+    """How far a run has come: everything that resuming it needs besides tensors."""
 
     step: int = 0
+    """Optimiser steps taken so far."""
     target_tokens: int = 0
     seconds: float = 0.0
     best_loss: float = math.inf
-    without_gain: int = 0
-    """Validations since the best one."""
-    skipped: int = 0
-    """Steps in a row whose gradient was not finite."""
-    accumulate: int = 1
-    """Batches of each process in a step."""
+    """Lowest validation loss so far."""
+    validations_since_best: int = 0
+    skipped_steps: int = 0
+    """Steps in a row that were skipped because the gradient was not finite."""
+    world_size: int = 1
+    """Number of processes."""
+    gradient_accumulation_steps: int = 1
+    """Batches per process and step."""
     epoch: int = 0
     epoch_step: int = 0
-    """Where the batches stand."""
+    """Batches of this epoch that each process has used."""
     loss_sum: float = 0.0
+    """Loss since the last validation, summed over this process's target tokens (in a checkpoint: all processes')."""
     loss_tokens: int = 0
-    """Loss since the last validation, this process's share of it (in a checkpoint: all processes'), and the target
-    tokens of all."""
+    """Target tokens of all processes since the last validation."""
+    log_loss_sum: float = 0.0
+    """As ``loss_sum``, but since the last row of the log."""
+    log_loss_tokens: int = 0
+
+
+OLD_PROGRESS = {
+    "accumulate": "gradient_accumulation_steps",
+    "without_gain": "validations_since_best",
+    "skipped": "skipped_steps",
+}
+"""Fields of `Progress` that had another name in the checkpoints of the course's first edition."""
 
 
 class Trainer:
-    """A model in training: it makes steps, validates, and can be saved and restored between any two of them."""
+    """Trains a model: takes steps, validates, and can be saved and restored between any two steps."""
 
     def __init__(
         self,
@@ -74,38 +90,91 @@ class Trainer:
         process_group: ProcessGroup,
         compiled: bool = False,
     ) -> None:
+        check_memory(model_config, config, device)
         torch.manual_seed(config.seed)
         self.config, self.data, self.device, self.process_group = config, data, device, process_group
         self.model = Transformer(model_config).to(device.device)
-        torch.manual_seed(config.seed + process_group.rank)  # the same weights in each process, but another dropout
+        torch.manual_seed(config.seed + process_group.rank)  # the weights are the same on all ranks, dropout is not
         self.translator = Translator(self.model, data.tokenizer, device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
         self.scaler = device.scaler()
         self.averaged = AveragedModel(self.model) if config.average_steps else None
-        self.progress = Progress(accumulate=config.gradient_accumulation_steps)
-        self.batches = self._batches()
+        self.progress = Progress(
+            world_size=process_group.world_size, gradient_accumulation_steps=config.gradient_accumulation_steps
+        )
+        self.batches = self._make_batches(
+            process_group.rank, process_group.world_size, config.gradient_accumulation_steps
+        )
+        # Summed on the device, because reading it makes a GPU wait. MPS has no float64.
+        sum_dtype = torch.float32 if device.device.type == "mps" else torch.float64
+        self.unread_loss = torch.zeros((), dtype=sum_dtype, device=device.device)
         self.loss: nn.Module = ModelWithLoss(self.model, config.label_smoothing)
         if process_group.world_size > 1:
             self.loss = DistributedDataParallel(self.loss)
         self.eager_loss = self.loss
         if compiled:
-            torch._dynamo.config.optimize_ddp = False  # else it cuts the graph, and falls back
+            torch._dynamo.config.optimize_ddp = False  # it would split the graph, and compilation would fail
             self.loss = torch.compile(self.loss, dynamic=True)  # type: ignore[assignment]
 
-    def _batches(self) -> Batches:
-        """This process's batches, from where the run stands."""
-        sources, targets = self.data.tokens("train")
-        at, of, parts = self.process_group.rank, self.process_group.world_size, self.progress.accumulate
-        tokens = max(1, self.config.batch_tokens // (of * parts))
+    def _make_batches(
+        self, rank: int, world_size: int, gradient_accumulation_steps: int, pairs: Indices | None = None
+    ) -> Batches:
+        """Return the batches of one of ``world_size`` processes; the position in the data is that of ``progress``."""
         return Batches(
-            sources, targets, tokens, self.config.seed, at, of, parts, self.progress.epoch, self.progress.epoch_step
+            *self.data.tokens("train"),
+            max(1, self.config.batch_tokens // (world_size * gradient_accumulation_steps)),
+            self.config.seed,
+            rank,
+            world_size,
+            gradient_accumulation_steps,
+            self.progress.epoch,
+            self.progress.epoch_step,
+            pairs,
         )
 
-    def fit_batch_to_memory(self) -> None:
-        """Halve the batches, and take twice as many a step, until the largest one fits into the device's memory.
+    def _change_batches(self, gradient_accumulation_steps: int, pairs: Indices | None) -> None:
+        """Continue with another number of processes, or of batches per process and step.
+
+        Each pair of the current epoch is still used exactly once. If a step has as many batches as before, all
+        processes together, they stay the same batches and are only distributed differently. Otherwise the pairs that
+        are left in the epoch are divided into new batches.
+
+        Args:
+            pairs: the indices of the pairs in the current epoch, as in `Batches`.
 
         Raises:
-            UserError: if not even small ones do.
+            UserError: if too few pairs are left.
+        """
+        progress, process_group = self.progress, self.process_group
+        before = progress.world_size * progress.gradient_accumulation_steps
+        after = process_group.world_size * gradient_accumulation_steps
+        if before == after:
+            progress.epoch_step = progress.epoch_step * progress.world_size // process_group.world_size
+        elif progress.epoch_step:
+            plan = self._make_batches(0, 1, before, pairs).plan
+            unused = plan[progress.epoch_step * progress.world_size :]
+            pairs = np.sort(np.concatenate(unused)) if unused else None
+            progress.epoch, progress.epoch_step = progress.epoch + (not unused), 0
+        try:
+            self.batches = self._make_batches(
+                process_group.rank, process_group.world_size, gradient_accumulation_steps, pairs
+            )
+        except UserError as error:
+            if pairs is None:
+                raise
+            raise UserError(
+                f"the {len(pairs)} sentence pairs left in epoch {progress.epoch} can't be divided into steps of "
+                f"{after} batches: resume with {progress.world_size} processes and "
+                f"--training.gradient-accumulation-steps {progress.gradient_accumulation_steps} until the next epoch"
+            ) from error
+        progress.world_size = process_group.world_size
+        progress.gradient_accumulation_steps = gradient_accumulation_steps
+
+    def fit_batch_to_memory(self) -> None:
+        """Halve the batches, and double their number per step, until the largest one fits into the device's memory.
+
+        Raises:
+            UserError: if batches of 100 tokens don't fit either.
         """
         while True:
             sources, targets = self.batches.sources, self.batches.targets
@@ -113,29 +182,24 @@ class Trainer:
             largest = max(self.batches.plan, key=lambda rows: len(rows) * (n_source[rows].max() + n_target[rows].max()))
             fits = self._fits(collate(sources, targets, largest).to(self.device.device))
             self.optimizer.zero_grad()
-            (full_somewhere,) = self.process_group.all_reduce([not fits])
-            if not full_somewhere:
+            (out_of_memory,) = self.process_group.all_reduce([not fits])
+            if not out_of_memory:
                 return
-            self._accumulate(2 * self.progress.accumulate)
-            if self.config.batch_tokens < 100 * self.progress.accumulate * self.process_group.world_size:
+            batches = 2 * self.progress.gradient_accumulation_steps
+            if self.config.batch_tokens < 100 * batches * self.process_group.world_size:
                 raise UserError("not even batches of 100 tokens fit into the device's memory: choose a smaller model")
+            self._change_batches(batches, self.batches.pairs)
             if self.process_group.is_main:
-                print(f"memory is full: {self.progress.accumulate} batches a step, and smaller ones", file=sys.stderr)
-
-    def _accumulate(self, parts: int) -> None:
-        """Go on from the same place of the epoch in so many smaller batches a step; a run has never fewer than before.
-
-        Its pairs are dealt anew for that, so a few of this epoch come twice or not at all.
-        """
-        self.progress.epoch_step = self.progress.epoch_step * parts // self.progress.accumulate
-        self.progress.accumulate = parts
-        self.batches = self._batches()
+                print(
+                    f"the batches don't fit into memory: splitting each step into {batches} smaller ones",
+                    file=sys.stderr,
+                )
 
     def _fits(self, batch: Batch) -> bool:
-        """Whether there is room for a batch, forward and backward. What it takes is free again afterwards."""
+        """Return whether the memory suffices for a forward and backward pass; all of it is free again afterwards."""
         try:
-            to_come = [] if self.optimizer.state else [p for p in self.model.parameters() for _ in range(2)]
-            moments = [torch.empty_like(p) for p in to_come]  # Adam's
+            without_moments = [] if self.optimizer.state else list(self.model.parameters())
+            moments = [torch.empty_like(p) for p in without_moments for _ in range(2)]  # Adam's, before its first step
             gpus = [batch.source.device] if batch.source.is_cuda else []
             with torch.random.fork_rng(devices=gpus):
                 with self.device.autocast():
@@ -147,82 +211,109 @@ class Trainer:
         return True
 
     def step(self) -> None:
-        """One step of the optimiser: forward, loss, backward, in one or more batches, and then Adam (§5.3)."""
+        """Take one optimiser step (§5.3): forward and backward for each batch, then clip the gradient and run Adam."""
         config, progress = self.config, self.progress
         progress.step += 1
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(
                 progress.step, self.model.config.d_model, config.warmup_steps, config.learning_rate_factor
             )
-        batches = [next(self.batches) for _ in range(progress.accumulate)]
-        # The loss is a mean over all target tokens of the step, whichever process has them.
+        batches = [next(self.batches) for _ in range(progress.gradient_accumulation_steps)]
+        progress.epoch, progress.epoch_step = self.batches.epoch, self.batches.step
+        # The loss is the mean over the target tokens of the whole step, in all batches of all processes.
         (total_tokens,) = self.process_group.all_reduce([sum(batch.n_tokens for batch in batches)])
         n_tokens = int(total_tokens)
         try:
-            loss = self._gradients(batches, n_tokens)
+            loss = self._backward(batches, n_tokens)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
             if self.loss is self.eager_loss:
                 raise
-            said = [line for line in str(error).strip().splitlines() if not line.endswith("raised:")]
-            print(f"not compiled, so slower: {(said or [type(error).__name__])[0][:200]}", file=sys.stderr)
+            lines = [line for line in str(error).strip().splitlines() if not line.endswith("raised:")]
+            reason = (lines or [type(error).__name__])[0][:200]
+            print(f"compilation failed, so training runs uncompiled, which is slower: {reason}", file=sys.stderr)
             self.loss = self.eager_loss
             self.optimizer.zero_grad()
-            loss = self._gradients(batches, n_tokens)
+            loss = self._backward(batches, n_tokens)
         self.scaler.unscale_(self.optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm or math.inf)
         progress.target_tokens += n_tokens
         if torch.isfinite(norm):
             self.scaler.step(self.optimizer)
-            progress.skipped = 0
-            progress.loss_sum += float(loss)
+            progress.skipped_steps = 0
+            self.unread_loss += loss
             progress.loss_tokens += n_tokens
+            progress.log_loss_tokens += n_tokens
         else:
-            self._skip(float(loss) * self.process_group.world_size / n_tokens)
+            self._skip_step(float(loss) * self.process_group.world_size / n_tokens)
         self.scaler.update()
         self.optimizer.zero_grad()
         self._average()
 
-    def _skip(self, loss: float) -> None:
-        """Count a step that is not made, because its gradient is not finite; too many in a row are the end."""
-        self.progress.skipped += 1
-        if self.progress.skipped >= MAX_SKIPPED_STEPS:
+    def _backward(self, batches: list[Batch], n_tokens: int) -> Tensor:
+        """Accumulate the gradients of the mean loss over ``n_tokens``; return the summed loss of these batches, ()."""
+        total = torch.zeros((), device=self.device.device)
+        for number, batch in enumerate(batches, 1):
+            batch = batch.to(self.device.device)
+            with self._gradient_sync(number == len(batches)):
+                with self.device.autocast():
+                    loss = self.loss(batch.source, batch.decoder_input, batch.labels)
+                # DistributedDataParallel averages the gradients over the processes; times their number is the sum.
+                self.scaler.scale(loss * (self.process_group.world_size / n_tokens)).backward()
+            total += loss.detach()
+        return total
+
+    def _gradient_sync(self, last: bool) -> Any:
+        """Return a context in which processes exchange gradients only after the last batch of a step."""
+        return nullcontext() if last or self.process_group.world_size == 1 else self.loss.no_sync()  # type: ignore[operator]
+
+    def _skip_step(self, loss: float) -> None:
+        """Count a step that is skipped because its gradient is not finite; stop the run after too many in a row."""
+        self.progress.skipped_steps += 1
+        if self.progress.skipped_steps >= MAX_SKIPPED_STEPS:
             raise UserError(
-                f"the gradient was not finite in {self.progress.skipped} steps in a row, up to step "
-                f"{self.progress.step} (loss {loss:.4g} a token): lower --training.learning-rate-factor, lengthen "
+                f"the gradient was not finite in {self.progress.skipped_steps} steps in a row, up to step "
+                f"{self.progress.step} (loss {loss:.4g} per token): lower --training.learning-rate-factor, raise "
                 f"--training.warmup-steps" + (", or try --precision bf16 or fp32" if self.scaler.is_enabled() else "")
             )
 
     def _average(self) -> None:
-        """Take part of the mean of the last steps, and at the end, become it."""
+        """Add the weights to the mean over the last ``average_steps`` steps, which they become at the end."""
         step, steps = self.progress.step, self.config.steps
         if self.averaged is not None and step > steps - self.config.average_steps:
             if step == steps - self.config.average_steps + 1:
-                self.averaged.n_averaged.zero_()  # in a run that had ended before and was prolonged
+                self.averaged.n_averaged.zero_()  # a finished run that is trained for more steps has a mean already
             self.averaged.update_parameters(self.model)
             if step == steps:
                 self.model.load_state_dict(self.averaged.module.state_dict())
 
-    def _gradients(self, batches: list[Batch], n_tokens: int) -> Tensor:
-        """Add up the gradients of the mean over ``n_tokens``; the batches' summed loss, ()."""
-        loss = torch.zeros((), device=self.device.device)
-        for number, batch in enumerate(batches, 1):
-            batch = batch.to(self.device.device)
-            with self._gradients_shared(number == len(batches)):
-                with self.device.autocast():
-                    loss_sum = self.loss(batch.source, batch.decoder_input, batch.labels)
-                # Processes average their gradients: times their number, that is a sum.
-                self.scaler.scale(loss_sum * (self.process_group.world_size / n_tokens)).backward()
-            loss += loss_sum.detach()
-        return loss
+    def log_row(self) -> dict[str, float]:
+        """Return the step, the learning rate and the mean training loss (nats per token) since the last call.
 
-    def _gradients_shared(self, last: bool) -> Any:
-        """Processes exchange their gradients once a step, after the last batch."""
-        return nullcontext() if last or self.process_group.world_size == 1 else self.loss.no_sync()  # type: ignore[operator]
+        All processes must call it. The loss is the mean over all processes.
+        """
+        self._read_loss()
+        progress = self.progress
+        (loss_sum,) = self.process_group.all_reduce([progress.log_loss_sum])
+        row = {
+            "step": progress.step,
+            "train_loss": loss_sum / progress.log_loss_tokens if progress.log_loss_tokens else math.nan,
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
+        }
+        progress.log_loss_sum, progress.log_loss_tokens = 0.0, 0
+        return row
+
+    def _read_loss(self) -> None:
+        """Add the loss that was summed on the device to that in ``progress``; a GPU has to finish its work for it."""
+        loss = float(self.unread_loss)
+        self.unread_loss.zero_()
+        self.progress.loss_sum += loss
+        self.progress.log_loss_sum += loss
 
     def validate(self) -> dict[str, float]:
-        """What is written down of this moment. All processes must call it."""
+        """Return the metrics of the current step. All processes must call it."""
+        self._read_loss()
         progress = self.progress
         (loss_sum,) = self.process_group.all_reduce([progress.loss_sum])
         metrics = {
@@ -234,31 +325,39 @@ class Trainer:
             **validate(
                 self.translator,
                 self.data,
-                replace(self.config, batch_tokens=self.batches.batch_tokens),  # these are known to fit into memory
+                replace(self.config, batch_tokens=self.batches.batch_tokens),  # which is known to fit into memory
                 self.process_group,
             ),
         }
         progress.loss_sum, progress.loss_tokens = 0.0, 0
-        progress.without_gain += 1
+        progress.validations_since_best += 1
         if metrics["valid_loss"] <= progress.best_loss:
-            progress.best_loss, progress.without_gain = metrics["valid_loss"], 0
+            progress.best_loss, progress.validations_since_best = metrics["valid_loss"], 0
         return metrics
 
     @property
     def is_done(self) -> bool:
-        """Whether all steps are made, or the patience is at its end."""
-        out_of_patience = 0 < self.config.patience <= self.progress.without_gain
+        """Whether all steps are taken or patience has run out."""
+        out_of_patience = 0 < self.config.patience <= self.progress.validations_since_best
         return self.progress.step >= self.config.steps or out_of_patience
 
+    @property
+    def is_epoch_end(self) -> bool:
+        """Whether the last step used the last batches of an epoch."""
+        return self.batches.step == len(self.batches.plan)
+
     def save(self, run: Path) -> None:
-        """Leave a checkpoint to go on from, and forget those that are too old. All processes must call it."""
-        self.progress.epoch, self.progress.epoch_step = self.batches.epoch, self.batches.step
-        (loss_sum,) = self.process_group.all_reduce([self.progress.loss_sum])
+        """Save a checkpoint to resume from, and delete those that are too old. All processes must call it."""
+        self._read_loss()
+        progress = self.progress
+        loss_sum, log_loss_sum = self.process_group.all_reduce([progress.loss_sum, progress.log_loss_sum])
         if not self.process_group.is_main:
             return
-        progress = asdict(self.progress) | {"loss_sum": loss_sum}
-        facts = {"progress": progress, "scaler": self.scaler.state_dict()}
-        save_checkpoint(run, step_name(self.progress.step), self.model, facts, self._state())
+        metadata = {
+            "progress": asdict(progress) | {"loss_sum": loss_sum, "log_loss_sum": log_loss_sum},
+            "scaler": self.scaler.state_dict(),
+        }
+        save_checkpoint(run, step_name(progress.step), self.model, metadata, self._state())
         names = step_checkpoints(run)
         for name in names[: -self.config.keep_checkpoints]:
             delete_checkpoint(run, name)
@@ -266,16 +365,19 @@ class Trainer:
             delete_checkpoint(run, name, "state")
 
     def restore(self, run: Path, name: str) -> None:
-        """Take over a checkpoint: on the CPU, in one process, the next steps are exactly as if nothing had happened.
+        """Load a checkpoint. On the CPU, in one process, training continues exactly as if it had never stopped.
+
+        The number of processes and ``config.gradient_accumulation_steps`` may have changed since: see
+        `_change_batches`. A step has at least as many batches as before, so that they need no more memory.
 
         Raises:
-            DamagedError: if something of it is missing or not what was written.
-            UserError: if it cannot be read, or is of another model or version.
+            DamagedError: if a part of it is missing or damaged.
+            UserError: if it can't be read, or belongs to another model or version.
         """
-        model, described = load_checkpoint(run, name)
+        model, metadata = load_checkpoint(run, name)
         state = read_tensors(run, name, "state")
         if model.config != self.model.config:
-            raise UserError(f"the checkpoint {run / name} is of another model than the settings describe")
+            raise UserError(f"the checkpoint {run / name} has another model than the settings describe")
         self.model.load_state_dict(model.state_dict())
         try:
             groups = self.optimizer.state_dict()["param_groups"]
@@ -283,9 +385,10 @@ class Trainer:
             averaged = {k.removeprefix("averaged."): t for k, t in state.items() if k.startswith("averaged.")}
             if self.averaged is not None and averaged:
                 self.averaged.load_state_dict(averaged, strict=False)
-            if self.scaler.is_enabled() and described["scaler"]:  # it is empty after steps in another precision
-                self.scaler.load_state_dict(described["scaler"])
-            self.progress = Progress(**described["progress"])
+            if self.scaler.is_enabled() and metadata["scaler"]:  # empty if the last steps were not in fp16
+                self.scaler.load_state_dict(metadata["scaler"])
+            fields = {OLD_PROGRESS.get(key, key): value for key, value in metadata["progress"].items()}
+            self.progress = Progress(**{"world_size": self.process_group.world_size, **fields})
             torch.set_rng_state(state["random.cpu"])
             if self.device.device.type == "cuda" and "random.cuda" in state:
                 torch.cuda.set_rng_state(state["random.cuda"])
@@ -293,20 +396,27 @@ class Trainer:
             raise DamagedError(f"the checkpoint {run / name} lacks {error}") from error
         except torch.OutOfMemoryError as error:
             raise UserError("the device's memory is full already, before the first step") from error
-        except (TypeError, ValueError, RuntimeError) as error:  # whole, but not what this version writes
-            raise UserError(f"the checkpoint {run / name} cannot be gone on from: {error}") from error
-        self._accumulate(max(self.config.gradient_accumulation_steps, self.progress.accumulate))
+        except (TypeError, ValueError, RuntimeError) as error:  # intact, but written by another version
+            raise UserError(f"can't resume from the checkpoint {run / name}: {error}") from error
+        progress, world_size = self.progress, self.process_group.world_size
+        batches_per_step = progress.world_size * progress.gradient_accumulation_steps
+        self._change_batches(
+            max(self.config.gradient_accumulation_steps, math.ceil(batches_per_step / world_size)),
+            state["epoch.pairs"].numpy() if "epoch.pairs" in state else None,
+        )
         if not self.process_group.is_main:
-            self.progress.loss_sum = 0.0  # the first has it all
-            torch.manual_seed(self.config.seed + self.process_group.rank + self.progress.step)
+            progress.loss_sum = progress.log_loss_sum = 0.0  # the main process has the sums of all
+            torch.manual_seed(self.config.seed + self.process_group.rank + progress.step)
 
     def _state(self) -> dict[str, Tensor]:
-        """All tensors but the weights that the next steps depend on."""
+        """Return all tensors that the next steps depend on, except the weights."""
         state = {"random.cpu": torch.get_rng_state()}
         if self.device.device.type == "cuda":
             state["random.cuda"] = torch.cuda.get_rng_state()
+        if self.batches.pairs is not None:
+            state["epoch.pairs"] = torch.from_numpy(self.batches.pairs)
         for number, moments in self.optimizer.state_dict()["state"].items():
-            state |= {f"adam.{number}.{what}": tensor for what, tensor in moments.items()}
+            state |= {f"adam.{number}.{name}": tensor for name, tensor in moments.items()}
         if self.averaged is not None and self.averaged.n_averaged:
             state["averaged.n_averaged"] = self.averaged.n_averaged
             state |= {f"averaged.module.{name}": p for name, p in self.averaged.module.named_parameters()}
@@ -314,30 +424,30 @@ class Trainer:
 
 
 def _moments(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
-    """Adam's moments and step counts by the numbers of the parameters, from `Trainer._state`."""
+    """Return Adam's moments and step counts by parameter number, from `Trainer._state`."""
     moments: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         kind, _, rest = key.partition(".")
         if kind == "adam":
-            number, what = rest.split(".")
-            moments.setdefault(int(number), {})[what] = tensor
+            number, name = rest.split(".")
+            moments.setdefault(int(number), {})[name] = tensor
     return moments
 
 
 class ModelWithLoss(nn.Module):
-    """`batch_loss` as a module, for those who wrap modules: several processes, and the compiler."""
+    """`batch_loss` as a module, because DistributedDataParallel and torch.compile wrap modules."""
 
-    def __init__(self, model: Transformer, smoothing: float) -> None:
+    def __init__(self, model: Transformer, label_smoothing: float) -> None:
         super().__init__()
-        self.model, self.smoothing = model, smoothing
+        self.model, self.label_smoothing = model, label_smoothing
 
-    def forward(self, source: Tensor, decoder_input: Tensor, expected: Tensor) -> Tensor:
-        """A batch's summed loss, ()."""
-        return batch_loss(self.model, Batch(source, decoder_input, expected), self.smoothing)
+    def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
+        """Compute the summed loss of a batch, ()."""
+        return batch_loss(self.model, Batch(source, decoder_input, labels), self.label_smoothing)
 
 
-def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
-    """The smoothed loss summed over a batch's real target tokens; padding counts for nothing."""
+def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
+    """Compute the label-smoothed loss, summed over a batch's target tokens without padding, in nats: ()."""
     memory, memory_mask = model.encode(batch.source)
     states = model.decode(batch.decoder_input, memory, memory_mask).flatten(0, 1)
     return linear_label_smoothed_cross_entropy(
@@ -349,27 +459,30 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> torch.Tens
 def validate(
     translator: Translator, data: PreparedData, config: TrainingConfig, process_group: ProcessGroup | None = None
 ) -> dict[str, float]:
-    """Loss (nats a token, unsmoothed) over the validation set, and BLEU of greedy translations of its beginning.
+    """Compute the validation loss, and BLEU of greedy translations of the first ``config.validation_sentences``.
 
-    Sentences that are empty, or longer than the model reads, are in neither. The loss is over the tokens as prepared,
-    so it leaves out what ``data.max_length`` does.
+    The loss is in nats per token, without label smoothing, over the prepared validation pairs: those longer than
+    ``data.max_length`` are not among them. For BLEU, sentences that are empty or too long for the model are left out.
 
     Args:
-        process_group: those that share the work of the loss, and all call this; each gets the same numbers.
+        process_group: these processes share the work of the loss; all must call this, and get the same result.
     """
     model, device = translator.model, translator.device
     process_group = process_group or ProcessGroup(0, 1, device.device)
     sources, targets = data.tokens("valid")
     was_training = model.training
     model.eval()
-    loss, n_tokens = 0.0, 0
-    for indices in token_batches(sources, targets, config.batch_tokens)[process_group.rank :: process_group.world_size]:
-        batch = collate(sources, targets, indices).to(device.device)
-        with device.autocast():
-            loss += float(batch_loss(model, batch, smoothing=0.0))
-        n_tokens += batch.n_tokens
+    try:
+        loss, n_tokens = 0.0, 0
+        plan = token_batches(sources, targets, config.batch_tokens)
+        for indices in plan[process_group.rank :: process_group.world_size]:
+            batch = collate(sources, targets, indices).to(device.device)
+            with device.autocast():
+                loss += float(batch_loss(model, batch, smoothing=0.0))
+            n_tokens += batch.n_tokens
+    finally:
+        model.train(was_training)
     loss, all_tokens = process_group.all_reduce([loss, n_tokens])
-    model.train(was_training)
     encode, limit = translator.tokenizer.encode, model.config.max_length
     readable = (pair for pair in data.valid if 0 < len(encode(pair[0])) < limit)
     texts = list(islice(readable, config.validation_sentences))

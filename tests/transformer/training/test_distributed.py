@@ -1,4 +1,4 @@
-"""Several processes are one: the same steps, the same weights."""
+"""Several processes train as one does: the same steps, the same weights."""
 
 import json
 import os
@@ -21,16 +21,19 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "TRANSFORMER_DATA": str(folder / "data"), "OMP_NUM_THREADS": "1"}
 
 
-@pytest.mark.parametrize("processes", [2, 4])
-def test_n_processes_are_one_with_n_batches_a_step(processes: int, tmp_path: Path) -> None:
-    command = [sys.executable, HERE / "together.py", tmp_path, str(processes)]
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_n_processes_equal_one_with_n_accumulation_steps(world_size: int, tmp_path: Path) -> None:
+    command = [sys.executable, HERE / "compare_processes.py", tmp_path, str(world_size)]
     done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["apart"] < 1e-5 < found["far"]
-    assert found["losses"][0] == pytest.approx(found["losses"][1], rel=1e-5)
-    assert found["tokens"][0] == found["tokens"][1]
-    assert found["saved"][0] == pytest.approx(found["saved"][1], rel=1e-5)
+    report = json.loads(done.stdout)
+    assert report["to_single"] < 1e-5 < report["to_larger"]
+    assert report["to_fewer"] < 1e-5, "resumed in one process: the same steps"
+    for name in ("losses", "logged_losses", "saved_losses"):
+        assert report[name][0] == pytest.approx(report[name][1], rel=1e-5)
+    assert report["tokens"][0] == report["tokens"][1]
+    more = report["more"]
+    assert (more["step"], more["world_size"], more["gradient_accumulation_steps"]) == (8, world_size, 1)
 
 
 def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_path: Path) -> None:
@@ -58,15 +61,15 @@ def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_
                 time.sleep(0.1)
             children = subprocess.run(["pgrep", "-P", f"{started.pid}"], capture_output=True, text=True).stdout.split()
             os.kill(int(children[-1]), signal.SIGKILL)
-            _, said = started.communicate(timeout=60)
+            _, errors = started.communicate(timeout=60)
         finally:
             if started.poll() is None:
                 os.killpg(started.pid, signal.SIGKILL)
     assert started.returncode != 0
-    assert "another of the 2 processes is gone" in said and "goes on from the last checkpoint" in said
+    assert "another of the 2 processes has died" in errors and "resume from the last checkpoint" in errors
     assert step_checkpoints(run)
 
 
-def test_alone_nothing_happens() -> None:
-    alone = ProcessGroup(0, 1, torch.device("cpu"))
-    assert alone.is_main and alone.all_reduce([2, 0.5]) == [2, 0.5]
+def test_a_single_process_needs_no_others() -> None:
+    single = ProcessGroup(0, 1, torch.device("cpu"))
+    assert single.is_main and single.all_reduce([2, 0.5]) == [2, 0.5]

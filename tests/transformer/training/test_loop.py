@@ -1,8 +1,10 @@
+import io
 import json
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +20,7 @@ from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.training.distributed import ProcessGroup
 from transformer.training.loop import train
+from transformer.training.run_folder import read_log, read_metrics
 from transformer.training.trainer import ModelWithLoss, Trainer, batch_loss, validate
 from transformer.translator import Translator
 
@@ -46,7 +49,7 @@ def one_batch() -> Batch:
     return collate(sources, sources, [0, 1])
 
 
-def test_padding_has_no_part_in_the_loss() -> None:
+def test_padding_does_not_change_the_loss() -> None:
     model, batch = Transformer(SHAPE).eval(), one_batch()
     wider = Batch(*(torch.nn.functional.pad(t, (0, 3)) for t in (batch.source, batch.decoder_input, batch.labels)))
     alone = [collate(*[Sequences.pack([ids])] * 2, [0]) for ids in ([4, 5, 6, 7], [8, 9])]
@@ -64,7 +67,7 @@ def test_the_loss_is_that_of_the_logits_at_real_positions() -> None:
     )
 
 
-def test_one_batch_can_be_learned_by_heart() -> None:
+def test_one_batch_can_be_memorised() -> None:
     model, batch = Transformer(SHAPE), one_batch()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(150):
@@ -122,7 +125,7 @@ def test_the_end_is_the_mean_of_the_last_steps(
     torch.testing.assert_close(weights(model), torch.stack(seen[-3:]).mean(0))
 
 
-def test_a_run_that_is_prolonged_ends_with_the_mean_of_its_own_last_steps(
+def test_a_run_with_more_steps_ends_with_the_mean_of_its_own_last_steps(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(tmp_path / "run", data, steps=4, average_steps=2)
@@ -151,6 +154,7 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path, data: PreparedData, monkeyp
     [
         {"steps": 0},
         {"gradient_accumulation_steps": 0},
+        {"log_every": 0},
         {"label_smoothing": 1.0},
         {"average_steps": 5},
         {"batch_tokens": -1},
@@ -188,15 +192,15 @@ def trainer(data: PreparedData, **settings: object) -> Trainer:
     return Trainer(SHAPE, config, data, choose_device("cpu"), ProcessGroup(0, 1, torch.device("cpu")))
 
 
-def test_it_makes_room_by_smaller_batches_of_which_a_step_takes_more(
+def test_batches_are_split_until_they_fit_into_memory(
     data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain, cramped = trainer(data), trainer(data)
     full = Full(400, monkeypatch)
     cramped.fit_batch_to_memory()
-    assert cramped.progress.accumulate == 4
+    assert cramped.progress.gradient_accumulation_steps == 4
     assert max(full.tried) > 400 > full.tried[-1]
-    assert "memory is full: 4 batches a step" in capsys.readouterr().err
+    assert "splitting each step into 4 smaller ones" in capsys.readouterr().err
     full.tried.clear()
     tokens = []
     for _ in range(4):
@@ -209,7 +213,9 @@ def test_it_makes_room_by_smaller_batches_of_which_a_step_takes_more(
     assert 0.8 < cramped.progress.target_tokens / plain.progress.target_tokens < 1.2
 
 
-def test_a_run_that_goes_on_makes_room_too(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_splits_its_batches_too(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As on a machine with less memory than yesterday's: it goes on from the same place, in smaller batches."""
     before = trainer(data)
     for _ in range(2):
@@ -220,17 +226,20 @@ def test_a_run_that_goes_on_makes_room_too(tmp_path: Path, data: PreparedData, m
     random = torch.get_rng_state()
     Full(400, monkeypatch)
     after.fit_batch_to_memory()
-    assert (after.progress.accumulate, after.batches.step) == (4, 4 * before.batches.step)
+    assert after.progress.gradient_accumulation_steps == 4
+    used = np.concatenate(before.batches.plan[: before.batches.step])
+    remaining = np.concatenate(after.batches.plan)
+    assert sorted([*used, *remaining]) == list(range(len(data.tokens("train")[0]))), "each pair of the epoch once"
     assert torch.equal(torch.get_rng_state(), random) and all(p.grad is None for p in after.model.parameters())
 
 
-def test_no_room_at_all(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_never_fits_is_refused(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
     Full(10, monkeypatch)
     with pytest.raises(UserError, match="not even batches of 100 tokens fit"):
         trainer(data).fit_batch_to_memory()
 
 
-def test_memory_that_fills_up_on_the_way_says_what_to_change(
+def test_running_out_of_memory_later_suggests_a_setting(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Full(10, monkeypatch)
@@ -257,9 +266,9 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped(data: PreparedData, monk
     training.step()
     before = weights(training.model).clone()
     training.step()
-    assert torch.equal(weights(training.model), before) and training.progress.skipped == 1
+    assert torch.equal(weights(training.model), before) and training.progress.skipped_steps == 1
     training.step()
-    assert not torch.equal(weights(training.model), before) and training.progress.skipped == 0
+    assert not torch.equal(weights(training.model), before) and training.progress.skipped_steps == 0
     assert torch.isfinite(weights(training.model)).all()
 
 
@@ -342,7 +351,7 @@ def test_the_validation_loss_is_the_cross_entropy_without_smoothing_or_dropout(r
     model = Transformer(replace(SHAPE, dropout=0.5)).train()
     translator = Translator(model, reversed_data.tokenizer)
     config = TrainingConfig(batch_tokens=300, validation_sentences=2, label_smoothing=0.3)
-    found = validate(translator, reversed_data, config)["valid_loss"]
+    valid_loss = validate(translator, reversed_data, config)["valid_loss"]
     assert model.training
     model.eval()
     sides = reversed_data.tokens("valid")
@@ -352,7 +361,7 @@ def test_the_validation_loss_is_the_cross_entropy_without_smoothing_or_dropout(r
         logits = model(one.source, one.decoder_input)[0].detach()
         loss += float(torch.nn.functional.cross_entropy(logits, one.labels[0], reduction="sum"))
         count += one.n_tokens
-    assert found == pytest.approx(loss / count, rel=1e-5)
+    assert valid_loss == pytest.approx(loss / count, rel=1e-5)
 
 
 def test_processes_share_the_validation_and_get_one_loss(
@@ -387,7 +396,7 @@ def test_validation_takes_no_larger_batches_than_training_does(
         run(tmp_path / "run", data)
 
 
-def test_a_start_that_fails_leaves_the_folder_free_for_other_settings(
+def test_a_failed_start_leaves_the_folder_free_for_other_settings(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -398,7 +407,7 @@ def test_a_start_that_fails_leaves_the_folder_free_for_other_settings(
     assert json.loads((tmp_path / "run" / "recipe.json").read_text())["training"]["seed"] == 2
 
 
-def test_a_run_whose_losses_are_no_numbers_says_so(
+def test_a_run_without_a_finite_loss_is_explained(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -410,7 +419,7 @@ def test_a_run_whose_losses_are_no_numbers_says_so(
         run(tmp_path / "run", data)
 
 
-def test_many_such_steps_in_a_row_end_the_run_with_a_diagnosis(
+def test_too_many_skipped_steps_in_a_row_end_the_run_with_a_diagnosis(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Poisoned(set(range(3, 100)), monkeypatch)
@@ -420,7 +429,7 @@ def test_many_such_steps_in_a_row_end_the_run_with_a_diagnosis(
         run(tmp_path / "run", data, steps=100, validate_every=100)
 
 
-def test_a_model_that_cannot_be_compiled_runs_as_it_is(
+def test_a_model_that_cannot_be_compiled_runs_uncompiled(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: object) -> None:
@@ -429,7 +438,9 @@ def test_a_model_that_cannot_be_compiled_runs_as_it_is(
     monkeypatch.setattr(torch, "compile", lambda module, dynamic: broken)
     config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validation_sentences=5)
     compiled = train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=lambda _: None, compiled=True)
-    assert capsys.readouterr().err == "not compiled, so slower: no C++ compiler\n"
+    assert (
+        capsys.readouterr().err == "compilation failed, so training runs uncompiled, which is slower: no C++ compiler\n"
+    )
     assert torch.equal(weights(compiled.model), weights(run(tmp_path / "b", data).model))
 
 
@@ -445,19 +456,17 @@ class BackwardFails(torch.autograd.Function):
         raise RuntimeError("no kernel\nfor this GPU")
 
 
-def test_nor_does_one_whose_backward_pass_cannot_be_compiled(
+def test_a_backward_pass_that_cannot_be_compiled_runs_uncompiled(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch, "compile", lambda loss, dynamic: lambda *batch: BackwardFails.apply(loss(*batch)))
     config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validation_sentences=5)
     compiled = train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=lambda _: None, compiled=True)
-    assert capsys.readouterr().err == "not compiled, so slower: no kernel\n"
+    assert capsys.readouterr().err == "compilation failed, so training runs uncompiled, which is slower: no kernel\n"
     assert torch.equal(weights(compiled.model), weights(run(tmp_path / "b", data).model))
 
 
-def test_a_sentence_that_the_model_cannot_read_is_found_before_the_first_step(
-    tmp_path: Path, data: PreparedData
-) -> None:
+def test_a_sentence_that_is_too_long_is_refused_before_the_first_step(tmp_path: Path, data: PreparedData) -> None:
     longest = max(side.lengths().max() for split in ("train", "valid") for side in data.tokens(split))
     config = TrainingConfig(steps=1, batch_tokens=300)
     short = replace(SHAPE, max_length=int(longest))
@@ -468,7 +477,7 @@ def test_a_sentence_that_the_model_cannot_read_is_found_before_the_first_step(
     train(tmp_path / "run", data, replace(short, max_length=int(longest) + 1), config, choose_device("cpu"))
 
 
-def test_validation_leaves_out_what_cannot_be_read(
+def test_validation_leaves_out_empty_and_long_sentences(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = run(tmp_path / "usual", data)
@@ -480,12 +489,105 @@ def test_validation_leaves_out_what_cannot_be_read(
     assert expected[0]["valid_loss"] > 0
 
 
-def test_tensorboard_gets_the_metrics(tmp_path: Path, data: PreparedData) -> None:
+def test_tensorboard_gets_the_metrics_and_the_log(tmp_path: Path, data: PreparedData) -> None:
     reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validation_sentences=5)
+    config = TrainingConfig(
+        steps=4, batch_tokens=300, warmup_steps=2, log_every=1, validate_every=2, validation_sentences=5
+    )
     rows: list[dict[str, float]] = []
     train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=rows.append, tensorboard=True)
     events = reader.EventAccumulator(str(tmp_path / "a" / "tensorboard"))
     events.Reload()
-    seen = {event.step: event.value for event in events.Scalars("valid_loss")}
-    assert seen == pytest.approx({row["step"]: row["valid_loss"] for row in rows})
+    for name, expected in (("valid_loss", rows), ("valid_bleu", rows), ("train_loss", read_log(tmp_path / "a"))):
+        assert {event.step: event.value for event in events.Scalars(name)} == pytest.approx(
+            {row["step"]: row[name] for row in expected}
+        )
+
+
+def test_the_log_has_the_mean_loss_since_the_row_before(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also across a validation, whose own training loss is the mean since the validation before."""
+    batches: list[tuple[float, int]] = []
+    original = Trainer._backward
+
+    def spy(self: Trainer, step_batches: list[Batch], n_tokens: int) -> torch.Tensor:
+        loss = original(self, step_batches, n_tokens)
+        batches.append((float(loss), n_tokens))
+        return loss
+
+    monkeypatch.setattr(Trainer, "_backward", spy)
+    run(tmp_path / "run", data, steps=7, log_every=3, validate_every=4)
+
+    def mean(first: int, last: int) -> float:
+        losses, tokens = zip(*batches[first - 1 : last], strict=True)
+        return sum(losses) / sum(tokens)
+
+    log = read_log(tmp_path / "run")
+    keys = {"step", "train_loss", "learning_rate", "tokens_per_second", "minutes"}
+    assert [set(row) for row in log] == [keys, keys] and [row["step"] for row in log] == [3, 6]
+    assert [row["train_loss"] for row in log] == pytest.approx([mean(1, 3), mean(4, 6)])
+    assert all(row["tokens_per_second"] > 0 for row in log)
+    assert [row["train_loss"] for row in read_metrics(tmp_path / "run")] == pytest.approx([mean(1, 4), mean(5, 7)])
+
+
+def test_the_loss_is_read_from_the_device_only_for_the_log(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading it makes a GPU wait."""
+    steps: list[int] = []
+    original = Trainer._read_loss
+    monkeypatch.setattr(Trainer, "_read_loss", lambda self: steps.append(self.progress.step) or original(self))
+    run(tmp_path / "run", data, steps=8, log_every=3, validate_every=8)
+    assert sorted(set(steps)) == [3, 6, 8]
+
+
+class Terminal(io.StringIO):
+    """A stderr that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+DISPLAYED = TrainingConfig(
+    steps=4, batch_tokens=300, warmup_steps=2, log_every=2, validate_every=4, validation_sentences=5
+)
+
+
+def test_without_a_terminal_there_is_one_line_per_row(
+    tmp_path: Path, data: PreparedData, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"))
+    first, second, validation = capsys.readouterr().err.splitlines()
+    for line, step in ((first, 2), (second, 4)):
+        pattern = rf"step {step}/4  loss \d\.\d{{3}}  lr \d\.\de-0\d  [\d,]+ tokens/s  left \d\d:\d\d"
+        assert re.fullmatch(pattern, line), line
+    assert second.endswith("left 00:00")
+    assert re.fullmatch(r"step 4/4  validation loss \d\.\d{3}  BLEU \d+\.\d", validation), validation
+
+
+def test_in_a_terminal_there_is_a_bar(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"))
+    text = terminal.getvalue()
+    assert re.search(r"\rtraining run: 100%.* 4/4 \[.*, loss \d\.\d{3}, lr \d\.\de-0\d, [\d,]+ tokens/s\]", text)
+    assert re.search(r"\rstep 4/4  validation loss \d\.\d{3}  BLEU \d+\.\d\n", text)
+    assert "tokens/s  left" not in text
+
+
+def test_a_report_replaces_what_is_shown(
+    tmp_path: Path, data: PreparedData, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"), report=lambda _: None)
+    assert capsys.readouterr().err == ""
+
+
+def test_validation_leaves_the_mode_of_the_model_even_when_it_fails(
+    reversed_data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = Translator(Transformer(SHAPE).train(), reversed_data.tokenizer)
+    Full(0, monkeypatch)
+    with pytest.raises(torch.OutOfMemoryError):
+        validate(translator, reversed_data, TrainingConfig(batch_tokens=300))
+    assert translator.model.training

@@ -1,6 +1,6 @@
-"""Train, be killed, go on: run by test_resuming in a process of its own, which forks so that nothing is imported twice.
+"""Train, be killed and resume; run by test_resume in its own process, which forks so that nothing is imported twice.
 
-python killing.py FOLDER KILLS prints what was found, as JSON.
+``python kill_repeatedly.py FOLDER KILLS`` prints what both runs have written, as JSON.
 """
 
 import json
@@ -18,7 +18,7 @@ from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
 from transformer.model import ModelConfig
 from transformer.training.loop import train
-from transformer.training.run_folder import read_metrics
+from transformer.training.run_folder import read_log, read_metrics
 
 SHAPE = ModelConfig(57, 32, 4, 64, 1, dropout=0.1, max_length=64)
 TRAINING = TrainingConfig(
@@ -27,6 +27,7 @@ TRAINING = TrainingConfig(
     warmup_steps=20,
     gradient_accumulation_steps=2,
     average_steps=15,
+    log_every=7,
     validate_every=20,
     validation_sentences=2,
     checkpoint_every=3,
@@ -34,8 +35,8 @@ TRAINING = TrainingConfig(
 )
 
 
-def trains(run: Path) -> int:
-    """Begin a process that trains in the folder, or goes on; its number."""
+def start_training(run: Path) -> int:
+    """Start a process that trains in the folder, or resumes; return its number."""
     child = os.fork()
     if child == 0:
         data = prepare(DataConfig("copy", max_train_pairs=400), 57)
@@ -44,36 +45,40 @@ def trains(run: Path) -> int:
     return child
 
 
-def left_behind(run: Path) -> dict[str, object]:
-    """All that must be the same, however often a run was broken off."""
+def without_times(rows: list[dict[str, float]]) -> list[dict[str, float]]:
+    return [{key: row[key] for key in row if key not in ("minutes", "tokens_per_second")} for row in rows]
+
+
+def results(run: Path) -> dict[str, object]:
+    """Everything that must be the same, however often a run was interrupted."""
     last = read_json(run / f"{step_checkpoints(run)[-1]}.json")
-    rows = [{key: value for key, value in row.items() if key != "minutes"} for row in read_metrics(run)]
     return {
         "weights": last["weights"],
         "state": last["state"],
         "best": read_json(run / "best.json")["weights"],
-        "metrics": rows,
+        "metrics": without_times(read_metrics(run)),
+        "log": without_times(read_log(run)),
     }
 
 
 def main(folder: Path, kills: int) -> None:
-    """Train undisturbed, and killed at random moments."""
+    """Train without interruption, and with a kill at random moments."""
     data = prepare(DataConfig("copy", max_train_pairs=400), 57)
     train(folder / "first", data, SHAPE, replace(TRAINING, steps=15), choose_device("cpu"), report=lambda _: None)
     started = time.monotonic()  # now that PyTorch has imported all that it needs
-    os.waitpid(trains(folder / "undisturbed"), 0)
-    whole = time.monotonic() - started
-    chance = random.Random(0)
+    os.waitpid(start_training(folder / "uninterrupted"), 0)
+    duration = time.monotonic() - started
+    rng = random.Random(0)
     steps = []
     for _ in range(kills):
-        child = trains(folder / "killed")
-        time.sleep(chance.uniform(0, whole / 4))
+        child = start_training(folder / "killed")
+        time.sleep(rng.uniform(0, duration / 4))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         steps.append((step_checkpoints(folder / "killed") or ["step-0"])[-1])
-    _, status = os.waitpid(trains(folder / "killed"), 0)
-    found = {"status": status, "steps": steps}
-    print(json.dumps(found | {run: left_behind(folder / run) for run in ("undisturbed", "killed")}))
+    _, status = os.waitpid(start_training(folder / "killed"), 0)
+    report = {"status": status, "steps": steps}
+    print(json.dumps(report | {run: results(folder / run) for run in ("uninterrupted", "killed")}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,106 @@
+"""Train in several processes and in one; run by test_distributed.
+
+``python compare_processes.py FOLDER WORLD_SIZE`` prints how much the weights differ, as JSON.
+"""
+
+import json
+import multiprocessing
+import os
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from transformer.attention import MultiHeadAttention
+from transformer.checkpoint import read_json
+from transformer.config import TrainingConfig
+from transformer.data.prepare import DataConfig, prepare
+from transformer.device import choose_device
+from transformer.model import ModelConfig, Transformer
+from transformer.training.loop import train
+from transformer.training.run_folder import read_log, read_metrics
+
+SHAPE = ModelConfig(57, 32, 4, 64, 1, dropout=0.0, max_length=64)
+TRAINING = TrainingConfig(
+    steps=8,
+    batch_tokens=900,
+    warmup_steps=4,
+    learning_rate_factor=0.02,
+    log_every=4,
+    validate_every=4,
+    validation_sentences=2,
+    checkpoint_every=3,
+)
+
+
+def run(folder: Path, training: TrainingConfig) -> Transformer:
+    data = prepare(DataConfig("copy", max_train_pairs=400), 57)
+    return train(folder, data, SHAPE, training, choose_device("cpu"), report=lambda _: None, force=True).model
+
+
+def run_rank(folder: Path, training: TrainingConfig, rank: int, world_size: int, port: int) -> None:
+    """Train as one of several processes, as `torchrun` starts them."""
+    os.environ.update(RANK=f"{rank}", LOCAL_RANK=f"{rank}", WORLD_SIZE=f"{world_size}", MASTER_ADDR="127.0.0.1")
+    os.environ["MASTER_PORT"] = f"{port}"
+    torch.set_num_threads(1)
+    run(folder, training)
+
+
+def run_distributed(folder: Path, training: TrainingConfig, world_size: int) -> None:
+    """Start all processes, and wait for them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context = multiprocessing.get_context("fork")
+    processes = [
+        context.Process(target=run_rank, args=(folder, training, rank, world_size, port)) for rank in range(world_size)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * world_size
+
+
+def weights(model: Transformer) -> torch.Tensor:
+    """All but the biases of keys: no output depends on them, so their gradient is rounding, which Adam scales up."""
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, MultiHeadAttention):
+                module.query_key_value.bias[module.d_model : 2 * module.d_model] = 0
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def difference(first: Transformer, second: Transformer) -> float:
+    return float((weights(first) - weights(second)).abs().max())
+
+
+def main(folder: Path, world_size: int) -> None:
+    prepare(DataConfig("copy", max_train_pairs=400), 57)
+    half = replace(TRAINING, steps=4)
+    run_distributed(folder / "distributed", TRAINING, world_size)
+    run_distributed(folder / "fewer", half, world_size)
+    fewer = run(folder / "fewer", TRAINING)  # resumes in one process
+    run(folder / "more", half)
+    run_distributed(folder / "more", TRAINING, world_size)  # resumes in several
+    single = run(folder / "single", replace(TRAINING, gradient_accumulation_steps=world_size))
+    larger = run(folder / "larger", TRAINING)  # the same steps in larger batches
+    distributed = run(folder / "distributed", TRAINING)  # is finished, so this only loads it
+    both = [folder / name for name in ("distributed", "single")]
+    report = {
+        "to_single": difference(distributed, single),
+        "to_larger": difference(distributed, larger),
+        "to_fewer": difference(distributed, fewer),
+        "losses": [[row["train_loss"] for row in read_metrics(run)] for run in both],
+        "logged_losses": [[row["train_loss"] for row in read_log(run)] for run in both],
+        "saved_losses": [read_json(run / "step-0000006.json")["progress"]["loss_sum"] for run in both],
+        "tokens": [read_metrics(run)[-1]["target_tokens"] for run in both],
+        "more": read_json(folder / "more" / "step-0000008.json")["progress"],
+    }
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,61 @@
+"""The memory that training needs, estimated before anything is built, and explained when it runs out."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil  # type: ignore[import-untyped]
+import torch
+
+from transformer.config import ModelConfig, TrainingConfig
+from transformer.device import Device
+from transformer.errors import UserError
+
+
+def training_bytes(model: ModelConfig, training: TrainingConfig) -> int:
+    """Return the memory that the parameters need in training, in bytes; activations come on top.
+
+    For each parameter this is 16 bytes: the weight, its gradient and Adam's two moments, all in float32. Averaging
+    (``average_steps``) adds a copy of the weights.
+    """
+    copies = 5 if training.average_steps else 4
+    position_table = 0 if model.positions == "learned" else model.max_length * model.d_model
+    return 4 * (copies * model.n_parameters + position_table)
+
+
+def available_bytes(device: Device) -> int:
+    """Return the free memory of a GPU, or else of the machine, in bytes."""
+    if device.device.type == "cuda":
+        return torch.cuda.mem_get_info(device.device)[0]
+    return int(psutil.virtual_memory().available)
+
+
+def check_memory(model: ModelConfig, training: TrainingConfig, device: Device) -> None:
+    """Refuse a model that can't be trained in the memory there is.
+
+    Raises:
+        UserError: with both numbers.
+    """
+    needed, available = training_bytes(model, training), available_bytes(device)
+    if needed > available:
+        place = "GPU" if device.device.type == "cuda" else "machine"
+        raise UserError(
+            f"this model has {model.n_parameters:,} parameters and needs about {needed / 1e9:,.1f} GB to train; "
+            f"this {place} has {available / 1e9:,.1f} GB free: choose a smaller model"
+        )
+
+
+@contextmanager
+def explain_out_of_memory(gradient_accumulation_steps: int) -> Iterator[None]:
+    """Turn PyTorch's error into one that suggests a setting.
+
+    Raises:
+        UserError: if the device's memory runs out.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise UserError(
+            f"the device's memory is full: try --training.gradient-accumulation-steps "
+            f"{2 * gradient_accumulation_steps}, which halves the batches and changes nothing else. "
+            f"{str(error).splitlines()[0][:100]}"
+        ) from error
