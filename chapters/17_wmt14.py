@@ -1001,7 +1001,7 @@ text = Path("train.de").read_text()
 Path("train.de").write_text(text.replace("\n", " Und so weiter.\n", 40))
 said = shell(resume, expected=2)
 Path("train.de").write_text(text)
-assert any("begun with another vocabulary" in line for line in said)
+assert any("started with another vocabulary" in line for line in said)
 
 # %% [markdown]
 # Without that check nothing would raise an error. The shapes fit; only the loss is bad. How bad? Let our model read the same sentences in pieces that were

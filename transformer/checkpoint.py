@@ -1,4 +1,4 @@
-"""Models on disk: weights as safetensors, everything else as JSON beside them; no file can run code when it is read."""
+"""Checkpoints: weights as safetensors, metadata as JSON. Unlike a pickle, neither can execute code when it is read."""
 
 import hashlib
 import json
@@ -21,17 +21,17 @@ from transformer.model import Transformer
 
 
 class DamagedError(UserError):
-    """A checkpoint of which something is missing, or not what was written."""
+    """A checkpoint file is missing, or its contents have changed since it was written."""
 
 
 BEST = "best"
 """The checkpoint with the lowest validation loss so far."""
 AVERAGED = "averaged"
-"""The checkpoint that `average_checkpoints` makes."""
+"""The checkpoint that `average_checkpoints` writes."""
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write beside the file and rename, so that at every moment the old or the new one is there, whole."""
+    """Write a temporary file and rename it, so that at every moment the old or the new file exists, complete."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -49,22 +49,26 @@ def save_checkpoint(
     folder: Path,
     name: str,
     model: Transformer,
-    facts: dict[str, Any],
+    metadata: dict[str, Any],
     state: dict[str, Tensor] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Write the weights, then ``name.json``: their file's name and checksum, the model's shape, versions and ``facts``.
+    """Write the weights, and then ``name.json`` with their file name and checksum, the model's settings and versions.
 
-    Until the JSON file is replaced, in one step, it names the files from before, which are still there.
+    The JSON file is replaced atomically. Until then it refers to the files of the checkpoint before, which still exist.
 
     Args:
-        state: what else is needed to go on training, in a file of its own.
-        dtype: of the weights as they are stored.
+        folder: the run folder.
+        name: the name of the checkpoint; another one with this name is replaced.
+        model: the model to save.
+        metadata: more values for the JSON file.
+        state: more tensors that training needs to resume, for a file of their own.
+        dtype: the dtype of the weights in the file.
     """
-    described = {
+    description = {
         "model": asdict(model.config),
         "versions": {"transformer-course": __version__, "torch": torch.__version__},
-        **facts,
+        **metadata,
     }
     kept = []
     weights = {key: weight.to(dtype) for key, weight in _weights(model).items()}
@@ -74,71 +78,74 @@ def save_checkpoint(
         data = _as_bytes(tensors)
         digest = hashlib.sha256(data).hexdigest()
         path = folder / f"{name}-{kind}-{digest[:12]}.safetensors"
-        described[kind] = {"file": path.name, "sha256": digest}
+        description[kind] = {"file": path.name, "sha256": digest}
         write_atomically(path, data)
         kept.append(path)
-    write_atomically(folder / f"{name}.json", json.dumps(described, indent=2).encode())
+    write_atomically(folder / f"{name}.json", json.dumps(description, indent=2).encode())
     for old in folder.glob(f"{name}-*.safetensors"):
         if old not in kept:
             old.unlink()
 
 
 def weights_as_bytes(model: Transformer, dtype: torch.dtype = torch.float32) -> bytes:
-    """The weights as a ``.safetensors`` file holds them."""
+    """Return the weights as the contents of a ``.safetensors`` file."""
     return _as_bytes({key: weight.to(dtype) for key, weight in _weights(model).items()})
 
 
 def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any]]:
-    """The model, in eval mode on the CPU, in float32, and what was written about it.
+    """Load a checkpoint.
+
+    Returns:
+        The model, in eval mode and in float32 on the CPU, and the contents of the JSON file.
 
     Raises:
-        DamagedError: if files are missing, damaged, or do not belong together.
+        DamagedError: if files are missing or damaged, or don't belong together.
     """
-    described = read_settings(folder / f"{name}.json")
+    metadata = read_settings(folder / f"{name}.json")
     weights = read_tensors(folder, name, "weights")
     try:
-        model = Transformer(ModelConfig(**described["model"]))
+        model = Transformer(ModelConfig(**metadata["model"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedError(f"the checkpoint {folder / name}.json cannot be used: {error}") from error
+        raise DamagedError(f"cannot use the checkpoint {folder / name}.json: {error}") from error
     expected = _weights(model)
     if weights.keys() != expected.keys() or any(weights[k].shape != expected[k].shape for k in expected):
-        raise DamagedError(f"the weights of {folder / name} are of another model than {name}.json describes")
+        raise DamagedError(f"the weights of {folder / name} belong to another model than {name}.json describes")
     model.load_state_dict(weights, strict=False)
-    return model.eval(), described
+    return model.eval(), metadata
 
 
 def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
-    """The ``weights`` or the ``state`` of a checkpoint.
+    """Read the ``weights`` or the ``state`` of a checkpoint.
 
     Raises:
-        DamagedError: if they are missing, or not what was written.
-        UserError: if the file cannot be read just now.
+        DamagedError: if they are missing or damaged.
+        UserError: if the file can't be read at the moment.
     """
-    named = read_json(folder / f"{name}.json").get(kind)
-    if not isinstance(named, dict):
-        raise DamagedError(f"the checkpoint {folder / name}.json names no {kind}")
-    path = folder / Path(str(named.get("file"))).name
+    entry = read_json(folder / f"{name}.json").get(kind)
+    if not isinstance(entry, dict):
+        raise DamagedError(f"the checkpoint {folder / name}.json has no {kind}")
+    path = folder / Path(str(entry.get("file"))).name
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         raise DamagedError(f"the checkpoint {path} is missing") from None
     except OSError as error:
         raise UserError(f"cannot read the checkpoint {path}: {error.strerror}") from None
-    if hashlib.sha256(data).hexdigest() != named.get("sha256"):
+    if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
         raise DamagedError(f"the checkpoint {path} is damaged: its sha256 is not the one in {name}.json")
     try:
         return safetensors.torch.load(data)
     except SafetensorError as error:
-        raise DamagedError(f"the checkpoint {path} cannot be used: {error}") from error
+        raise DamagedError(f"cannot use the checkpoint {path}: {error}") from error
 
 
 def step_name(step: int) -> str:
-    """The name of the checkpoint that a run leaves after so many steps."""
+    """Return the name of the checkpoint that a run saves after ``step`` steps."""
     return f"step-{step:07d}"
 
 
 def step_checkpoints(folder: Path) -> list[str]:
-    """The names of a run's checkpoints by step, oldest first."""
+    """Return the names of the checkpoints that a run has saved while training, oldest first."""
     return sorted(path.stem for path in folder.glob("step-*.json"))
 
 
@@ -151,39 +158,39 @@ def delete_checkpoint(folder: Path, name: str, kind: str = "") -> None:
 
 
 def mark_damaged(folder: Path, name: str) -> None:
-    """Take a damaged checkpoint out of those to go on from; its files stay until its name is used again."""
+    """Rename a damaged checkpoint's JSON file, so that no run resumes from it."""
     path = folder / f"{name}.json"
     if path.exists():
         path.replace(folder / f"{name}.json.damaged")
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Delete the halves of checkpoints that were being written when a training was killed. None may be running."""
+    """Delete the incomplete files of a training that was killed while it wrote. None may be running in the folder."""
     for name in (BEST, "step-"):
         for path in folder.glob(f".{name}*.safetensors-*"):
             path.unlink()
 
 
 def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
-    """Save as `AVERAGED` the model whose weights are the mean of these checkpoints' (§6.1).
+    """Save the mean of the weights of several checkpoints as `AVERAGED` (§6.1).
 
-    One at a time is in memory, besides the sum, in float32.
+    The sum is in float32. Besides it, only one checkpoint at a time is in memory.
 
     Returns:
-        The names.
+        The names of the checkpoints.
 
     Raises:
-        UserError: if there are none, or one cannot be read or is of another shape.
+        UserError: if there are none, or if one can't be read or has another architecture.
     """
     names = list(names)
     if not names:
         raise UserError(f"there is no checkpoint to average in {folder}")
-    mean, described = load_checkpoint(folder, names[0])
+    mean, metadata = load_checkpoint(folder, names[0])
     total = _weights(mean)
     for name in names[1:]:
         model, other = load_checkpoint(folder, name)
-        if other["model"] != described["model"]:
-            raise UserError(f"{name} is of another shape than {names[0]}")
+        if other["model"] != metadata["model"]:
+            raise UserError(f"{name} has another architecture than {names[0]}")
         for key, weight in _weights(model).items():
             total[key] += weight
     for weight in total.values():
@@ -193,17 +200,17 @@ def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
 
 
 def default_checkpoint(folder: Path) -> str:
-    """The one to translate with: `AVERAGED`, if the training did not go on since it was made, or else `BEST`."""
+    """Return the checkpoint to translate with: `AVERAGED`, if training was not resumed after averaging, or `BEST`."""
     path, last = folder / f"{AVERAGED}.json", step_checkpoints(folder)[-1:]
     return AVERAGED if path.exists() and read_json(path).get("last_step", last) == last else BEST
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file.
+    """Read a JSON object from a file.
 
     Raises:
-        DamagedError: if there is none.
-        UserError: if the file cannot be read just now.
+        DamagedError: if the file is missing or does not contain a JSON object.
+        UserError: if the file can't be read at the moment.
     """
     try:
         value = json.loads(path.read_text("utf-8"))
@@ -214,7 +221,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DamagedError(f"cannot read {path}: {error}") from None
     if not isinstance(value, dict):
-        raise DamagedError(f"{path} does not hold a JSON object")
+        raise DamagedError(f"{path} does not contain a JSON object")
     return value
 
 
@@ -232,5 +239,5 @@ def _as_bytes(tensors: dict[str, Tensor]) -> bytes:
 
 
 def _weights(model: Transformer) -> dict[str, Tensor]:
-    """Each parameter once, also where several names share it."""
+    """Return each parameter once, even if it has several names because it is shared."""
     return {name: parameter.data for name, parameter in model.named_parameters()}

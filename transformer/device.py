@@ -1,4 +1,4 @@
-"""The one place that decides where a model runs and in which precision."""
+"""Where a model runs and in which precision; nothing else in the package decides it."""
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -16,20 +16,20 @@ DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class Device:
-    """A device and its precision."""
+    """A device and the precision of the computations on it."""
 
     device: torch.device
     autocast_dtype: torch.dtype | None = None
-    """Matrix products run in this type; None: everything in fp32."""
-    reason: str = "as asked for"
-    """Why it was chosen."""
+    """The dtype of matrix products; None: everything is computed in fp32."""
+    reason: str = "as requested"
+    """Why the device and the precision were chosen."""
 
     def autocast(self) -> AbstractContextManager[object]:
-        """A context in which the model runs in this device's precision."""
+        """Return a context in which the model runs in this precision."""
         return nullcontext() if self.autocast_dtype is None else torch.autocast(self.device.type, self.autocast_dtype)
 
     def scaler(self) -> torch.amp.GradScaler:
-        """What keeps small gradients from vanishing in fp16, by scaling the loss; elsewhere it does nothing."""
+        """Return a scaler of the loss, which keeps small gradients from underflowing in fp16; else it is disabled."""
         return torch.amp.GradScaler(self.device.type, enabled=self.autocast_dtype == torch.float16)
 
     def synchronize(self) -> None:
@@ -46,29 +46,28 @@ class Device:
 
 
 def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> Device:
-    """The fastest device at hand and the fastest precision that trains safely on it, or those asked for.
+    """Choose the fastest available device and the fastest precision that trains stably on it, or check the given ones.
 
-    A GPU runs bfloat16 if it computes in it (NVIDIA Ampere and later), or else float16, which needs a scaled loss; MPS
-    and the CPU run float32.
+    A GPU that supports bfloat16 (NVIDIA Ampere and later) uses it; an older one uses float16, which needs loss scaling.
+    MPS and the CPU use float32.
 
     Raises:
-        UserError: if what is asked for is not there.
+        UserError: if the device is not available or does not support the precision.
     """
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    chosen = next(n for n, is_there in there.items() if is_there) if name == "auto" else name
-    if not there[chosen]:
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    chosen = next(n for n, is_available in available.items() if is_available) if name == "auto" else name
+    if not available[chosen]:
         raise UserError(f"this machine has no {chosen} device that PyTorch can use; try --device cpu")
     has_bf16 = chosen != "cuda" or torch.cuda.get_device_capability() >= (8, 0)
     if precision == "bf16" and not has_bf16:
-        raise UserError("this GPU does not compute in bfloat16; try --precision fp16")
-    why_device = "the fastest device here" if name == "auto" else "the device asked for"
+        raise UserError("this GPU does not support bfloat16; try --precision fp16")
+    device_reason = "fastest available device" if name == "auto" else "device as requested"
+    precision_reason = "precision as requested"
     if precision == "auto":
         precision = "fp32" if chosen != "cuda" else "bf16" if has_bf16 else "fp16"
-        why_precision = {
-            "fp32": "the safe precision there",
-            "bf16": "which computes in bfloat16",
-            "fp16": "too old for bfloat16",
+        precision_reason = {
+            "fp32": "default precision",
+            "bf16": "which supports bfloat16",
+            "fp16": "which doesn't support bfloat16",
         }[precision]
-    else:
-        why_precision = "the precision asked for"
-    return Device(torch.device(chosen), DTYPES[precision], f"{why_device}; {why_precision}")
+    return Device(torch.device(chosen), DTYPES[precision], f"{device_reason}, {precision_reason}")

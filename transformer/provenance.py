@@ -1,4 +1,4 @@
-"""Where a number comes from: what must stand beside it, so that others can get it again."""
+"""Provenance: what has to be recorded with a measurement so that others can reproduce it."""
 
 import os
 import platform
@@ -16,10 +16,10 @@ PACKAGE = Path(__file__).parent
 
 
 def provenance(device: object) -> dict[str, Any]:
-    """When, with what command and code, and on what machine something is measured: as plain values, to write down.
+    """Return the date, command, commit, machine, device, threads and versions of a measurement, ready for JSON.
 
     Args:
-        device: where it runs, and in what precision.
+        device: the device and the precision; anything with a ``str``.
     """
     return {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
@@ -33,9 +33,9 @@ def provenance(device: object) -> dict[str, Any]:
 
 
 def command(argv: list[str]) -> str | None:
-    """The course's command as one would type it, or None if something else runs.
+    """Return the command as the user would type it, or None if the program is not ``transformer``.
 
-    ``--mirror`` is left out: it changes nothing but where files are.
+    ``--mirror`` is left out, because only the source of the downloads depends on it.
     """
     if Path(argv[0]).name != "transformer" and Path(argv[0]).parts[-2:] != ("transformer", "cli.py"):
         return None
@@ -49,13 +49,15 @@ def command(argv: list[str]) -> str | None:
 
 
 def commit() -> str:
-    """The commit of this code, with a "+" if it was changed since; or the version, if it is not in its repository.
+    """Return the commit of the package, with a "+" if its files have changed since; outside its repository the version.
 
-    Trained models are no code: whether there are others does not matter.
+    Trained models in ``transformer/models`` don't count as changes.
     """
     try:
         top = _git("rev-parse", "--show-toplevel")
-        _git("ls-files", "--error-unmatch", "__init__.py")  # a package among others' files is not their code
+        _git(
+            "ls-files", "--error-unmatch", "__init__.py"
+        )  # an installed package inside another repository is not part of it
         if Path(top) == PACKAGE.parent.resolve():
             return _git("rev-parse", "--short=10", "HEAD") + (
                 "+" if _git("status", "--porcelain", "--", ".", ":(exclude)models/*/*") else ""
@@ -66,12 +68,12 @@ def commit() -> str:
 
 
 def versions(*packages: str) -> str:
-    """The versions of Python and of these packages, those missing included."""
+    """Return the versions of Python and of these packages, as in "Python 3.12.1, torch 2.7.0, no triton"."""
     return ", ".join([f"Python {platform.python_version()}", *(_version(package) for package in packages)])
 
 
 def processor() -> str:
-    """The CPU's name, where the system tells it."""
+    """Return the name of the CPU, as far as the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
@@ -79,8 +81,8 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def _git(*words: str) -> str:
-    run = subprocess.run(["git", "-C", PACKAGE, *words], capture_output=True, text=True, timeout=10, check=True)
+def _git(*arguments: str) -> str:
+    run = subprocess.run(["git", "-C", PACKAGE, *arguments], capture_output=True, text=True, timeout=10, check=True)
     return run.stdout.strip()
 
 

@@ -1,4 +1,4 @@
-"""Named settings: a corpus, a model and a way to train it, known to work together."""
+"""Recipes: named combinations of a corpus, a model and training hyperparameters that work well together."""
 
 from dataclasses import dataclass, replace
 
@@ -10,35 +10,35 @@ from transformer.model import ModelConfig
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that shapes a run."""
+    """A corpus, a model and the hyperparameters of its training."""
 
     description: str
-    """What to expect of it."""
+    """What to expect of it, for ``--help``."""
     data: DataConfig
-    """What it learns from."""
+    """The corpus and how it is prepared."""
     model: ModelConfig
-    """What it is."""
+    """The architecture."""
     training: TrainingConfig
-    """How it learns."""
+    """The hyperparameters."""
 
 
 WMT14_CLEANING = CleaningConfig(min_tokens=3, max_tokens=150, max_ratio=2.0)
 
 RECIPES: dict[str, Recipe] = {
     "copy": Recipe(
-        "The translation is the source itself: the smallest proof that all is wired up.",
+        "The target equals the source: the quickest check that everything works.",
         DataConfig("copy"),
         ModelConfig(vocab_size=57, d_model=64, n_heads=4, d_ff=256, n_layers=2, max_length=128),
         TrainingConfig(steps=600, batch_tokens=2000, warmup_steps=200, validate_every=100),
     ),
     "reverse": Recipe(
-        "The translation is the source backwards: every place must look at another place.",
+        "The target is the source in reverse order, so every position has to attend to a different one.",
         DataConfig("reverse"),
         ModelConfig(vocab_size=57, d_model=64, n_heads=4, d_ff=256, n_layers=2, max_length=128),
         TrainingConfig(steps=1500, batch_tokens=2000, warmup_steps=200, validate_every=250),
     ),
     "pocket": Recipe(
-        "The embedded English-German corpus, in three minutes on two cores.",
+        "The built-in English-German corpus; three minutes on two cores.",
         DataConfig("pocket"),
         ModelConfig(
             vocab_size=4000, d_model=128, n_heads=4, d_ff=256, n_layers=2, dropout=0.0, norm="pre", max_length=128
@@ -54,7 +54,7 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "multi30k": Recipe(
-        "29,000 captions of photographs, from English to German: the model that comes with the course.",
+        "29,000 image captions, English to German: the main model that comes with the course.",
         DataConfig("multi30k"),
         ModelConfig(
             vocab_size=8000, d_model=128, n_heads=4, d_ff=512, n_layers=4, dropout=0.3, norm="pre", max_length=256
@@ -69,13 +69,13 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "iwslt17": Recipe(
-        "206,000 sentences of TED talks, English and German, for one GPU.",
+        "206,000 sentences from TED talks, English and German, for one GPU.",
         DataConfig("iwslt17", cleaning=CleaningConfig()),
         ModelConfig(vocab_size=10_000, d_model=512, n_heads=4, d_ff=1024, n_layers=6, dropout=0.3, norm="pre"),
         TrainingConfig(steps=40_000, batch_tokens=4096, warmup_steps=4000, validate_every=2000),
     ),
     "wmt14-mini": Recipe(
-        "A small model on a small part of WMT14: the way of wmt14-base in minutes, not its quality.",
+        "A small model on a small part of WMT14: every step of wmt14-base in minutes, but not its quality.",
         DataConfig("wmt14-mini", cleaning=WMT14_CLEANING),
         ModelConfig(vocab_size=8000, d_model=128, n_heads=4, d_ff=512, n_layers=3, norm="pre"),
         TrainingConfig(
@@ -88,7 +88,7 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "wmt14-base": Recipe(
-        "The paper's base model on the paper's corpus: 4.5 million sentences, 100,000 steps (§5).",
+        "The paper's base model on the paper's corpus: 4.5 million sentence pairs, 100,000 steps (§5).",
         DataConfig("wmt14", cleaning=WMT14_CLEANING),
         PRESETS["base"],
         TrainingConfig(steps=100_000, batch_tokens=25_000, warmup_steps=4000, validate_every=2000),
@@ -105,12 +105,12 @@ _captions, _pocket = RECIPES["multi30k"], RECIPES["pocket"]
 RECIPES |= {
     "multi30k-de-en": replace(
         _captions,
-        description="The same captions, from German to English.",
+        description="The same captions, German to English.",
         data=replace(_captions.data, direction="de-en"),
     ),
     "pocket-small": replace(
         _pocket,
-        description="The same with five times the text, and eight times as long: nearly no mistakes.",
+        description="The pocket recipe with five times the text and eight times the steps: nearly no mistakes.",
         data=DataConfig("pocket-200k"),
         training=replace(_pocket.training, steps=48_000, average_steps=8000),
     ),
@@ -122,4 +122,4 @@ RECIPES |= {
         training=replace(_pocket.training, steps=30_000, average_steps=5000),
     ),
 }
-"""Variants of those above."""
+"""Variants of the recipes above."""

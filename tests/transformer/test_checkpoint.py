@@ -32,8 +32,8 @@ def folder(tmp_path: Path, tiny: Transformer) -> Path:
 
 
 def test_round_trip(folder: Path, tiny: Transformer) -> None:
-    model, described = load_checkpoint(folder, "best")
-    assert described["step"] == 3 and model.config == tiny.config and not model.training
+    model, metadata = load_checkpoint(folder, "best")
+    assert metadata["step"] == 3 and model.config == tiny.config and not model.training
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), tiny.parameters(), strict=True))
     assert model.unembedding.weight is model.source_embedding.weight
 
@@ -46,7 +46,7 @@ def test_a_new_checkpoint_replaces_the_old(folder: Path, tiny: Transformer) -> N
     load_checkpoint(folder, "best")
 
 
-def test_a_crash_between_the_two_files_leaves_the_old_one_whole(
+def test_a_crash_between_the_two_files_leaves_the_old_checkpoint_intact(
     folder: Path, tiny: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def crash(path: Path, data: bytes) -> None:
@@ -58,11 +58,11 @@ def test_a_crash_between_the_two_files_leaves_the_old_one_whole(
     tiny.unembedding.weight.data += 1
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(folder, "best", tiny, {})
-    _, described = load_checkpoint(folder, "best")
-    assert described["step"] == 3
+    _, metadata = load_checkpoint(folder, "best")
+    assert metadata["step"] == 3
 
 
-def test_damage_is_found(folder: Path) -> None:
+def test_damage_is_detected(folder: Path) -> None:
     path = weights(folder)
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
@@ -74,7 +74,7 @@ def test_damage_is_found(folder: Path) -> None:
         load_checkpoint(folder, "best")
 
 
-def test_what_cannot_be_read_just_now_is_not_called_damaged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_read_error_is_not_called_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def read(path: Path) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
 
@@ -84,7 +84,7 @@ def test_what_cannot_be_read_just_now_is_not_called_damaged(folder: Path, monkey
     assert not isinstance(caught.value, DamagedError)
 
 
-def test_halves_of_checkpoints_are_swept_away_and_nothing_else(folder: Path) -> None:
+def test_only_incomplete_files_are_removed(folder: Path) -> None:
     before = set(folder.iterdir())
     for name in ("best-weights-0123456789ab", "step-0000004-state-0123456789ab"):
         (folder / f".{name}.safetensors-x1y2z3w4").write_bytes(b"half")
@@ -93,7 +93,7 @@ def test_halves_of_checkpoints_are_swept_away_and_nothing_else(folder: Path) -> 
     load_checkpoint(folder, "best")
 
 
-def test_an_average_is_translated_with_until_the_training_goes_on(folder: Path, tiny: Transformer) -> None:
+def test_the_average_is_the_default_until_training_is_resumed(folder: Path, tiny: Transformer) -> None:
     assert default_checkpoint(folder) == "best"
     for step in (2, 4):
         save_checkpoint(folder, step_name(step), tiny, {})
@@ -101,31 +101,31 @@ def test_an_average_is_translated_with_until_the_training_goes_on(folder: Path, 
     assert default_checkpoint(folder) == "averaged"
     save_checkpoint(folder, step_name(6), tiny, {})
     assert default_checkpoint(folder) == "best"
-    average_checkpoints(folder, ["step-0000002"])  # somebody wants just this one
+    average_checkpoints(folder, ["step-0000002"])  # a chosen one, not the last
     assert default_checkpoint(folder) == "averaged"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"weights": "../../etc/passwd"}'])
-def test_a_description_that_is_none(folder: Path, text: str) -> None:
+def test_invalid_metadata(folder: Path, text: str) -> None:
     (folder / "best.json").write_text(text)
     with pytest.raises(UserError):
         load_checkpoint(folder, "best")
 
 
-def test_a_description_of_another_model(folder: Path) -> None:
-    described = json.loads((folder / "best.json").read_text())
-    described["model"]["d_ff"] = 48
-    (folder / "best.json").write_text(json.dumps(described))
-    with pytest.raises(UserError, match="of another model"):
+def test_metadata_of_another_model(folder: Path) -> None:
+    metadata = json.loads((folder / "best.json").read_text())
+    metadata["model"]["d_ff"] = 48
+    (folder / "best.json").write_text(json.dumps(metadata))
+    with pytest.raises(UserError, match="belong to another model"):
         load_checkpoint(folder, "best")
 
 
-def test_no_run_folder_at_all(tmp_path: Path) -> None:
+def test_a_folder_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"there is no best\.json in .*: is that a run folder\?"):
         load_checkpoint(tmp_path / "nothing", "best")
 
 
-def test_a_failed_write_leaves_the_file_and_no_litter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x").write_bytes(b"old")
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("No space left on device")))
     with pytest.raises(OSError, match="No space"):
@@ -141,16 +141,16 @@ def test_the_average_is_the_mean_of_the_weights(tmp_path: Path, tiny: Transforme
                 p.copy_(factor * was)
         save_checkpoint(tmp_path, name, tiny, {})
     assert average_checkpoints(tmp_path, ["a", "b", "c"]) == ["a", "b", "c"]
-    model, described = load_checkpoint(tmp_path, "averaged")
+    model, metadata = load_checkpoint(tmp_path, "averaged")
     for p, was in zip(model.parameters(), before, strict=True):
         torch.testing.assert_close(p.detach(), 3 * was)
-    assert described["averaged"] == ["a", "b", "c"]
+    assert metadata["averaged"] == ["a", "b", "c"]
 
 
-def test_what_cannot_be_averaged(tmp_path: Path, tiny: Transformer) -> None:
+def test_checkpoints_that_cannot_be_averaged(tmp_path: Path, tiny: Transformer) -> None:
     save_checkpoint(tmp_path, "a", tiny, {})
     save_checkpoint(tmp_path, "b", Transformer(replace(tiny.config, d_ff=32)), {})
-    with pytest.raises(UserError, match="b is of another shape than a"):
+    with pytest.raises(UserError, match="b is of another architecture than a"):
         average_checkpoints(tmp_path, ["a", "b"])
     with pytest.raises(UserError, match="there is no checkpoint to average"):
         average_checkpoints(tmp_path, [])

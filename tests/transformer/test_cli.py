@@ -15,6 +15,7 @@ from transformer.cli import COMMANDS, main
 from transformer.data.corpora import GENERATED_SIZE
 from transformer.data.tokenizer import EOS, PAD
 from transformer.decoding import Hypothesis, beam_search
+from transformer.recipes import RECIPES
 from transformer.translator import Translator
 
 SMALL = (
@@ -61,7 +62,15 @@ def test_a_run_folder_holds_model_tokenizer_recipe_and_metrics(run: Path) -> Non
     names = sorted(re.sub(r"-[0-9a-f]{12}\.", ".", path.name) for path in run.iterdir())
     last = "step-0000060"
     assert names == [
-        *[".lock", "best-weights.safetensors", "best.json", "metrics.jsonl", "recipe.json", "sessions.jsonl"],
+        *[
+            ".lock",
+            "best-weights.safetensors",
+            "best.json",
+            "log.jsonl",
+            "metrics.jsonl",
+            "recipe.json",
+            "sessions.jsonl",
+        ],
         *[f"{last}-state.safetensors", f"{last}-weights.safetensors", f"{last}.json", "tokenizer.model"],
     ]
 
@@ -322,6 +331,22 @@ def test_settings_out_of_range(setting: str, message: str, capsys: pytest.Captur
     assert message in fails(capsys, "train", "copy", setting)
 
 
+def test_a_model_that_does_not_fit_into_memory_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "data"))
+    huge = ["--model.n-layers", "10000000", "--run", str(tmp_path / "run"), "--data.max-train-pairs", "300"]
+    message = fails(capsys, "train", "copy", "--device", "cpu", *huge)
+    assert re.search(r"needs about [\d,.]+ GB to train; this machine has [\d,.]+ GB free", message)
+
+
+def test_recipes_are_described_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "pocket", "--help"])
+    text = capsys.readouterr().out
+    assert RECIPES["pocket"].description[:40] in text and "--description" not in text
+
+
 def test_unknown_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "there is no run folder" in fails(capsys, "translate", str(tmp_path / "none"), "a")
     assert "is that a run folder?" in fails(capsys, "evaluate", str(tmp_path))
@@ -338,7 +363,9 @@ def test_a_finished_run_is_left_alone_and_other_settings_are_refused(
     assert "the model is in" in capsys.readouterr().out and contents() == before
     other = ["--run", str(run), *SMALL, "--training.label-smoothing", "0.3"]
     message = fails(capsys, "train", "copy", "--device", "cpu", *other)
-    assert "was begun with other settings (training.label_smoothing: 0.1, now 0.3)" in message and "--force" in message
+    assert (
+        "was started with other settings (training.label_smoothing: 0.1, now 0.3)" in message and "--force" in message
+    )
     assert contents() == before
 
 

@@ -7,46 +7,46 @@ from transformer.errors import UserError
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A machine that says it has a GPU; nothing runs on it."""
+    """A machine that reports a GPU; nothing runs on it."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda *_: "NVIDIA T4")
     return monkeypatch
 
 
-def test_the_cpu_runs_in_fp32_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cpu_runs_in_fp32_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     device = choose_device()
     assert (device.device.type, device.autocast_dtype) == ("cpu", None)
-    assert str(device) == "cpu in fp32 (the fastest device here; the safe precision there)"
+    assert str(device) == "cpu in fp32 (fastest available device, default precision)"
     assert not device.scaler().is_enabled()
 
 
 @pytest.mark.parametrize(
-    ("capability", "dtype", "said"),
+    ("capability", "dtype", "text"),
     [
-        ((9, 0), torch.bfloat16, "bf16 (the fastest"),
-        ((8, 0), torch.bfloat16, "bf16 (the fastest"),
-        ((7, 5), torch.float16, "fp16 (the fastest"),
+        ((9, 0), torch.bfloat16, "bf16 (fastest available"),
+        ((8, 0), torch.bfloat16, "bf16 (fastest available"),
+        ((7, 5), torch.float16, "fp16 (fastest available"),
     ],
 )
-def test_a_gpu_runs_in_what_it_computes_in(
-    gpu: pytest.MonkeyPatch, capability: tuple[int, int], dtype: torch.dtype, said: str
+def test_a_gpu_runs_in_the_precision_it_supports(
+    gpu: pytest.MonkeyPatch, capability: tuple[int, int], dtype: torch.dtype, text: str
 ) -> None:
     gpu.setattr(torch.cuda, "get_device_capability", lambda *_: capability)
     device = choose_device()
-    assert (device.device.type, device.autocast_dtype) == ("cuda", dtype) and said in str(device)
+    assert (device.device.type, device.autocast_dtype) == ("cuda", dtype) and text in str(device)
 
 
-def test_both_can_be_asked_for(gpu: pytest.MonkeyPatch) -> None:
+def test_both_can_be_requested(gpu: pytest.MonkeyPatch) -> None:
     gpu.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 5))
     assert choose_device("cpu", "bf16").autocast_dtype == torch.bfloat16
     assert choose_device("cuda", "fp32").autocast_dtype is None
-    with pytest.raises(UserError, match="does not compute in bfloat16; try --precision fp16"):
+    with pytest.raises(UserError, match="does not support bfloat16; try --precision fp16"):
         choose_device("cuda", "bf16")
 
 
-def test_what_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_device_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(UserError, match="no mps device"):
         choose_device("mps")

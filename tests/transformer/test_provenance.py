@@ -1,4 +1,4 @@
-"""Where a number comes from: the command, the code and the machine are the true ones."""
+"""Provenance: the recorded command, code and machine are the real ones."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def git(folder: Path, *words: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "expected"),
     [
         (["/home/her/.venv/bin/transformer", "train", "pocket"], "transformer train pocket"),
         (
@@ -37,13 +37,13 @@ def git(folder: Path, *words: str) -> str:
         (["/home/her/other/cli.py"], None),
     ],
 )
-def test_the_command_is_as_one_would_type_it(argv: list[str], told: str | None) -> None:
-    assert command(argv) == told
+def test_the_command_is_as_one_would_type_it(argv: list[str], expected: str | None) -> None:
+    assert command(argv) == expected
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a package, which is taken for ours."""
+    """A repository with a package that stands in for ours."""
     package = tmp_path / "transformer"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -69,7 +69,7 @@ def test_a_change_in_the_package_shows_and_one_outside_does_not(repository: Path
     assert commit() == clean + "+"
 
 
-def test_a_package_that_only_lies_within_one_has_a_version(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_inside_another_repository_has_a_version(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed = repository / ".venv" / "transformer"
     shutil.copytree(repository / "transformer", installed)
     monkeypatch.setattr(transformer.provenance, "PACKAGE", installed)
@@ -83,11 +83,11 @@ def test_without_git_there_is_a_version(repository: Path, monkeypatch: pytest.Mo
     assert commit() == "version 0.1.0"
 
 
-def test_all_of_it_can_be_written_down() -> None:
-    told = provenance("a device")
-    assert json.loads(json.dumps(told)) == told
-    assert told["device"] == "a device" and f"{os.cpu_count()} cores" in told["machine"]
-    assert told["versions"].startswith(f"Python {sys.version.split()[0]}, torch ")
+def test_all_of_it_can_be_saved_as_json() -> None:
+    record = provenance("a device")
+    assert json.loads(json.dumps(record)) == record
+    assert record["device"] == "a device" and f"{os.cpu_count()} cores" in record["machine"]
+    assert record["versions"].startswith(f"Python {sys.version.split()[0]}, torch ")
 
 
 def test_a_missing_package_is_named() -> None:

@@ -254,7 +254,7 @@ def explain_write_errors(run: Path) -> Iterator[None]:
         hint = "free some space" if disk_is_full else "check its permissions, or choose another folder with --run"
         resume = f"then run the same command again to resume from {checkpoints[-1]}" if checkpoints else ""
         raise UserError(
-            f"can't write to {run}: {error.strerror}; {hint}; {resume or 'nothing was saved yet'}"
+            f"cannot write to {run}: {error.strerror}; {hint}; {resume or 'nothing was saved yet'}"
         ) from error
 
 

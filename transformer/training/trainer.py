@@ -163,7 +163,7 @@ class Trainer:
             if pairs is None:
                 raise
             raise UserError(
-                f"the {len(pairs)} sentence pairs left in epoch {progress.epoch} can't be divided into steps of "
+                f"the {len(pairs)} sentence pairs left in epoch {progress.epoch} cannot be divided into steps of "
                 f"{after} batches: resume with {progress.world_size} processes and "
                 f"--training.gradient-accumulation-steps {progress.gradient_accumulation_steps} until the next epoch"
             ) from error
@@ -397,7 +397,7 @@ class Trainer:
         except torch.OutOfMemoryError as error:
             raise UserError("the device's memory is full already, before the first step") from error
         except (TypeError, ValueError, RuntimeError) as error:  # intact, but written by another version
-            raise UserError(f"can't resume from the checkpoint {run / name}: {error}") from error
+            raise UserError(f"cannot resume from the checkpoint {run / name}: {error}") from error
         progress, world_size = self.progress, self.process_group.world_size
         batches_per_step = progress.world_size * progress.gradient_accumulation_steps
         self._change_batches(

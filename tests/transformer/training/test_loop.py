@@ -216,7 +216,7 @@ def test_batches_are_split_until_they_fit_into_memory(
 def test_a_resumed_run_splits_its_batches_too(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a machine with less memory than yesterday's: it goes on from the same place, in smaller batches."""
+    """As on a machine with less memory: it resumes at the same position, in smaller batches."""
     before = trainer(data)
     for _ in range(2):
         before.step()

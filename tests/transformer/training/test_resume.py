@@ -230,7 +230,7 @@ def test_a_full_disk_ends_the_run_but_not_the_last_checkpoint(
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "write_atomically", write)
-        with pytest.raises(UserError, match=r"can't write to .*No space left .*again to resume from step-0000006"):
+        with pytest.raises(UserError, match=r"cannot write to .*No space left .*again to resume from step-0000006"):
             run_training(run, data)
     assert step_checkpoints(run)[-1] == "step-0000006"
     run_training(run, data)
@@ -245,7 +245,9 @@ def test_a_disk_that_is_full_from_the_start_does_no_harm(
 
     with monkeypatch.context() as patch:
         patch.setattr(runs, "write_atomically", write)
-        with pytest.raises(UserError, match=r"can't write to .*No space left .*free some space; nothing was saved yet"):
+        with pytest.raises(
+            UserError, match=r"cannot write to .*No space left .*free some space; nothing was saved yet"
+        ):
             run_training(tmp_path / "run", data)
     run_training(tmp_path / "run", data)
     assert result(tmp_path / "run") == uninterrupted
