@@ -150,7 +150,7 @@ def test_the_average_is_the_mean_of_the_weights(tmp_path: Path, tiny: Transforme
 def test_checkpoints_that_cannot_be_averaged(tmp_path: Path, tiny: Transformer) -> None:
     save_checkpoint(tmp_path, "a", tiny, {})
     save_checkpoint(tmp_path, "b", Transformer(replace(tiny.config, d_ff=32)), {})
-    with pytest.raises(UserError, match="b is of another architecture than a"):
+    with pytest.raises(UserError, match="b has another architecture than a"):
         average_checkpoints(tmp_path, ["a", "b"])
     with pytest.raises(UserError, match="there is no checkpoint to average"):
         average_checkpoints(tmp_path, [])
