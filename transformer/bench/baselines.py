@@ -215,7 +215,7 @@ class ModelWithCrossEntropy(ModelWithLoss):
         """Compute the loss summed over a batch, ()."""
         logits = self.model(source, decoder_input).flatten(0, 1)
         return F.cross_entropy(
-            logits, labels.flatten(), ignore_index=PAD, label_smoothing=self.smoothing, reduction="sum"
+            logits, labels.flatten(), ignore_index=PAD, label_smoothing=self.label_smoothing, reduction="sum"
         )
 
 
