@@ -346,6 +346,7 @@ def size(model):
     return sum(p.numel() for p in model.parameters())
 
 
+# %%
 base = ModelConfig()
 sizes = {
     tie: size(on_meta(replace(base, tie_embeddings=tie)))

@@ -1,4 +1,4 @@
-"""The built book and a browser, or a skipped test that says what there should be."""
+"""Fixtures for the built book and a browser; without them tests are skipped with the reason."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +10,7 @@ from book.browser import find_browser, launch, serve_book, visit
 
 ROOT = Path(__file__).parents[2]
 HTML = ROOT / "_build" / "html"
-KNOWN = ("THEBE_JS_URL", "invalid theme mode")  # the theme's own lines, on every page
+KNOWN = ("THEBE_JS_URL", "invalid theme mode")  # messages of the theme, on every page
 LOOKS = {
     "wide": {"viewport": {"width": 1300, "height": 900}, "color_scheme": "light"},
     "narrow": {"viewport": {"width": 390, "height": 900}, "color_scheme": "light"},
@@ -20,13 +20,13 @@ OTHERS = {"genindex.html", "search.html", "prf-prf.html"}
 
 
 def built_pages() -> list[str]:
-    """The pages of the built book, as paths in it."""
+    """Return the pages of the built book as relative paths."""
     pages = (path.relative_to(HTML) for path in HTML.rglob("*.html"))
     return sorted(page.as_posix() for page in pages if page.parts[0] != "_static" and page.name not in OTHERS)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for ``page`` runs for each page, one that asks for ``look`` for each look."""
+    """Run a test that uses ``page`` for each page, and a test that uses ``look`` for each look."""
     if "look" in metafunc.fixturenames:
         metafunc.parametrize("look", LOOKS)
     if "page" in metafunc.fixturenames:
@@ -35,7 +35,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def html() -> Path:
-    """The folder of a complete, built book."""
+    """Return the folder of the built book, if its build was complete."""
     if not (HTML / ".built").exists():
         pytest.skip("the book is not built: make book")
     return HTML
@@ -43,16 +43,16 @@ def html() -> Path:
 
 @pytest.fixture(scope="module")
 def address(html):
-    """Where the built book can be opened."""
+    """Return the address at which the built book is served."""
     with serve_book() as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def chromium():
-    """Whether there is a browser, or a skipped test that says so."""
+    """Skip the test if neither Chromium nor Chrome is installed."""
     if find_browser() is None:
-        pytest.skip("no Chromium or Chrome on this machine")
+        pytest.skip("neither Chromium nor Chrome is installed")
 
 
 @pytest.fixture(scope="module")
@@ -65,29 +65,29 @@ def browser(chromium):
 
 @pytest.fixture
 def opened(browser):
-    """To be called with an address and a look: a tab that shows the whole page, and what went wrong meanwhile."""
+    """Call it with an address and a look: a context with a tab that shows the page, and a list of errors."""
 
     @contextmanager
     def opened(url, look="wide"):
-        wrong = []
-        home = url if url.startswith("data:") else url[: url.index("/", len("http://")) + 1]
+        errors = []
+        origin = url if url.startswith("data:") else url[: url.index("/", len("http://")) + 1]
 
         def note(text):
             if not any(known in text for known in KNOWN):
-                wrong.append(text)
+                errors.append(text)
 
-        def asked(request):
-            if not request.url.startswith((home, "data:", "blob:")):
-                note(f"left: {request.url}")
+        def check_request(request):
+            if not request.url.startswith((origin, "data:", "blob:")):
+                note(f"external request: {request.url}")
 
         with browser.new_context(**LOOKS[look]) as context:
             tab = context.new_page()
-            tab.on("request", asked)
+            tab.on("request", check_request)
             tab.on("response", lambda r: note(f"{r.status}: {r.url}") if r.status >= 400 else None)
             tab.on("requestfailed", lambda r: note(f"failed: {r.url}"))
             tab.on("pageerror", lambda error: note(f"error: {error}"))
             tab.on("console", lambda message: note(f"console: {message.text}") if message.type == "error" else None)
             visit(tab, url)
-            yield tab, wrong
+            yield tab, errors
 
     return opened

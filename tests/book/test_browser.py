@@ -1,20 +1,22 @@
-"""Every built page in Chromium, with no network: wide, on a phone, dark, on paper, and by the keyboard."""
+"""Every built page in Chromium, without network: wide, on a phone, in dark mode, on paper, and with the keyboard."""
 
 from book.browser import visit
 from book.pdf import WIDTH
 
 
-def test_a_page_opens_clean_draws_and_fits(opened, address, page, look):
-    with opened(address + page, look) as (tab, wrong):
+def test_a_page_opens_without_errors_and_fits(opened, address, page, look):
+    with opened(address + page, look) as (tab, errors):
         tab.evaluate("scrollTo(0, document.body.scrollHeight)")
-        behind = "[...document.querySelectorAll('[id^=altair-viz] svg')].map(s => getComputedStyle(s).backgroundColor)"
-        assert set(tab.evaluate(behind)) <= {"rgba(0, 0, 0, 0)"}, "a chart hides the page's own background"
+        backgrounds = (
+            "[...document.querySelectorAll('[id^=altair-viz] svg')].map(s => getComputedStyle(s).backgroundColor)"
+        )
+        assert set(tab.evaluate(backgrounds)) <= {"rgba(0, 0, 0, 0)"}, "a chart hides the background of the page"
         assert tab.query_selector("mjx-merror") is None, "a formula has an error"
         assert tab.evaluate("[...document.images].filter(image => !image.naturalWidth).map(image => image.src)") == []
         assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1, (
-            "it scrolls sideways"
+            "the page scrolls horizontally"
         )
-        assert wrong == []
+        assert errors == []
 
 
 def test_nothing_is_cut_off_on_paper(browser, address, page):
@@ -30,18 +32,18 @@ def test_nothing_is_cut_off_on_paper(browser, address, page):
 
 
 def tab_to(tab, selector):
-    """Press the Tab key until what ``selector`` names has the focus; every stop on the way must show that it has it."""
+    """Press the Tab key until an element that matches ``selector`` has the focus; check that every focus is visible."""
     for _ in range(300):
         tab.keyboard.press("Tab")
-        here = tab.evaluate_handle("document.activeElement")
-        shown = here.evaluate(
+        element = tab.evaluate_handle("document.activeElement")
+        is_visible = element.evaluate(
             "e => { const s = getComputedStyle(e);"
             " return s.opacity !== '0' && (s.outlineStyle !== 'none' || s.boxShadow !== 'none') }"
         )
-        assert shown, f"focus cannot be seen on {here.evaluate('e => e.outerHTML.slice(0, 200)')}"
-        if here.evaluate("(e, selector) => e.matches(selector)", selector):
-            return here
-    raise AssertionError(f"Tab never reaches {selector}")
+        assert is_visible, f"the focus is not visible on {element.evaluate('e => e.outerHTML.slice(0, 200)')}"
+        if element.evaluate("(e, selector) => e.matches(selector)", selector):
+            return element
+    raise AssertionError(f"Tab doesn't reach {selector}")
 
 
 def test_the_keyboard_reaches_the_search_a_chart_and_an_answer(opened, address):

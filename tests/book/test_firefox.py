@@ -1,4 +1,4 @@
-"""The translator in Firefox, too: a sentence is translated as by PyTorch, with all heads and without one."""
+"""The live translator in Firefox translates as PyTorch does, with all heads and without one."""
 
 import json
 import shutil
@@ -17,23 +17,23 @@ SENTENCE = "A black dog runs across the beach."
 
 @pytest.fixture(scope="module")
 def firefox() -> str:
-    found = shutil.which("firefox-esr") or shutil.which("firefox")
-    if found is None:
-        pytest.skip("no Firefox on this machine")
-    return found
+    path = shutil.which("firefox-esr") or shutil.which("firefox")
+    if path is None:
+        pytest.skip("Firefox is not installed")
+    return path
 
 
 @pytest.fixture(scope="module")
 def puppeteer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which Puppeteer is installed."""
+    """Install Puppeteer, and return the folder."""
     folder = tmp_path_factory.mktemp("puppeteer")
     if shutil.which("npm") is None:
-        pytest.skip("no Node on this machine, and Playwright drives a Firefox of its own only")
-    ended = subprocess.run(
+        pytest.skip("Node is not installed, and Playwright can only use its own Firefox")
+    process = subprocess.run(
         ["npm", "install", "--silent", "--prefix", folder, PUPPETEER], capture_output=True, text=True
     )
-    if ended.returncode:
-        pytest.skip(f"{PUPPETEER} cannot be had: {ended.stderr}")
+    if process.returncode:
+        pytest.skip(f"{PUPPETEER} can't be installed: {process.stderr}")
     return folder
 
 
@@ -41,14 +41,14 @@ def test_the_translator_works_in_firefox(firefox: str, puppeteer: Path, address:
     script = Path(__file__).with_name("firefox.mjs")
     box = "decoder.2.cross_attention, head 1 is on"
     command = ["node", script, puppeteer, firefox, f"{address}book/live.html", SENTENCE, box]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    seen = json.loads(ended.stdout)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert process.returncode == 0, process.stderr[-3000:]
+    results = json.loads(process.stdout)
     translator = load_model("multi30k", "cpu")
-    ((whole,),) = translator.beam_search([SENTENCE])
+    ((complete,),) = translator.beam_search([SENTENCE])
     with ablate_heads(translator.model, {"decoder.2.cross_attention": [0]}):
-        ((without,),) = translator.beam_search([SENTENCE])
-    expected = [[one.text, f"{one.hypothesis.score:.3f}"] for one in (whole, without)]
-    assert seen["found"] == expected and expected[0] != expected[1]
-    assert [line for line in seen["wrong"] if not any(known in line for known in KNOWN)] == []
-    assert set(seen["hosts"]) <= {"localhost", "none"}
+        ((ablated,),) = translator.beam_search([SENTENCE])
+    expected = [[best.text, f"{best.hypothesis.score:.3f}"] for best in (complete, ablated)]
+    assert results["translations"] == expected and expected[0] != expected[1]
+    assert [line for line in results["errors"] if not any(known in line for known in KNOWN)] == []
+    assert set(results["hosts"]) <= {"localhost", "none"}

@@ -1,4 +1,4 @@
-"""The translator in the page: what it says is what PyTorch says, whatever is typed, and with heads off."""
+"""The live translator on its page gives PyTorch's translations, for any input, with and without some heads."""
 
 import pytest
 
@@ -7,49 +7,51 @@ from transformer.models import load_model
 
 SENTENCE = "A black dog runs across the beach."
 OFF = {"decoder.2.cross_attention": [0, 3]}
-TOLD, TRANSLATION, BEST = (f".translator {part}" for part in ("[role=status]", ".translation", ".best tbody"))
+STATUS, TRANSLATION, BEST = (f".translator {part}" for part in ("[role=status]", ".translation", ".best tbody"))
 
 
 @pytest.fixture
 def live(opened, address, html):
-    """The page in the wide look, its model loaded and its first sentence translated, and what went wrong meanwhile."""
-    with opened(f"{address}book/live.html") as (tab, wrong):
+    """Open the page in the wide look, wait for the first translation; yield the tab and a list of errors."""
+    with opened(f"{address}book/live.html") as (tab, errors):
         tab.locator(".widget").scroll_into_view_if_needed()
-        done(tab)
-        yield tab, wrong
+        wait_for_status(tab)
+        yield tab, errors
 
 
-def done(tab, text="in your browser"):
+def wait_for_status(tab, text="in your browser"):
     tab.wait_for_function(
-        "([told, text]) => document.querySelector(told)?.textContent.includes(text)", arg=[TOLD, text], timeout=60_000
+        "([status, text]) => document.querySelector(status)?.textContent.includes(text)",
+        arg=[STATUS, text],
+        timeout=60_000,
     )
 
 
 def change(tab, act):
-    """Do something, and wait until what comes of it has been told."""
-    tab.evaluate("told => { document.querySelector(told).textContent = '' }", TOLD)
+    """Do something, and wait for the new translation."""
+    tab.evaluate("status => { document.querySelector(status).textContent = '' }", STATUS)
     act()
-    done(tab)
+    wait_for_status(tab)
 
 
-def found(tab):
-    """The n-best table: texts and scores."""
+def n_best(tab):
+    """Return the translations and scores from the n-best table."""
     rows = tab.locator(f"{BEST} tr").all()
     cells = [[cell.inner_text() for cell in row.locator("td").all()] for row in rows]
     return [(row[1], row[3]) for row in cells]
 
 
 def expected(sentence, alpha=0.6, beam=4, model="multi30k"):
-    """PyTorch's."""
+    """Return PyTorch's translations and scores."""
     (best,) = load_model(model, "cpu").beam_search([sentence], beam, alpha, beam)
-    return [(one.text, f"{one.hypothesis.score:.3f}") for one in best]
+    return [(translation.text, f"{translation.hypothesis.score:.3f}") for translation in best]
 
 
 def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
-    tab, wrong = live
+    tab, errors = live
     change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
     assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
-    with_all = found(tab)
+    with_all = n_best(tab)
     assert with_all == expected(SENTENCE)
 
     for layer, heads in OFF.items():
@@ -58,25 +60,27 @@ def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
     translator = load_model("multi30k", "cpu")
     with ablate_heads(translator.model, OFF):
         (best,) = translator.beam_search([SENTENCE], n_best=4)
-    assert found(tab) == [(one.text, f"{one.hypothesis.score:.3f}") for one in best] != with_all
-    assert "2 heads are off" in tab.inner_text(TOLD)
+    assert (
+        n_best(tab) == [(translation.text, f"{translation.hypothesis.score:.3f}") for translation in best] != with_all
+    )
+    assert "2 heads are off" in tab.inner_text(STATUS)
 
     change(tab, lambda: tab.get_by_text("Switch all heads on").click())
-    assert found(tab) == with_all
-    assert wrong == []
+    assert n_best(tab) == with_all
+    assert errors == []
 
 
-def test_beam_and_length_penalty_are_those_of_the_sliders(live):
+def test_the_sliders_set_beam_size_and_length_penalty(live):
     tab, _ = live
     change(tab, lambda: tab.fill(".translator input[max='8']", "2"))
     change(tab, lambda: tab.fill(".translator input[max='2']", "0"))
     sentence = tab.input_value(".translator input[type=text]")
-    assert found(tab) == expected(sentence, alpha=0.0, beam=2)
+    assert n_best(tab) == expected(sentence, alpha=0.0, beam=2)
     assert tab.locator(".translator svg .best-path").count() > 5
 
 
 @pytest.mark.parametrize(
-    ("typed", "says"),
+    ("text", "status"),
     [
         ("A dog. " * 1500, "Only the first 200 characters were translated"),
         ("x" * 10_000, "Only the first 64 tokens were translated"),
@@ -86,16 +90,16 @@ def test_beam_and_length_penalty_are_those_of_the_sliders(live):
     ],
     ids=["long", "one word", "emoji", "right to left", "blank"],
 )
-def test_odd_input_is_answered(live, typed, says):
-    tab, wrong = live
-    tab.fill(".translator input[type=text]", typed)
-    done(tab, says)
+def test_unusual_input_is_handled(live, text, status):
+    tab, errors = live
+    tab.fill(".translator input[type=text]", text)
+    wait_for_status(tab, status)
     change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
     assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
-    assert wrong == []
+    assert errors == []
 
 
-def test_a_head_is_enlarged_read_and_switched_off_by_the_keyboard(live):
+def test_a_head_can_be_enlarged_read_and_switched_off_with_the_keyboard(live):
     tab, _ = live
     tab.locator("[data-head='map decoder.2.cross_attention, head 1']").press("Enter")
     tab.locator(".translator .large tbody tr").nth(1).focus()
@@ -107,11 +111,11 @@ def test_a_head_is_enlarged_read_and_switched_off_by_the_keyboard(live):
 
 
 def test_another_model_comes_with_its_own_examples(live):
-    tab, wrong = live
+    tab, errors = live
     change(tab, lambda: tab.select_option(".translator select", label="German to English: captions of pictures"))
     sentence = tab.input_value(".translator input[type=text]")
     assert tab.inner_text(TRANSLATION) == expected(sentence, model="multi30k-de-en")[0][0]
-    assert wrong == []
+    assert errors == []
 
 
 def test_without_javascript_there_are_examples(browser, address, html):
@@ -122,12 +126,12 @@ def test_without_javascript_there_are_examples(browser, address, html):
         assert "Turn on JavaScript" in tab.inner_text(".widget")
 
 
-def test_a_model_that_cannot_be_had_is_told_and_asked_for_again(browser, address, html):
+def test_a_model_that_fails_to_load_is_reported_and_loaded_again(browser, address, html):
     with browser.new_context() as context:
         tab = context.new_page()
         tab.route("**/*.safetensors", lambda route: route.abort())
         tab.goto(f"{address}book/live.html")
-        done(tab, "The translation failed")
+        wait_for_status(tab, "The translation failed")
         tab.unroute("**/*.safetensors")
         change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
         assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]

@@ -1,4 +1,4 @@
-"""The translator on a model of one's own: on a page that stands alone, and in a notebook, where it is one file."""
+"""The live translator with a model of your own: on a page that is a single file, and in a notebook."""
 
 import base64
 
@@ -7,8 +7,8 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tests.book.conftest import LOOKS
 from tests.book.test_barriers import BARRIERS
-from tests.book.test_live import TOLD, TRANSLATION, change, done, expected, found
-from tests.book.test_widgets import PICTURES
+from tests.book.test_live import STATUS, TRANSLATION, change, expected, n_best, wait_for_status
+from tests.book.test_widgets import SMALL_WIDGETS
 from transformer.cli import main
 from transformer.inspection import ablate_heads
 from transformer.interactive.widgets import describe_model, javascript, model_files
@@ -33,12 +33,12 @@ MOUNT = """async ({ esm, models, files, theme }) => {
     URL.revokeObjectURL(address);
     await widget.render({ model: { get: (name) => values[name] }, el: document.getElementById("el") });
 }"""
-"""What anywidget does, with a stand-in for the kernel's side of the model."""
+"""Does what anywidget does, with a stand-in for the kernel's side of the model."""
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """What the command writes, as an address."""
+    """Return the address of the page that the command writes."""
     path = tmp_path_factory.mktemp("page") / "a page.html"
     main(["attention", MODEL, SENTENCE, OTHER, "--device", "cpu", "--output", str(path)])
     return path.as_uri()
@@ -46,96 +46,99 @@ def written(tmp_path_factory):
 
 @pytest.fixture
 def alone(browser):
-    """To be called with a look: a tab without any network, and what it asked for and complained of."""
+    """Call it with a look: returns a tab without network, and lists of its requests and of its errors."""
     contexts = []
 
     def alone(look="wide", **more):
         contexts.append(browser.new_context(offline=True, **LOOKS[look], **more))
-        tab, asked, wrong = contexts[-1].new_page(), [], []
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.on("pageerror", lambda error: wrong.append(f"{error}"))
-        tab.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
-        return tab, asked, wrong
+        tab, requests, errors = contexts[-1].new_page(), [], []
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.on("pageerror", lambda error: errors.append(f"{error}"))
+        tab.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
+        return tab, requests, errors
 
     yield alone
     for context in contexts:
         context.close()
 
 
-def without(sentence):
-    """PyTorch's best, with the heads off."""
+def expected_ablated(sentence):
+    """Return PyTorch's translations and scores with the heads ablated."""
     translator = load_model(MODEL, "cpu")
     with ablate_heads(translator.model, OFF):
         (best,) = translator.beam_search([sentence], n_best=4)
-    return [(one.text, f"{one.hypothesis.score:.3f}") for one in best]
+    return [(translation.text, f"{translation.hypothesis.score:.3f}") for translation in best]
 
 
-def use(tab):
-    """Translate the first sentence and another one, with all heads and without some, as PyTorch does."""
-    done(tab)
-    assert found(tab) == expected(SENTENCE, model=MODEL)
+def check_translations(tab):
+    """Compare with PyTorch: the first sentence and another one, with all heads and without some."""
+    wait_for_status(tab)
+    assert n_best(tab) == expected(SENTENCE, model=MODEL)
     change(tab, lambda: tab.fill(".translator input[type=text]", OTHER))
-    assert found(tab) == expected(OTHER, model=MODEL)
+    assert n_best(tab) == expected(OTHER, model=MODEL)
     tab.locator("[data-kind=encoder_self] summary").click()
     for layer, heads in OFF.items():
         for head in heads:
             change(tab, lambda box=f"{layer}, head {head + 1} is on": tab.get_by_label(box, exact=True).uncheck())
-    assert found(tab) == without(OTHER) != expected(OTHER, model=MODEL)
-    assert tab.inner_text(TRANSLATION) == without(OTHER)[0][0]
+    assert n_best(tab) == expected_ablated(OTHER) != expected(OTHER, model=MODEL)
+    assert tab.inner_text(TRANSLATION) == expected_ablated(OTHER)[0][0]
 
 
-def test_the_page_translates_as_pytorch_does_and_asks_for_nothing(alone, written):
-    tab, asked, wrong = alone()
+def test_the_page_translates_as_pytorch_does_and_requests_nothing(alone, written):
+    tab, requests, errors = alone()
     tab.goto(written)
-    use(tab)
-    assert asked == [written] and wrong == []
+    check_translations(tab)
+    assert requests == [written] and errors == []
 
 
-def test_the_page_puts_up_no_barrier(alone, written, look):
-    tab, _, wrong = alone(look)
+def test_the_page_has_no_barriers(alone, written, look):
+    tab, _, errors = alone(look)
     tab.goto(written)
-    done(tab)
+    wait_for_status(tab)
     tab.get_by_text("The search step by step, as a table").click()
     tab.locator("[data-head='map decoder.1.cross_attention, head 1']").click()
     violations = Axe().run(tab, options={"resultTypes": ["violations"], "preload": False}).response["violations"]
-    bad = [(one["id"], node["html"][:200]) for one in violations for node in one["nodes"] if one["impact"] in BARRIERS]
-    assert bad == [] and wrong == []
+    barriers = [(v["id"], node["html"][:200]) for v in violations for node in v["nodes"] if v["impact"] in BARRIERS]
+    assert barriers == [] and errors == []
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     dark = tab.evaluate("getComputedStyle(document.querySelector('.translator')).color") == "rgb(255, 255, 255)"
     assert dark == (look == "dark")
 
 
-def test_without_javascript_the_translation_stands_there(alone, written):
-    tab, asked, _ = alone(java_script_enabled=False)
+def test_without_javascript_the_page_shows_the_translation(alone, written):
+    tab, requests, _ = alone(java_script_enabled=False)
     tab.goto(written)
     assert expected(SENTENCE, model=MODEL)[0][0] in tab.inner_text("#live table")
     assert "Turn on JavaScript" in tab.inner_text("#live")
-    assert asked == [written]
+    assert requests == [written]
 
 
-def test_the_search_is_told_in_words_too(alone, written):
+def test_the_search_is_also_a_table(alone, written):
     tab, _, _ = alone()
     tab.goto(written)
-    done(tab)
-    fold = tab.locator("summary", has_text="The search step by step, as a table")
-    fold.focus()
-    fold.press("Enter")
+    wait_for_status(tab)
+    summary = tab.locator("summary", has_text="The search step by step, as a table")
+    summary.focus()
+    summary.press("Enter")
     tab.locator(".translator .steps").wait_for()
     rows = tab.locator(".translator .steps tbody tr:not(:has(th[scope=rowgroup]))").all_inner_texts()
     assert len(rows) == tab.locator(".translator svg circle").count() > 30
     steps = tab.locator(".translator .steps tbody").all_inner_texts()
     assert all(text.startswith(f"Step {i}\n") for i, text in enumerate(steps, 1))
-    ways = ["on the best path" in text for text in steps]
-    assert ways == sorted(ways, reverse=True) and sum(ways) == tab.locator(".translator svg .best-path").count() > 5
+    on_path = ["on the best path" in text for text in steps]
+    assert (
+        on_path == sorted(on_path, reverse=True)
+        and sum(on_path) == tab.locator(".translator svg .best-path").count() > 5
+    )
     last = next(row for row in reversed(rows) if "on the best path" in row)
-    best, score = found(tab)[0]
+    best, score = n_best(tab)[0]
     assert last.split("\t") == [f"{best}<eos>", last.split("\t")[1], score, "finished, on the best path"]
-    change(tab, lambda: tab.fill(".translator input[type=text]", OTHER))  # an open fold follows
+    change(tab, lambda: tab.fill(".translator input[type=text]", OTHER))  # the open table is updated
     assert expected(OTHER, model=MODEL)[0][0] in tab.inner_text(".translator .steps")
 
 
-def test_in_a_notebook_one_file_and_bytes_are_enough(alone):
-    tab, asked, wrong = alone()
+def test_in_a_notebook_the_javascript_and_the_bytes_are_enough(alone):
+    tab, requests, errors = alone()
     files = model_files(load_model(MODEL, "cpu"))
     tab.evaluate(
         MOUNT,
@@ -146,36 +149,36 @@ def test_in_a_notebook_one_file_and_bytes_are_enough(alone):
             "theme": DARK,
         },
     )
-    use(tab)
-    assert tab.locator(".translator select").count() == 0, "there is one model: nothing to choose"
+    check_translations(tab)
+    assert tab.locator(".translator select").count() == 0, "there is only one model to choose from"
     style = "getComputedStyle(document.querySelector('.translator'))"
     colours = tab.evaluate(f"[{style}.color, {style}.backgroundColor]")
-    assert colours == ["rgb(255, 255, 255)", "rgb(33, 33, 33)"], "not the notebook's"
-    assert all(url.startswith("blob:") for url in asked) and wrong == []
+    assert colours == ["rgb(255, 255, 255)", "rgb(33, 33, 33)"], "these are not the colours of the notebook"
+    assert all(url.startswith("blob:") for url in requests) and errors == []
 
 
 def test_in_a_notebook_no_sentence_is_needed(alone):
-    tab, _, wrong = alone()
+    tab, _, errors = alone()
     files = model_files(load_model(MODEL, "cpu"))
     coded = {name: base64.b64encode(data).decode() for name, data in files.items()}
     tab.evaluate(
         MOUNT, {"esm": javascript("translator"), "models": [describe_model(files, [])], "files": coded, "theme": ""}
     )
-    done(tab, "Type a sentence")
+    wait_for_status(tab, "Type a sentence")
     assert tab.inner_text(".translator .examples") == ""
     change(tab, lambda: tab.fill(".translator input[type=text]", OTHER))
-    assert found(tab) == expected(OTHER, model=MODEL)
-    tab.locator(TOLD).wait_for()
-    assert wrong == []
+    assert n_best(tab) == expected(OTHER, model=MODEL)
+    tab.locator(STATUS).wait_for()
+    assert errors == []
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_a_small_picture_in_a_notebook(alone, name):
-    tab, asked, wrong = alone()
+@pytest.mark.parametrize("name", SMALL_WIDGETS)
+def test_a_small_widget_in_a_notebook(alone, name):
+    tab, requests, errors = alone()
     tab.evaluate(MOUNT, {"esm": javascript(name), "theme": DARK})
     control = tab.locator(".small-widget :is(input, button, circle[tabindex])").first
     control.focus()
-    spared = "data-lm-suppress-shortcuts"  # JupyterLab leaves keys to an element with this
-    assert (control.get_attribute(spared) is None) == control.evaluate("one => one.matches('[type=text]')")
+    opt_out = "data-lm-suppress-shortcuts"  # JupyterLab doesn't handle the keys of an element with this
+    assert (control.get_attribute(opt_out) is None) == control.evaluate("input => input.matches('[type=text]')")
     assert tab.evaluate("getComputedStyle(document.querySelector('.small-widget')).color") == "rgb(255, 255, 255)"
-    assert all(url.startswith("blob:") for url in asked) and wrong == []
+    assert all(url.startswith("blob:") for url in requests) and errors == []

@@ -1,4 +1,4 @@
-"""Every built page, read as HTML: its buttons and links lead somewhere, and it needs nothing from elsewhere."""
+"""The HTML of every built page: its buttons and links work, and it loads nothing from other sites."""
 
 from functools import cache
 from itertools import pairwise
@@ -23,27 +23,27 @@ def links(path: Path) -> list[str]:
     return [a["href"] for a in soup(path).find_all("a", href=True)]
 
 
-def test_headings_step_down_one_at_a_time(html, page):
+def test_heading_levels_increase_by_one(html, page):
     heads = soup(html / page).select(", ".join(f"article h{level}" for level in range(1, 7)))
     levels = [int(head.name[1]) for head in heads]
     if page == "index.html":
-        pytest.skip("it only leads to the introduction")
+        pytest.skip("it only redirects to the introduction")
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in pairwise(levels)), levels
 
 
-def test_nothing_is_loaded_from_elsewhere(html, page):
+def test_nothing_is_loaded_from_other_sites(html, page):
     tags = soup(html / page).find_all(["script", "img", "iframe", "source", "link"])
     loaded = [tag.get("src") or (tag.get("href") if "canonical" not in tag.get("rel", []) else None) for tag in tags]
     assert [url for url in loaded if url and url.startswith(("http:", "https:", "//"))] == []
 
 
-def test_each_image_is_described_and_there(html, page):
+def test_each_image_has_an_alt_text_and_exists(html, page):
     for image in soup(html / page).find_all("img"):
         if image.find_parent("article"):
             alt = image.get("alt", "")
             assert alt.strip(), f"no alt text: {image}"
-            assert not alt.endswith((".png", ".svg")), f"a file name is no alt text: {image}"
+            assert not alt.endswith((".png", ".svg")), f"a file name is not an alt text: {image}"
         if not image["src"].startswith("data:"):
             assert (html / page).parent.joinpath(image["src"]).exists(), image["src"]
 
@@ -86,9 +86,9 @@ def test_a_chapter_launches_its_own_notebook(html, page, start):
     assert all((ROOT / target).exists() for target in targets)
 
 
-def test_a_chapter_is_edited_in_its_py_half(html, page):
+def test_the_edit_button_of_a_chapter_opens_its_script(html, page):
     if page is None or not page.startswith("chapters/"):
-        pytest.skip("only chapters have two halves")
+        pytest.skip("only chapters are generated from scripts")
     assert f"{REPOSITORY['url']}/edit/{REPOSITORY['branch']}/{page.removesuffix('.html')}.py" in links(html / page)
 
 

@@ -1,4 +1,4 @@
-"""The book on paper: every page in its place, numbered, its answers open."""
+"""The PDF: pages in order, numbered, with bookmarks and with unfolded answers."""
 
 import re
 
@@ -17,12 +17,12 @@ def sheets(html, chromium, tmp_path_factory):
     return PdfReader(path)
 
 
-def test_the_table_of_contents_is_read_in_its_order():
+def test_the_table_of_contents_is_read_in_order():
     parts = [{"chapters": [{"file": "b"}, {"file": "c"}]}, {"chapters": [{"file": "d"}]}]
     assert list(toc({"root": "a", "parts": parts})) == ["a", "b", "c", "d"]
 
 
-def test_contents_and_bookmarks_lead_to_the_sheet(sheets):
+def test_contents_and_bookmarks_lead_to_the_right_sheet(sheets):
     starts = {
         mark.title: sheets.get_destination_page_number(mark) for mark in sheets.outline if not isinstance(mark, list)
     }

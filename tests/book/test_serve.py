@@ -1,4 +1,4 @@
-"""``make serve``: it says where the book is, or in one line that the port is taken."""
+"""``make serve`` prints the address of the book, or one line if the port is not available."""
 
 import re
 import socket
@@ -17,7 +17,7 @@ def serve(port):
     return subprocess.Popen(words, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_it_says_where_the_book_is(html):
+def test_it_prints_the_address(html):
     with serve(0) as process:
         address = re.search(r"http://localhost:\d+/", process.stdout.readline()).group()
         with urlopen(address) as page:
@@ -26,17 +26,17 @@ def test_it_says_where_the_book_is(html):
 
 
 @pytest.mark.parametrize("port", ["abc", "99999"])
-def test_no_port_is_one_clear_line(port):
+def test_an_invalid_port_is_one_clear_line(port):
     with serve(port) as process:
-        told = process.stderr.read()
+        message = process.stderr.read()
     assert process.returncode == 1
-    assert told.startswith(f"error: port {port}: ") and told.count("\n") == 1
+    assert message.startswith(f"error: port {port}: ") and message.count("\n") == 1
 
 
 def test_a_port_in_use_is_one_clear_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with serve(port) as process:
-            told = process.stderr.read()
+            message = process.stderr.read()
     assert process.returncode == 1
-    assert told.startswith(f"error: port {port}: ") and told.count("\n") == 1
+    assert message.startswith(f"error: port {port}: ") and message.count("\n") == 1

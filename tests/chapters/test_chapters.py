@@ -1,4 +1,4 @@
-"""What every chapter owes its reader. That its cells run and its page is whole, the build of the book shows."""
+"""The structure of the chapters. That their cells run and their pages are complete is checked by building the book."""
 
 import ast
 import re
@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted((ROOT / "chapters").glob("*.py"))
-OTHERWISE = {"01_translation", "11_training", "12_decoding"}
-"""Chapters that take another road than from a question by hand to the package."""
-TEACHING = [path for path in CHAPTERS if path.stem not in OTHERWISE]
+OTHER_STRUCTURE = {"01_translation", "11_training", "12_decoding"}
+"""Chapters that don't go from a question and a computation by hand to the package."""
+STANDARD = [path for path in CHAPTERS if path.stem not in OTHER_STRUCTURE]
 PARTS = [
     "The question", "By hand", "The picture", "The code", "What goes wrong in practice",
     "Questions", "Exercises", "Going further",
@@ -20,23 +20,23 @@ PARTS = [
 
 
 def cells(path: Path, kind: str, without: tuple[str, ...] = ("setup",)) -> list[str]:
-    """The sources of a chapter's cells of one kind that bear none of these tags."""
-    ours = (cell for cell in jupytext.read(path).cells if not set(without) & set(cell.metadata.get("tags", [])))
-    return [cell.source for cell in ours if cell.cell_type == kind]
+    """Return the sources of a chapter's cells of one kind that have none of these tags."""
+    selected = (cell for cell in jupytext.read(path).cells if not set(without) & set(cell.metadata.get("tags", [])))
+    return [cell.source for cell in selected if cell.cell_type == kind]
 
 
 def prose(path: Path) -> str:
-    """All of a chapter's text."""
+    """Return the text of a chapter."""
     return "\n\n".join(cells(path, "markdown"))
 
 
 def headings(path: Path) -> list[tuple[int, str]]:
-    """(level, words) of each heading, code blocks left out."""
+    """Return (level, text) of each heading; headings in code blocks don't count."""
     text = re.sub(r"```.*?```", "", prose(path), flags=re.DOTALL)
-    return [(len(marks), words) for marks, words in re.findall(r"^(#+) (.+)$", text, re.MULTILINE)]
+    return [(len(marks), title) for marks, title in re.findall(r"^(#+) (.+)$", text, re.MULTILINE)]
 
 
-def test_some_chapter_leads_to_every_exercise() -> None:
+def test_every_exercise_is_linked_from_a_chapter() -> None:
     text = "".join(map(prose, CHAPTERS))
     for path in (ROOT / "exercises").glob("*.ipynb"):
         assert f"/blob/main/exercises/{path.name}" in text
@@ -45,12 +45,12 @@ def test_some_chapter_leads_to_every_exercise() -> None:
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 class TestEveryChapter:
-    def test_begins_with_what_it_gives_and_asks(self, path: Path) -> None:
+    def test_starts_with_goals_time_and_prerequisites(self, path: Path) -> None:
         first = cells(path, "markdown")[0]
-        for wanted in (r"^# \S", r"\*\*You will be able to\*\*", r"\*\*About \d+ minutes", r"[Bb]uilds on"):
-            assert re.search(wanted, first, re.MULTILINE), f"the first cell lacks {wanted}"
+        for pattern in (r"^# \S", r"\*\*You will be able to\*\*", r"\*\*About \d+ minutes", r"[Bb]uilds on"):
+            assert re.search(pattern, first, re.MULTILINE), f"the first cell has no {pattern}"
 
-    def test_headings_step_down_one_at_a_time(self, path: Path) -> None:
+    def test_heading_levels_increase_by_one(self, path: Path) -> None:
         levels = [level for level, _ in headings(path)]
         assert levels[0] == 1 and levels.count(1) == 1
         assert all(after - before <= 1 for before, after in pairwise(levels))
@@ -58,41 +58,41 @@ class TestEveryChapter:
     def test_cites_the_paper_by_section(self, path: Path) -> None:
         assert re.search(r"§\d", prose(path))
 
-    def test_the_code_that_is_read_comes_in_short_cells(self, path: Path) -> None:
+    def test_visible_code_cells_are_short(self, path: Path) -> None:
         longest = max(cells(path, "code", without=("setup", "hide-input")), key=lambda source: source.count("\n"))
         assert longest.count("\n") < 16, longest
 
-    def test_no_source_is_pasted_from_the_package(self, path: Path) -> None:
-        ours = {
+    def test_no_code_is_pasted_from_the_package(self, path: Path) -> None:
+        package = {
             ast.dump(node)
             for file in (ROOT / "transformer").rglob("*.py")
             for node in ast.walk(ast.parse(file.read_text("utf-8")))
             if isinstance(node, ast.FunctionDef | ast.ClassDef)
         }
         pasted = [node.name for source in cells(path, "code") for node in ast.walk(ast.parse(source))
-                  if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.dump(node) in ours]  # fmt: skip
+                  if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.dump(node) in package]  # fmt: skip
         assert not pasted
 
 
-@pytest.mark.parametrize("path", TEACHING, ids=lambda path: path.stem)
-class TestTeachingChapter:
+@pytest.mark.parametrize("path", STANDARD, ids=lambda path: path.stem)
+class TestStandardChapter:
     def test_has_its_parts_in_order(self, path: Path) -> None:
-        found = [words for level, words in headings(path) if level == 2 and words in PARTS]
-        assert found == PARTS
+        parts = [title for level, title in headings(path) if level == 2 and title in PARTS]
+        assert parts == PARTS
 
-    def test_has_pictures_and_something_to_play_with(self, path: Path) -> None:
+    def test_has_figures_and_something_interactive(self, path: Path) -> None:
         code = "\n".join(cells(path, "code"))
         assert code.count("Picture(") >= 3
         assert "description=" in code
 
-    def test_alt_texts_say_something(self, path: Path) -> None:
+    def test_alt_texts_are_meaningful(self, path: Path) -> None:
         for source in cells(path, "code"):
             for call in ast.walk(ast.parse(source)):
                 if isinstance(call, ast.Call):
-                    words = [k.value for k in call.keywords if k.arg in ("alt", "description")]
+                    texts = [k.value for k in call.keywords if k.arg in ("alt", "description")]
                     if isinstance(call.func, ast.Name) and call.func.id == "Picture":
-                        assert words, f"a picture without alt text: {ast.unparse(call)[:60]}"
-                    for text in words:
+                        assert texts, f"a figure without alt text: {ast.unparse(call)[:60]}"
+                    for text in texts:
                         assert len(ast.unparse(text)) > 40
 
     def test_every_answer_is_folded_and_explained(self, path: Path) -> None:
@@ -102,7 +102,7 @@ class TestTeachingChapter:
         choices = [why for letter, why in answers if re.match(r"[A-D]\. ", letter)]
         assert sum(why.startswith("**Right.**") for why in choices) == len(choices) / 4
 
-    def test_leads_to_its_exercise(self, path: Path) -> None:
+    def test_links_to_its_exercise(self, path: Path) -> None:
         topic = path.stem.split("_", 1)[1]
         if not (ROOT / "exercises" / f"{path.stem}.ipynb").exists():
             assert "exercises/" + path.stem not in prose(path)

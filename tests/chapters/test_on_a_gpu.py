@@ -1,4 +1,4 @@
-"""Chapters that let a model run on the fastest device there is run on a device that is not the CPU, too."""
+"""Chapters that run a model on the fastest available device also run on a device other than the CPU."""
 
 import os
 import re
@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MOVES = re.compile(r'transformer\.load\((?!.*device="cpu")')
-CHAPTERS = [path for path in sorted((ROOT / "chapters").glob("*.py")) if MOVES.search(path.read_text("utf-8"))]
+USES_FASTEST_DEVICE = re.compile(r'transformer\.load\((?!.*device="cpu")')
+CHAPTERS = [
+    path for path in sorted((ROOT / "chapters").glob("*.py")) if USES_FASTEST_DEVICE.search(path.read_text("utf-8"))
+]
 
 
-def test_some_chapters_do() -> None:
+def test_these_chapters_are_included() -> None:
     assert {path.stem[:2] for path in CHAPTERS} >= {"01", "10", "12", "14"}
 
 
@@ -22,5 +24,5 @@ def test_a_chapter_runs_there_with_all_its_assertions(path: Path, tmp_path: Path
     command = [sys.executable, ROOT / "tests" / "pretend_gpu.py", path]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": paths}
-    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    process = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr[-3000:]

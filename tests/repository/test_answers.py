@@ -1,4 +1,4 @@
-"""The page of solutions has all of them, as a learner would write them."""
+"""The solutions page has all solutions, as a learner would write them."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ def test_the_page_has_every_notebook_in_order() -> None:
 
 
 @pytest.mark.parametrize("source", solution_sources(), ids=lambda s: s.stem)
-def test_every_blank_is_there_folded_and_is_code_alone(source: Path) -> None:
+def test_every_solution_is_in_a_dropdown_and_is_code_only(source: Path) -> None:
     text = folded_answers(source)
     keys = [key for cell in read_solution(source)["cells"] if (key := answer_key(cell))]
     assert re.findall(r"^:::\{dropdown\} \d · .+: `(\w+)`$", text, re.MULTILINE) == keys

@@ -1,4 +1,4 @@
-"""Experiments: run small ones for real, break them, repeat them, and look at what was written down."""
+"""Experiments: small ones are really run, fail, and are repeated; their result files are checked."""
 
 import json
 import re
@@ -23,7 +23,7 @@ TINY = shlex.split(
     "--model.d-model 16 --model.n-heads 2 --model.d-ff 16 --model.n-layers 1 --training.batch-tokens 200 "
     "--training.steps 40 --training.validate-every 20 --training.validation-sentences 2"
 )
-WILD = ["--training.learning-rate-factor", "1e38", "--training.warmup-steps", "1", "--training.max-grad-norm", "0"]
+UNSTABLE = ["--training.learning-rate-factor", "1e38", "--training.warmup-steps", "1", "--training.max-grad-norm", "0"]
 
 PROVENANCE = {
     "type": "object",
@@ -100,33 +100,35 @@ def schema_of(path: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "book" / "results").glob("*.json")), ids=lambda path: path.stem)
-def test_each_file_that_is_kept_says_where_its_numbers_come_from(path: Path) -> None:
+def test_each_committed_file_has_provenance_and_no_paths(path: Path) -> None:
     text = path.read_text("utf-8")
     jsonschema.validate(json.loads(text), schema_of(path))
-    assert not re.search(r'["\s=,][~.]*/\w', text), "a folder of somebody's machine"
+    assert not re.search(r'["\s=,][~.]*/\w', text), "the file contains a path"
     assert "--run" not in text and "--mirror" not in text
 
 
 @pytest.fixture(scope="module")
 def small() -> Experiment:
-    return Experiment("Small or wild?", "copy", {"small, tame": TINY, "wild": [*TINY, *WILD]}, seeds=(3,), beams=(1, 2))
+    return Experiment(
+        "Stable or unstable?", "copy", {"small, stable": TINY, "unstable": [*TINY, *UNSTABLE]}, seeds=(3,), beams=(1, 2)
+    )
 
 
 @pytest.fixture(scope="module")
 def ran(small: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which a small experiment ran: its runs in ``runs``, and ``tiny.json``."""
+    """Run a small experiment; return a folder with its run folders in ``runs``, and ``tiny.json``."""
     folder = tmp_path_factory.mktemp("experiment")
     with pytest.MonkeyPatch.context() as patch:
-        few_tests(patch)
+        shorten_test_set(patch)
         patch.setitem(EXPERIMENTS, "tiny", small)
-        told = list(experiments.run("tiny", folder / "runs", folder))
-    assert len(told) == 2
-    assert told[0].startswith("tiny: small, tame, seed 3: BLEU ") and "with beam 2" in told[0]
-    assert told[1].startswith("tiny: wild, seed 3: the gradient was not finite in 30 steps")
+        lines = list(experiments.run("tiny", folder / "runs", folder))
+    assert len(lines) == 2
+    assert lines[0].startswith("tiny: small, stable, seed 3: BLEU ") and "with beam 2" in lines[0]
+    assert lines[1].startswith("tiny: unstable, seed 3: the gradient was not finite in 30 steps")
     return folder
 
 
-def few_tests(patch: pytest.MonkeyPatch) -> None:
+def shorten_test_set(patch: pytest.MonkeyPatch) -> None:
     pairs = [pair for pair in sentence_pairs("copy", "test") if len(pair[0]) < 12][:8]
     patch.setattr(assessment, "sentence_pairs", lambda *_: iter(pairs))
 
@@ -135,28 +137,32 @@ def rows(folder: Path, name: str = "tiny") -> list[dict[str, object]]:
     return json.loads((folder / f"{name}.json").read_text("utf-8"))["rows"]
 
 
-def test_a_run_is_a_row_with_all_that_is_needed_to_get_it_again(ran: Path) -> None:
+def test_a_row_has_everything_needed_to_reproduce_its_run(ran: Path) -> None:
     jsonschema.validate(json.loads((ran / "tiny.json").read_text("utf-8")), EXPERIMENT)
-    tame, wild = rows(ran)
-    assert (tame["label"], tame["seed"], tame["step"], tame["failed"]) == ("small, tame", 3, 40, None)
-    assert {"model.d_model: 64, now 16", "training.seed: 1, now 3", "training.steps: 600, now 40"} <= {*tame["differs"]}
-    (session,) = tame["sessions"]
+    stable, unstable = rows(ran)
+    assert (stable["label"], stable["seed"], stable["step"], stable["failed"]) == ("small, stable", 3, 40, None)
+    assert {"model.d_model: 64, now 16", "training.seed: 1, now 3", "training.steps: 600, now 40"} <= {
+        *stable["differs"]
+    }
+    (session,) = stable["sessions"]
     assert session["command"] == shlex.join(["transformer", "train", "copy", *TINY, "--training.seed", "3"])
-    assert [line["step"] for line in tame["curve"]] == [20, 40]
-    assert [one["beam"] for one in tame["test_sets"]] == [1, 2]
-    assert all(one["sentences"] == 8 and one["alpha"] == 0.6 for one in tame["test_sets"])
-    kept = json.loads((ran / "runs" / "tiny" / "small-tame-3" / "test.scores.json").read_text())
-    assert tame["test_sets"][1]["scores"] == kept["scores"] and tame["weights"] == kept["model"]["weights"]["sha256"]
-    assert wild["failed"].startswith("the gradient was not finite") and "test_sets" not in wild
+    assert [line["step"] for line in stable["curve"]] == [20, 40]
+    assert [one["beam"] for one in stable["test_sets"]] == [1, 2]
+    assert all(one["sentences"] == 8 and one["alpha"] == 0.6 for one in stable["test_sets"])
+    kept = json.loads((ran / "runs" / "tiny" / "small-stable-3" / "test.scores.json").read_text())
+    assert (
+        stable["test_sets"][1]["scores"] == kept["scores"] and stable["weights"] == kept["model"]["weights"]["sha256"]
+    )
+    assert unstable["failed"].startswith("the gradient was not finite") and "test_sets" not in unstable
 
 
-def test_no_folder_of_this_machine_is_written_down(ran: Path) -> None:
+def test_results_contain_no_path_of_this_machine(ran: Path) -> None:
     text = (ran / "tiny.json").read_text("utf-8")
     assert str(ran) not in text and str(Path.home()) not in text and "--run" not in text
 
 
-def test_again_it_does_only_what_is_missing(ran: Path, small: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
-    few_tests(monkeypatch)
+def test_a_second_run_does_only_what_is_missing(ran: Path, small: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten_test_set(monkeypatch)
     monkeypatch.setitem(EXPERIMENTS, "tiny", small)
     before, trained, scored = (ran / "tiny.json").read_bytes(), [], []
     real_train, real_evaluate = experiments._train, experiments.evaluate_runs
@@ -165,22 +171,24 @@ def test_again_it_does_only_what_is_missing(ran: Path, small: Experiment, monkey
         experiments, "evaluate_runs", lambda *a, **k: scored.append(k["beam_size"]) or real_evaluate(*a, **k)
     )
     list(experiments.run("tiny", ran / "runs", ran))
-    assert len(trained) == 1, "the finished one is left to the command, which leaves it alone; the failed one is known"
+    assert len(trained) == 1, (
+        "the command is called for the finished run only, and does nothing; the failed one is not tried again"
+    )
     assert scored == []
     assert (ran / "tiny.json").read_bytes() == before
 
     kept = json.loads(before)
     del kept["rows"][0]["test_sets"][0], kept["rows"][1]
     (ran / "tiny.json").write_text(json.dumps(kept))
-    monkeypatch.setattr(experiments, "_train", lambda words, *_: "wild again" if "1e38" in words else None)
+    monkeypatch.setattr(experiments, "_train", lambda words, *_: "unstable again" if "1e38" in words else None)
     list(experiments.run("tiny", ran / "runs", ran))
-    assert scored == [1], "the one score that was missing"
-    assert [row["label"] for row in rows(ran)] == ["small, tame", "wild"]
-    assert rows(ran)[1]["failed"] == "wild again"
+    assert scored == [1], "only the missing score is computed"
+    assert [row["label"] for row in rows(ran)] == ["small, stable", "unstable"]
+    assert rows(ran)[1]["failed"] == "unstable again"
     (ran / "tiny.json").write_bytes(before)
 
 
-def test_a_variant_that_cannot_begin_ends_it(
+def test_a_variant_that_cannot_start_is_an_error(
     small: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad = Experiment("", "copy", {"bad": ["--model.n-heads", "3"]}, seeds=(1,))
@@ -190,30 +198,30 @@ def test_a_variant_that_cannot_begin_ends_it(
     assert not (tmp_path / "bad.json").exists()
 
 
-def test_runs_that_are_there_are_recorded_under_their_names(
+def test_existing_runs_are_recorded_with_the_names_of_their_folders(
     ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few_tests(monkeypatch)
-    tame, wild = (str(ran / "runs" / "tiny" / name) for name in ("small-tame-3", "wild-3"))
-    assert main(["record", "multi30k", tame, "--output", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.startswith("multi30k: small-tame-3, seed 3: BLEU ")
+    shorten_test_set(monkeypatch)
+    stable, unstable = (str(ran / "runs" / "tiny" / name) for name in ("small-stable-3", "unstable-3"))
+    assert main(["record", "multi30k", stable, "--output", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.startswith("multi30k: small-stable-3, seed 3: BLEU ")
     first = (tmp_path / "multi30k.json").read_bytes()
     jsonschema.validate(json.loads(first), EXPERIMENT)
     (row,) = rows(tmp_path, "multi30k")
     assert "data.corpus: multi30k, now copy" in row["differs"]
 
-    monkeypatch.setattr(experiments, "evaluate_runs", lambda *_, **__: pytest.fail("it is scored already"))
-    assert main(["record", "multi30k", tame, "--output", str(tmp_path)]) == 0
+    monkeypatch.setattr(experiments, "evaluate_runs", lambda *_, **__: pytest.fail("it was evaluated already"))
+    assert main(["record", "multi30k", stable, "--output", str(tmp_path)]) == 0
     assert (tmp_path / "multi30k.json").read_bytes() == first
-    assert main(["record", "multi30k", wild, "--output", str(tmp_path)]) == 0
-    assert [row["label"] for row in rows(tmp_path, "multi30k")] == ["small-tame-3", "wild-3"]
+    assert main(["record", "multi30k", unstable, "--output", str(tmp_path)]) == 0
+    assert [row["label"] for row in rows(tmp_path, "multi30k")] == ["small-stable-3", "unstable-3"]
 
 
-def test_a_run_that_was_stopped_early_is_recorded_as_that(ran: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_early_is_recorded_as_such(ran: Path, tmp_path: Path) -> None:
     stopped = tmp_path / "stopped"
     stopped.mkdir()
     for name in ("recipe.json", "sessions.jsonl", "metrics.jsonl"):
-        (stopped / name).write_text((ran / "runs" / "tiny" / "small-tame-3" / name).read_text())
+        (stopped / name).write_text((ran / "runs" / "tiny" / "small-stable-3" / name).read_text())
     metrics = (stopped / "metrics.jsonl").read_text().splitlines()
     (stopped / "metrics.jsonl").write_text(metrics[0] + "\n")
     list(experiments.record("multi30k", [stopped], tmp_path))
@@ -238,11 +246,11 @@ def test_a_run_that_was_stopped_early_is_recorded_as_that(ran: Path, tmp_path: P
         (None, None),
     ],
 )
-def test_a_command_without_the_machines_folders(typed: str | None, kept: str | None) -> None:
+def test_paths_are_removed_from_a_command(typed: str | None, kept: str | None) -> None:
     assert without_paths(typed) == kept
 
 
-def test_a_corpus_keeps_its_name_and_loses_its_folder() -> None:
+def test_folders_are_removed_from_a_corpus() -> None:
     assert [without_folders(corpus) for corpus in ("pocket", "/a/b.tsv", "a/b.en,/c/b.de")] == [
         "pocket",
         "b.tsv",
@@ -254,7 +262,7 @@ def arguments_of(variant: list[str]) -> dict[str, str]:
     return dict(zip(variant[::2], variant[1::2], strict=True))
 
 
-def test_warm_up_or_not_the_rates_are_as_the_labels_say() -> None:
+def test_the_learning_rates_with_and_without_warm_up_match_the_labels() -> None:
     recipe, rates = RECIPES["pocket"], {}
     for label, variant in EXPERIMENTS["norm-warmup"].variants.items():
         given = arguments_of(variant)
@@ -270,7 +278,7 @@ def test_warm_up_or_not_the_rates_are_as_the_labels_say() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if EXPERIMENTS[name].variants])
-def test_the_variants_of_an_experiment_differ_in_their_values_only(name: str) -> None:
+def test_the_variants_of_an_experiment_differ_only_in_values(name: str) -> None:
     given = [arguments_of(variant) for variant in EXPERIMENTS[name].variants.values()]
     assert all(one != other for one, other in pairwise(given))
     assert EXPERIMENTS[name].question.endswith("?") and EXPERIMENTS[name].recipe in RECIPES
@@ -278,22 +286,22 @@ def test_the_variants_of_an_experiment_differ_in_their_values_only(name: str) ->
         assert all(one.keys() == other.keys() for one, other in pairwise(given))
 
 
-def test_mistakes_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, said in (
+def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in (
         (["run", "multi30k"], "error: the runs of multi30k are made by hand"),
         (["run", "heads", "--output", str(tmp_path / "none")], "error: the folder for the results"),
         (["record", "multi30k", str(tmp_path)], "has no record of a training"),
     ):
         assert main(arguments) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert said in line
+        assert message in line
 
 
-def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in told] == list(EXPERIMENTS)
-    assert "18 runs" in next(line for line in told if line.startswith("norm-warmup"))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(EXPERIMENTS)
+    assert "18 runs" in next(line for line in lines if line.startswith("norm-warmup"))
 
 
 def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""requirements.lock: it covers the list in pyproject.toml, hashes everything, and brings no torch and no CUDA."""
+"""requirements.lock covers pyproject.toml, has hashes, and contains neither torch nor CUDA."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ PINS = [Requirement(line.rstrip(" \\")) for line in LOCK.splitlines() if re.matc
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13", "3.14"])
 @pytest.mark.parametrize("system", ["linux", "darwin"])
-def test_it_covers_the_list(python, system):
+def test_it_covers_pyproject(python, system):
     machine = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": system}
     pins = {canonicalize_name(p.name): p for p in PINS if not p.marker or p.marker.evaluate(machine)}
     project = tomli.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -28,7 +28,7 @@ def test_it_covers_the_list(python, system):
             assert wanted.specifier.contains(version), wanted
 
 
-def test_it_brings_no_torch_and_no_cuda():
+def test_it_contains_neither_torch_nor_cuda():
     assert [pin.name for pin in PINS if re.match("torch|triton|nvidia|cuda", pin.name)] == []
 
 

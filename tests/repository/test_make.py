@@ -1,4 +1,4 @@
-"""The Makefile's own words: what there is, and what is missing."""
+"""The Makefile: its help, and its error message without a suitable Python."""
 
 import shutil
 import subprocess
@@ -13,20 +13,20 @@ def make(folder, *words):
     return subprocess.run(["make", *words], cwd=folder, capture_output=True, text=True)
 
 
-def test_help_names_each_target():
-    told = make(ROOT).stdout
+def test_help_lists_each_target():
+    text = make(ROOT).stdout
     assert all(
-        f"  {target} " in told
+        f"  {target} " in text
         for target in ("book", "serve", "pdf", "test", "grade", "lint", "notebooks", "models", "lock", "clean")
     )
 
 
 @pytest.mark.parametrize("python", ["/nowhere/python3", "/bin/false"])
-def test_an_unfit_python_is_one_clear_line(tmp_path, python):
+def test_an_unsuitable_python_is_one_clear_line(tmp_path, python):
     for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-torch.txt"):
         shutil.copy(ROOT / name, tmp_path)
-    ended = make(tmp_path, "book", f"PYTHON={python}")
-    assert ended.returncode != 0
-    assert ended.stderr.startswith("error: this needs Python 3.10 to 3.14")
-    assert "make book PYTHON=" in ended.stderr.splitlines()[0]
+    process = make(tmp_path, "book", f"PYTHON={python}")
+    assert process.returncode != 0
+    assert process.stderr.startswith("error: this needs Python 3.10 to 3.14")
+    assert "make book PYTHON=" in process.stderr.splitlines()[0]
     assert not (tmp_path / ".venv").exists()

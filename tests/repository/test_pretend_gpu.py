@@ -1,4 +1,4 @@
-"""The pretend GPU computes as the CPU does, and refuses what a GPU refuses: else tests with it prove nothing."""
+"""The simulated GPU computes what the CPU computes and rejects what a GPU rejects, so tests on it are meaningful."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -21,12 +21,12 @@ def device() -> Iterator[torch.device]:
 
 MIXED: dict[str, Use] = {
     "elementwise": lambda gpu, cpu: gpu + cpu,
-    "the other way round": lambda gpu, cpu: cpu + gpu,
+    "in the other order": lambda gpu, cpu: cpu + gpu,
     "in place": lambda gpu, cpu: gpu.mul_(cpu),
-    "into a number": lambda gpu, cpu: cpu.sum().add_(gpu.sum()),
+    "into a scalar": lambda gpu, cpu: cpu.sum().add_(gpu.sum()),
     "matrix product": lambda gpu, cpu: gpu @ cpu,
-    "joined": lambda gpu, cpu: torch.cat([gpu, cpu]),
-    "stacked numbers": lambda gpu, cpu: torch.stack([gpu.sum(), cpu.sum()]),
+    "concatenated": lambda gpu, cpu: torch.cat([gpu, cpu]),
+    "stacked scalars": lambda gpu, cpu: torch.stack([gpu.sum(), cpu.sum()]),
     "masked": lambda gpu, cpu: gpu.masked_fill(cpu > 0, 0.0),
     "gathered": lambda gpu, cpu: gpu.gather(1, cpu.long()),
     "embedded": lambda gpu, cpu: nn.Embedding(3, 2, device=gpu.device)(cpu.long()),
@@ -38,31 +38,39 @@ MIXED: dict[str, Use] = {
 
 
 @pytest.mark.parametrize("use", MIXED.values(), ids=MIXED)
-def test_no_operation_takes_tensors_of_both_sides(use: Use, device: torch.device) -> None:
+def test_no_operation_accepts_tensors_on_both_devices(use: Use, device: torch.device) -> None:
     use(torch.ones(2, 2), torch.ones(2, 2))
     with pytest.raises(RuntimeError, match="same device"):
         use(torch.ones(2, 2, device=device), torch.ones(2, 2))
 
 
-REFUSED: dict[str, tuple[type[Exception], str, Use]] = {
+REJECTED: dict[str, tuple[type[Exception], str, Use]] = {
     "numpy": (TypeError, r"Use Tensor\.cpu\(\)", lambda gpu, _: gpu.numpy()),
     "an array": (TypeError, r"Use Tensor\.cpu\(\)", lambda gpu, _: np.asarray(gpu)),
-    "its index into the CPU": (RuntimeError, "indices should be", lambda gpu, cpu: cpu[gpu.long()]),
-    "the CPU's generator": (RuntimeError, "generator", lambda gpu, _: gpu.multinomial(1, generator=torch.Generator())),
-    "a new size": (NotImplementedError, "another size", lambda gpu, _: torch.mm(gpu, gpu, out=gpu.new_empty(0))),
+    "its index into a CPU tensor": (RuntimeError, "indices should be", lambda gpu, cpu: cpu[gpu.long()]),
+    "a generator of the CPU": (
+        RuntimeError,
+        "generator",
+        lambda gpu, _: gpu.multinomial(1, generator=torch.Generator()),
+    ),
+    "a new size": (
+        NotImplementedError,
+        "changes the size of a tensor",
+        lambda gpu, _: torch.mm(gpu, gpu, out=gpu.new_empty(0)),
+    ),
 }
 
 
-@pytest.mark.parametrize(("error", "said", "use"), REFUSED.values(), ids=REFUSED)
-def test_it_refuses(error: type[Exception], said: str, use: Use, device: torch.device) -> None:
-    with pytest.raises(error, match=said):
+@pytest.mark.parametrize(("error", "message", "use"), REJECTED.values(), ids=REJECTED)
+def test_it_rejects(error: type[Exception], message: str, use: Use, device: torch.device) -> None:
+    with pytest.raises(error, match=message):
         use(torch.ones(2, 2, device=device), torch.ones(2, 2))
 
 
 ALLOWED: dict[str, Use] = {
     "numbers": lambda gpu, _: gpu * 2 + torch.tensor(3.0),
     "indices of the CPU": lambda gpu, cpu: gpu[cpu[0].long()],
-    "there and back": lambda gpu, cpu: gpu.cpu() + cpu,
+    "copied to the CPU": lambda gpu, cpu: gpu.cpu() + cpu,
     "copied into": lambda gpu, cpu: gpu.copy_(2 * cpu),
     "vectors": lambda gpu, cpu: nn.functional.linear(gpu[0], gpu),
     "another shape in place": lambda gpu, cpu: gpu.unsqueeze_(0),
@@ -71,12 +79,12 @@ ALLOWED: dict[str, Use] = {
 
 
 @pytest.mark.parametrize("use", ALLOWED.values(), ids=ALLOWED)
-def test_it_allows_what_a_gpu_does(use: Use, device: torch.device) -> None:
-    found = use(torch.ones(2, 2, device=device), torch.ones(2, 2))
-    assert isinstance(found, Tensor) and torch.equal(found.cpu(), use(torch.ones(2, 2), torch.ones(2, 2)))  # type: ignore[arg-type]
+def test_it_accepts_what_a_gpu_accepts(use: Use, device: torch.device) -> None:
+    result = use(torch.ones(2, 2, device=device), torch.ones(2, 2))
+    assert isinstance(result, Tensor) and torch.equal(result.cpu(), use(torch.ones(2, 2), torch.ones(2, 2)))  # type: ignore[arg-type]
 
 
-MADE: dict[str, Callable[..., Tensor]] = {
+CREATED: dict[str, Callable[..., Tensor]] = {
     "tensor": lambda **k: torch.tensor([[1.5, 2]], **k),
     "zeros": lambda **k: torch.zeros(2, 3, **k),
     "full": lambda **k: torch.full((2,), 7, **k),
@@ -89,11 +97,11 @@ MADE: dict[str, Callable[..., Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("make", MADE.values(), ids=MADE)
-def test_tensors_are_made_on_it(make: Callable[..., Tensor], device: torch.device) -> None:
-    made, on_cpu = make(device=device), make()
-    assert made.device == device and len(made) == len(on_cpu) and torch.equal(made.cpu(), on_cpu)
-    assert made.tolist() == on_cpu.tolist() and str(made) == f"{str(on_cpu)[:-1]}, device='pretend:0')"
+@pytest.mark.parametrize("make", CREATED.values(), ids=CREATED)
+def test_tensors_are_created_on_it(make: Callable[..., Tensor], device: torch.device) -> None:
+    tensor, on_cpu = make(device=device), make()
+    assert tensor.device == device and len(tensor) == len(on_cpu) and torch.equal(tensor.cpu(), on_cpu)
+    assert tensor.tolist() == on_cpu.tolist() and str(tensor) == f"{str(on_cpu)[:-1]}, device='pretend:0')"
 
 
 def test_a_view_stays_a_view(device: torch.device) -> None:
