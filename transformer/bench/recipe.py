@@ -46,17 +46,12 @@ def measure_recipes(
     output: Path | None = None,
     progress: bool = True,
 ) -> Iterator[str]:
-    """Measure how fast recipes train and report each as soon as it is measured.
+    """Measure how fast recipes train and yield what `report.present` does, two tables per recipe.
 
     Args:
         steps: number of measured steps.
         compiled: compile the model, and the baseline.
         baseline: measure ``torch.nn.Transformer`` too.
-        output: a JSON file to write the measurements to.
-        progress: show a progress bar.
-
-    Yields:
-        Text: first where and how everything runs, then two tables per recipe.
 
     Raises:
         UserError: if a number is out of range, training fails, or the file cannot be written.
@@ -65,7 +60,7 @@ def measure_recipes(
         raise UserError(f"steps must be at least 1; got {steps}")
     records = (measure(*item, setting, steps, compiled, baseline, progress) for item in recipes.items())
     method = {"steps": f"{steps} interleaved steps after {WARM_UP_STEPS} warm-up steps; medians"}
-    yield from report.write(setting, method, "recipes", ((record, tables(record)) for record in records), output)
+    yield from report.present(setting, method, "recipes", ((record, tables(record)) for record in records), output)
 
 
 def measure(

@@ -19,19 +19,7 @@ from transformer.provenance import provenance, versions
 def run_benchmarks(
     names: Sequence[str], setting: Setting, rounds: int, output: Path | None = None, progress: bool = True
 ) -> Iterator[str]:
-    """Run benchmarks by name and report each as soon as it is done.
-
-    Args:
-        rounds: timed rounds of each implementation.
-        output: a JSON file to write the measurements to.
-        progress: show a progress bar.
-
-    Yields:
-        Text: first where and how everything runs, then a table per benchmark.
-
-    Raises:
-        UserError: if a number is out of range, or the file cannot be written.
-    """
+    """Run benchmarks with that many timed rounds and yield what `present` does, a table per benchmark."""
 
     def results() -> Iterator[tuple[dict[str, Any], str]]:
         for name in names:
@@ -44,26 +32,26 @@ def run_benchmarks(
     if rounds < 1:
         raise UserError(f"rounds must be at least 1; got {rounds}")
     method = {"rounds": f"{rounds} interleaved rounds after {WARM_UP_ROUNDS} warm-up rounds; medians"}
-    yield from write(setting, method, "benchmarks", results(), output)
+    yield from present(setting, method, "benchmarks", results(), output)
 
 
-def write(
+def present(
     setting: Setting,
     method: Mapping[str, str],
     key: str,
     results: Iterable[tuple[dict[str, Any], str]],
     output: Path | None,
 ) -> Iterator[str]:
-    """Yield where and how something is measured, then the text of each result.
+    """Yield text: first where and how something is measured, then each result as soon as it is there.
 
     Args:
         method: how it is measured, by its key in the JSON file.
-        key: the results' key in the JSON file.
-        results: a record for the JSON file and a text, one after another.
-        output: the JSON file.
+        key: the key of the results in the JSON file.
+        results: for each a record for the JSON file and a text.
+        output: the JSON file, which is written after each result.
 
     Raises:
-        UserError: if there are no threads, or the file cannot be written.
+        UserError: if a number is out of range, or the file cannot be written.
     """
     if setting.threads < 1:
         raise UserError(f"threads must be at least 1; got {setting.threads}")
