@@ -391,7 +391,7 @@ print(f"{'':24}best  random  which")
 for (kind, what), _ in trained.groupby(["kind", "measure"], sort=False):
     top, chance = best(trained, kind, what), best(random_heads, kind, what)
     who = f"{top['layer']}, head {top['head']}"
-    print(f"{kind:8} {what:14} {top['share']:.2f}  {chance['share']:.2f}    {who}")
+    print(f"{kind:8} {what:14} {top['score']:.2f}  {chance['score']:.2f}    {who}")
 
 # %% [markdown]
 # One line is unlike the others. A single head of the encoder gives nearly all that a determiner has to give to its noun. There is a use for it: *the* is *der*, *die* or *das*, and the noun decides.
