@@ -31,29 +31,29 @@ def filled() -> str:
 
 
 def in_colab(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[str]:
-    """A stand-in for Colab, whose front end answers this; what it was asked."""
-    asked: list[str] = []
+    """A stand-in for Colab, whose front end answers this; what it was requests."""
+    requests: list[str] = []
 
     def blocking_request(name: str, request: str = "", timeout_sec: float = 5) -> Any:
-        asked.append(name)
+        requests.append(name)
         return answer
 
     colab = types.ModuleType("google.colab")
     colab._message = types.SimpleNamespace(blocking_request=blocking_request)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "google", types.ModuleType("google"))
     monkeypatch.setitem(sys.modules, "google.colab", colab)
-    return asked
+    return requests
 
 
 def test_in_colab_what_is_on_the_screen_counts(
     filled: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = in_colab(monkeypatch, {"ipynb": json.loads(filled)})
+    requests = in_colab(monkeypatch, {"ipynb": json.loads(filled)})
     grade_this_notebook()
-    said = capsys.readouterr().out
-    assert asked == ["get_ipynb"]
-    assert said.startswith("04 masking\n  ✓ padding_mask\n  ✗ causal_mask: nothing hidden\n")
-    assert said.endswith("  1 of 5\n")
+    printed = capsys.readouterr().out
+    assert requests == ["get_ipynb"]
+    assert printed.startswith("04 masking\n  ✓ padding_mask\n  ✗ causal_mask: nothing hidden\n")
+    assert printed.endswith("  1 of 5\n")
 
 
 def test_colab_may_hand_over_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -263,7 +263,7 @@ def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ["atention"],
@@ -275,12 +275,12 @@ def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
         ([], "name at least one notebook, or all"),
     ],
 )
-def test_usage_errors(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["grade", *arguments]) == 2
     output = capsys.readouterr()
     assert output.out == ""
     assert output.err.startswith("error: ")
-    assert said in output.err
+    assert message in output.err
     assert output.err.count("\n") == 1
 
 

@@ -1,4 +1,4 @@
-"""Grades as files: what was told is in them, whole."""
+"""Grades as files: they contain every message in full."""
 
 import json
 from pathlib import Path
@@ -60,8 +60,8 @@ def test_a_class_is_graded_to_its_end(
     files = tmp_path / "grades.json", tmp_path / "grades.xml"
     assert command.main(["grade", "a", "--json", str(files[0]), "--junit", str(files[1])]) == code
     assert [path.read_text("utf-8") for path in files] == [as_json(grades), as_junit(grades)]
-    said = capsys.readouterr()
-    assert said.err == ("error: a/cleo.ipynb is not a notebook\n" if code == 2 else "")
+    output = capsys.readouterr()
+    assert output.err == ("error: a/cleo.ipynb is not a notebook\n" if code == 2 else "")
 
 
 def test_a_file_that_cannot_be_written_is_told_before_the_work(

@@ -35,7 +35,7 @@ def test_the_repositorys_notebooks_are_as_their_sources_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "said"),
+    ("file", "old", "new", "message"),
     [
         ("exercises/02_attention.ipynb", "Any number of axes", "Any number of dogs", "02_attention.ipynb differs"),
         (
@@ -60,14 +60,14 @@ def test_the_repositorys_notebooks_are_as_their_sources_say() -> None:
     ],
 )
 def test_drift_is_found(
-    checkout: Path, file: str, old: str, new: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+    checkout: Path, file: str, old: str, new: str, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
     change(checkout / file, old, new)
     before = {path: path.read_bytes() for path in checkout.rglob("*.*")}
     monkeypatch.setattr(find_drift, "__defaults__", (checkout,))
     assert command.main(["make", "--check"]) == 1
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert "run `python -m exercises make`" in error
     assert {path: path.read_bytes() for path in checkout.rglob("*.*")} == before
 
@@ -148,8 +148,10 @@ def test_each_open_blank_fails_its_own_check_and_no_other(source: Path, capsys: 
                 exec(compile(cell["source"], cell["id"], "exec"), names)
             except WrongAnswerError as error:
                 failed[check_key(cell)] = str(error)
-            told = capsys.readouterr().out
-            printed += "" if "nbval-skip" in tags else told  # what follows from the answers, for the learner to look at
+            output = capsys.readouterr().out
+            printed += (
+                "" if "nbval-skip" in tags else output
+            )  # what follows from the answers, for the learner to look at
         assert failed == {still_open: f"✗ {still_open}: not done yet: write your code in place of this line"}
         assert printed.split() == [word for key in keys if key != still_open for word in ("✓", key)]
 

@@ -56,12 +56,12 @@ def test_answers_get_into_the_text_of_the_new_edition(filled: Path) -> None:
     extra = own("77aa", "behind what is gone")
     filled.write_text(notebook_text({**notebook, "cells": [*cells[::-1], gone, extra]}), "utf-8")
     update(filled)
-    wanted = read_notebook(ROOT / "exercises" / "04_masking.ipynb")["cells"]
+    expected = read_notebook(ROOT / "exercises" / "04_masking.ipynb")["cells"]
     now = read_notebook(filled)["cells"]
-    ours = [cell for cell in now if cell["id"] in {cell["id"] for cell in wanted}]
-    assert [cell["id"] for cell in ours] == [cell["id"] for cell in wanted]
+    ours = [cell for cell in now if cell["id"] in {cell["id"] for cell in expected}]
+    assert [cell["id"] for cell in ours] == [cell["id"] for cell in expected]
     assert [c["source"] for c in ours if answer_key(c) is None] == [
-        c["source"] for c in wanted if answer_key(c) is None
+        c["source"] for c in expected if answer_key(c) is None
     ]
     assert answers(filled)["causal_mask"] == ANSWER
     assert "not done yet" in answers(filled)["target_mask"]
@@ -110,7 +110,7 @@ def course(tmp_path: Path) -> Path:
 def test_status_tells_right_from_wrong_from_open(course: Path) -> None:
     assert list(status(course))[-1].split() == ["total", "0", "of", "5"]
     path = course / "exercises" / "04_masking.ipynb"
-    said = {
+    outputs = {
         "padding_mask": [{"output_type": "stream", "name": "stdout", "text": ["✓ padding_mask\n"]}],
         "causal_mask": [{"output_type": "error", "ename": "WrongAnswerError", "evalue": "", "traceback": []}],
         "target_mask": [],
@@ -118,10 +118,10 @@ def test_status_tells_right_from_wrong_from_open(course: Path) -> None:
     }
     notebook = read_notebook(path)
     for cell in notebook["cells"]:
-        if answer_key(cell) in said:
+        if answer_key(cell) in outputs:
             cell["source"] = f"# answer: {answer_key(cell)}\ndone"
-        if (key := check_key(cell)) in said:
-            cell["outputs"] = said[str(key)]
+        if (key := check_key(cell)) in outputs:
+            cell["outputs"] = outputs[str(key)]
     path.write_text(notebook_text(notebook), "utf-8")
     assert [line.split() for line in status(course)] == [
         ["04", "masking", "✓", "✗", "·", "✗", "·", "1", "of", "5"],

@@ -1,4 +1,4 @@
-"""The command as a user types it: one small run is trained once, then everything is asked of it."""
+"""The command ``transformer`` as a user types it, on one small run that is trained once."""
 
 import inspect
 import io
@@ -184,7 +184,7 @@ OWN = "prepare copy --model.vocab-size 20 --data.corpus".split()
 """The first words of a command that prepares a corpus of one's own."""
 
 
-def test_a_corpus_of_ones_own(
+def test_your_own_corpus(
     environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -214,7 +214,7 @@ def test_a_corpus_of_ones_own(
         ("none,one", "/none: No such file or directory"),
     ],
 )
-def test_a_corpus_of_ones_own_with_a_mistake(
+def test_your_own_corpus_with_a_mistake(
     corpus: str,
     message: str,
     environment: object,
@@ -256,14 +256,14 @@ def test_data_shows_what_there_is_to_learn_from(environment: object, capsys: pyt
     assert "no recipe 'copi'; did you mean copy?" in fails(capsys, "data", "copi")
 
 
-def test_data_leaves_a_picture(environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_saves_a_figure(environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["data", "copy", "--data.max-train-pairs", "300", "--figure"]
     main([*small, str(tmp_path / "x.png")])
     assert capsys.readouterr().out.endswith(f"saved {tmp_path / 'x.png'}\n")
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_picture_that_cannot_be_is_refused_before_anything_is_prepared(
+def test_a_figure_that_cannot_be_saved_is_refused_before_anything_is_prepared(
     environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transformer.cli.prepare_data", lambda *_, **__: pytest.fail("prepared"))
@@ -293,7 +293,7 @@ def test_order_and_batches_do_not_matter(run: Path) -> None:
     )
 
 
-def test_resaid_settings_reach_the_run(workplace: Path, environment: pytest.MonkeyPatch) -> None:
+def test_changed_settings_reach_the_run(workplace: Path, environment: pytest.MonkeyPatch) -> None:
     folder = workplace / "runs" / "tiny"
     changes = ["--model.d-model", "32", "--training.steps", "2", "--data.max-train-pairs", "3000"]
     main(["train", "copy", "--device", "cpu", "--run", str(folder), *changes])
@@ -374,7 +374,7 @@ def test_empty_and_too_long_sentences(run: Path, capsys: pytest.CaptureFixture[s
     assert "the model reads at most 127" in fails(capsys, "translate", str(run), "a " * 500)
 
 
-def test_attention_leaves_a_page(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attention_saves_a_page(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.html"
     main(["attention", str(run), "a b c", "--output", str(page), "--device", "cpu"])
     size = len(page.read_bytes()) / 1e6
@@ -447,20 +447,22 @@ def test_parameters_of_a_model_and_of_a_recipe(capsys: pytest.CaptureFixture[str
     assert "no model 'bas'; did you mean base?" in fails(capsys, "parameters", "bas")
 
 
-def test_curves_of_runs_and_what_cannot_be_drawn(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_curves_of_runs_and_what_cannot_be_plotted(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = tmp_path / run.name  # another folder of the same name is another line
     shutil.copytree(run, other)
-    picture = tmp_path / "x.svg"
-    main(["curves", str(run), str(other), "--output", str(picture), "--x-axis", "minutes"])
-    assert capsys.readouterr().out == f"saved {picture}\n"
-    assert str(run) in picture.read_text() and str(other) in picture.read_text()
+    figure = tmp_path / "x.svg"
+    main(["curves", str(run), str(other), "--output", str(figure), "--x-axis", "minutes"])
+    assert capsys.readouterr().out == f"saved {figure}\n"
+    assert str(run) in figure.read_text() and str(other) in figure.read_text()
     assert "must end in .png, .svg or .pdf" in fails(capsys, "curves", str(run), "--output", "x.jpg")
-    assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
+    assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
     for rows in ('{"epoch": 1, "loss": 2.0}', "5"):  # somebody else's
         (tmp_path / "metrics.jsonl").write_text(rows)
-        assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
+        assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "valid_loss": NaN}')
-    assert "there is nothing to plot in" in fails(capsys, "curves", str(tmp_path), "--output", str(picture))
+    assert "there is nothing to plot in" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
     assert "multi30k is a pretrained model, not a run folder" in fails(capsys, "curves", "multi30k")
     assert "one to four run folders; got 5" in fails(capsys, "curves", *[str(run)] * 5)
 

@@ -74,8 +74,8 @@ def test_a_card_agrees_with_the_files(name: str) -> None:
 @pytest.mark.parametrize("name", ["pocket-small", "pocket-large"])
 def test_a_pocket_model_translates_unseen_sentences(name: str) -> None:
     pairs = list(sentence_pairs("pocket", "test"))[:100]
-    found = [best.text for (best,) in load_model(name, "cpu").beam_search([source for source, _ in pairs])]
-    assert bleu(found, [target for _, target in pairs]).value >= 98
+    translations = [best.text for (best,) in load_model(name, "cpu").beam_search([source for source, _ in pairs])]
+    assert bleu(translations, [target for _, target in pairs]).value >= 98
 
 
 @pytest.mark.parametrize("name", ["multi30k", "multi30k-de-en"])
@@ -83,8 +83,8 @@ def test_a_captions_model_translates_captions(name: str) -> None:
     pairs = [line.split("\t") for line in CAPTIONS.read_text("utf-8").splitlines()]
     if name.endswith("de-en"):
         pairs = [pair[::-1] for pair in pairs]
-    found = [best.text for (best,) in load_model(name, "cpu").beam_search([source for source, _ in pairs])]
-    assert bleu(found, [target for _, target in pairs]).value >= 70
+    translations = [best.text for (best,) in load_model(name, "cpu").beam_search([source for source, _ in pairs])]
+    assert bleu(translations, [target for _, target in pairs]).value >= 70
 
 
 @pytest.fixture(scope="module")

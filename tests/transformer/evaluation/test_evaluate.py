@@ -79,8 +79,10 @@ def test_everything_is_kept_and_the_sacrebleu_command_agrees(
     report = json.loads((run / "own.scores.json").read_text())
     hypotheses, references = run / "own.hypotheses.txt", run / "own.references.txt"
     assert lines(references) == ["a b c", "", "d e f g", "h i", "x"]
-    found = lines(hypotheses)
-    assert len(found) == 5 and found[1] == found[4] == "" and all(found[i] for i in (0, 2, 3))
+    translations = lines(hypotheses)
+    assert (
+        len(translations) == 5 and translations[1] == translations[4] == "" and all(translations[i] for i in (0, 2, 3))
+    )
 
     assert report["test_set"] == {
         "split": "own",
@@ -106,8 +108,8 @@ def test_everything_is_kept_and_the_sacrebleu_command_agrees(
         )
 
     command = [sys.executable, "-m", "sacrebleu", str(references), "-i", str(hypotheses), "-f", "text", "-w", "12"]
-    said = subprocess.run([*command, "-m", "bleu", "chrf"], capture_output=True, text=True, check=True).stdout
-    assert [line.split()[:3] for line in said.splitlines()] == [
+    output = subprocess.run([*command, "-m", "bleu", "chrf"], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[:3] for line in output.splitlines()] == [
         [f"{s['name']}|{s['signature']}", "=", f"{s['value']:.12f}"] for s in (report["scores"][0], report["scores"][4])
     ]
 
@@ -116,15 +118,15 @@ def test_a_split_and_its_settings_in_place_of_files(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs = [pair for pair in sentence_pairs("copy", "valid") if len(pair[0]) < 10][:20]
-    asked = []
+    requests = []
 
     def few(*args: object) -> list[tuple[str, str]]:
-        asked.append(args)
+        requests.append(args)
         return pairs
 
     monkeypatch.setattr(evaluate, "sentence_pairs", few)
     main(["evaluate", str(run), "--split", "valid", "--mirror", "there", "--device", "cpu"])
-    assert asked == [("copy", "valid", "en-de", "there")]
+    assert requests == [("copy", "valid", "en-de", "there")]
     assert capsys.readouterr().out.startswith(
         "copy valid: 20 sentences, en-de, beam size 4, length penalty 0.6\n\nmetric "
     )
@@ -217,15 +219,15 @@ def test_bad_files_end_in_one_line(
 ) -> None:
     source, reference = files[1], files[3]
 
-    def said(source: str, reference: str) -> str:
+    def error(source: str, reference: str) -> str:
         return fails(capsys, str(run), "--source", source, "--reference", reference)
 
-    assert "has 5 lines but" in said(source, write(tmp_path / "more", [*REFERENCES, "y"]))
-    assert "empty has no lines" in said(write(tmp_path / "empty", []), write(tmp_path / "nothing", []))
+    assert "has 5 lines but" in error(source, write(tmp_path / "more", [*REFERENCES, "y"]))
+    assert "empty has no lines" in error(write(tmp_path / "empty", []), write(tmp_path / "nothing", []))
     (tmp_path / "latin").write_bytes("a\nTür\n".encode("latin-1"))
-    assert "latin: line 2 is not UTF-8 (at byte 3)" in said(source, str(tmp_path / "latin"))
-    assert "none: No such file" in said(str(tmp_path / "none"), reference)
-    assert ": Is a directory" in said(str(tmp_path), reference)
+    assert "latin: line 2 is not UTF-8 (at byte 3)" in error(source, str(tmp_path / "latin"))
+    assert "none: No such file" in error(str(tmp_path / "none"), reference)
+    assert ": Is a directory" in error(str(tmp_path), reference)
     for half in (files[:2], files[2:]):
         assert "--source and --reference belong together" in fails(capsys, str(run), *half)
     assert not list(run.glob("*.txt")) and not list(run.glob("*.scores.json"))
@@ -277,9 +279,9 @@ def test_no_run_at_all(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_translate_still_refuses_what_a_test_set_may_hold(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     translator, _ = Translator.load(run)
-    found = translator.translate_all(["", "a b c", "a " * 12, "a " * 11])
-    assert found.texts[0] == "" and (found.empty, found.truncated) == (1, 1)
-    assert found.texts[1:] == [best.text for (best,) in translator.beam_search(["a b c", "a " * 11, "a " * 11])]
+    result = translator.translate_all(["", "a b c", "a " * 12, "a " * 11])
+    assert result.texts[0] == "" and (result.empty, result.truncated) == (1, 1)
+    assert result.texts[1:] == [best.text for (best,) in translator.beam_search(["a b c", "a " * 11, "a " * 11])]
     assert translator.translate_all([]).texts == translator.translate_all([" "]).texts[1:] == []
     for text, message in (("", "is empty"), ("a " * 12, "has 12 tokens; the model reads at most 11")):
         with pytest.raises(SystemExit):

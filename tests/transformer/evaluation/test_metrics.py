@@ -46,8 +46,8 @@ def sacrebleu(*args: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8").stdout
 
 
-def named(found: list[Score]) -> dict[str, Score]:
-    return {score.name: score for score in found}
+def named(scores: list[Score]) -> dict[str, Score]:
+    return {score.name: score for score in scores}
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ def test_the_four_ways_differ() -> None:
 
 def test_every_score_of_the_same_text_is_full_but_meteor() -> None:
     """METEOR's penalty for one piece is ½·(1/words)³."""
-    found = named(score_translations(REFERENCES, REFERENCES, "de"))
+    scores = named(score_translations(REFERENCES, REFERENCES, "de"))
     words = [len(moses_tokenize(line, "de")) for line in REFERENCES]
     expected = 100 * sum(1 - 0.5 / n**3 for n in words) / 3
-    assert found.pop("METEOR").value == pytest.approx(expected)
-    assert [score.value for score in found.values()] == pytest.approx([100] * 6)
+    assert scores.pop("METEOR").value == pytest.approx(expected)
+    assert [score.value for score in scores.values()] == pytest.approx([100] * 6)
 
 
 def test_lowercase_is_said_in_the_signature() -> None:
@@ -173,9 +173,9 @@ def test_meteor_takes_synonyms_where_wordnet_is_and_only_in_english(monkeypatch:
     assert without.value == 0 and "no synonyms (WordNet is not installed)" in without.explanation
     assert "synonyms:no|" in without.signature
     monkeypatch.setattr("transformer.evaluation.metrics._load_wordnet", lambda: wordnet)
-    found = meteor(*pair, "en")
-    assert found.value == pytest.approx(50) and "stems and synonyms" in found.explanation
-    assert "synonyms:wordnet-3.0|" in found.signature
+    scores = meteor(*pair, "en")
+    assert scores.value == pytest.approx(50) and "stems and synonyms" in scores.explanation
+    assert "synonyms:wordnet-3.0|" in scores.signature
     german = meteor(*pair, "de")
     assert german.value == 0 and german.explanation == "matching words and stems; mean over sentences"
 
@@ -224,10 +224,10 @@ def test_chance_is_not_called_better() -> None:
 
 
 def test_tables_are_for_people() -> None:
-    found = score_translations(HYPOTHESES, REFERENCES, "de")
-    table = score_table([found])
+    scores = score_translations(HYPOTHESES, REFERENCES, "de")
+    table = score_table([scores])
     assert max(map(len, table.splitlines())) <= 100
-    for score in found:
+    for score in scores:
         (line,) = (
             line
             for line in table.splitlines()
@@ -235,15 +235,15 @@ def test_tables_are_for_people() -> None:
         )
         assert f" {score.value:.2f} " in line and score.explanation
         assert any(line.split("  ")[-1].strip() == score.signature for line in table.splitlines())
-    both = score_table([found, score_translations(REFERENCES, REFERENCES, "de")])
+    both = score_table([scores, score_translations(REFERENCES, REFERENCES, "de")])
     assert max(map(len, both.splitlines())) <= 100
     assert both.splitlines()[0].split()[:3] == ["metric", "1", "2"]
-    assert " 100.00 " in both and f" {found[0].value:.2f} " in both
+    assert " 100.00 " in both and f" {scores[0].value:.2f} " in both
     compared = comparison_table(
         [paired_bootstrap(HYPOTHESES, REFERENCES, REFERENCES), paired_bootstrap(HYPOTHESES, HYPOTHESES, REFERENCES)]
     )
     rows = [line.split() for line in compared.splitlines()]
-    gain = 100 - found[0].value
+    gain = 100 - scores[0].value
     assert rows[2][:5] == ["BLEU", "2", "-", "1", f"+{gain:.2f}"] and rows[4] == "BLEU 3 - 1 +0.00 1.000".split()
     assert max(map(len, compared.splitlines())) <= 100
 
@@ -254,11 +254,11 @@ texts = st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=1,
 @given(texts, st.sampled_from(["de", "en", "xx"]), st.data())
 def test_any_text_has_scores(references: list[str], language: str, data: st.DataObject) -> None:
     hypotheses = [data.draw(st.sampled_from([line, "", "a b"])) for line in references]
-    found = score_translations(hypotheses, references, language)
-    assert all(0 <= score.value <= 100 + 1e-9 for score in found)
-    assert len(found) == 7 and all(asdict(score) for score in found)
+    scores = score_translations(hypotheses, references, language)
+    assert all(0 <= score.value <= 100 + 1e-9 for score in scores)
+    assert len(scores) == 7 and all(asdict(score) for score in scores)
     spaced = [
         score_translations([" ".join(s.split()) for s in side], [" ".join(s.split()) for s in references], language)
         for side in (hypotheses,)
     ]
-    assert spaced == [found], "white space does not matter"
+    assert spaced == [scores], "white space does not matter"
