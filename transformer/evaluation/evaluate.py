@@ -176,7 +176,9 @@ def _name_of_own_test_set(name: str | None, source: Path, data: Sequence[DataCon
     """
     name = Path(source.name.removesuffix(".gz")).stem if name is None else name
     if not name or name.startswith(".") or any(character in name for character in "/\\\0"):
-        raise UserError(f"cannot name a test set {name!r}, because its name begins the names of files: choose another")
+        raise UserError(
+            f"a test set cannot be named {name!r}, because files are named after it: choose another name with --split"
+        )
     for corpus in dict.fromkeys(one.corpus for one in data):
         try:
             splits = find_corpus(corpus).splits

@@ -190,7 +190,7 @@ def test_split_names_your_own_test_set(run: Path, files: list[str], capsys: pyte
 def test_a_name_that_leaves_the_folder_is_refused(
     name: str, run: Path, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert f"cannot name a test set {name!r}" in fails(capsys, str(run), *files, "--split", name)
+    assert f"a test set cannot be named {name!r}" in fails(capsys, str(run), *files, "--split", name)
     assert not list(run.parent.rglob("*.scores.json"))
 
 
