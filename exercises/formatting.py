@@ -57,7 +57,8 @@ def rows_side_by_side(yours: Any, expected: Any, differs: Sequence[Any]) -> list
 
     Of dicts, only the entries that differ are shown; of long lists, only the rows from the first difference on.
     """
-    if isinstance(yours, Mapping):
+    is_dict = isinstance(yours, Mapping)
+    if is_dict:
         keys = list(differs)
     else:
         yours, expected = (dict(enumerate(value)) for value in (yours, expected))
@@ -65,7 +66,7 @@ def rows_side_by_side(yours: Any, expected: Any, differs: Sequence[Any]) -> list
         keys = keys[differs[0] if differs[0] >= MAX_ROWS else 0 :]
     rows = [("  yours", "expected")]
     for key in keys[:MAX_ROWS]:
-        label = f"{format_value(key)}: " if isinstance(yours, Mapping) else ""
+        label = f"{format_value(key)}: " if is_dict else ""
         cells = [_cut(label + format_value(side[key])) if key in side else "–" for side in (yours, expected)]
         rows.append((f"  {cells[0]}{'*' if key in differs else ' '}", cells[1]))
     width = max(len(left) for left, _ in rows) + 4
