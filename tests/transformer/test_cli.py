@@ -18,6 +18,8 @@ from transformer.decoding import Hypothesis, beam_search
 from transformer.recipes import RECIPES
 from transformer.translator import Translator
 
+pytestmark = pytest.mark.slow
+
 SMALL = (
     "--data.max-train-pairs 3000 --training.steps 60 --training.validate-every 30 --training.warmup-steps 20".split()
 )

@@ -15,6 +15,8 @@ from transformer.model import Transformer
 from transformer.training.distributed import ProcessGroup
 from transformer.training.trainer import ModelWithLoss, Trainer
 
+pytestmark = pytest.mark.slow
+
 SHAPE = ModelConfig(40, 32, 4, 64, 1, dropout=0.0, max_length=64)
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None and shutil.which("clang++") is None, reason="torch.compile needs a C++ compiler"

@@ -237,6 +237,7 @@ compiles = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.com
 
 
 @compiles
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which(CXX) is None, reason=f"torch.compile needs the C++ compiler {CXX}, which is not here")
 @pytest.mark.parametrize("autocast", [False, True])
 def test_compiles_as_one_graph(autocast: bool) -> None:

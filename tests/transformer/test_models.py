@@ -28,6 +28,8 @@ from transformer.training.loop import train
 from transformer.training.run_folder import METRICS, RECIPE, SESSIONS, differences, read_sessions
 from transformer.translator import Translator
 
+pytestmark = pytest.mark.slow
+
 LARGEST = {"multi30k": 12, "multi30k-de-en": 12, "pocket-small": 3, "pocket-large": 12}
 """Megabytes of the weights and the tokenizer together."""
 CAPTIONS = Path(__file__).parent / "captions.tsv"

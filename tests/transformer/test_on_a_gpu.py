@@ -23,6 +23,8 @@ from transformer.loss import label_smoothed_cross_entropy, linear_label_smoothed
 from transformer.model import ModelConfig, Transformer
 from transformer.training.loop import train
 
+pytestmark = pytest.mark.slow
+
 SHAPE = ModelConfig(40, 32, 4, 64, 2, dropout=0.0, max_length=16)
 SHAPES = {
     "the paper's": SHAPE,

@@ -27,6 +27,8 @@ from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.training.trainer import batch_loss
 
+pytestmark = pytest.mark.slow
+
 MAX_NEW_TOKENS = 40
 
 

@@ -29,6 +29,8 @@ from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.provenance import provenance
 
+pytestmark = pytest.mark.slow
+
 QUICK = Setting(choose_device("cpu"), threads=1, quick=True)
 
 

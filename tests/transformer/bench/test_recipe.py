@@ -31,6 +31,8 @@ from transformer.recipes import RECIPES, Recipe
 from transformer.training.distributed import ProcessGroup
 from transformer.training.trainer import Trainer, batch_loss
 
+pytestmark = pytest.mark.slow
+
 QUICK = Setting(choose_device("cpu"), threads=1, quick=True)
 SHAPE = ModelConfig(60, d_model=32, n_heads=4, d_ff=96, n_layers=2, dropout=0.0, max_length=64)
 TINY = Recipe("", DataConfig("copy"), SHAPE, TrainingConfig(steps=7200, batch_tokens=300))

@@ -34,6 +34,8 @@ from transformer.data.pocket.grammar import (
     render,
 )
 
+pytestmark = pytest.mark.slow
+
 WORDS = lexicon()
 
 

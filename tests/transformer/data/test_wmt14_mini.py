@@ -14,6 +14,8 @@ from transformer.cli import main
 from transformer.data import corpora, pocket
 from transformer.data.pocket import Pair, Split
 
+pytestmark = pytest.mark.slow
+
 SMALLER = (
     "--model.vocab-size 1000 --model.d-model 32 --model.d-ff 64 --model.n-layers 1 --training.steps 30 "
     "--training.checkpoint-every 10 --training.validate-every 15 --training.validation-sentences 5"

@@ -19,6 +19,8 @@ from transformer.errors import UserError
 from transformer.training.distributed import ProcessGroup
 from transformer.training.trainer import Trainer
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 SHAPE = ModelConfig(57, 8, 1, 8, 1, max_length=64)
 

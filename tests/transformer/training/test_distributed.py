@@ -14,6 +14,8 @@ import torch
 from transformer.checkpoint import step_checkpoints
 from transformer.training.distributed import ProcessGroup
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 
 

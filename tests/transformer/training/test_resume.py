@@ -26,6 +26,8 @@ from transformer.training.loop import train
 from transformer.training.run_folder import read_log, read_metrics, read_sessions
 from transformer.training.trainer import OLD_PROGRESS, Trainer
 
+pytestmark = pytest.mark.slow
+
 SHAPE = ModelConfig(57, 32, 4, 64, 1, dropout=0.1, max_length=64)
 SETTINGS = {
     "steps": 12,
