@@ -1,4 +1,4 @@
-"""torch.compile takes the whole model in one graph, for training and for the cached decoding step."""
+"""torch.compile captures the model in one graph, for training and for the cached decoding step."""
 
 import shutil
 from pathlib import Path
@@ -56,11 +56,11 @@ def test_the_cached_step_compiles_to_the_same_scores() -> None:
         torch.testing.assert_close(plain, compiled, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile uses what PyTorch deprecates
-def test_a_gpus_training_is_compiled_once_and_not_for_every_size_of_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the loss, as the trainer does it. The CPU's chunks are more with every size, a GPU's are always eight."""
-    usual = loss._chunk_rows
-    monkeypatch.setattr(loss, "_chunk_rows", lambda n, device: usual(n, "cuda"))
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch.compile uses functions that PyTorch deprecates
+def test_training_on_a_gpu_is_compiled_once_and_not_for_every_batch_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Including the loss. The number of its chunks is fixed on a GPU, and grows with the batch on a CPU."""
+    original = loss._chunk_rows
+    monkeypatch.setattr(loss, "_chunk_rows", lambda n, device: original(n, "cuda"))
     counter = CompileCounterWithBackend("aot_eager")
     training = torch.compile(ModelWithLoss(Transformer(SHAPE), 0.1), dynamic=True, backend=counter)
     for rows, source, target in [(30, 9, 11), (40, 12, 14), (50, 7, 6), (90, 20, 25), (16, 15, 13), (300, 31, 9)]:
@@ -71,11 +71,11 @@ def test_a_gpus_training_is_compiled_once_and_not_for_every_size_of_batch(monkey
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_several_processes_train_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than a megabyte of gradients: they travel in several parcels, and the graph must stay whole."""
+    """The gradients exceed one bucket of DistributedDataParallel, and the graph must still be captured whole."""
     monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "data"))
     data = prepare(DataConfig("copy", max_train_pairs=60), 57)
-    usual, counter = torch.compile, CompileCounterWithBackend("aot_eager")
-    monkeypatch.setattr(torch, "compile", lambda module, dynamic: usual(module, dynamic=dynamic, backend=counter))
+    original, counter = torch.compile, CompileCounterWithBackend("aot_eager")
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: original(module, dynamic=dynamic, backend=counter))
     monkeypatch.setattr(ProcessGroup, "all_reduce", lambda self, numbers: [self.world_size * n for n in numbers])
     torch.distributed.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
     try:
@@ -87,7 +87,7 @@ def test_several_processes_train_compiled(tmp_path: Path, monkeypatch: pytest.Mo
             training.step()
     finally:
         torch.distributed.destroy_process_group()
-    assert training.loss is not training.eager_loss, "it fell back"
+    assert training.loss is not training.eager_loss, "it runs uncompiled"
     assert 1 <= counter.frame_count <= 2
 
 

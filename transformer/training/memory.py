@@ -30,10 +30,10 @@ def available_bytes(device: Device) -> int:
 
 
 def check_memory(model: ModelConfig, training: TrainingConfig, device: Device) -> None:
-    """Refuse a model that can't be trained in the memory there is.
+    """Refuse a model that is too large to be trained in the available memory.
 
     Raises:
-        UserError: with both numbers.
+        UserError: with the memory that is needed and the memory that is available.
     """
     needed, available = training_bytes(model, training), available_bytes(device)
     if needed > available:

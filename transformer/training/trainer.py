@@ -388,6 +388,7 @@ class Trainer:
             if self.scaler.is_enabled() and metadata["scaler"]:  # empty if the last steps were not in fp16
                 self.scaler.load_state_dict(metadata["scaler"])
             fields = {OLD_PROGRESS.get(key, key): value for key, value in metadata["progress"].items()}
+            # The first edition did not save the number of processes: assume that it is the same.
             self.progress = Progress(**{"world_size": self.process_group.world_size, **fields})
             torch.set_rng_state(state["random.cpu"])
             if self.device.device.type == "cuda" and "random.cuda" in state:

@@ -87,7 +87,7 @@ def test_the_same_seed_gives_the_same_model_and_another_another(tmp_path: Path, 
 def test_accumulated_batches_have_the_gradient_of_one_large_batch(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Pairs of unequal number, so that a mean of means would differ."""
+    """The batches have different sizes, so a mean of means would differ."""
     sources, targets = data.tokens("train")
     parts = [collate(sources, targets, range(8)), collate(sources, targets, [8, 9])]
     whole = [collate(sources, targets, range(10))]
@@ -105,7 +105,7 @@ def test_accumulated_batches_have_the_gradient_of_one_large_batch(
 
 
 def after_each_step(monkeypatch: pytest.MonkeyPatch) -> list[torch.Tensor]:
-    """A list that will have the weights after each step to come."""
+    """Return a list to which each later step adds its weights."""
     seen: list[torch.Tensor] = []
     step = torch.optim.Adam.step
 
@@ -173,16 +173,16 @@ def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
 
 
 class Full:
-    """A model's loss on a device that has no room for batches beyond a size."""
+    """Makes the loss run out of memory with batches above a size."""
 
     def __init__(self, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.limit, self.tried, usual = limit, [], batch_loss
+        self.limit, self.tried, original = limit, [], batch_loss
 
         def limited(model: Transformer, batch: Batch, smoothing: float) -> torch.Tensor:
             self.tried.append(batch.labels.numel())
             if batch.labels.numel() > self.limit:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")
-            return usual(model, batch, smoothing)
+            return original(model, batch, smoothing)
 
         monkeypatch.setattr("transformer.training.trainer.batch_loss", limited)
 
@@ -248,14 +248,14 @@ def test_running_out_of_memory_later_suggests_a_setting(
 
 
 class Poisoned:
-    """A model's loss that is not a number in some steps."""
+    """Makes the loss NaN at some steps."""
 
     def __init__(self, steps: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
-        usual = ModelWithLoss.forward
+        original = ModelWithLoss.forward
 
         def forward(self: ModelWithLoss, *batch: torch.Tensor) -> torch.Tensor:
             self.step = getattr(self, "step", 0) + 1
-            return usual(self, *batch) * (float("nan") if self.step in steps else 1.0)
+            return original(self, *batch) * (float("nan") if self.step in steps else 1.0)
 
         monkeypatch.setattr(ModelWithLoss, "forward", forward)
 
@@ -273,16 +273,16 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped(data: PreparedData, monk
 
 
 def test_a_step_is_the_papers_adam_with_a_clipped_gradient(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
-    """§5.3, and the rate of the first step, not of the one before or after it."""
+    """§5.3; the learning rate is exactly that of the step."""
     training = trainer(data, max_grad_norm=0.01, learning_rate_factor=1.7)
     seen: list[tuple[float, dict[str, object]]] = []
-    usual = torch.optim.Adam.step
+    original = torch.optim.Adam.step
 
     def spy(self: torch.optim.Adam) -> None:
         (group,) = self.param_groups
         norm = torch.cat([p.grad.flatten() for p in group["params"]]).norm()
         seen.append((float(norm), {key: group[key] for key in ("betas", "eps", "lr", "weight_decay")}))
-        usual(self)
+        original(self)
 
     monkeypatch.setattr(torch.optim.Adam, "step", spy)
     training.step()
@@ -324,7 +324,7 @@ def reversed_data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
 
 
 def as_text(data: PreparedData, batch: Batch) -> set[tuple[str, str]]:
-    """What a batch says, as pairs."""
+    """Decode a batch into pairs of sentences."""
     decode = data.tokenizer.decode
     return {
         (decode([t for t in s if t not in (PAD, EOS)]), decode([t for t in e if t not in (PAD, EOS)]))
@@ -364,10 +364,10 @@ def test_the_validation_loss_is_the_cross_entropy_without_smoothing_or_dropout(r
     assert valid_loss == pytest.approx(loss / count, rel=1e-5)
 
 
-def test_processes_share_the_validation_and_get_one_loss(
+def test_processes_share_the_validation_and_get_the_same_loss(
     reversed_data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each adds up its own batches, together all of them once; the sum is the loss for each."""
+    """Each process sums the loss of its own batches, and all get the loss over all batches."""
     translator = Translator(Transformer(SHAPE), reversed_data.tokenizer)
     config = TrainingConfig(batch_tokens=100, validation_sentences=1)
     alone = validate(translator, reversed_data, config)
@@ -445,7 +445,7 @@ def test_a_model_that_cannot_be_compiled_runs_uncompiled(
 
 
 class BackwardFails(torch.autograd.Function):
-    """What a compiler's error looks like that comes with the first backward pass."""
+    """Fails in the backward pass, as compiled code may."""
 
     @staticmethod
     def forward(ctx: object, loss: torch.Tensor) -> torch.Tensor:
@@ -480,12 +480,12 @@ def test_a_sentence_that_is_too_long_is_refused_before_the_first_step(tmp_path: 
 def test_validation_leaves_out_empty_and_long_sentences(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual = run(tmp_path / "usual", data)
+    original = run(tmp_path / "original", data)
     pairs = data.valid
     odd = [("", "nothing"), (" ", ""), (" ".join(["a"] * 100), "too long"), *pairs]
-    expected = [validate(usual, data, TrainingConfig(validation_sentences=n)) for n in (5, 4)]
+    expected = [validate(original, data, TrainingConfig(validation_sentences=n)) for n in (5, 4)]
     monkeypatch.setattr(PreparedData, "valid", odd)
-    assert [validate(usual, data, TrainingConfig(validation_sentences=n)) for n in (5, 4)] == expected
+    assert [validate(original, data, TrainingConfig(validation_sentences=n)) for n in (5, 4)] == expected
     assert expected[0]["valid_loss"] > 0
 
 

@@ -1,4 +1,4 @@
-"""A model that can't be trained in the memory there is, is refused before anything is built."""
+"""A model that is too large for the available memory is refused before anything is built."""
 
 import itertools
 

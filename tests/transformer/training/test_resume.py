@@ -64,12 +64,12 @@ class Crash(BaseException):
 def train_until(step: int, run: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, how: type = Crash) -> None:
     """Train, and be interrupted in the middle of a step."""
     with monkeypatch.context() as patch:
-        usual = Trainer._backward
+        original = Trainer._backward
 
         def gradients(self: Trainer, batches: list[Batch], n_tokens: int) -> torch.Tensor:
             if self.progress.step == step:
                 raise how
-            return usual(self, batches, n_tokens)
+            return original(self, batches, n_tokens)
 
         patch.setattr(Trainer, "_backward", gradients)
         with pytest.raises(how):
@@ -144,10 +144,10 @@ def test_a_stop_signal_saves_and_stops(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run, usual, handler = tmp_path / "run", Trainer.step, signal.getsignal(signal.SIGINT)
+    run, original, handler = tmp_path / "run", Trainer.step, signal.getsignal(signal.SIGINT)
 
     def step(self: Trainer) -> None:
-        usual(self)
+        original(self)
         if self.progress.step == 7:
             os.kill(os.getpid(), number)
 
@@ -223,12 +223,12 @@ def test_with_all_checkpoints_damaged_it_starts_again(
 def test_a_full_disk_ends_the_run_but_not_the_last_checkpoint(
     tmp_path: Path, data: PreparedData, uninterrupted: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, usual = tmp_path / "run", checkpoint.write_atomically
+    run, original = tmp_path / "run", checkpoint.write_atomically
 
     def write(path: Path, content: bytes) -> None:
         if path.name.startswith("step-0000008"):
             raise OSError(errno.ENOSPC, "No space left on device")
-        usual(path, content)
+        original(path, content)
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoint, "write_atomically", write)
