@@ -284,7 +284,7 @@ def _run(submission: Submission, folder: Path, seconds: int, mark: str, at_most:
         )
     for record in records:
         if not record["key"] and record["outcome"] not in ("passed", "skipped"):
-            raise UserError(f"a cell of the course's own fails here: {record['error']}: {record['message']}")
+            raise UserError(f"one of the course's own cells fails here: {record['error']}: {record['message']}")
     return records
 
 
