@@ -1,4 +1,4 @@
-"""What several tests of the package use."""
+"""Fixtures that several tests of the package share."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from transformer.model import ModelConfig, Transformer
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
-    """The same random numbers in every test."""
+    """Seed the random numbers of every test."""
     torch.manual_seed(0)
 
 

@@ -11,7 +11,7 @@ from transformer.positions import rotary_table
 
 
 def by_loops(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """The definition, one number at a time: (n_query, d_k), (n_key, d_k), (n_key, d_v), (n_query, n_key)."""
+    """Compute attention by its definition, with loops: (n_query, d_k), (n_key, d_k), (n_key, d_v), (n_query, n_key)."""
     out = torch.zeros(len(query), value.size(1))
     for i in range(len(query)):
         allowed = [j for j in range(len(key)) if mask[i, j]]
@@ -23,7 +23,7 @@ def by_loops(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
 
 
 def by_einsum(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """The same, all numbers at once."""
+    """Compute attention with einsum."""
     scores = torch.einsum("...qc,...kc->...qk", query, key) / math.sqrt(query.size(-1))
     weights = scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num(0.0)
     return torch.einsum("...qk,...kc->...qc", weights, value)
@@ -41,14 +41,14 @@ MASKS = {
     "an empty row": torch.tensor([1, 0, 1, 1, 1], dtype=torch.bool)[:, None].expand(1, 1, 5, 5),
     "nothing at all": torch.zeros(1, 1, 5, 5, dtype=torch.bool),
 }
-"""Every mask that the model uses, and two with rows that may attend to nothing."""
+"""Every mask that the model uses, and two in which some queries may attend to no key."""
 
 Form = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 FORMS: dict[str, Form] = {"explicit": lambda q, k, v, m: attention(q, k, v, m)[0], "fused": fused_attention}
 
 
 def run_form(form: Form, inputs: Tensor, mask: Tensor) -> list[Tensor]:
-    """The output and the gradients of query, key and value."""
+    """Return the output and the gradients of query, key and value."""
     query, key, value = (t.clone().requires_grad_() for t in inputs)
     out = form(query, key, value, mask)
     (out.double() * torch.linspace(-1, 1, 8)).sum().backward()
@@ -57,7 +57,7 @@ def run_form(form: Form, inputs: Tensor, mask: Tensor) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
-def test_loops_equal_einsum_equals_readable_equals_fused(mask: Tensor) -> None:
+def test_loops_einsum_explicit_and_fused_attention_are_equal(mask: Tensor) -> None:
     inputs = torch.randn(3, 3, 2, 5, 8)  # q, k, v: (batch, heads, length, d_head)
     explicit, fused = (run_form(form, inputs, mask) for form in FORMS.values())
     for a, b in zip(explicit, fused, strict=True):
@@ -71,8 +71,8 @@ def test_loops_equal_einsum_equals_readable_equals_fused(mask: Tensor) -> None:
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
-def test_bfloat16_errs_as_bfloat16_does(mask: Tensor, form: Form) -> None:
-    """Against float64 on the same rounded inputs: a few units in the last of its 8 bits, gradients included."""
+def test_bfloat16_attention_has_the_precision_of_bfloat16(mask: Tensor, form: Form) -> None:
+    """Compare with float64 on the same rounded inputs: errors of a few units in the last of 8 bits."""
     inputs = torch.randn(3, 3, 2, 5, 8).bfloat16()
     for rounded, exact in zip(run_form(form, inputs, mask), run_form(form, inputs.double(), mask), strict=True):
         assert rounded.isfinite().all()
@@ -81,13 +81,13 @@ def test_bfloat16_errs_as_bfloat16_does(mask: Tensor, form: Form) -> None:
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_who_may_attend_to_nothing_gets_zeros_and_gives_no_gradient(form: Form, dtype: torch.dtype) -> None:
+def test_queries_without_any_allowed_key_have_zero_output_and_gradient(form: Form, dtype: torch.dtype) -> None:
     out, query_gradient, *others = run_form(form, torch.randn(3, 3, 2, 5, 8, dtype=dtype), MASKS["an empty row"])
     assert out[:, :, 1].eq(0).all() and query_gradient[:, :, 1].eq(0).all()
     assert all(gradient.isfinite().all() for gradient in others)
 
 
-def test_dropout_drops_weights_in_both_forms() -> None:
+def test_both_forms_apply_dropout_to_the_weights() -> None:
     query, value = torch.randn(2, 1, 1, 4, 8), torch.ones(1, 1, 4, 8)
     for form in (
         lambda: attention(query[0], query[1], value, dropout=0.5)[0],
@@ -99,12 +99,12 @@ def test_dropout_drops_weights_in_both_forms() -> None:
 
 
 @pytest.mark.parametrize("form", [attention, fused_attention])
-def test_a_mask_of_numbers_is_refused(form: Callable[..., object]) -> None:
+def test_masks_that_are_not_bool_are_rejected(form: Callable[..., object]) -> None:
     with pytest.raises(TypeError, match=r"mask must be bool.*got torch.float32"):
         form(*torch.randn(3, 5, 8), torch.zeros(5, 5))
 
 
-def test_weights_sum_to_one_and_empty_rows_are_zero() -> None:
+def test_weights_sum_to_one_or_are_zero_if_no_key_is_allowed() -> None:
     out, weights = attention(*torch.randn(3, 5, 8), MASKS["an empty row"][0, 0])
     torch.testing.assert_close(weights.sum(-1), torch.tensor([1.0, 0, 1, 1, 1]))
     assert out[1].eq(0).all()
@@ -133,22 +133,22 @@ def test_multi_head_equals_torch_with_gradients(cross: bool, form: AttentionForm
         outputs.append(out)
         gradients.append([x.grad, memory.grad if cross else None])
     torch.testing.assert_close(*outputs, atol=1e-5, rtol=1e-5)
-    for mine, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-5)
+    for our_gradient, their_gradient in zip(*gradients, strict=True):
+        torch.testing.assert_close(our_gradient, their_gradient, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(ours.query_key_value.weight.grad, theirs.in_proj_weight.grad, atol=1e-4, rtol=1e-5)
     torch.testing.assert_close(ours.output.weight.grad, theirs.out_proj.weight.grad, atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rotation", [None, rotary_table(6, 4)], ids=["sinusoidal", "rotary"])
-def test_cache_gives_the_same_as_all_at_once(rotation: Tensor | None) -> None:
+def test_attention_with_a_cache_equals_attention_over_the_whole_sequence(rotation: Tensor | None) -> None:
     layer, x = MultiHeadAttention(16, 4, rotation=rotation), torch.randn(2, 6, 16)
     cache = KeyValueCache(2, 1, 4, 6, 4, like=x)
     steps = [layer(x[:, i : i + 1], cache=cache) for i in range(6)]
     torch.testing.assert_close(torch.cat(steps, dim=1), layer(x, mask=causal_mask(6)))
 
 
-def test_rotary_attention_sees_only_distances() -> None:
-    """Where a sentence begins makes no difference: the same tokens further on attend in the same way."""
+def test_rotary_attention_depends_only_on_distances() -> None:
+    """Shifting all tokens by the same number of positions doesn't change the output."""
     layer, x = MultiHeadAttention(16, 4, rotation=rotary_table(9, 4)), torch.randn(1, 5, 16)
     late = torch.cat([torch.randn(1, 4, 16), x], dim=1)
     only_the_last_five = (torch.arange(9) >= 4).expand(9, 9)
@@ -166,12 +166,12 @@ def test_rotary_attention_sees_only_distances() -> None:
         (torch.zeros(2, 5, 16), torch.zeros(2, 7, 8), r"memory must be .* got \(2, 7, 8\)"),
     ],
 )
-def test_wrong_shapes_are_named(x: Tensor, memory: Tensor | None, message: str) -> None:
+def test_wrong_shapes_are_rejected(x: Tensor, memory: Tensor | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MultiHeadAttention(16, 4)(x, memory)
 
 
-def test_a_full_cache_and_one_of_another_batch_say_so() -> None:
+def test_a_full_cache_and_one_of_another_batch_size_are_rejected() -> None:
     layer, x = MultiHeadAttention(16, 4), torch.randn(2, 1, 16)
     cache = KeyValueCache(2, 1, 4, 1, 4, like=x)
     with pytest.raises(ValueError, match=r"holds .* = \(2, 4, 1, 4\); got \(3, 4, 1, 4\)"):
@@ -181,6 +181,6 @@ def test_a_full_cache_and_one_of_another_batch_say_so() -> None:
         layer(x, cache=cache)
 
 
-def test_heads_must_divide_the_width() -> None:
+def test_d_model_must_be_a_multiple_of_n_heads() -> None:
     with pytest.raises(ValueError, match="d_model=10, n_heads=4"):
         MultiHeadAttention(10, 4)

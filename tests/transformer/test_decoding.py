@@ -22,7 +22,7 @@ from transformer.model import ModelConfig, Transformer
 
 
 def log_probability(model: Transformer, source: Tensor, tokens: list[int]) -> float:
-    """Of a whole hypothesis with its eos, without cache or search."""
+    """Return the log-probability of a hypothesis with its eos, computed without a cache."""
     log_probs = model(source, torch.tensor([[BOS, *tokens]])).log_softmax(-1)
     return float(log_probs[0, range(len(tokens) + 1), [*tokens, EOS]].detach().sum())
 
@@ -40,8 +40,8 @@ def uncached_greedy(model: Transformer, source: Tensor, limit: int) -> list[int]
 
 
 def test_greedy_equals_greedy_without_cache_or_batch(tiny: Transformer, source: Tensor) -> None:
-    found = greedy_search(tiny, source)
-    for row, tokens in zip(source, found, strict=True):
+    translations = greedy_search(tiny, source)
+    for row, tokens in zip(source, translations, strict=True):
         sentence = row[row != PAD][None]
         assert tokens == uncached_greedy(tiny, sentence, limit=sentence.size(1) + 50)
 
@@ -58,7 +58,7 @@ def test_batched_equals_one_by_one(tiny: Transformer, source: Tensor) -> None:
         assert [h.score for h in hypotheses] == pytest.approx([h.score for h in alone], rel=1e-4)
 
 
-def test_scores_are_those_of_the_model(tiny: Transformer, source: Tensor) -> None:
+def test_scores_equal_the_log_probabilities_of_the_model(tiny: Transformer, source: Tensor) -> None:
     for h in beam_search(tiny, source[:1], beam_size=3, n_best=3, length_penalty=0.6)[0]:
         expected = log_probability(tiny, source[:1], h.tokens)
         assert h.log_probability == pytest.approx(expected, rel=1e-3)
@@ -66,7 +66,7 @@ def test_scores_are_those_of_the_model(tiny: Transformer, source: Tensor) -> Non
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 0.6])
-def test_a_beam_that_covers_everything_finds_the_best_of_all(length_penalty: float) -> None:
+def test_a_beam_as_wide_as_the_search_space_finds_the_best_translation(length_penalty: float) -> None:
     for seed in range(5):
         torch.manual_seed(seed)
         model = Transformer(ModelConfig(vocab_size=6, d_model=16, n_heads=2, d_ff=32, n_layers=1, max_length=4)).eval()
@@ -79,13 +79,13 @@ def test_a_beam_that_covers_everything_finds_the_best_of_all(length_penalty: flo
             for t in every
         }
         best = max(scored, key=lambda t: scored[t])
-        found = beam_search(model, source, beam_size=len(every), length_penalty=length_penalty)[0][0]
-        assert tuple(found.tokens) == best
-        assert found.score == pytest.approx(scored[best], rel=1e-4)
+        best_found = beam_search(model, source, beam_size=len(every), length_penalty=length_penalty)[0][0]
+        assert tuple(best_found.tokens) == best
+        assert best_found.score == pytest.approx(scored[best], rel=1e-4)
 
 
 @pytest.mark.parametrize("vocab_size", [3, 80, 96, 1000, 10_001])
-def test_the_best_of_a_large_vocabulary_are_topks(vocab_size: int) -> None:
+def test_topk_by_columns_equals_topk(vocab_size: int) -> None:
     torch.manual_seed(1)
     logits = torch.randn(3, 2, vocab_size)
     logits[0, 0, :: max(1, vocab_size // 8)] += 10  # the best all in one column, from the first row to the last
@@ -100,7 +100,7 @@ def test_length_normalisation_by_hand() -> None:
     assert length_normalisation(7, 1.0) == 2.0
 
 
-def test_arguments_are_checked(tiny: Transformer, source: Tensor) -> None:
+def test_arguments_out_of_range_are_rejected(tiny: Transformer, source: Tensor) -> None:
     with pytest.raises(ValueError, match="n_best=3, beam_size=2"):
         beam_search(tiny, source, beam_size=2, n_best=3)
     with pytest.raises(ValueError, match="beam_size must be at least 1; got 0"):
@@ -138,41 +138,41 @@ def test_length_limits(tiny: Transformer, source: Tensor) -> None:
     assert length_limits(tiny, source, 1000).tolist() == [tiny.config.max_length] * 6
 
 
-def test_of_no_sentences_there_are_no_translations(tiny: Transformer, source: Tensor) -> None:
+def test_an_empty_batch_has_no_translations(tiny: Transformer, source: Tensor) -> None:
     assert greedy_search(tiny, source[:0]) == beam_search(tiny, source[:0]) == []
 
 
-def test_scores_that_are_no_numbers_are_an_error_and_no_translation(tiny: Transformer, source: Tensor) -> None:
+def test_nan_raises_an_error(tiny: Transformer, source: Tensor) -> None:
     tiny.unembedding.weight.data[7] = torch.nan
     with pytest.raises(UserError, match="the model outputs NaN"):
         beam_search(tiny, source)
 
 
-def test_the_trace_tells_the_whole_search(tiny: Transformer, source: Tensor) -> None:
+def test_the_trace_contains_the_whole_search_tree(tiny: Transformer, source: Tensor) -> None:
     trace: list[Candidate] = []
-    found = beam_search(tiny, source, beam_size=3, n_best=3, trace=trace)
-    assert found == beam_search(tiny, source, beam_size=3, n_best=3)
+    n_best = beam_search(tiny, source, beam_size=3, n_best=3, trace=trace)
+    assert n_best == beam_search(tiny, source, beam_size=3, n_best=3)
     kept = {(c.sentence, c.length, c.beam): c for c in trace if c.fate == "kept"}
 
     def tokens(c: Candidate) -> list[int]:
         return [*(tokens(kept[c.sentence, c.length - 1, c.parent]) if c.length > 1 else []), c.token]
 
-    for sentence, hypotheses in enumerate(found):
-        mine = [c for c in trace if c.sentence == sentence]
-        finished = {tuple(tokens(c)): c for c in mine if c.fate == "finished"}
+    for sentence, hypotheses in enumerate(n_best):
+        candidates = [c for c in trace if c.sentence == sentence]
+        finished = {tuple(tokens(c)): c for c in candidates if c.fate == "finished"}
         for h in hypotheses:
             end = finished[(*h.tokens, EOS)]
             assert (end.log_probability, end.score) == (h.log_probability, h.score)
-        for length in {c.length for c in mine}:
-            step = [c for c in mine if c.length == length]
+        for length in {c.length for c in candidates}:
+            step = [c for c in candidates if c.length == length]
             assert sum(c.fate == "kept" for c in step) <= 3 and len(step) <= 6
             worst_kept = min((c.log_probability for c in step if c.fate == "kept"), default=-float("inf"))
             assert all(c.log_probability <= worst_kept for c in step if c.fate == "dropped" and c.token != EOS)
-            assert {c.parent for c in step} <= {c.beam for c in mine if c.length == length - 1} or length == 1
+            assert {c.parent for c in step} <= {c.beam for c in candidates if c.length == length - 1} or length == 1
 
 
 @pytest.mark.parametrize("n_best", [1, 3])
-def test_stopping_early_never_returns_worse_than_running_on(
+def test_stopping_early_does_not_change_the_result(
     n_best: int, tiny: Transformer, source: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(5):
@@ -181,23 +181,21 @@ def test_stopping_early_never_returns_worse_than_running_on(
         tiny.unembedding.weight.data *= 2
         early = beam_search(tiny, source, beam_size=3, length_penalty=1.0, n_best=n_best)
         with monkeypatch.context() as patch:
-            # Running on for as long as anything lives.
+            # Continue as long as any prefix is left.
             patch.setattr("transformer.decoding._is_done", lambda finished, best, *_: best == -float("inf"))
             late = beam_search(tiny, source, beam_size=3, length_penalty=1.0, n_best=n_best)
         assert [h.score for hs in early for h in hs] == pytest.approx([h.score for hs in late for h in hs])
 
 
 @pytest.mark.parametrize(("n_best", "best_alive", "done"), [(1, -4.0, True), (3, -5.0, False), (3, -7.0, True)])
-def test_a_sentence_is_done_when_no_hypothesis_can_get_among_the_wanted(
-    n_best: int, best_alive: float, done: bool
-) -> None:
-    """At a limit of 7 tokens and length penalty 1 what lives can still be divided by 2."""
+def test_a_search_is_done_when_no_prefix_can_reach_the_n_best(n_best: int, best_alive: float, done: bool) -> None:
+    """At a limit of 7 tokens and a length penalty of 1, the log-probability of a prefix is divided by at most 2."""
     finished = [Hypothesis([], score, score) for score in (-2.0, -1.0, -3.0)]
     assert _is_done(finished, best_alive, 7, 1.0, n_best) is done
     assert not _is_done(finished[: n_best - 1], best_alive, 7, 1.0, n_best)
 
 
-def test_sampling_with_one_token_to_choose_from_is_greedy(tiny: Transformer, source: Tensor) -> None:
+def test_sampling_from_a_single_token_equals_greedy_search(tiny: Transformer, source: Tensor) -> None:
     expected = greedy_search(tiny, source)
     assert sample(tiny, source, top_k=1) == expected
     assert sample(tiny, source, top_p=1e-9) == expected
@@ -205,7 +203,7 @@ def test_sampling_with_one_token_to_choose_from_is_greedy(tiny: Transformer, sou
 
 
 def test_samples_follow_the_probabilities(tiny: Transformer) -> None:
-    """First tokens of 4,000 samples against the softmax, and only the allowed ones under top-k and top-p."""
+    """Compare the first tokens of 4,000 samples with the softmax, truncated by top-k or top-p."""
     sentence = torch.tensor([[5, 6, 7]])
     logits = tiny(sentence, torch.tensor([[BOS]]))[0, 0].detach()
     logits[[PAD, BOS]] = -torch.inf
@@ -221,8 +219,8 @@ def test_samples_follow_the_probabilities(tiny: Transformer) -> None:
         assert (counts / 4000 - expected).abs().max() < 0.03
 
 
-def test_a_share_of_one_leaves_nothing_out(tiny: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However improbable: the probabilities of a long tail add up to 1 before its end, in float32."""
+def test_top_p_of_one_keeps_every_token(tiny: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the least probable: in float32 the cumulative sum reaches 1 before the last token."""
     drawn: list[Tensor] = []
     multinomial = Tensor.multinomial
 
@@ -239,7 +237,9 @@ def test_a_share_of_one_leaves_nothing_out(tiny: Transformer, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.1}])
-def test_impossible_samplings_are_refused(tiny: Transformer, source: Tensor, wrong: dict[str, float]) -> None:
+def test_sampling_settings_out_of_range_are_rejected(
+    tiny: Transformer, source: Tensor, wrong: dict[str, float]
+) -> None:
     (name,) = wrong
     with pytest.raises(ValueError, match=name):
         sample(tiny, source, **wrong)

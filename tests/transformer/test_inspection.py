@@ -15,7 +15,7 @@ from transformer.model import Transformer
 from transformer.training.trainer import batch_loss
 
 
-def test_every_layer_is_recorded_and_nothing_else_changes(tiny: Transformer, source: Tensor) -> None:
+def test_recording_covers_every_layer_and_does_not_change_the_output(tiny: Transformer, source: Tensor) -> None:
     target = torch.randint(4, 40, (6, 7))
     before = tiny(source, target)
     with record_attention(tiny) as weights:
@@ -32,7 +32,7 @@ def test_every_layer_is_recorded_and_nothing_else_changes(tiny: Transformer, sou
 
 
 def test_recorded_weights_explain_the_output(tiny: Transformer, source: Tensor) -> None:
-    """Weights times values, joined and projected, are what the fused form returned."""
+    """Weights times values, concatenated and projected, equal the output of the fused form."""
     layer = tiny.encoder[0].self_attention
     x, mask = torch.randn(6, 9, 32), padding_mask(source, 0)
     output = layer(x, mask=mask)
@@ -43,7 +43,7 @@ def test_recorded_weights_explain_the_output(tiny: Transformer, source: Tensor) 
     torch.testing.assert_close(mixed, output, atol=1e-5, rtol=1e-5)
 
 
-def test_nothing_is_recorded_afterwards_and_a_cache_is_refused(tiny: Transformer, source: Tensor) -> None:
+def test_recording_ends_with_the_context_and_rejects_a_cache(tiny: Transformer, source: Tensor) -> None:
     with record_attention(tiny) as weights:
         pass
     tiny.encode(source)
@@ -54,7 +54,7 @@ def test_nothing_is_recorded_afterwards_and_a_cache_is_refused(tiny: Transformer
 
 
 @pytest.mark.parametrize("off", [{"encoder.0.self_attention": [2]}, {"decoder.1.cross_attention": [0, 3]}], ids=str)
-def test_a_head_is_off_as_if_its_columns_of_the_projection_were_zero(
+def test_ablating_a_head_equals_zeroing_its_columns_of_the_output_projection(
     tiny: Transformer, source: Tensor, off: dict[str, list[int]]
 ) -> None:
     target = torch.randint(4, 40, (6, 7))
@@ -70,7 +70,7 @@ def test_a_head_is_off_as_if_its_columns_of_the_projection_were_zero(
     torch.testing.assert_close(without, changed(source, target))
 
 
-def test_without_any_head_a_layer_says_its_bias(tiny: Transformer) -> None:
+def test_a_layer_with_all_heads_ablated_returns_its_bias(tiny: Transformer) -> None:
     layer = tiny.encoder[0].self_attention
     torch.nn.init.normal_(layer.output.bias)
     with ablate_heads(tiny, {"encoder.0.self_attention": range(4)}):
@@ -78,7 +78,7 @@ def test_without_any_head_a_layer_says_its_bias(tiny: Transformer) -> None:
     torch.testing.assert_close(output, layer.output.bias.expand(2, 5, -1))
 
 
-def test_heads_stay_off_in_nested_contexts_and_while_decoding_with_a_cache(tiny: Transformer, source: Tensor) -> None:
+def test_heads_stay_ablated_in_nested_contexts_and_with_a_cache(tiny: Transformer, source: Tensor) -> None:
     target = torch.randint(4, 40, (6, 7))
     first, second = (
         {"decoder.0.self_attention": [1]},
@@ -94,7 +94,7 @@ def test_heads_stay_off_in_nested_contexts_and_while_decoding_with_a_cache(tiny:
 @pytest.mark.parametrize(
     "off", [{"encoder.7.self_attention": [0]}, {"encoder.0": [0]}, {"encoder.0.self_attention": [4]}]
 )
-def test_there_is_no_such_head(tiny: Transformer, off: dict[str, list[int]]) -> None:
+def test_unknown_heads_are_rejected(tiny: Transformer, off: dict[str, list[int]]) -> None:
     hooked = [len(module._forward_pre_hooks) for module in tiny.modules()]
     with pytest.raises(ValueError, match=r"there are encoder\.0\.self|has the heads 0 to 3"), ablate_heads(tiny, off):
         pass

@@ -1,4 +1,4 @@
-"""Our layers and our whole model against PyTorch's own, with the same weights: outputs and gradients."""
+"""Our layers and our model give the outputs and gradients of PyTorch's, with the same weights."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ def config(norm: Norm) -> ModelConfig:
 
 
 def counterpart(ours: EncoderLayer | DecoderLayer, norm: Norm) -> Theirs:
-    """PyTorch's layer with the weights of ours."""
+    """Return PyTorch's layer with the weights of ours."""
     layer = nn.TransformerEncoderLayer if isinstance(ours, EncoderLayer) else nn.TransformerDecoderLayer
     theirs = layer(16, 4, 32, 0.0, batch_first=True, norm_first=norm == "pre")
     copy_layer(ours, theirs)
@@ -38,7 +38,7 @@ def copy_layer(ours: EncoderLayer | DecoderLayer, theirs: Theirs) -> None:
     theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
     theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
     for i, residual in enumerate(ours.residuals, start=1):
-        residual.norm.weight.data.normal_()  # so that a norm in the wrong place is found out
+        residual.norm.weight.data.normal_()  # so that a norm in the wrong place changes the result
         theirs.get_submodule(f"norm{i}").load_state_dict(residual.norm.state_dict())
 
 
@@ -50,7 +50,7 @@ def copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> N
 
 
 def assert_equal(ours: Callable[..., Tensor], theirs: Callable[..., Tensor], *inputs: Tensor) -> None:
-    """The same outputs and the same gradients of all inputs."""
+    """Compare the outputs, and the gradients of all inputs."""
     results = []
     for function in (ours, theirs):
         leaves = [t.clone().requires_grad_() for t in inputs]
@@ -88,13 +88,13 @@ def test_decoder_layer_equals_torch(norm: Norm) -> None:
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_the_whole_model_equals_torch(norm: Norm) -> None:
-    """nn.Transformer ends encoder and decoder with a layer norm in any case; ours only where norm="pre" needs one."""
+    """nn.Transformer always ends encoder and decoder with a layer norm; ours does so only with norm="pre"."""
     ours = Transformer(config(norm))
     theirs = nn.Transformer(16, 4, 2, 2, 32, 0.0, batch_first=True, norm_first=norm == "pre")
-    for mine, other in zip(
+    for our_layer, their_layer in zip(
         [*ours.encoder, *ours.decoder], [*theirs.encoder.layers, *theirs.decoder.layers], strict=True
     ):
-        copy_layer(mine, other)
+        copy_layer(our_layer, their_layer)
     if norm == "post":
         theirs.encoder.norm = theirs.decoder.norm = None
     source, target = torch.randint(4, 40, (2, 7)).where(REAL, 0), torch.randint(4, 40, (2, 5))
@@ -118,7 +118,7 @@ def test_the_whole_model_equals_torch(norm: Norm) -> None:
     torch.testing.assert_close(*gradients, atol=1e-4, rtol=1e-4)
 
 
-def test_post_norm_normalises_what_comes_out_and_pre_norm_does_not() -> None:
+def test_post_norm_normalises_the_output_and_pre_norm_does_not() -> None:
     x, everyone = torch.randn(2, 7, 16), REAL[:, None, None]
     post, pre = (EncoderLayer(config(norm))(x, everyone) for norm in ("post", "pre"))
     torch.testing.assert_close(post.mean(-1), torch.zeros(2, 7), atol=1e-5, rtol=0)
@@ -127,7 +127,7 @@ def test_post_norm_normalises_what_comes_out_and_pre_norm_does_not() -> None:
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("where", ["dropout", "attention_dropout", "activation_dropout"])
-def test_dropout_stands_where_it_is_asked_for(where: str, norm: Norm) -> None:
+def test_each_dropout_setting_applies_where_it_should(where: str, norm: Norm) -> None:
     x, everyone = torch.randn(2, 7, 16), REAL[:, None, None]
     shape = ModelConfig(**{**vars(config(norm)), where: 0.5})
     encoder, decoder = EncoderLayer(shape), DecoderLayer(shape)
@@ -137,7 +137,7 @@ def test_dropout_stands_where_it_is_asked_for(where: str, norm: Norm) -> None:
         assert torch.equal(layer(*arguments), layer(*arguments))
 
 
-def test_dropout_is_for_embeddings_too() -> None:
+def test_dropout_applies_to_the_embeddings() -> None:
     model, ids = Transformer(ModelConfig(**{**vars(SHAPE), "dropout": 0.5})), torch.randint(4, 40, (2, 7))
     table = model.source_embedding
     assert not torch.equal(model.embed(ids, table), model.embed(ids, table))

@@ -30,12 +30,12 @@ spreads = pytest.mark.parametrize("spread", ["all", "others"])
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten rows at a time: the 44 of ``example`` are four chunks and a rest."""
+    """Use chunks of ten rows: the 44 rows of ``example`` are four chunks and a shorter one."""
     monkeypatch.setattr("transformer.loss.CHUNK_ROWS", 10)
 
 
 def example(dtype: torch.dtype = torch.float32, rows: int = 44) -> tuple[Tensor, Tensor, Tensor]:
-    """States, weights and targets; the last rows are padding, and one between."""
+    """Return decoder outputs, weights and targets; the last rows are padding, and one in the middle."""
     x, weight = torch.randn(rows, 16, dtype=dtype), torch.randn(VOCAB, 16, dtype=dtype)
     target = torch.randint(1, VOCAB, (rows,))
     target[7] = target[-3:] = PAD
@@ -47,7 +47,7 @@ def with_gradients(loss: Tensor, *inputs: Tensor, upstream: float = 0.25) -> lis
 
 
 def smoothed(target: Tensor, smoothing: float, spread: Spread) -> Tensor:
-    """Q in full, row by row, as the docstring says it."""
+    """Return q in full, row by row, as the docstring defines it."""
     q = torch.zeros(len(target), VOCAB, dtype=torch.float64)
     for row, right in zip(q, target.tolist(), strict=True):
         if spread == "all":
@@ -89,7 +89,7 @@ def test_equals_cross_entropy_with_q_in_full(loss: Loss, spread: Spread, smoothi
 
 @forms
 @spreads
-def test_the_kl_form_differs_by_the_entropy_of_q_and_its_gradient_not_at_all(loss: Loss, spread: Spread) -> None:
+def test_kl_divergence_differs_by_the_entropy_of_q_and_has_the_same_gradient(loss: Loss, spread: Spread) -> None:
     x, weight, target = example(torch.float64)
     real = target != PAD
     ours = loss(x, weight, target, 0.1, spread, PAD)
@@ -104,7 +104,7 @@ def test_the_kl_form_differs_by_the_entropy_of_q_and_its_gradient_not_at_all(los
 
 
 @forms
-def test_the_two_conventions_differ_by_a_share_of_a_difference_of_means(loss: Loss) -> None:
+def test_the_two_conventions_differ_by_epsilon_times_a_difference_of_means(loss: Loss) -> None:
     """Five tokens: q is .92 .02 .02 .02 .02 or, with nothing for padding, .9 .033 .033 .033; Σ q·z is 4.66 or 4.6."""
     logits, target = torch.tensor([[0.0, 1.0, 5.0, 1.0, 1.0]]), torch.tensor([2])
     everyone, others = (loss(logits, torch.eye(5), target, 0.1, spread, PAD) for spread in ("all", "others"))
@@ -112,26 +112,26 @@ def test_the_two_conventions_differ_by_a_share_of_a_difference_of_means(loss: Lo
 
 
 def test_by_hand() -> None:
-    # Two equal scores: each token has probability 1/2, whatever the target is smoothed to.
+    # Two equal logits: each token has probability 1/2, so the smoothing makes no difference.
     loss = label_smoothed_cross_entropy(torch.zeros(1, 2), torch.tensor([0]), smoothing=0.2)
     assert float(loss) == pytest.approx(0.693147, abs=1e-6)
 
 
-def test_certainty_costs_when_smoothed_and_not_otherwise() -> None:
+def test_overconfidence_is_penalised_only_with_smoothing() -> None:
     logits, target = torch.tensor([[60.0, 0.0]]), torch.tensor([0])
     assert float(label_smoothed_cross_entropy(logits, target, 0.0)) == pytest.approx(0.0)
     assert float(label_smoothed_cross_entropy(logits, target, 0.1)) == pytest.approx(0.05 * 60)
 
 
 @spreads
-def test_gradients_are_derivatives(spread: Spread) -> None:
+def test_gradients_equal_numerical_derivatives(spread: Spread) -> None:
     x, weight, target = example(torch.float64, rows=23)
     assert torch.autograd.gradcheck(
         lambda x, weight: linear_label_smoothed_cross_entropy(x, weight, target, 0.1, spread, PAD), (x, weight)
     )
 
 
-def test_a_second_derivative_is_refused_not_wrong() -> None:
+def test_second_derivatives_raise_an_error() -> None:
     x, weight, target = example()
     squared = linear_label_smoothed_cross_entropy(x, weight, target) ** 2
     (gradient,) = torch.autograd.grad(squared, x, create_graph=True)
@@ -140,7 +140,7 @@ def test_a_second_derivative_is_refused_not_wrong() -> None:
 
 
 @forms
-def test_large_scores_and_no_rows(loss: Loss) -> None:
+def test_large_logits_and_an_empty_batch(loss: Loss) -> None:
     x, weight, target = example()
     assert all(t.isfinite().all() for t in with_gradients(loss(x * 1000, weight, target), x, weight))
     nothing = with_gradients(loss(x[:0], weight, target[:0]), x, weight)
@@ -148,7 +148,7 @@ def test_large_scores_and_no_rows(loss: Loss) -> None:
 
 
 class Watch(TorchDispatchMode):
-    """Counts the operations, and remembers the largest tensor and what was made in half precision."""
+    """Counts operations, and records the largest tensor and the results in half precision."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -176,7 +176,7 @@ HALVES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 
 @HALVES
 @spreads
-def test_autocast_errs_no_more_than_its_type(dtype: torch.dtype, spread: Spread) -> None:
+def test_autocast_has_the_precision_of_its_dtype(dtype: torch.dtype, spread: Spread) -> None:
     x, weight, target = example(rows=700)
     exact = with_gradients(explicit(x.double(), weight.double(), target, 0.1, spread, PAD), x, weight)
     with torch.autocast("cpu", dtype), Watch() as watch:
@@ -189,7 +189,7 @@ def test_autocast_errs_no_more_than_its_type(dtype: torch.dtype, spread: Spread)
 
 @HALVES
 @forms
-def test_sums_of_half_precision_are_not_in_half_precision(loss: Loss, dtype: torch.dtype) -> None:
+def test_half_precision_inputs_are_summed_in_float32(loss: Loss, dtype: torch.dtype) -> None:
     x, weight, target = (t.to(dtype) if t.is_floating_point() else t for t in example(rows=700))
     ours = loss(x, weight, target, 0.1, "others", PAD)
     assert ours.dtype == torch.float32
@@ -207,7 +207,7 @@ def test_autocast_leaves_double_precision_alone() -> None:
 
 
 @pytest.mark.parametrize(("x_wanted", "weight_wanted"), [(True, True), (True, False), (False, True), (False, False)])
-def test_only_the_wanted_gradients_are_made(x_wanted: bool, weight_wanted: bool) -> None:
+def test_only_the_required_gradients_are_computed(x_wanted: bool, weight_wanted: bool) -> None:
     x, weight, target = example()
     x, weight = x.detach().requires_grad_(x_wanted), weight.detach().requires_grad_(weight_wanted)
     with Watch() as watch:
@@ -219,14 +219,14 @@ def test_only_the_wanted_gradients_are_made(x_wanted: bool, weight_wanted: bool)
     assert (x.grad is not None, weight.grad is not None) == (x_wanted, weight_wanted)
 
 
-def test_without_grad_a_chunk_is_one_product_and_its_softmax() -> None:
+def test_without_gradients_a_chunk_needs_one_matrix_product() -> None:
     x, weight, target = example()
     with torch.no_grad(), Watch() as watch:
         loss = linear_label_smoothed_cross_entropy(x, weight, target)
     assert watch.products == watch.calls["exp_"] == 5 and not watch.calls["div_"] and not loss.requires_grad
 
 
-def test_the_logits_never_exist_in_full() -> None:
+def test_the_full_logits_are_never_stored() -> None:
     x, weight, target = example(rows=1000)
     with Watch() as watch:
         linear_label_smoothed_cross_entropy(x, weight, target).backward()
@@ -253,7 +253,7 @@ def test_compiles_as_one_graph(autocast: bool) -> None:
 
 
 @compiles
-def test_another_number_of_rows_in_as_many_chunks_needs_no_compiling() -> None:
+def test_another_batch_size_with_as_many_chunks_needs_no_recompilation() -> None:
     x, weight, target = example()
     compiled = torch.compile(linear_label_smoothed_cross_entropy, fullgraph=True, dynamic=True, backend="aot_eager")
     compiled(x, weight, target)
@@ -279,13 +279,13 @@ def test_another_number_of_rows_in_as_many_chunks_needs_no_compiling() -> None:
         ({"target": torch.zeros(44)}, "got torch.float32, (44,)"),
     ],
 )
-def test_a_wrong_argument_is_named(loss: Loss, settings: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_rejected(loss: Loss, settings: dict[str, Any], message: str) -> None:
     x, weight, target = example()
     with pytest.raises(ValueError, match=re.escape(message)):
         loss(x, weight, **{"target": target, **settings})
 
 
-def test_wrong_shapes_are_named() -> None:
+def test_wrong_shapes_are_rejected() -> None:
     x, weight, target = example()
     with pytest.raises(ValueError, match=re.escape("got (44, 15) and (37, 16)")):
         linear_label_smoothed_cross_entropy(x[:, :15], weight, target)

@@ -13,6 +13,6 @@ def test_causal_mask_is_a_lower_triangle_with_its_diagonal() -> None:
     assert causal_mask(3)[0, 0].tolist() == [[True, False, False], [True, True, False], [True, True, True]]
 
 
-def test_target_mask_is_both() -> None:
+def test_target_mask_combines_causal_and_padding_mask() -> None:
     mask = target_mask(torch.tensor([[1, 5, 0]]), pad_id=0)
     assert mask[0, 0].tolist() == [[True, False, False], [True, True, False], [True, True, False]]

@@ -9,8 +9,8 @@ from transformer.model import Transformer
 
 
 @pytest.mark.parametrize(("preset", "total"), [("base", 63_082_496), ("big", 214_245_376)])
-def test_parameters_of_the_paper(preset: str, total: int) -> None:
-    """63 and 214 million with 37,000 tokens: Table 3 says 65 and 213, of a vocabulary it does not state exactly."""
+def test_number_of_parameters_of_the_paper(preset: str, total: int) -> None:
+    """63 and 214 million with 37,000 tokens; Table 3 has 65 and 213, with a vocabulary of about that size."""
     config = PRESETS[preset]
     with torch.device("meta"):
         counts = parameter_counts(Transformer(config))
@@ -51,7 +51,7 @@ def test_decoding_step_by_step_equals_all_at_once(norm: Norm, positions: Positio
     torch.testing.assert_close(steps, model(source, target), atol=1e-4, rtol=1e-4)
 
 
-def test_readable_and_fused_attention_make_the_same_model(source: Tensor) -> None:
+def test_explicit_and_fused_attention_give_the_same_outputs(source: Tensor) -> None:
     target, results = torch.randint(4, 40, (6, 8)), []
     for form in ("explicit", "fused"):
         torch.manual_seed(0)
@@ -63,8 +63,8 @@ def test_readable_and_fused_attention_make_the_same_model(source: Tensor) -> Non
         torch.testing.assert_close(explicit, fused, atol=1e-4, rtol=1e-4)
 
 
-def test_beams_that_change_places_take_their_past_along(source: Tensor) -> None:
-    """Three beams that go on from each other's past decode as three sentences of their own would."""
+def test_reordered_beams_continue_the_prefixes_of_their_parents(source: Tensor) -> None:
+    """Three beams that are reordered at every step give the same logits as three separate sentences."""
     model = Transformer(ModelConfig(40, 32, 4, 64, 2, dropout=0.0, positions="rotary")).eval()
     memory, mask = model.encode(source)
     cache, texts = model.start_cache(memory, mask, max_length=8, beams=3), torch.empty(6, 3, 0, dtype=torch.long)
@@ -79,7 +79,7 @@ def test_beams_that_change_places_take_their_past_along(source: Tensor) -> None:
         cache.reorder(parents)
 
 
-def test_the_decoder_reads_the_targets_own_table() -> None:
+def test_the_decoder_uses_the_target_embedding() -> None:
     model = Transformer(ModelConfig(40, 32, 4, 64, 1, tie_embeddings="none")).eval()
     source, target = torch.randint(4, 40, (2, 5)), torch.randint(4, 40, (2, 4))
     memory, mask = model.encode(source)
@@ -97,7 +97,7 @@ def test_the_decoder_reads_the_targets_own_table() -> None:
 
 
 @pytest.mark.parametrize(("tie", "matrices"), [("none", 3), ("decoder", 2), ("all", 1)])
-def test_tied_matrices_are_one(tie: Tying, matrices: int) -> None:
+def test_tied_embeddings_share_one_matrix(tie: Tying, matrices: int) -> None:
     model = Transformer(ModelConfig(40, 32, 4, 64, 1, tie_embeddings=tie))
     weights = {id(m.weight) for m in (model.source_embedding, model.target_embedding, model.unembedding)}
     assert len(weights) == matrices
@@ -115,7 +115,7 @@ def test_initialisation(initialisation: Initialisation) -> None:
     assert float(embedded.std()) == pytest.approx(1.0, abs=0.02)
 
 
-def test_sentences_end_at_max_length_whatever_tells_the_order() -> None:
+def test_max_length_holds_for_every_positional_encoding() -> None:
     for positions in ("sinusoidal", "learned", "rotary"):
         model = Transformer(ModelConfig(40, 32, 4, 64, 1, max_length=5, positions=positions))
         model.encode(torch.full((1, 5), 7))
@@ -124,7 +124,7 @@ def test_sentences_end_at_max_length_whatever_tells_the_order() -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
-def test_order_matters_to_the_encoder(positions: Positions) -> None:
+def test_the_encoder_depends_on_the_order_of_tokens(positions: Positions) -> None:
     model = Transformer(ModelConfig(40, 32, 4, 64, 1, positions=positions)).eval()
     memory, _ = model.encode(torch.tensor([[5, 6, 7]]))
     turned, _ = model.encode(torch.tensor([[7, 6, 5]]))
@@ -142,12 +142,12 @@ def test_order_matters_to_the_encoder(positions: Positions) -> None:
         ({"n_layers": 0}, "n_layers must be at least 1"),
     ],
 )
-def test_impossible_shapes_are_refused(wrong: dict[str, object], message: str) -> None:
+def test_settings_out_of_range_are_rejected(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         ModelConfig(**wrong)
 
 
-def test_too_long_a_sentence_is_refused(tiny: Transformer) -> None:
+def test_sentences_longer_than_max_length_are_rejected(tiny: Transformer) -> None:
     with pytest.raises(ValueError, match="at most 80 tokens; got 81"):
         tiny.encode(torch.full((1, 81), 5))
 
@@ -161,6 +161,6 @@ def test_too_long_a_sentence_is_refused(tiny: Transformer) -> None:
         (torch.tensor([[4.0]]), r"got torch.float32"),
     ],
 )
-def test_what_are_no_ids_is_refused(tiny: Transformer, ids: Tensor, message: str) -> None:
+def test_invalid_token_ids_are_rejected(tiny: Transformer, ids: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tiny.encode(ids)

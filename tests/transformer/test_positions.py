@@ -26,13 +26,13 @@ def test_a_shift_is_the_same_rotation_at_every_position(shift: int, pairs: int) 
 
 
 def test_rotation_by_hand() -> None:
-    turned = rotate(torch.tensor([[1.0, 0.0, 0.0, 2.0]] * 3), rotary_table(3, 4))
+    rotated = rotate(torch.tensor([[1.0, 0.0, 0.0, 2.0]] * 3), rotary_table(3, 4))
     expected = [math.cos(2), math.sin(2), -2 * math.sin(0.02), 2 * math.cos(0.02)]
-    torch.testing.assert_close(turned[2], torch.tensor(expected))
+    torch.testing.assert_close(rotated[2], torch.tensor(expected))
 
 
 @given(query=st.integers(0, 99), key=st.integers(0, 99), shift=st.integers(0, 100))
-def test_turned_products_depend_on_the_distance_only(query: int, key: int, shift: int) -> None:
+def test_products_of_rotated_vectors_depend_only_on_the_distance(query: int, key: int, shift: int) -> None:
     q, k = torch.randn(2, 1, 8, generator=torch.Generator().manual_seed(0))
     rotation = rotary_table(200, 8)
 

@@ -1,4 +1,4 @@
-"""What holds for every model and every sentence, whatever the weights are."""
+"""Properties that hold for every model and every sentence, whatever the weights."""
 
 from functools import cache
 
@@ -36,7 +36,7 @@ def row(ids: list[int]) -> Tensor:
 
 
 @given(MODELS, SENTENCES, SENTENCES, st.data())
-def test_changing_a_token_moves_no_output_before_it(
+def test_changing_a_token_does_not_change_earlier_outputs(
     model: Transformer, source: list[int], target: list[int], data: st.DataObject
 ) -> None:
     t = data.draw(st.integers(0, len(target) - 1))
@@ -48,7 +48,7 @@ def test_changing_a_token_moves_no_output_before_it(
 
 
 @given(MODELS, SENTENCES, SENTENCES, st.integers(0, 9), st.integers(0, 9))
-def test_padding_however_much_moves_nothing(
+def test_padding_does_not_change_the_output(
     model: Transformer, source: list[int], target: list[int], source_pads: int, target_pads: int
 ) -> None:
     padded = model(row(source + [0] * source_pads), row(target + [0] * target_pads))
@@ -78,7 +78,7 @@ def without_positions(norm: Norm) -> Transformer:
 
 
 @given(MODELS, SENTENCES, SENTENCES, st.integers(0, 5))
-def test_every_row_of_attention_sums_to_one_and_none_of_it_is_on_padding(
+def test_attention_weights_sum_to_one_and_are_zero_on_padding(
     model: Transformer, source: list[int], target: list[int], pads: int
 ) -> None:
     with record_attention(model) as recorded:
