@@ -120,7 +120,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
         return prepare(DataConfig("copy", max_train_pairs=500), 57)
 
 
-def test_a_run_there_learns_goes_on_and_leaves_the_same_model(tmp_path: Path, gpu: Device, data: PreparedData) -> None:
+def test_a_run_there_trains_and_resumes_as_on_the_cpu(tmp_path: Path, gpu: Device, data: PreparedData) -> None:
     shape = replace(SHAPE, vocab_size=57, dropout=0.1, max_length=64)
     whole = TrainingConfig(6, 600, validate_every=3, validation_sentences=4, checkpoint_every=3, average_steps=2)
     half = replace(whole, steps=3, average_steps=0)
@@ -135,10 +135,10 @@ def test_a_run_there_learns_goes_on_and_leaves_the_same_model(tmp_path: Path, gp
     assert len(seen["there"]) == 2 and seen["there"] == pytest.approx(seen["here"], abs=1e-4)
 
 
-def test_a_model_is_put_to_the_test_there(gpu: Device) -> None:
+def test_a_test_set_is_evaluated_there_as_on_the_cpu(gpu: Device) -> None:
     english, german = ["the dog sleeps.", "a cat sees the house."], ["der Hund schläft.", "eine Katze sieht das Haus."]
-    outcomes = [
+    results = [
         evaluate_test_set(transformer.load("pocket-small", name), english, german, "en-de", progress=False)
         for name in ("auto", "cpu")
     ]
-    assert outcomes[0].texts == outcomes[1].texts and outcomes[0].scores == outcomes[1].scores
+    assert results[0].translations == results[1].translations and results[0].scores == results[1].scores
