@@ -63,7 +63,9 @@ def fused_attention(
 
 
 def check_mask(mask: Tensor) -> None:
-    """Reject masks that are not bool: 0 and 1, or 0 and -inf, have opposite meanings in different libraries.
+    """Accept only bool masks, in which True means may attend.
+
+    Integer and additive float masks are rejected rather than guessed at.
 
     Raises:
         TypeError: if the mask is not bool.

@@ -165,10 +165,9 @@ def mark_damaged(folder: Path, name: str) -> None:
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Delete the incomplete files of a training that was killed while it wrote. None may be running in the folder."""
-    for name in (BEST, "step-"):
-        for path in folder.glob(f".{name}*.safetensors-*"):
-            path.unlink()
+    """Delete temporary files left by a run that was killed while writing. Call only while holding the folder's lock."""
+    for path in folder.glob(".*.*-????????"):  # the names that `write_atomically` gives them
+        path.unlink()
 
 
 def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:

@@ -438,7 +438,7 @@ def bench(
     quick: bool = False,
     output: Path | None = None,
 ) -> None:
-    """Measure speed and memory beside other implementations of the same work, or how fast recipes train.
+    """Measure speed and memory compared with other implementations of the same work, or how fast recipes train.
 
     Examples:
         transformer bench

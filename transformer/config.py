@@ -105,7 +105,9 @@ PRESETS: dict[str, ModelConfig] = {
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The training hyperparameters. The defaults are the paper's (§5), except ``max_grad_norm``, which it lacks.
+    """The training hyperparameters. The defaults are the paper's (§5), except ``max_grad_norm``.
+
+    The paper doesn't clip gradients.
 
     Raises:
         UserError: if a value is out of range.
@@ -116,17 +118,17 @@ class TrainingConfig:
     batch_tokens: int = 25_000
     """Maximum number of target tokens in a step, on all devices together, not counting padding."""
     gradient_accumulation_steps: int = 1
-    """Batches that each process splits its share of a step into; more batches need less memory."""
+    """Split each process's batch into this many smaller ones to save memory; the effective batch size is the same."""
     warmup_steps: int = 4000
     """Steps until the learning rate reaches its peak."""
     learning_rate_factor: float = 1.0
-    """Multiplies the paper's learning rate; the authors' code has 2, with 8,000 warm-up steps."""
+    """Multiplies the paper's learning rate; the authors' code uses 2, with 8,000 warm-up steps."""
     label_smoothing: float = 0.1
     """Probability mass that is spread over the whole vocabulary (§5.4)."""
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """The final weights are the mean over this many last steps, unless patience ends the run early; 0: no averaging."""
+    """Average the weights over this many last steps (not if patience ends the run early); 0: no averaging."""
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""
     validate_every: int = 1000

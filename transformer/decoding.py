@@ -49,7 +49,7 @@ class Candidate:
 
 
 def length_normalisation(length: int, length_penalty: float) -> float:
-    """Return ((5 + length) / 6)^length_penalty, which a log-probability is divided by (Wu et al. 2016, §6.1).
+    """Return ((5 + length) / 6)^length_penalty, which a log-probability is divided by (§6.1, following Wu et al. 2016).
 
     Every token makes a log-probability lower. The division compensates for that, so that long translations can compete.
 
@@ -88,8 +88,8 @@ def greedy_search(model: Transformer, source: Tensor, max_new_tokens: int | None
     Args:
         model: a model in eval mode.
         source: token ids, (batch, source), int64; padding at the end.
-        max_new_tokens: most tokens to generate for each sentence, eos included, so that the last is an eos; None: the
-            source's length + 50.
+        max_new_tokens: maximum number of tokens to generate per sentence, counting eos; a hypothesis that reaches the
+            limit is ended with eos (unlike in Hugging Face). None: the source's length + 50.
 
     Returns:
         For each sentence its token ids, without bos and eos.
@@ -119,8 +119,8 @@ def sample(
         top_p: draw only from the smallest set of most probable tokens whose probabilities sum to this (nucleus
             sampling); 1: from all.
         generator: the random number generator, on the model's device; None: PyTorch's default.
-        max_new_tokens: most tokens to generate for each sentence, eos included, so that the last is an eos; None: the
-            source's length + 50.
+        max_new_tokens: maximum number of tokens to generate per sentence, counting eos; a hypothesis that reaches the
+            limit is ended with eos (unlike in Hugging Face). None: the source's length + 50.
 
     Returns:
         For each sentence its token ids, without bos and eos.
@@ -214,8 +214,8 @@ def beam_search(
         length_penalty: exponent of the length normalisation; 0 ranks by log-probability alone.
         n_best: number of hypotheses to return for each sentence, at most ``beam_size``.
         trace: a list to which every candidate is appended, to inspect or draw the search.
-        max_new_tokens: most tokens to generate for each sentence, eos included, so that the last is an eos; None: the
-            source's length + 50.
+        max_new_tokens: maximum number of tokens to generate per sentence, counting eos; a hypothesis that reaches the
+            limit is ended with eos (unlike in Hugging Face). None: the source's length + 50.
 
     Returns:
         For each sentence its ``n_best`` hypotheses, best first.
@@ -327,7 +327,7 @@ def _best_tokens(logits: Tensor, count: int, at_limit: Tensor) -> tuple[Tensor, 
     """
     best, tokens = _topk_by_columns(logits, min(count + 2, logits.size(-1)))
     eos, highest = logits[..., EOS].clone(), best[..., :1]
-    # Log-softmax of these few tokens only, computed in the logits' memory: allocating another such tensor costs more.
+    # Log-softmax of these few tokens only, computed in place, to avoid allocating a second tensor of this size.
     log_total = highest + logits.sub_(highest).exp_().sum(-1, keepdim=True).log()
     best -= log_total
     best.masked_fill_((tokens == PAD) | (tokens == BOS), -torch.inf)

@@ -29,7 +29,7 @@ class Device:
         return nullcontext() if self.autocast_dtype is None else torch.autocast(self.device.type, self.autocast_dtype)
 
     def scaler(self) -> torch.amp.GradScaler:
-        """Return a scaler of the loss, which keeps small gradients from underflowing in fp16; else it is disabled."""
+        """Return a GradScaler, enabled only for fp16, where it keeps small gradients from underflowing."""
         return torch.amp.GradScaler(self.device.type, enabled=self.autocast_dtype == torch.float16)
 
     def synchronize(self) -> None:

@@ -1,4 +1,4 @@
-"""The exception for mistakes of the user, and a check for optional packages."""
+"""The exception for user errors, and a check for optional packages."""
 
 from importlib.util import find_spec
 

@@ -44,7 +44,8 @@ def label_smoothed_cross_entropy(
 
     Raises:
         ValueError: if the shapes or dtypes don't match, an argument is out of range, or an id is outside the
-            vocabulary. The ids are checked on a CPU only, because the check would have to wait for a GPU.
+            vocabulary. The ids are checked on a CPU only, because on a GPU that would force a host–device
+            synchronisation.
     """
     uniform, peak, is_real = _target_distribution(logits, logits.size(-1), target, smoothing, spread, pad_id)
     z = logits.to(uniform.dtype)
@@ -58,9 +59,9 @@ def linear_label_smoothed_cross_entropy(
     """Compute ``label_smoothed_cross_entropy(x @ weight.T, …)`` without ever storing all logits.
 
     The gradient with respect to the logits of a row, p - q, needs no other row. So the forward pass also computes the
-    gradients of x and weight, chunk by chunk, and the backward pass only scales them. They can't be differentiated
-    again. Under autocast the matrix products run in the autocast dtype; the softmax and all sums stay in float32, or in
-    float64 for float64 inputs.
+    gradients of x and weight, chunk by chunk, and the backward pass only scales them. Double
+    backward is not supported. Under autocast the matrix products run in the autocast dtype; the softmax and all sums
+    stay in float32, or in float64 for float64 inputs.
 
     Args:
         x: the decoder's output, (tokens, d_model), float.
@@ -87,7 +88,7 @@ def linear_label_smoothed_cross_entropy(
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Computes the gradients in the forward pass already; the backward pass only scales them."""
+    """Computes the gradients during the forward pass; the backward pass only scales them."""
 
     @staticmethod
     def forward(

@@ -120,7 +120,9 @@ class Transformer(nn.Module):
         return self.dropout(vectors)
 
     def _check_ids(self, ids: Tensor) -> None:
-        """Check shape, dtype and, on a CPU, range of token ids; checking the range on a GPU would have to wait for it.
+        """Check shape, dtype and range of token ids.
+
+        The range is checked on a CPU only, because that would force a host–device synchronisation on a GPU.
 
         Raises:
             ValueError: if they are not token ids.

@@ -110,7 +110,7 @@ RECIPES |= {
     ),
     "pocket-small": replace(
         _pocket,
-        description="The pocket recipe with five times the text and eight times the steps: nearly no mistakes.",
+        description="The pocket recipe with five times the text and eight times the steps: almost no mistakes.",
         data=DataConfig("pocket-200k"),
         training=replace(_pocket.training, steps=48_000, average_steps=8000),
     ),

@@ -93,6 +93,26 @@ def test_only_incomplete_files_are_removed(folder: Path) -> None:
     load_checkpoint(folder, "best")
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["best.json", "metrics.jsonl", "tokenizer.model", "recipe.json", "averaged-weights-01234567.safetensors"],
+)
+def test_all_temporary_files_of_a_killed_run_are_removed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kept in (".lock", ".gitignore", name):
+        (tmp_path / kept).write_bytes(b"complete")
+    before = set(tmp_path.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda *_, **__: None)  # a killed process does not clean up
+        patch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            write_atomically(tmp_path / name, b"new")
+    assert len(set(tmp_path.iterdir()) - before) == 1
+    remove_partial_files(tmp_path)
+    assert set(tmp_path.iterdir()) == before
+
+
 def test_the_average_is_the_default_until_training_is_resumed(folder: Path, tiny: Transformer) -> None:
     assert default_checkpoint(folder) == "best"
     for step in (2, 4):

@@ -1,1 +1,1 @@
-"""Measures speed and memory: the package beside other implementations of the same work, and the training of recipes."""
+"""Measures speed and memory: of the package compared with other implementations, and of the training of recipes."""

@@ -14,7 +14,7 @@ from transformer.device import Device
 def peak_memory(work: Callable[[], object], device: Device) -> int:
     """Do some work and return the most bytes that it used at once, beyond what the process used before.
 
-    Only Linux can forget an earlier peak of resident memory; elsewhere, and on a CPU, an earlier peak may count.
+    For a CPU, the earlier peak can be reset only on Linux; on other systems it may be included.
     """
     x = torch.randn(64, 64, device=device.device, requires_grad=True)
     (x @ x).softmax(-1).sum().backward()  # PyTorch loads its libraries now, so that they don't count

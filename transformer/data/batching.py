@@ -270,7 +270,8 @@ class Batches(Iterator[Batch]):
     epoch: int = 0
     step: int = 0
     pairs: Indices | None = None
-    """Indices of the pairs that belong to the current epoch, where these are only a part; all later ones have all."""
+    """Indices of the pairs left in the current epoch, after resuming with a different number of batches per step; None:
+    all pairs. Later epochs always use all pairs."""
     plan: list[Indices] = field(init=False, repr=False)
     """Indices of the pairs in each of this rank's batches in the current epoch."""
 

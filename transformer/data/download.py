@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # slow to import, and needed only for a download
 TIMEOUT = 30.0
 """Give up on a server that sends nothing for this many seconds."""
 RETRIES = 3
-"""How often a download is repeated after a failure that may be temporary."""
+"""How many times a failed download is retried, if the failure may be temporary."""
 BACKOFF = 2.0
 """Seconds; the wait before a retry grows with each one, in proportion to this."""
 MIN_FREE_BYTES = 100_000_000

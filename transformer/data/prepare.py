@@ -41,8 +41,7 @@ class DataConfig:
     """The training data and how it is tokenised."""
 
     corpus: str = "pocket"
-    """pocket, pocket-200k, copy, reverse, multi30k, iwslt17, wmt14 or wmt14-mini; or your own: MANIFEST.json,
-    TABLE.tsv or TEXT.en,TEXT.de."""
+    """pocket, pocket-200k, copy, reverse, multi30k, iwslt17, wmt14, wmt14-mini, MANIFEST.json, X.tsv or X.en,X.de."""
     direction: str = "en-de"
     """Source language and target language."""
     max_train_pairs: int | None = None
@@ -50,14 +49,11 @@ class DataConfig:
     max_length: int = 150
     """Drop training and validation pairs with more subword tokens than this on either side."""
     byte_fallback: bool = False
-    """Represent characters that are not in the vocabulary as UTF-8 bytes; 256 entries of the vocabulary are used for
-    them."""
+    """Represent characters outside the vocabulary as UTF-8 bytes, which take up 256 entries of it."""
     bpe_dropout: float = 0.0
-    """Probability of skipping a BPE merge in training text, so that words are segmented in different ways; 0.1 is
-    common. The segmentations are drawn when the data is prepared; preparing it again gives different ones."""
+    """Probability of skipping a BPE merge in training text when it is prepared, to vary segmentations; often 0.1."""
     segmentations: int = 1
-    """With bpe_dropout: number of different segmentations of each training pair to store. An epoch contains all of
-    them."""
+    """With bpe_dropout: number of segmentations of each training pair to store; an epoch contains all of them."""
     cleaning: CleaningConfig = NO_CLEANING
     """Which training pairs to drop before the tokenizer is trained."""
 

@@ -90,7 +90,7 @@ class Tokenizer:
                 UTF-8 bytes. Otherwise each run of such characters becomes ``UNK``.
 
         Raises:
-            UserError: if the text is empty or too small for this many pieces, or has more different characters.
+            UserError: if the text is empty or too small for this many pieces, or has more distinct characters.
         """
         text = [_normalize(line) for line in lines]  # a list, because SentencePiece hides errors of an iterator
         model = io.BytesIO()

@@ -1,4 +1,4 @@
-"""What a training shows on stderr while it runs: a progress bar in a terminal, and otherwise one line per row."""
+"""What a training run prints to stderr: a progress bar in a terminal, otherwise one line per row of the log."""
 
 import sys
 import time
@@ -49,7 +49,7 @@ class Display:
         if self.bar.disable:
             step = int(row["step"])
             seconds_per_step = (time.monotonic() - self.started) / (step - self.first_step)
-            self._line(step, *values, f"left {tqdm.format_interval(seconds_per_step * (self.steps - step))}")
+            self._line(step, *values, f"ETA {tqdm.format_interval(seconds_per_step * (self.steps - step))}")
         else:
             self.bar.set_postfix_str(", ".join(values))
 

@@ -76,7 +76,8 @@ def train(
 
     Raises:
         UserError: if the model is too large for the memory, a sentence is too long for the model, the folder is in use
-            or is no run folder, the gradient or the validation loss is never finite, or memory or disk are full.
+            or is not a run folder, the gradient or the validation loss is never finite, or there is no memory or
+            disk space left.
         KeyboardInterrupt: after Ctrl-C or SIGTERM, when everything is saved.
     """
     check_lengths(data, model_config.max_length)
@@ -266,7 +267,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             handlers[number] = signal.signal(number, lambda number, _: received.append(number))
-    except ValueError:  # only the main thread receives signals, and may catch them
+    except ValueError:  # signal handlers can be installed only in the main thread
         pass
     try:
         yield lambda: bool(received)

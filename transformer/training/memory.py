@@ -33,7 +33,7 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device) -
     """Refuse a model that is too large to be trained in the available memory.
 
     Raises:
-        UserError: with the memory that is needed and the memory that is available.
+        UserError: if it doesn't fit; the message gives the needed and the available memory.
     """
     needed, available = training_bytes(model, training), available_bytes(device)
     if needed > available:
@@ -49,13 +49,13 @@ def explain_out_of_memory(gradient_accumulation_steps: int) -> Iterator[None]:
     """Turn PyTorch's error into one that suggests a setting.
 
     Raises:
-        UserError: if the device's memory runs out.
+        UserError: if the device runs out of memory.
     """
     try:
         yield
     except torch.OutOfMemoryError as error:
         raise UserError(
-            f"the device's memory is full: try --training.gradient-accumulation-steps "
+            f"the device is out of memory: try --training.gradient-accumulation-steps "
             f"{2 * gradient_accumulation_steps}, which halves the batches and changes nothing else. "
             f"{str(error).splitlines()[0][:100]}"
         ) from error

@@ -105,7 +105,7 @@ class Trainer:
         self.batches = self._make_batches(
             process_group.rank, process_group.world_size, config.gradient_accumulation_steps
         )
-        # Summed on the device, because reading it makes a GPU wait. MPS has no float64.
+        # Summed on the device, because reading it would force a host–device synchronisation. MPS has no float64.
         sum_dtype = torch.float32 if device.device.type == "mps" else torch.float64
         self.unread_loss = torch.zeros((), dtype=sum_dtype, device=device.device)
         self.loss: nn.Module = ModelWithLoss(self.model, config.label_smoothing)
@@ -135,9 +135,9 @@ class Trainer:
     def _change_batches(self, gradient_accumulation_steps: int, pairs: Indices | None) -> None:
         """Continue with another number of processes, or of batches per process and step.
 
-        Each pair of the current epoch is still used exactly once. If a step has as many batches as before, all
-        processes together, they stay the same batches and are only distributed differently. Otherwise the pairs that
-        are left in the epoch are divided into new batches.
+        Each pair of the current epoch is still used exactly once. If the total number of batches per step, over all
+        processes, is unchanged, the batches stay the same and are only redistributed. Otherwise the pairs that are left
+        in the epoch are divided into new batches.
 
         Args:
             pairs: the indices of the pairs in the current epoch, as in `Batches`.
@@ -305,7 +305,7 @@ class Trainer:
         return row
 
     def _read_loss(self) -> None:
-        """Add the loss that was summed on the device to that in ``progress``; a GPU has to finish its work for it."""
+        """Add the loss that was summed on the device to that in ``progress``; this synchronises host and device."""
         loss = float(self.unread_loss)
         self.unread_loss.zero_()
         self.progress.loss_sum += loss
@@ -368,7 +368,7 @@ class Trainer:
         """Load a checkpoint. On the CPU, in one process, training continues exactly as if it had never stopped.
 
         The number of processes and ``config.gradient_accumulation_steps`` may have changed since: see
-        `_change_batches`. A step has at least as many batches as before, so that they need no more memory.
+        `_change_batches`. The number of batches per step never decreases, so memory use does not grow.
 
         Raises:
             DamagedError: if a part of it is missing or damaged.
@@ -396,7 +396,7 @@ class Trainer:
         except KeyError as error:
             raise DamagedError(f"the checkpoint {run / name} lacks {error}") from error
         except torch.OutOfMemoryError as error:
-            raise UserError("the device's memory is full already, before the first step") from error
+            raise UserError("the device is out of memory already, before the first step") from error
         except (TypeError, ValueError, RuntimeError) as error:  # intact, but written by another version
             raise UserError(f"cannot resume from the checkpoint {run / name}: {error}") from error
         progress, world_size = self.progress, self.process_group.world_size

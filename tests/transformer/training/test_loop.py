@@ -243,7 +243,7 @@ def test_running_out_of_memory_later_suggests_a_setting(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Full(10, monkeypatch)
-    with pytest.raises(UserError, match=r"memory is full: try --training\.gradient-accumulation-steps 6"):
+    with pytest.raises(UserError, match=r"the device is out of memory: try --training\.gradient-accumulation-steps 6"):
         run(tmp_path / "run", data, gradient_accumulation_steps=3)
 
 
@@ -392,7 +392,7 @@ def test_validation_takes_no_larger_batches_than_training_does(
     assert full.tried and max(full.tried) <= 400
     full.limit = 10
     monkeypatch.setattr(Trainer, "step", lambda self: setattr(self.progress, "step", self.progress.step + 1))
-    with pytest.raises(UserError, match=r"memory is full: try --training\.gradient-accumulation-steps 2"):
+    with pytest.raises(UserError, match=r"the device is out of memory: try --training\.gradient-accumulation-steps 2"):
         run(tmp_path / "run", data)
 
 
@@ -560,9 +560,9 @@ def test_without_a_terminal_there_is_one_line_per_row(
     train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"))
     first, second, validation = capsys.readouterr().err.splitlines()
     for line, step in ((first, 2), (second, 4)):
-        pattern = rf"step {step}/4  loss \d\.\d{{3}}  lr \d\.\de-0\d  [\d,]+ tokens/s  left \d\d:\d\d"
+        pattern = rf"step {step}/4  loss \d\.\d{{3}}  lr \d\.\de-0\d  [\d,]+ tokens/s  ETA \d\d:\d\d"
         assert re.fullmatch(pattern, line), line
-    assert second.endswith("left 00:00")
+    assert second.endswith("ETA 00:00")
     assert re.fullmatch(r"step 4/4  validation loss \d\.\d{3}  BLEU \d+\.\d", validation), validation
 
 
