@@ -17,6 +17,7 @@ from transformer.config import PRESETS, TrainingConfig
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.prepare import prepare as prepare_data
 from transformer.data.statistics import corpus_statistics
+from transformer.decoding import check_search
 from transformer.device import Device, DeviceName, Precision, choose_device
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import evaluate_runs
@@ -212,7 +213,10 @@ def average(
     names = average_checkpoints(run, checkpoints or step_checkpoints(run)[-last:])
     print(f"averaged {', '.join(names)}")
     if not checkpoints and len(names) < last:
-        log(f"the run has only {len(names)} of the last {last} checkpoints; --training.keep-checkpoints sets how many")
+        log(
+            f"averaged only {len(names)} checkpoint{'s' * (len(names) > 1)} instead of {last}: the run has no more "
+            "(--training.keep-checkpoints sets how many it keeps)"
+        )
 
 
 def curves(
@@ -235,7 +239,7 @@ def curves(
     from transformer.plots.training_curves import compare_runs
 
     if not 1 <= len(runs) <= 4:
-        raise UserError(f"name one to four run folders; got {len(runs)}")
+        raise UserError(f"give one to four run folders; got {len(runs)}")
     metrics = {str(run): read_metrics(_own_run_folder(run)) for run in runs}
     for run, rows in metrics.items():
         if not rows or not all(isinstance(row, dict) and {"step", "valid_loss"} <= row.keys() for row in rows):
@@ -289,8 +293,10 @@ def evaluate(
         device: Where to translate; auto chooses the fastest device available.
     """
     if (source is None) != (reference is None):
-        raise UserError("--source and --reference belong together: name both, or neither")
+        raise UserError("pass both --source and --reference, or neither")
     files = None if source is None or reference is None else (source, reference)
+    with search_errors_as_user_errors():
+        check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
     runs = [find_model(model) for model in models]
     folders = [Path("evaluations", run.name) if run.parent == MODELS_FOLDER else run for run in runs]
     for text in evaluate_runs(
@@ -313,7 +319,8 @@ def translate(
 ) -> None:
     """Translate sentences, or the lines of standard input, by beam search.
 
-    An empty input line is translated as an empty line.
+    An empty input line is translated as an empty line. With --n-best and several sentences, each line consists of the
+    number of the sentence, the score and the translation, separated by tabs.
 
     Examples:
         transformer translate multi30k "A dog runs across the field."
@@ -324,9 +331,11 @@ def translate(
         text: Sentences to translate.
         beam_size: Number of hypotheses kept at each step of beam search; 1 is greedy search.
         length_penalty: Exponent of the length normalisation: larger values prefer longer translations (§6.1).
-        n_best: Number of translations to print for each sentence; more than one are printed with their scores.
+        n_best: Number of translations to print for each sentence; if more than one, each line starts with the score.
         device: Where to translate; auto chooses the fastest device available.
     """
+    with search_errors_as_user_errors():
+        check_search(beam_size, length_penalty, n_best, max_new_tokens)
     translator = load_model(model, device)
     sentences = list(text) or _read_standard_input()
     nonempty = [i for i, sentence in enumerate(sentences) if text or sentence.strip()]
@@ -338,8 +347,13 @@ def translate(
     translations = dict(zip(nonempty, results, strict=True))
     for i in range(len(sentences)):
         for translation in translations.get(i, []):
-            score = "" if n_best == 1 else f"{translation.hypothesis.score:8.3f}  "
-            print(f"{score}{translation.text}")
+            score = translation.hypothesis.score
+            if n_best == 1:
+                print(translation.text)
+            elif len(sentences) == 1:
+                print(f"{score:8.3f}  {translation.text}")
+            else:
+                print(f"{i + 1}\t{score:.3f}\t{translation.text}")
         if i not in translations:
             print()
 
@@ -410,7 +424,7 @@ def export(
     print(f"exported to {folder}; the model card is {folder / 'CARD.md'}")
 
 
-def parameters(model: Annotated[Positional[str], arg(metavar="[MODEL]")] = "base") -> None:
+def parameters(architecture: Annotated[Positional[str], arg(metavar="[PRESET|RECIPE]")] = "base") -> None:
     """Count the parameters of an architecture, by component.
 
     Examples:
@@ -418,12 +432,12 @@ def parameters(model: Annotated[Positional[str], arg(metavar="[MODEL]")] = "base
         transformer parameters pocket
 
     Args:
-        model: A preset (small, or the paper's base or big with a vocabulary of 37,000) or the name of a recipe.
+        architecture: A preset (small, or the paper's base or big with a vocabulary of 37,000) or a recipe.
     """
     configs = {**PRESETS, **{name: recipe.model for name, recipe in RECIPES.items()}}
-    check_name(model, configs, "model")
+    check_name(architecture, configs, "preset or recipe")
     with torch.device("meta"):  # shapes without memory
-        print(parameter_table(Transformer(configs[model])))
+        print(parameter_table(Transformer(configs[architecture])))
 
 
 def bench(
@@ -468,7 +482,7 @@ def bench(
         check_name(name, [*BENCHMARKS, *RECIPES], "benchmark or recipe")
     recipes = {name: RECIPES[name] for name in names if name in RECIPES}
     if recipes and len(recipes) < len(set(names)):
-        raise UserError("name either benchmarks or recipes, not both")
+        raise UserError("give either benchmarks or recipes, not both")
     if recipes and rounds is not None:
         raise UserError("--rounds is for benchmarks; use --steps for recipes")
     if not recipes and (steps is not None or compile != "auto" or not baseline):
@@ -536,7 +550,7 @@ def _check_sentences(translator: Translator, sentences: Sequence[str], indices: 
 def _read_standard_input() -> list[str]:
     """Return the lines of standard input."""
     if sys.stdin is None:
-        raise UserError("there is nothing to translate: name a sentence")
+        raise UserError("nothing to translate: pass a sentence, or pipe text to standard input")
     return sys.stdin.read().removesuffix("\n").split("\n")
 
 

@@ -73,13 +73,17 @@ def length_limits(model: Transformer, source: Tensor, max_new_tokens: int | None
     Raises:
         ValueError: if ``max_new_tokens`` is less than 1.
     """
+    _check_max_new_tokens(max_new_tokens)
     if max_new_tokens is None:
         limits = (source != PAD).sum(-1) + EXTRA_LENGTH
-    elif max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens must be at least 1; got {max_new_tokens}")
     else:
         limits = source.new_full((len(source),), max_new_tokens)
     return limits.clamp(max=model.config.max_length)
+
+
+def _check_max_new_tokens(max_new_tokens: int | None) -> None:
+    if max_new_tokens is not None and max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens must be at least 1; got {max_new_tokens}")
 
 
 def greedy_search(model: Transformer, source: Tensor, max_new_tokens: int | None = None) -> list[list[int]]:
@@ -177,8 +181,8 @@ def _generate(
     return translations
 
 
-def check_search(beam_size: int, length_penalty: float, n_best: int = 1) -> None:
-    """Check these arguments of `beam_search`, for callers that want to know before they load a model.
+def check_search(beam_size: int, length_penalty: float, n_best: int = 1, max_new_tokens: int | None = None) -> None:
+    """Check the arguments of `beam_search` that do not depend on the model, to report an error before it is loaded.
 
     Raises:
         ValueError: if one is out of range.
@@ -189,6 +193,7 @@ def check_search(beam_size: int, length_penalty: float, n_best: int = 1) -> None
         raise ValueError(f"n_best must be from 1 to beam_size; got n_best={n_best}, beam_size={beam_size}")
     if not 0 <= length_penalty < math.inf:
         raise ValueError(f"length_penalty must be finite and not negative; got {length_penalty}")
+    _check_max_new_tokens(max_new_tokens)
 
 
 @torch.inference_mode()

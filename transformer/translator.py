@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 from tqdm import tqdm
 
@@ -19,6 +20,9 @@ from transformer.model import Transformer
 
 Result = TypeVar("Result")
 """What a search returns for one sentence."""
+
+CPU_OUT_OF_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
+"""PyTorch's messages on Linux and on Windows; on a CPU it does not raise ``torch.OutOfMemoryError``."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,10 @@ def search_errors_as_user_errors() -> Iterator[None]:
         yield
     except ValueError as error:
         raise UserError(str(error)) from error
-    except RuntimeError as error:  # on a CPU, PyTorch has no class of its own for it
-        if "memory" not in str(error):
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and not any(text in str(error) for text in CPU_OUT_OF_MEMORY):
             raise
-        raise UserError("memory is full: try a smaller beam, or shorter sentences") from error
+        raise UserError("out of memory: try a smaller beam size or shorter sentences") from error
 
 
 class Translator:

@@ -109,7 +109,7 @@ def test_an_empty_line_of_standard_input_stays_one(
     monkeypatch.setattr("sys.stdin", io.StringIO("a b c\n\n" + "a " * 500))
     assert fails(capsys, "translate", str(run)).startswith("error: line 3: a sentence has ")
     monkeypatch.setattr("sys.stdin", None)
-    assert "there is nothing to translate" in fails(capsys, "translate", str(run))
+    assert "nothing to translate: pass a sentence" in fails(capsys, "translate", str(run))
 
 
 def test_the_searchs_settings_reach_the_search(
@@ -407,6 +407,39 @@ def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str
     )
 
 
+@pytest.mark.parametrize("command", [["translate", "multi30k", "a"], ["evaluate", "multi30k"]])
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("--beam-size", "0", "beam_size must be at least 1; got 0"),
+        ("--length-penalty", "-1", "length_penalty must be finite and not negative; got -1.0"),
+        ("--max-new-tokens", "0", "max_new_tokens must be at least 1; got 0"),
+    ],
+)
+def test_search_settings_are_checked_before_a_model_is_loaded(
+    command: list[str],
+    flag: str,
+    value: str,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Translator, "load", lambda *_: pytest.fail("the model was loaded"))
+    with pytest.raises(SystemExit):
+        main([*command, flag, value])
+    assert capsys.readouterr().err == f"error: {message}\n"
+
+
+def test_n_best_of_several_sentences_is_numbered(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["translate", str(run), "a b", "c d e", "--n-best", "2", "--device", "cpu"])
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [number for number, _, _ in lines] == ["1", "1", "2", "2"]
+    scores = [float(score) for _, score, _ in lines]
+    assert scores[0] >= scores[1] and scores[2] >= scores[3]
+    main(["translate", str(run), "a b", "c d e", "--beam-size", "4", "--device", "cpu"])
+    assert capsys.readouterr().out.splitlines() == [lines[0][2], lines[2][2]]
+
+
 def test_a_search_that_memory_has_no_room_for(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,7 +447,7 @@ def test_a_search_that_memory_has_no_room_for(
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 530000000000 bytes")
 
     monkeypatch.setattr("transformer.translator.beam_search", full)
-    assert "memory is full: try a smaller beam" in fails(capsys, "translate", str(run), "a b")
+    assert "out of memory: try a smaller beam size or shorter sentences" in fails(capsys, "translate", str(run), "a b")
 
 
 def test_a_broken_checkpoint(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -446,7 +479,7 @@ def test_parameters_of_a_model_and_of_a_recipe(capsys: pytest.CaptureFixture[str
     assert table[-1].split() == ["total", "63,082,496", "100.0%"]
     main(["parameters", "pocket"])
     assert "1,175,040" in capsys.readouterr().out
-    assert "no model 'bas'; did you mean base?" in fails(capsys, "parameters", "bas")
+    assert "no preset or recipe 'bas'; did you mean base?" in fails(capsys, "parameters", "bas")
 
 
 def test_curves_of_runs_and_what_cannot_be_plotted(
@@ -475,7 +508,10 @@ def test_average_names_what_it_averaged(run: Path, tmp_path: Path, capsys: pytes
     main(["average", str(copy)])
     printed = capsys.readouterr()
     assert printed.out == "averaged step-0000060\n"
-    assert printed.err == "the run has only 1 of the last 5 checkpoints; --training.keep-checkpoints sets how many\n"
+    assert printed.err == (
+        "averaged only 1 checkpoint instead of 5: the run has no more "
+        "(--training.keep-checkpoints sets how many it keeps)\n"
+    )
     assert "there is no checkpoint to average" in fails(capsys, "average", str(tmp_path))
     assert "--last must be at least 1; got 0" in fails(capsys, "average", str(copy), "--last", "0")
     assert "has no checkpoint step-7; it has step-0000060" in fails(capsys, "average", str(copy), "step-7")

@@ -34,7 +34,7 @@ def test_missing_modules_are_listed_with_their_extra(block) -> None:
         require_extra("plots", "json", "altair", "pandas")
 
 
-@pytest.mark.parametrize("arguments", [["curves", "runs/any"], ["data", "copy", "--picture", "x.png"]])
+@pytest.mark.parametrize("arguments", [["curves", "runs/any"], ["data", "copy", "--figure", "x.png"]])
 def test_figures_need_the_extra_plots(arguments: list[str], block, capsys: pytest.CaptureFixture[str]) -> None:
     block("seaborn")
     with pytest.raises(SystemExit, match="2"):

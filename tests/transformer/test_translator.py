@@ -1,6 +1,7 @@
 """Text in, text out: what the translator adds to the searches."""
 
 import pytest
+import torch
 
 from transformer.data.tokenizer import Tokenizer
 from transformer.errors import UserError
@@ -41,8 +42,14 @@ def test_max_new_tokens_limits_every_translation(translator: Translator) -> None
 
 
 def test_only_errors_that_a_user_can_correct_become_user_errors() -> None:
-    for error in (ValueError("beam_size must be at least 1"), RuntimeError("DefaultCPUAllocator: not enough memory")):
+    for error in (
+        ValueError("beam_size must be at least 1"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."),
+        torch.OutOfMemoryError("CUDA out of memory"),
+    ):
         with pytest.raises(UserError), search_errors_as_user_errors():
             raise error
-    with pytest.raises(RuntimeError, match="shapes"), search_errors_as_user_errors():
-        raise RuntimeError("shapes do not match")
+    for message in ("shapes do not match", "CUDA error: an illegal memory access was encountered"):
+        with pytest.raises(RuntimeError, match=message), search_errors_as_user_errors():
+            raise RuntimeError(message)

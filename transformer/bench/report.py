@@ -56,7 +56,7 @@ def present(
     if setting.threads < 1:
         raise UserError(f"threads must be at least 1; got {setting.threads}")
     if output is not None and not output.parent.is_dir():  # now, not after minutes of measuring
-        raise UserError(f"cannot write {output}: there is no folder {output.parent}; create it, or name another file")
+        raise UserError(f"cannot write {output}: there is no folder {output.parent}; create it, or choose another file")
     torch.set_num_threads(setting.threads)
     header = {**provenance(setting.device), "versions": versions("torch", "ctranslate2", "transformers"), **method}
     if setting.quick:

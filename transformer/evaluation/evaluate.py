@@ -60,7 +60,7 @@ def evaluate_test_set(
         progress: whether to show a progress bar.
 
     Raises:
-        UserError: if a setting of the search is out of range, or memory is full.
+        UserError: if a setting of the search is out of range, or memory runs out.
     """
     start = time.perf_counter()
     with search_errors_as_user_errors():
@@ -110,7 +110,7 @@ def evaluate_runs(
             cannot be evaluated on the same test set; and if a file cannot be written.
     """
     if not runs:
-        raise UserError("name at least one run folder; `transformer train` creates one")
+        raise UserError("give at least one run folder; `transformer train` creates one")
     loaded = [Translator.load(run, device) for run in runs]
     data = [DataConfig.from_dict(read_settings(run / "recipe.json").get("data", {})) for run in runs]
     direction = data[0].direction

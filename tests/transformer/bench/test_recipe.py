@@ -304,7 +304,7 @@ def test_no_baseline(in_process: None, capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("copy train", "name either benchmarks or recipes, not both"),
+        ("copy train", "give either benchmarks or recipes, not both"),
         ("wmt14-bas", "there is no benchmark or recipe 'wmt14-bas'; did you mean wmt14-base?"),
         ("copy --rounds 3", "--rounds is for benchmarks; use --steps for recipes"),
         ("train --steps 3", "--steps, --compile and --no-baseline are for recipes; use --rounds for benchmarks"),
