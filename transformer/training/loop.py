@@ -242,21 +242,33 @@ def _start_or_resume(run: Path, new_trainer: Callable[[], Trainer]) -> Trainer:
 
 @contextmanager
 def explain_write_errors(run: Path) -> Iterator[None]:
-    """Turn an error while writing into one that explains what to do; the last checkpoint is always intact.
+    """Turn an error while writing to the run folder into one that explains what to do. Other errors pass through.
+
+    The last checkpoint is always intact.
 
     Raises:
-        UserError: if a file can't be written.
+        UserError: if a file in the run folder can't be written, or the disk is full.
     """
     try:
         yield
     except OSError as error:
-        checkpoints = step_checkpoints(run)
         disk_is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if not disk_is_full and not _concerns(error, run):
+            raise
+        checkpoints = step_checkpoints(run)
         hint = "free some space" if disk_is_full else "check its permissions, or choose another folder with --run"
         resume = f"then run the same command again to resume from {checkpoints[-1]}" if checkpoints else ""
         raise UserError(
             f"cannot write to {run}: {error.strerror}; {hint}; {resume or 'nothing was saved yet'}"
         ) from error
+
+
+def _concerns(error: OSError, run: Path) -> bool:
+    """Return whether an error is about a file in the run folder, or about the folder itself or one that contains it."""
+    if not isinstance(error.filename, str):
+        return False
+    path, folder = Path(error.filename).resolve(), run.resolve()
+    return path.is_relative_to(folder) or folder.is_relative_to(path)
 
 
 @contextmanager

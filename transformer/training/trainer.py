@@ -112,6 +112,7 @@ class Trainer:
         if process_group.world_size > 1:
             self.loss = DistributedDataParallel(self.loss)
         self.eager_loss = self.loss
+        self.has_stepped = False
         if compiled:
             torch._dynamo.config.optimize_ddp = False  # it would split the graph, and compilation would fail
             self.loss = torch.compile(self.loss, dynamic=True)  # type: ignore[assignment]
@@ -228,7 +229,7 @@ class Trainer:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
-            if self.loss is self.eager_loss:
+            if self.has_stepped or self.loss is self.eager_loss:
                 raise
             lines = [line for line in str(error).strip().splitlines() if not line.endswith("raised:")]
             reason = (lines or [type(error).__name__])[0][:200]
@@ -236,6 +237,7 @@ class Trainer:
             self.loss = self.eager_loss
             self.optimizer.zero_grad()
             loss = self._backward(batches, n_tokens)
+        self.has_stepped = True  # so compilation has succeeded or been given up, and later errors have other causes
         self.scaler.unscale_(self.optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm or math.inf)
         progress.target_tokens += n_tokens

@@ -466,6 +466,27 @@ def test_a_backward_pass_that_cannot_be_compiled_runs_uncompiled(
     assert torch.equal(weights(compiled.model), weights(run(tmp_path / "b", data).model))
 
 
+def test_an_error_after_the_first_compiled_step_is_not_called_a_failed_compilation(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[int] = []
+
+    def fails_later(module: torch.nn.Module, dynamic: bool) -> object:
+        def forward(*batch: torch.Tensor) -> object:
+            calls.append(1)
+            if len(calls) > 1:
+                raise RuntimeError("device-side assert triggered")
+            return module(*batch)
+
+        return forward
+
+    monkeypatch.setattr(torch, "compile", fails_later)
+    config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=4, validation_sentences=5)
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        train(tmp_path / "run", data, SHAPE, config, choose_device("cpu"), report=lambda _: None, compiled=True)
+    assert "compilation failed" not in capsys.readouterr().err
+
+
 def test_a_sentence_that_is_too_long_is_refused_before_the_first_step(tmp_path: Path, data: PreparedData) -> None:
     longest = max(side.lengths().max() for split in ("train", "valid") for side in data.tokens(split))
     config = TrainingConfig(steps=1, batch_tokens=300)

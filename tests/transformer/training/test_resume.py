@@ -259,12 +259,30 @@ def test_a_folder_without_permission_is_no_full_disk(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(path: Path, content: bytes) -> None:
-        raise OSError(errno.EACCES, "Permission denied")
+        raise OSError(errno.EACCES, "Permission denied", str(path))
 
     monkeypatch.setattr(runs, "write_atomically", write)
     with pytest.raises(
         UserError, match=r"Permission denied; .*choose another folder with --run; nothing was saved yet"
     ):
+        run_training(tmp_path / "run", data)
+
+
+def test_a_run_folder_that_cannot_be_created_is_explained(tmp_path: Path, data: PreparedData) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"cannot write to .*Not a directory; .*choose another folder with --run"):
+        run_training(tmp_path / "file" / "runs" / "run", data)
+
+
+@pytest.mark.parametrize("filename", [None, "elsewhere/train.ids"])
+def test_an_error_that_does_not_concern_the_run_folder_is_not_called_a_write_error(
+    filename: str | None, tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step(trainer: object) -> None:
+        raise OSError(errno.EIO, "Input/output error", filename)
+
+    monkeypatch.setattr("transformer.training.trainer.Trainer.step", step)
+    with pytest.raises(OSError, match="Input/output error"):
         run_training(tmp_path / "run", data)
 
 
