@@ -12,7 +12,7 @@ from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
 from transformer.model import Transformer
-from transformer.training.distributed import ProcessGroup
+from transformer.training.distributed import DistributedContext
 from transformer.training.trainer import ModelWithLoss, Trainer
 
 pytestmark = pytest.mark.slow
@@ -76,11 +76,11 @@ def test_several_processes_train_compiled(tmp_path: Path, monkeypatch: pytest.Mo
     data = prepare(DataConfig("copy", max_train_pairs=60), 57)
     original, counter = torch.compile, CompileCounterWithBackend("aot_eager")
     monkeypatch.setattr(torch, "compile", lambda module, dynamic: original(module, dynamic=dynamic, backend=counter))
-    monkeypatch.setattr(ProcessGroup, "all_reduce", lambda self, numbers: [self.world_size * n for n in numbers])
+    monkeypatch.setattr(DistributedContext, "all_reduce", lambda self, numbers: [self.world_size * n for n in numbers])
     torch.distributed.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
     try:
         shape = ModelConfig(57, 128, 4, 1024, 1, dropout=0.0, max_length=64)
-        two = ProcessGroup(0, 2, torch.device("cpu"))
+        two = DistributedContext(0, 2, torch.device("cpu"))
         training = Trainer(shape, TrainingConfig(batch_tokens=200), data, choose_device("cpu"), two, compiled=True)
         assert sum(p.numel() for p in training.model.parameters()) * 4 > 2**20
         for _ in range(3):

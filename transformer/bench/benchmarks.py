@@ -147,11 +147,11 @@ def _random_training(
     torch.set_num_threads(setting.threads)
     stack = ExitStack()
     atexit.register(stack.close)
-    process_group = stack.enter_context(init_distributed(setting.device))
+    context = stack.enter_context(init_distributed(setting.device))
     config = _config(setting, vocab_size)
     with TemporaryDirectory() as folder:  # the files stay open, their names aren't needed
         data = random_data(Path(folder), config, pairs)
-        trainer = Trainer(config, TrainingConfig(batch_tokens=batch_tokens), data, setting.device, process_group)
+        trainer = Trainer(config, TrainingConfig(batch_tokens=batch_tokens), data, setting.device, context)
     if change:
         change(trainer)
 

@@ -26,7 +26,7 @@ from transformer.errors import UserError
 from transformer.inspection import count_flops
 from transformer.model import Transformer
 from transformer.recipes import Recipe
-from transformer.training.distributed import ProcessGroup
+from transformer.training.distributed import DistributedContext
 from transformer.training.trainer import Trainer
 
 WARM_UP_STEPS = 5
@@ -153,7 +153,7 @@ def _training_step(
         if number > 0:
             trainer.step()
         else:  # only now, so that the memory of the model is measured too
-            alone = ProcessGroup(0, 1, device.device)
+            alone = DistributedContext(0, 1, device.device)
             trainer = Trainer(recipe.model, recipe.training, PreparedData(folder), device, alone, compiled)
             if baseline:
                 use_torch_transformer(trainer, paper_dropout=True, compiled=compiled)

@@ -14,8 +14,8 @@ from transformer.errors import UserError
 
 
 @dataclass(frozen=True)
-class ProcessGroup:
-    """The processes that train one model together, seen from one of them."""
+class DistributedContext:
+    """The rank and the device of this process, among all processes that train one model together."""
 
     rank: int
     """The number of this process, from 0."""
@@ -44,7 +44,7 @@ def is_main_process() -> bool:
 
 
 @contextmanager
-def init_distributed(device: Device) -> Iterator[ProcessGroup]:
+def init_distributed(device: Device) -> Iterator[DistributedContext]:
     """Connect to the other processes that ``torchrun`` has started, if any, and disconnect at the end.
 
     Raises:
@@ -52,14 +52,14 @@ def init_distributed(device: Device) -> Iterator[ProcessGroup]:
     """
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     if world_size == 1:
-        yield ProcessGroup(0, 1, device.device)
+        yield DistributedContext(0, 1, device.device)
         return
     on_gpus = device.device.type == "cuda"
     if on_gpus:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if on_gpus else "gloo", timeout=timedelta(minutes=30))
     try:
-        yield ProcessGroup(dist.get_rank(), world_size, device.device)
+        yield DistributedContext(dist.get_rank(), world_size, device.device)
     except RuntimeError as error:
         message = str(error)
         if "gloo" in message.lower() or "nccl" in message.lower() or "Connection" in message:

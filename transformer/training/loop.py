@@ -82,13 +82,11 @@ def train(
     """
     check_lengths(data, model_config.max_length)
     recipe = recipe or {"model": asdict(model_config), "training": asdict(config)}
-    with init_distributed(device) as process_group:
-        is_main = process_group.is_main
+    with init_distributed(device) as context:
+        is_main = context.is_main
         folder = open_run_folder(run, recipe, force) if is_main else nullcontext()
         with explain_write_errors(run), folder, stop_signals() as stop_requested:
-            trainer = _start_or_resume(
-                run, lambda: Trainer(model_config, config, data, device, process_group, compiled)
-            )
+            trainer = _start_or_resume(run, lambda: Trainer(model_config, config, data, device, context, compiled))
             step = trainer.progress.step
             if is_main:
                 if not (run / RECIPE).exists():
@@ -131,7 +129,7 @@ def _loop(
     report: Callable[[Row], None] | None,
     stop_requested: Callable[[], bool],
 ) -> None:
-    config, progress, process_group = trainer.config, trainer.progress, trainer.process_group
+    config, progress, context = trainer.config, trainer.progress, trainer.context
     started = time.monotonic() - progress.seconds
     log_seconds, log_tokens = 0.0, progress.target_tokens  # since the last row of the log
     while not trainer.is_done:
@@ -147,19 +145,19 @@ def _loop(
             row["tokens_per_second"] = round((progress.target_tokens - log_tokens) / log_seconds, 1)
             row["minutes"] = round(progress.seconds / 60, 3)
             log_seconds, log_tokens = 0.0, progress.target_tokens
-            if process_group.is_main:
+            if context.is_main:
                 append_log(run, row)
                 display.log(row)
                 if writer is not None:
                     writer.log(row)
 
         last = progress.step == config.steps
-        (stop,) = process_group.all_reduce([stop_requested()])
+        (stop,) = context.all_reduce([stop_requested()])
         if last or progress.step % config.validate_every == 0:
             with explain_out_of_memory(progress.gradient_accumulation_steps):
                 metrics = trainer.validate()
             last = trainer.is_done
-            if process_group.is_main:
+            if context.is_main:
                 append_metrics(run, metrics)
                 display.validation(metrics)
                 if writer is not None:
@@ -172,13 +170,13 @@ def _loop(
         if last or stop or epoch_end or progress.step % config.checkpoint_every == 0:
             trainer.save(run)
         if stop and not last:
-            if process_group.is_main:
+            if context.is_main:
                 print(
                     f"stopped and saved after step {progress.step}: run the same command again to resume",
                     file=sys.stderr,
                 )
             raise KeyboardInterrupt
-    process_group.all_reduce([0])  # no process exits before the main one has written everything
+    context.all_reduce([0])  # no process exits before the main one has written everything
 
 
 def _write_tokenizer(run: Path, model: bytes) -> None:
@@ -228,10 +226,10 @@ def _start_or_resume(run: Path, new_trainer: Callable[[], Trainer]) -> Trainer:
             trainer.restore(run, name)
         except DamagedError as error:
             damage = error
-        (processes_with_damage,) = trainer.process_group.all_reduce([damage is not None])
+        (processes_with_damage,) = trainer.context.all_reduce([damage is not None])
         if not processes_with_damage:
             break
-        if trainer.process_group.is_main:
+        if trainer.context.is_main:
             print(f"{damage or name + ' is damaged'}; trying the one before", file=sys.stderr)
             mark_damaged(run, name)
         trainer = new_trainer()

@@ -33,7 +33,7 @@ from transformer.evaluation.metrics import bleu
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.schedule import learning_rate
-from transformer.training.distributed import ProcessGroup
+from transformer.training.distributed import DistributedContext
 from transformer.training.memory import check_memory
 from transformer.translator import Translator
 
@@ -87,29 +87,27 @@ class Trainer:
         config: TrainingConfig,
         data: PreparedData,
         device: Device,
-        process_group: ProcessGroup,
+        context: DistributedContext,
         compiled: bool = False,
     ) -> None:
         check_memory(model_config, config, device)
         torch.manual_seed(config.seed)
-        self.config, self.data, self.device, self.process_group = config, data, device, process_group
+        self.config, self.data, self.device, self.context = config, data, device, context
         self.model = Transformer(model_config).to(device.device)
-        torch.manual_seed(config.seed + process_group.rank)  # the weights are the same on all ranks, dropout is not
+        torch.manual_seed(config.seed + context.rank)  # the weights are the same on all ranks, dropout is not
         self.translator = Translator(self.model, data.tokenizer, device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
         self.scaler = device.scaler()
         self.averaged = AveragedModel(self.model) if config.average_steps else None
         self.progress = Progress(
-            world_size=process_group.world_size, gradient_accumulation_steps=config.gradient_accumulation_steps
+            world_size=context.world_size, gradient_accumulation_steps=config.gradient_accumulation_steps
         )
-        self.batches = self._make_batches(
-            process_group.rank, process_group.world_size, config.gradient_accumulation_steps
-        )
+        self.batches = self._make_batches(context.rank, context.world_size, config.gradient_accumulation_steps)
         # Summed on the device, because reading it would force a host–device synchronisation. MPS has no float64.
         sum_dtype = torch.float32 if device.device.type == "mps" else torch.float64
         self.unread_loss = torch.zeros((), dtype=sum_dtype, device=device.device)
         self.loss: nn.Module = ModelWithLoss(self.model, config.label_smoothing)
-        if process_group.world_size > 1:
+        if context.world_size > 1:
             self.loss = DistributedDataParallel(self.loss)
         self.eager_loss = self.loss
         self.has_stepped = False
@@ -146,20 +144,18 @@ class Trainer:
         Raises:
             UserError: if too few pairs are left.
         """
-        progress, process_group = self.progress, self.process_group
+        progress, context = self.progress, self.context
         before = progress.world_size * progress.gradient_accumulation_steps
-        after = process_group.world_size * gradient_accumulation_steps
+        after = context.world_size * gradient_accumulation_steps
         if before == after:
-            progress.epoch_step = progress.epoch_step * progress.world_size // process_group.world_size
+            progress.epoch_step = progress.epoch_step * progress.world_size // context.world_size
         elif progress.epoch_step:
             plan = self._make_batches(0, 1, before, pairs).plan
             unused = plan[progress.epoch_step * progress.world_size :]
             pairs = np.sort(np.concatenate(unused)) if unused else None
             progress.epoch, progress.epoch_step = progress.epoch + (not unused), 0
         try:
-            self.batches = self._make_batches(
-                process_group.rank, process_group.world_size, gradient_accumulation_steps, pairs
-            )
+            self.batches = self._make_batches(context.rank, context.world_size, gradient_accumulation_steps, pairs)
         except UserError as error:
             if pairs is None:
                 raise
@@ -168,7 +164,7 @@ class Trainer:
                 f"{after} batches: resume with {progress.world_size} processes and "
                 f"--training.gradient-accumulation-steps {progress.gradient_accumulation_steps} until the next epoch"
             ) from error
-        progress.world_size = process_group.world_size
+        progress.world_size = context.world_size
         progress.gradient_accumulation_steps = gradient_accumulation_steps
 
     def fit_batch_to_memory(self) -> None:
@@ -183,14 +179,14 @@ class Trainer:
             largest = max(self.batches.plan, key=lambda rows: len(rows) * (n_source[rows].max() + n_target[rows].max()))
             fits = self._fits(collate(sources, targets, largest).to(self.device.device))
             self.optimizer.zero_grad()
-            (out_of_memory,) = self.process_group.all_reduce([not fits])
+            (out_of_memory,) = self.context.all_reduce([not fits])
             if not out_of_memory:
                 return
             batches = 2 * self.progress.gradient_accumulation_steps
-            if self.config.batch_tokens < 100 * batches * self.process_group.world_size:
+            if self.config.batch_tokens < 100 * batches * self.context.world_size:
                 raise UserError("not even batches of 100 tokens fit into the device's memory: choose a smaller model")
             self._change_batches(batches, self.batches.pairs)
-            if self.process_group.is_main:
+            if self.context.is_main:
                 print(
                     f"the batches don't fit into memory: splitting each step into {batches} smaller ones",
                     file=sys.stderr,
@@ -222,7 +218,7 @@ class Trainer:
         batches = [next(self.batches) for _ in range(progress.gradient_accumulation_steps)]
         progress.epoch, progress.epoch_step = self.batches.epoch, self.batches.step
         # The loss is the mean over the target tokens of the whole step, in all batches of all processes.
-        (total_tokens,) = self.process_group.all_reduce([sum(batch.n_tokens for batch in batches)])
+        (total_tokens,) = self.context.all_reduce([sum(batch.n_tokens for batch in batches)])
         n_tokens = int(total_tokens)
         try:
             loss = self._backward(batches, n_tokens)
@@ -248,7 +244,7 @@ class Trainer:
             progress.loss_tokens += n_tokens
             progress.log_loss_tokens += n_tokens
         else:
-            self._skip_step(float(loss) * self.process_group.world_size / n_tokens)
+            self._skip_step(float(loss) * self.context.world_size / n_tokens)
         self.scaler.update()
         self.optimizer.zero_grad()
         self._average()
@@ -262,13 +258,13 @@ class Trainer:
                 with self.device.autocast():
                     loss = self.loss(batch.source, batch.decoder_input, batch.labels)
                 # DistributedDataParallel averages the gradients over the processes; times their number is the sum.
-                self.scaler.scale(loss * (self.process_group.world_size / n_tokens)).backward()
+                self.scaler.scale(loss * (self.context.world_size / n_tokens)).backward()
             total += loss.detach()
         return total
 
     def _gradient_sync(self, last: bool) -> Any:
         """Return a context in which processes exchange gradients only after the last batch of a step."""
-        return nullcontext() if last or self.process_group.world_size == 1 else self.loss.no_sync()  # type: ignore[operator]
+        return nullcontext() if last or self.context.world_size == 1 else self.loss.no_sync()  # type: ignore[operator]
 
     def _skip_step(self, loss: float) -> None:
         """Count a step that is skipped because its gradient is not finite; stop the run after too many in a row."""
@@ -297,7 +293,7 @@ class Trainer:
         """
         self._read_loss()
         progress = self.progress
-        (loss_sum,) = self.process_group.all_reduce([progress.log_loss_sum])
+        (loss_sum,) = self.context.all_reduce([progress.log_loss_sum])
         row = {
             "step": progress.step,
             "train_loss": loss_sum / progress.log_loss_tokens if progress.log_loss_tokens else math.nan,
@@ -317,7 +313,7 @@ class Trainer:
         """Return the metrics of the current step. All processes must call it."""
         self._read_loss()
         progress = self.progress
-        (loss_sum,) = self.process_group.all_reduce([progress.loss_sum])
+        (loss_sum,) = self.context.all_reduce([progress.loss_sum])
         metrics = {
             "step": progress.step,
             "minutes": round(progress.seconds / 60, 3),
@@ -328,7 +324,7 @@ class Trainer:
                 self.translator,
                 self.data,
                 replace(self.config, batch_tokens=self.batches.batch_tokens),  # which is known to fit into memory
-                self.process_group,
+                self.context,
             ),
         }
         progress.loss_sum, progress.loss_tokens = 0.0, 0
@@ -352,8 +348,8 @@ class Trainer:
         """Save a checkpoint to resume from, and delete those that are too old. All processes must call it."""
         self._read_loss()
         progress = self.progress
-        loss_sum, log_loss_sum = self.process_group.all_reduce([progress.loss_sum, progress.log_loss_sum])
-        if not self.process_group.is_main:
+        loss_sum, log_loss_sum = self.context.all_reduce([progress.loss_sum, progress.log_loss_sum])
+        if not self.context.is_main:
             return
         metadata = {
             "progress": asdict(progress) | {"loss_sum": loss_sum, "log_loss_sum": log_loss_sum},
@@ -391,7 +387,7 @@ class Trainer:
                 self.scaler.load_state_dict(metadata["scaler"])
             fields = {OLD_PROGRESS.get(key, key): value for key, value in metadata["progress"].items()}
             # The first edition did not save the number of processes: assume that it is the same.
-            self.progress = Progress(**{"world_size": self.process_group.world_size, **fields})
+            self.progress = Progress(**{"world_size": self.context.world_size, **fields})
             torch.set_rng_state(state["random.cpu"])
             if self.device.device.type == "cuda" and "random.cuda" in state:
                 torch.cuda.set_rng_state(state["random.cuda"])
@@ -401,15 +397,15 @@ class Trainer:
             raise UserError("the device is out of memory already, before the first step") from error
         except (TypeError, ValueError, RuntimeError) as error:  # intact, but written by another version
             raise UserError(f"cannot resume from the checkpoint {run / name}: {error}") from error
-        progress, world_size = self.progress, self.process_group.world_size
+        progress, world_size = self.progress, self.context.world_size
         batches_per_step = progress.world_size * progress.gradient_accumulation_steps
         self._change_batches(
             max(self.config.gradient_accumulation_steps, math.ceil(batches_per_step / world_size)),
             state["epoch.pairs"].numpy() if "epoch.pairs" in state else None,
         )
-        if not self.process_group.is_main:
+        if not self.context.is_main:
             progress.loss_sum = progress.log_loss_sum = 0.0  # the main process has the sums of all
-            torch.manual_seed(self.config.seed + self.process_group.rank + progress.step)
+            torch.manual_seed(self.config.seed + self.context.rank + progress.step)
 
     def _state(self) -> dict[str, Tensor]:
         """Return all tensors that the next steps depend on, except the weights."""
@@ -460,7 +456,7 @@ def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
 
 @torch.no_grad()
 def validate(
-    translator: Translator, data: PreparedData, config: TrainingConfig, process_group: ProcessGroup | None = None
+    translator: Translator, data: PreparedData, config: TrainingConfig, context: DistributedContext | None = None
 ) -> dict[str, float]:
     """Compute the validation loss, and BLEU of greedy translations of the first ``config.validation_sentences``.
 
@@ -468,24 +464,24 @@ def validate(
     ``data.max_length`` are not among them. For BLEU, sentences that are empty or too long for the model are left out.
 
     Args:
-        process_group: these processes share the work of the loss; all must call this, and get the same result.
+        context: the processes that share the work of the loss; all must call this, and get the same result.
     """
     model, device = translator.model, translator.device
-    process_group = process_group or ProcessGroup(0, 1, device.device)
+    context = context or DistributedContext(0, 1, device.device)
     sources, targets = data.tokens("valid")
     was_training = model.training
     model.eval()
     try:
         loss, n_tokens = 0.0, 0
         plan = token_batches(sources, targets, config.batch_tokens)
-        for indices in plan[process_group.rank :: process_group.world_size]:
+        for indices in plan[context.rank :: context.world_size]:
             batch = collate(sources, targets, indices).to(device.device)
             with device.autocast():
                 loss += float(batch_loss(model, batch, smoothing=0.0))
             n_tokens += batch.n_tokens
     finally:
         model.train(was_training)
-    loss, all_tokens = process_group.all_reduce([loss, n_tokens])
+    loss, all_tokens = context.all_reduce([loss, n_tokens])
     encode, limit = translator.tokenizer.encode, model.config.max_length
     readable = (pair for pair in data.valid if 0 < len(encode(pair[0])) < limit)
     texts = list(islice(readable, config.validation_sentences))

@@ -28,7 +28,7 @@ from transformer.inspection import count_flops
 from transformer.model import Transformer
 from transformer.provenance import provenance
 from transformer.recipes import RECIPES, Recipe
-from transformer.training.distributed import ProcessGroup
+from transformer.training.distributed import DistributedContext
 from transformer.training.trainer import Trainer, batch_loss
 
 pytestmark = pytest.mark.slow
@@ -58,7 +58,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trainer_of(recipe: Recipe, folder: Path) -> Trainer:
-    alone = ProcessGroup(0, 1, QUICK.device.device)
+    alone = DistributedContext(0, 1, QUICK.device.device)
     return Trainer(recipe.model, recipe.training, PreparedData(folder), QUICK.device, alone)
 
 

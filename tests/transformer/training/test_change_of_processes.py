@@ -16,7 +16,7 @@ from transformer.data import batching
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.device import choose_device
 from transformer.errors import UserError
-from transformer.training.distributed import ProcessGroup
+from transformer.training.distributed import DistributedContext
 from transformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ def only_data() -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("transformer.training.trainer.DistributedDataParallel", lambda module: module)
         patch.setattr(Trainer, "_backward", lambda *_: torch.zeros(()))
-        patch.setattr(ProcessGroup, "all_reduce", lambda _, numbers: list(numbers))
+        patch.setattr(DistributedContext, "all_reduce", lambda _, numbers: list(numbers))
         yield
 
 
@@ -54,8 +54,8 @@ class Run:
     def resume(self, world_size: int, gradient_accumulation_steps: int = 1) -> None:
         """Start one trainer per rank, from the last checkpoint if there is one."""
         config = TrainingConfig(batch_tokens=self.batch_tokens, gradient_accumulation_steps=gradient_accumulation_steps)
-        groups = [ProcessGroup(rank, world_size, CPU) for rank in range(world_size)]
-        self.trainers = [Trainer(SHAPE, config, self.data, choose_device("cpu"), group) for group in groups]
+        contexts = [DistributedContext(rank, world_size, CPU) for rank in range(world_size)]
+        self.trainers = [Trainer(SHAPE, config, self.data, choose_device("cpu"), context) for context in contexts]
         if self.step:
             for trainer in self.trainers:
                 trainer.restore(self.folder, step_name(self.step))

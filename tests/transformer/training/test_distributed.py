@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from transformer.checkpoint import step_checkpoints
-from transformer.training.distributed import ProcessGroup
+from transformer.training.distributed import DistributedContext
 
 pytestmark = pytest.mark.slow
 
@@ -73,5 +73,5 @@ def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_
 
 
 def test_a_single_process_needs_no_others() -> None:
-    single = ProcessGroup(0, 1, torch.device("cpu"))
+    single = DistributedContext(0, 1, torch.device("cpu"))
     assert single.is_main and single.all_reduce([2, 0.5]) == [2, 0.5]

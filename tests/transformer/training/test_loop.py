@@ -18,7 +18,7 @@ from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
-from transformer.training.distributed import ProcessGroup
+from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
 from transformer.training.run_folder import read_log, read_metrics
 from transformer.training.trainer import ModelWithLoss, Trainer, batch_loss, validate
@@ -189,7 +189,7 @@ class Full:
 
 def trainer(data: PreparedData, **settings: object) -> Trainer:
     config = TrainingConfig(**{"steps": 4, "batch_tokens": 1000, "warmup_steps": 2, **settings})  # type: ignore[arg-type]
-    return Trainer(SHAPE, config, data, choose_device("cpu"), ProcessGroup(0, 1, torch.device("cpu")))
+    return Trainer(SHAPE, config, data, choose_device("cpu"), DistributedContext(0, 1, torch.device("cpu")))
 
 
 def test_batches_are_split_until_they_fit_into_memory(
@@ -372,10 +372,11 @@ def test_processes_share_the_validation_and_get_the_same_loss(
     config = TrainingConfig(batch_tokens=100, validation_sentences=1)
     alone = validate(translator, reversed_data, config)
     parts: list[list[float]] = []
-    monkeypatch.setattr(ProcessGroup, "all_reduce", lambda _, numbers: parts.append(list(numbers)) or [4.0, 2.0])
+    monkeypatch.setattr(DistributedContext, "all_reduce", lambda _, numbers: parts.append(list(numbers)) or [4.0, 2.0])
     for rank in range(3):
         assert (
-            validate(translator, reversed_data, config, ProcessGroup(rank, 3, torch.device("cpu")))["valid_loss"] == 2
+            validate(translator, reversed_data, config, DistributedContext(rank, 3, torch.device("cpu")))["valid_loss"]
+            == 2
         )
     loss, tokens = map(sum, zip(*parts, strict=True))
     assert tokens == (reversed_data.tokens("valid")[1].lengths() + 1).sum()

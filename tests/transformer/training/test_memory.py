@@ -10,7 +10,7 @@ from transformer.config import PRESETS, ModelConfig, TrainingConfig
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
 from transformer.model import Transformer
-from transformer.training.distributed import ProcessGroup
+from transformer.training.distributed import DistributedContext
 from transformer.training.memory import check_memory, training_bytes
 from transformer.training.trainer import Trainer
 
@@ -51,7 +51,7 @@ def test_a_model_that_is_too_large_is_refused_before_it_is_built(
     monkeypatch.setattr("transformer.training.trainer.Transformer", build)
     config, device = ModelConfig(**settings), choose_device("cpu")
     with pytest.raises(UserError, match=r"needs about [\d,.]+ GB to train; this machine has [\d,.]+ GB free"):
-        Trainer(config, TrainingConfig(), None, device, ProcessGroup(0, 1, device.device))  # type: ignore[arg-type]
+        Trainer(config, TrainingConfig(), None, device, DistributedContext(0, 1, device.device))  # type: ignore[arg-type]
 
 
 def test_the_free_memory_is_that_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
