@@ -74,9 +74,9 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # Nothing below is typed; it is read from there:
 
 # %%
-from transformer.data.corpora import built_in
+from transformer.data.corpora import downloadable_corpora
 
-wmt14 = built_in()["wmt14"]
+wmt14 = downloadable_corpora()["wmt14"]
 print(wmt14["description"])
 for name, file in wmt14["files"].items():
     size = f"{file['size'] / 1e6:.0f} MB" if "size" in file else "?"

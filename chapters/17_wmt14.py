@@ -516,9 +516,9 @@ print(*sorted(before), sep="\n")
 # **Full size**, this is where the network is needed. The package knows each archive's addresses and checksum, and takes nothing for it that has other bytes:
 
 # %%
-from transformer.data.corpora import built_in
+from transformer.data.corpora import downloadable_corpora
 
-wmt14 = built_in()["wmt14"]
+wmt14 = downloadable_corpora()["wmt14"]
 print("base URLs:", *wmt14["base_urls"], sep="\n  ")
 for name, file in wmt14["files"].items():
     size = f"{file['size'] / 1e6:4.0f} MB" if "size" in file else " " * 7

@@ -1,4 +1,8 @@
-"""The Transformer of "Attention Is All You Need": the model at the top level, everything around it in subpackages."""
+"""The Transformer of "Attention Is All You Need", the package that accompanies the course.
+
+The model and its core utilities are at the top level; data, training, evaluation, pretrained models, plots, interactive
+pages and benchmarks are in subpackages.
+"""
 
 from typing import TYPE_CHECKING
 

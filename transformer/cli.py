@@ -286,7 +286,7 @@ def evaluate(
     Args:
         models: Run folders.
         split: The split of the corpus to translate; or, with --source, a name for your own test set.
-        source: Your own test set: a text file, plain or gzipped, with one sentence per line.
+        source: Your own test set: a text file, plain or gzipped, with one sentence per line; or TABLE.tsv:COLUMN.
         reference: The reference translations of --source, line by line.
         beam_size: Number of hypotheses kept at each step of beam search; 1 is greedy search.
         length_penalty: Exponent of the length normalisation: larger values prefer longer translations (§6.1).

@@ -1,6 +1,5 @@
 """Run a program that consists of commands, such as ``transformer`` and ``python -m exercises``."""
 
-import difflib
 import inspect
 import os
 import shutil
@@ -11,7 +10,7 @@ from typing import Any
 
 import tyro
 
-from transformer.errors import UserError
+from transformer.errors import UserError, suggest
 
 
 def run_command(
@@ -63,9 +62,7 @@ def check_name(name: str, known: Iterable[str], kind: str) -> None:
         UserError: if the name is unknown.
     """
     if name not in (names := list(known)):
-        similar = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {similar[0]}?" if similar else f"choose from {', '.join(names)}"
-        raise UserError(f"there is no {kind} {name!r}; {hint}")
+        raise UserError(f"there is no {kind} {name!r}; {suggest(name, names)}")
 
 
 def _help(program: str, description: str, commands: Mapping[str, Callable[..., Any]]) -> str:

@@ -11,7 +11,14 @@ import pytest
 import torch
 
 import transformer
-from transformer.checkpoint import BEST, read_json, read_settings, read_tensors
+from transformer.checkpoint import (
+    BEST,
+    average_checkpoints,
+    read_json,
+    read_settings,
+    read_tensors,
+    step_checkpoints,
+)
 from transformer.cli import main
 from transformer.config import TrainingConfig
 from transformer.data.corpora import sentence_pairs
@@ -156,6 +163,16 @@ def test_a_card_has_every_fact(run: Path, tmp_path: Path) -> None:
     for fact in facts:
         assert fact in text, fact
     assert "model.norm" not in text, "a default"
+
+
+def test_a_card_of_averaged_weights_says_so(run: Path, tmp_path: Path) -> None:
+    exported(run, tmp_path / "best")
+    assert "The weights are the average" not in (tmp_path / "best" / CARD).read_text("utf-8")
+    shutil.copytree(run, tmp_path / "run")
+    names = average_checkpoints(tmp_path / "run", step_checkpoints(run))
+    exported(tmp_path / "run", tmp_path / "mine")
+    text = (tmp_path / "mine" / CARD).read_text("utf-8")
+    assert "Validation loss at step 4: " in text and f"The weights are the average of {len(names)} checkpoints." in text
 
 
 def test_a_card_names_each_command_of_training_once(run: Path, tmp_path: Path) -> None:

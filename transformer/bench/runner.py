@@ -20,13 +20,14 @@ from tqdm import tqdm
 
 from transformer.bench.memory import peak_memory
 from transformer.device import Device
+from transformer.errors import install_command
 
 FORKSERVER = get_context("forkserver")  # imports PyTorch once, and what its optimisers import at their first step
 FORKSERVER.set_forkserver_preload(["transformer.bench.benchmarks", "torch._dynamo"])
 
 WARM_UP_ROUNDS = 2
 """Rounds before the timed ones, in which peak memory is measured; from the second one on, Adam has its state."""
-NOT_INSTALLED = "not installed: pip install 'transformer-course[bench]'"
+NOT_INSTALLED = f"not installed: {install_command('bench')}"
 
 
 @dataclass(frozen=True)

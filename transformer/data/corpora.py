@@ -119,12 +119,7 @@ class FileCorpus:
             urls = tuple(f"{base.rstrip('/')}/{file.path or name}" for base in self.manifest.base_urls)
             remote = RemoteFile(name, urls, file.digest, file.size)
             return TextFile(fetch(remote, data_folder() / "downloads" / self.name, mirror), selector)
-        whole = self.folder / os.path.expanduser(text)
-        if whole.is_file():  # its name may contain a colon
-            return TextFile(whole)
-        if text.rpartition(":")[2].isdecimal():  # a column; the file name may contain colons
-            name, _, selector = text.rpartition(":")
-        return TextFile(self.folder / os.path.expanduser(name), selector)
+        return TextFile.parse(text, self.folder)
 
 
 @dataclass(frozen=True)
@@ -171,8 +166,8 @@ def find_corpus(name: str) -> Corpus:
     """
     if name in GENERATED:
         return GENERATED[name]
-    if name in built_in():
-        return FileCorpus(name, Manifest.from_json(built_in()[name], name), Path())
+    if name in downloadable_corpora():
+        return FileCorpus(name, Manifest.from_json(downloadable_corpora()[name], name), Path())
     if name.endswith(".json"):
         return FileCorpus.load(Path(os.path.expanduser(name)))
     if os.path.isfile(os.path.expanduser(name)):
@@ -180,12 +175,13 @@ def find_corpus(name: str) -> Corpus:
     elif "," in name:
         english, german = name.split(",", 1)
     else:
-        known = ", ".join([*GENERATED, *built_in()])
+        known = ", ".join([*GENERATED, *downloadable_corpora()])
         raise UserError(
             f"there is no corpus {name!r}; choose one of {known}, or your own text: MANIFEST.json, TABLE.tsv or "
             "TEXT.en,TEXT.de"
         )
-    return FileCorpus("own", Manifest(("en", "de"), {"train": [{"en": english, "de": german}]}), Path.cwd())
+    manifest = Manifest(("en", "de"), {"train": [{"en": english, "de": german}]})
+    return FileCorpus(Path(english.removesuffix(":1")).stem, manifest, Path.cwd())
 
 
 def sentence_pairs(name: str, split: str, direction: str = "en-de", mirror: str | None = None) -> Iterator[Pair]:
@@ -261,7 +257,7 @@ GENERATED: dict[str, GeneratedCorpus] = {
 
 
 @cache
-def built_in() -> dict[str, dict[str, Any]]:
+def downloadable_corpora() -> dict[str, dict[str, Any]]:
     """The manifests of the corpora that can be downloaded, by name: the contents of ``corpora.json``."""
     manifests: dict[str, dict[str, Any]] = json.loads(
         files("transformer.data").joinpath("corpora.json").read_text("utf-8")

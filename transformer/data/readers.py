@@ -9,6 +9,7 @@ from Windows, are removed. Nothing else is changed.
 import gzip
 import html
 import io
+import os
 import re
 import stat
 import tarfile
@@ -33,6 +34,18 @@ class TextFile(NamedTuple):
 
     path: Path
     selector: str = ""
+
+    @classmethod
+    def parse(cls, text: str, folder: Path = Path()) -> "TextFile":
+        """Parse ``FILE``, ``FILE.tsv:COLUMN`` or ``ARCHIVE:MEMBER``, relative to a folder."""
+        whole = folder / os.path.expanduser(text)
+        if whole.is_file():  # its name may contain a colon
+            return cls(whole)
+        if text.rpartition(":")[2].isdecimal():  # a column; the file name may contain colons
+            name, _, selector = text.rpartition(":")
+        else:
+            name, _, selector = text.partition(":")
+        return cls(folder / os.path.expanduser(name), selector)
 
     def __str__(self) -> str:
         return f"{self.path}:{self.selector}" if self.selector else str(self.path)
@@ -60,6 +73,8 @@ def read_lines(path: Path, selector: str = "") -> Iterator[str]:
         text, name = TextFile(path), path.name.removesuffix(".gz")
         if selector or name.endswith(".tsv"):
             if not re.fullmatch("[1-9][0-9]{0,3}", selector):
+                if not selector:
+                    raise UserError(f"{path} is a table: say which column, as in {path}:1")
                 raise UserError(f"{path} is not an archive: give the number of a column after it, not {selector!r}")
             column = int(selector)
     lines = _lines(_blocks(text), text)

@@ -95,7 +95,8 @@ def evaluate_runs(
         device: where to translate.
         split: the split of the runs' corpus to translate, ``"test"`` by default; all runs must have been trained on the
             same corpus. With ``files`` it is the name of your own test set, by default the source file's name.
-        files: your own test set in place of a split: sources and references, one sentence per line.
+        files: your own test set in place of a split: sources and references, one sentence per line. Columns of a table
+            are given as ``FILE.tsv:1``, members of an archive as ``ARCHIVE:MEMBER``.
         beam_size: number of hypotheses kept at each step of the search.
         length_penalty: exponent α of the length normalisation (§6.1).
         max_new_tokens: maximum length of a translation in tokens; None: the length of the source + 50.
@@ -197,7 +198,7 @@ def _read_test_set(
     if files is None:
         pairs = list(sentence_pairs(data.corpus, split, data.direction, mirror))
     else:
-        pairs = list(read_pairs(TextFile(files[0]), TextFile(files[1])))
+        pairs = list(read_pairs(*(TextFile.parse(str(file)) for file in files)))
     if not pairs:
         raise UserError(f"the split {split} of {data.corpus} is empty" if files is None else f"{files[0]} has no lines")
     return [source for source, _ in pairs], [_one_line(target) for _, target in pairs]

@@ -23,7 +23,7 @@ def translator_page(
     """Return the HTML of a page with the live translator, a model and some examples.
 
     Args:
-        title: the name of the model, as people write it.
+        title: the display name of the model.
         sentences: the examples, at least one. Their translations are computed now and shown while the model loads.
         languages: of the sentences and of the translations, as HTML names them: ``"en"``, ``"de"``.
 

@@ -1,10 +1,9 @@
-"""The widgets of the book in a notebook, above all the live translator for a model of your own.
+"""The widgets of the book in a notebook, mainly the live translator for a model of your own.
 
 They run the same JavaScript as the pages of the book, bundled into ``widgets.mjs``. A model is sent to the browser as
 bytes, and from then on the browser computes by itself. In a notebook, widgets need anywidget (the extra ``widgets``).
 """
 
-import difflib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from typing import Any
 import torch
 
 from transformer.checkpoint import weights_as_bytes
-from transformer.errors import UserError
+from transformer.errors import UserError, require_extra, suggest
 from transformer.translator import Translator
 
 BUNDLE = Path(__file__).with_name("widgets.mjs")
@@ -50,9 +49,7 @@ def widget(name: str) -> Any:
         UserError: if there is no widget of this name, or anywidget is not installed.
     """
     if name not in WIDGETS:
-        close = difflib.get_close_matches(name, WIDGETS, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(WIDGETS)}"
-        raise UserError(f"there is no widget {name!r}; {hint}")
+        raise UserError(f"there is no widget {name!r}; {suggest(name, WIDGETS)}")
     return _create_widget(name)
 
 
@@ -115,11 +112,10 @@ def describe_model(
 
 def _create_widget(name: str, **values: Any) -> Any:
     """Return an anywidget that runs the JavaScript of this name, with these values as its traits."""
-    try:
-        import anywidget
-        from traitlets import Any as AnyValue
-    except ImportError:
-        raise UserError("widgets in a notebook need anywidget: pip install anywidget") from None
+    require_extra("widgets", "anywidget")
+    import anywidget
+    from traitlets import Any as AnyValue
+
     traits = {key: AnyValue(value).tag(sync=True) for key, value in values.items()}
     namespace = {"__module__": __name__, "_esm": javascript(name), **traits}
     return type(name.capitalize(), (anywidget.AnyWidget,), namespace)()

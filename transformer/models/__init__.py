@@ -3,12 +3,11 @@
 The recipe of the same name trains a model again; ``make models`` trains all of them.
 """
 
-import difflib
 from pathlib import Path
 
 from transformer.checkpoint import BEST
 from transformer.device import DeviceName, Precision, choose_device
-from transformer.errors import UserError
+from transformer.errors import UserError, suggest
 from transformer.translator import Translator
 
 MODELS_FOLDER = Path(__file__).parent
@@ -30,8 +29,7 @@ def find_model(name: str | Path) -> Path:
     if str(name) in list_models():
         return MODELS_FOLDER / name
     if not Path(name).is_dir():
-        similar = difflib.get_close_matches(str(name), list_models(), n=1)
-        hint = f"did you mean {similar[0]}?" if similar else f"choose from {', '.join(list_models())}"
+        hint = suggest(str(name), list_models())
         raise UserError(f"there is no run folder {name}, and no pretrained model of this name; {hint}")
     return Path(name)
 

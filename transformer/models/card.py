@@ -42,7 +42,7 @@ def card(folder: Path, name: str) -> str:
     """
     model, checkpoint = load_checkpoint(folder, BEST)
     recipe, scores, sessions = read_settings(folder / RECIPE), read_json(folder / SCORES), read_sessions(folder)
-    data, config = recipe["data"], model.config
+    data, config, averaged = recipe["data"], model.config, checkpoint.get("averaged", [])
     source, target = (LANGUAGES.get(language, language) for language in data["direction"].split("-"))
     files = [folder / checkpoint["weights"]["file"], folder / "tokenizer.model"]
     limitations = LIMITATIONS.get(
@@ -62,7 +62,9 @@ def card(folder: Path, name: str) -> str:
         "## Evaluation",
         _evaluation(scores),
         "## Training procedure",
-        _training_procedure(sessions, scores["provenance"], checkpoint.get("metrics") or read_metrics(folder)[-1]),
+        _training_procedure(
+            sessions, scores["provenance"], checkpoint.get("metrics") or read_metrics(folder)[-1], len(averaged)
+        ),
         _settings(recipe),
         "## Files",
         tabulate([[f"`{file.name}`", f"{file.stat().st_size:,} bytes"] for file in files], ["file", "size"], "github"),
@@ -114,13 +116,16 @@ def _evaluation(scores: dict[str, Any]) -> str:
     )
 
 
-def _training_procedure(sessions: list[dict[str, Any]], exported: dict[str, Any], metrics: dict[str, float]) -> str:
-    """Return the commands, a table of the sessions of training, and the final metrics.
+def _training_procedure(
+    sessions: list[dict[str, Any]], exported: dict[str, Any], metrics: dict[str, float], n_averaged: int
+) -> str:
+    """Return the commands, a table of the sessions of training, and the last metrics.
 
     Args:
         sessions: the provenance of each session: a run that was interrupted and resumed has several.
         exported: the provenance of the export.
-        metrics: those of the exported checkpoint.
+        metrics: those of the exported checkpoint or, if it is an average, of the last step before it.
+        n_averaged: number of checkpoints that were averaged; 0 for none.
     """
     commands = dict.fromkeys(made["command"] for made in (*sessions, exported) if made["command"])
     columns = {"from step": "step", "date": "date", "commit": "commit", "machine": "machine", "device": "device"}
@@ -131,7 +136,9 @@ def _training_procedure(sessions: list[dict[str, Any]], exported: dict[str, Any]
             "```\n" + "\n".join(commands) + "\n```",
             tabulate(rows, list(columns), "github"),
             f"{metrics['step']:,} steps, {metrics['target_tokens']:,} target tokens, {metrics['minutes']:.0f} minutes. "
-            f"Final validation loss: {metrics['valid_loss']:.3f} nats per token.",
+            f"Validation loss at step {metrics['step']:,}: {metrics['valid_loss']:.3f} nats per token."
+            + f" The weights are the average of {n_averaged} checkpoints."
+            * (n_averaged > 0),
         ]
     )
 

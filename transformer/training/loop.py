@@ -21,7 +21,7 @@ from transformer.checkpoint import (
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
 from transformer.device import Device
-from transformer.errors import UserError
+from transformer.errors import UserError, require_extra
 from transformer.training.display import Display
 from transformer.training.distributed import init_distributed
 from transformer.training.memory import explain_out_of_memory
@@ -197,10 +197,9 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path, last_step: int) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise UserError("TensorBoard is not installed: pip install tensorboard") from None
+        require_extra("tensorboard", "tensorboard")
+        from torch.utils.tensorboard import SummaryWriter
+
         self.writer = SummaryWriter(folder, purge_step=last_step + 1)
 
     def log(self, row: Row) -> None:

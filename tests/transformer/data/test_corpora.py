@@ -24,7 +24,7 @@ from transformer.data.corpora import (
     HELD_OUT,
     FileCorpus,
     Pair,
-    built_in,
+    downloadable_corpora,
     find_corpus,
     sentence_pairs,
 )
@@ -108,15 +108,15 @@ f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a - val.de.gz
 def test_the_files_of_built_in_corpora_are_the_official_ones() -> None:
     listed = {
         (file["digest"].partition(":")[2], str(file.get("size", "-")), name)
-        for described in built_in().values()
+        for described in downloadable_corpora().values()
         for name, file in described["files"].items()
     }
     assert listed == {tuple(line.split()) for line in OFFICIAL.split("\n") if line}
 
 
-@pytest.mark.parametrize("name", built_in())
+@pytest.mark.parametrize("name", downloadable_corpora())
 def test_a_built_in_manifest_is_valid_and_lists_all_files_that_it_reads(name: str) -> None:
-    described = built_in()[name]
+    described = downloadable_corpora()[name]
     Manifest.from_json(described, name)
     read = {
         text.partition(":")[0] for parts in described["splits"].values() for part in parts for text in part.values()
@@ -177,8 +177,8 @@ def test_where_a_file_is_fetched_from(
         pairs_of(corpus, split, mirror=Path("there"))
     ((file, kept, mirror),) = fetched
     assert list(file.urls[:1]) == addresses
-    assert len(file.urls) == len(built_in()[corpus]["base_urls"])
-    described = built_in()[corpus]["files"][file.name]
+    assert len(file.urls) == len(downloadable_corpora()[corpus]["base_urls"])
+    described = downloadable_corpora()[corpus]["files"][file.name]
     assert (file.digest, file.size) == (described["digest"], described.get("size"))
     assert (kept, mirror) == (data_folder() / "downloads" / corpus, "there")
 
@@ -272,13 +272,13 @@ EXPECTED: dict[str, dict[str, list[Pair]]] = {
 @pytest.fixture
 def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A mirror of the miniature corpora. Their manifests are the real ones with other checksums."""
-    manifests = copy.deepcopy(built_in())
+    manifests = copy.deepcopy(downloadable_corpora())
     for name, contents in SMALL.items():
         for file, data in contents.items():
             write(folder / "mirror" / file, data)
             manifests[name]["files"][file]["digest"] = sha256(data)
             manifests[name]["files"][file].pop("size", None)
-    monkeypatch.setattr(corpora, "built_in", lambda: manifests)
+    monkeypatch.setattr(corpora, "downloadable_corpora", lambda: manifests)
     return folder / "mirror"
 
 
@@ -585,6 +585,16 @@ def test_a_missing_text(name: str, message: str, folder: Path) -> None:
         find_corpus(name).fingerprint()
     with pytest.raises(UserError, match=r"^cannot read .*"):
         pairs_of(name)
+
+
+def test_messages_name_your_own_corpus_by_its_file(folder: Path) -> None:
+    write(folder / "talks.tsv", "a\tb\n")
+    write(folder / "news.en", "a\n")
+    write(folder / "news.de", "b\n")
+    for corpus, name in (("talks.tsv", "talks"), ("news.en,news.de", "news"), ("talks.tsv:1,talks.tsv:2", "talks")):
+        assert find_corpus(corpus).name == name
+        with pytest.raises(UserError, match=f"^the direction of {name} must be en-de or de-en; got 'en-fr'$"):
+            sentence_pairs(corpus, "train", "en-fr")
 
 
 def test_direction_and_split_are_checked_before_any_download() -> None:

@@ -114,6 +114,16 @@ def test_everything_is_kept_and_the_sacrebleu_command_agrees(
     ]
 
 
+def test_the_columns_of_a_table_as_test_set(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = write(tmp_path / "own.tsv", ["a b c\tc b a", "d\te"])
+    main(["evaluate", str(run), "--source", f"{table}:1", "--reference", f"{table}:2", "--device", "cpu"])
+    assert capsys.readouterr().out.startswith("your test set own: 2 sentences")
+    assert lines(run / "own.references.txt") == ["c b a", "e"] and len(lines(run / "own.hypotheses.txt")) == 2
+    assert "own.tsv is a table: say which column, as in " in fails(
+        capsys, str(run), "--source", table, "--reference", table
+    )
+
+
 def test_a_split_and_its_settings_in_place_of_files(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,7 @@ def test_without_anywidget_the_message_says_how_to_install_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
     for show in (lambda: widget("masks"), lambda: live_translator(Translator(Transformer(SMALL), tokenizer))):
-        with pytest.raises(UserError, match="pip install anywidget"):
+        with pytest.raises(UserError, match=r"needs anywidget: pip install 'transformer-course\[widgets\]'"):
             show()
 
 
