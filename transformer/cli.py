@@ -121,6 +121,8 @@ def _one_subcommand_per_recipe(options: type[RecipeOptions]) -> Any:
 def prepare(options: _one_subcommand_per_recipe(PrepareOptions)) -> None:  # type: ignore[valid-type]
     """Download and clean a corpus, train a subword tokenizer on it, and save it as token ids.
 
+    `transformer prepare RECIPE --help` lists the settings of a recipe.
+
     Examples:
         transformer prepare pocket
         transformer prepare multi30k --mirror ~/downloads/multi30k
@@ -134,6 +136,8 @@ def prepare(options: _one_subcommand_per_recipe(PrepareOptions)) -> None:  # typ
 
 def show_data(options: _one_subcommand_per_recipe(DataOptions)) -> None:  # type: ignore[valid-type]
     """Show statistics and samples of a recipe's data; the data is prepared first if necessary.
+
+    `transformer data RECIPE --help` lists the settings of a recipe.
 
     Examples:
         transformer data pocket
@@ -159,7 +163,8 @@ def show_data(options: _one_subcommand_per_recipe(DataOptions)) -> None:  # type
 def train(options: _one_subcommand_per_recipe(TrainOptions)) -> None:  # type: ignore[valid-type]
     """Train the model of a recipe; every setting of the recipe can be changed.
 
-    An interrupted run is resumed by the same command. The last example trains on eight GPUs.
+    `transformer train RECIPE --help` lists the settings of a recipe. An interrupted run is resumed by the same
+    command. The last example trains on eight GPUs.
 
     Examples:
         transformer train pocket
@@ -273,7 +278,7 @@ def evaluate(
     """Translate a test set and compute BLEU, chrF2 and METEOR, each with the signature of how it was computed.
 
     The translations, the references and the scores are saved in the run folder, as NAME.hypotheses.txt,
-    NAME.references.txt and NAME.scores.json. For a pretrained model they go to evaluations/MODEL. If you name several
+    NAME.references.txt and NAME.scores.json. For a pretrained model they go to evaluations/MODEL. If you give several
     models, each is compared with the first, with a test of significance.
 
     Examples:
@@ -319,8 +324,9 @@ def translate(
 ) -> None:
     """Translate sentences, or the lines of standard input, by beam search.
 
-    An empty input line is translated as an empty line. With --n-best and several sentences, each line consists of the
-    number of the sentence, the score and the translation, separated by tabs.
+    An empty input line is translated as an empty line. With --n-best, each translation is printed after its score, the
+    log-probability divided by the length normalisation; with several sentences, also after the number of the sentence,
+    separated by tabs.
 
     Examples:
         transformer translate multi30k "A dog runs across the field."
@@ -339,7 +345,7 @@ def translate(
     translator = load_model(model, device)
     sentences = list(text) or _read_standard_input()
     nonempty = [i for i, sentence in enumerate(sentences) if text or sentence.strip()]
-    _check_sentences(translator, sentences, nonempty)
+    _check_sentences(translator, sentences, nonempty, "sentence" if text else "line")
     with search_errors_as_user_errors():
         results = translator.beam_search(
             [sentences[i] for i in nonempty], beam_size, length_penalty, n_best, max_new_tokens=max_new_tokens
@@ -441,18 +447,22 @@ def parameters(architecture: Annotated[Positional[str], arg(metavar="[PRESET|REC
 
 
 def bench(
-    names: Positional[tuple[str, ...]] = (),
+    names: Annotated[
+        Positional[tuple[str, ...]], arg(metavar="[NAME ...]", help_behavior_hint="(default: all benchmarks)")
+    ] = (),
     device: DeviceName = "auto",
     precision: Precision = "auto",
-    threads: int | None = None,
-    rounds: int | None = None,
-    steps: int | None = None,
+    threads: Annotated[
+        int | None, arg(metavar="INT", help_behavior_hint="(default: PyTorch's number of threads)")
+    ] = None,
+    rounds: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 5)")] = None,
+    steps: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 20, or 3 with --quick)")] = None,
     compile: Compile = "auto",
     baseline: bool = True,
     quick: bool = False,
-    output: Path | None = None,
+    output: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None,
 ) -> None:
-    """Measure speed and memory compared with other implementations of the same work, or how fast recipes train.
+    """Compare speed and memory with other implementations, or measure how fast recipes train.
 
     Examples:
         transformer bench
@@ -462,15 +472,15 @@ def bench(
         transformer bench --quick
 
     Args:
-        names: Benchmarks (train, loss, beam, growth, greedy, processes) or recipes; the default is all benchmarks.
+        names: Benchmarks (train, loss, beam, growth, greedy, processes) or recipes.
         device: Where to run.
         precision: The precision of matrix products.
-        threads: CPU threads of each implementation; the default is PyTorch's.
-        rounds: Benchmarks: timed rounds of each implementation; the default is 5.
-        steps: Recipes: measured training steps; the default is 20, or 3 with --quick.
+        threads: CPU threads of each implementation.
+        rounds: Benchmarks: timed rounds of each implementation.
+        steps: Recipes: measured training steps.
         compile: Recipes: compile the model, as in train.
         baseline: Recipes: measure torch.nn.Transformer too.
-        quick: Make everything small, to see that it works, not how fast it is.
+        quick: Run a tiny version, only to check that everything works.
         output: A JSON file to write the measurements to.
     """
     from transformer.bench.benchmarks import BENCHMARKS
@@ -538,20 +548,21 @@ def _check_recipe(args: Sequence[str]) -> None:
         check_name(args[1], RECIPES, "recipe")
 
 
-def _check_sentences(translator: Translator, sentences: Sequence[str], indices: Sequence[int]) -> None:
-    """Refuse a sentence that the model cannot translate, before the search starts."""
+def _check_sentences(translator: Translator, sentences: Sequence[str], indices: Sequence[int], kind: str) -> None:
+    """Refuse a sentence that the model cannot translate, before the search starts; ``kind``: "sentence" or "line"."""
     for i in indices:
         try:
             translator.encode(sentences[i])
         except UserError as error:
-            raise UserError(f"line {i + 1}: {error}" if len(sentences) > 1 else str(error)) from None
+            raise UserError(f"{kind} {i + 1}: {error}" if len(sentences) > 1 else str(error)) from None
 
 
 def _read_standard_input() -> list[str]:
     """Return the lines of standard input."""
     if sys.stdin is None:
         raise UserError("nothing to translate: pass a sentence, or pipe text to standard input")
-    return sys.stdin.read().removesuffix("\n").split("\n")
+    text = sys.stdin.read()
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _own_run_folder(run: Path) -> Path:

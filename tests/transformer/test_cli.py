@@ -108,6 +108,10 @@ def test_an_empty_line_of_standard_input_stays_one(
     assert capsys.readouterr().out == "\na b c\n\nd e f g\n\n"
     monkeypatch.setattr("sys.stdin", io.StringIO("a b c\n\n" + "a " * 500))
     assert fails(capsys, "translate", str(run)).startswith("error: line 3: a sentence has ")
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    main(["translate", str(run)])
+    assert capsys.readouterr().out == ""
+    assert fails(capsys, "translate", str(run), "a b c", "").startswith("error: sentence 2: the sentence is empty")
     monkeypatch.setattr("sys.stdin", None)
     assert "nothing to translate: pass a sentence" in fails(capsys, "translate", str(run))
 
@@ -212,7 +216,7 @@ def test_your_own_corpus(
         ("bad.tsv", "bad.tsv: line 2 is not UTF-8 (at byte 6): convert the file to UTF-8"),
         ("one,short", "/short: line 1 has 1,000,000 bytes or more: is this a text with one sentence per line?"),
         ("two,one", "/two has 2 lines but"),
-        ("empty,empty", "own train has no sentence pairs to train on: kept 0 of 0 pairs"),
+        ("empty,empty", "empty train has no sentence pairs to train on: kept 0 of 0 pairs"),
         ("none,one", "/none: No such file or directory"),
     ],
 )
@@ -351,6 +355,9 @@ def test_recipes_are_described_in_the_help(capsys: pytest.CaptureFixture[str]) -
 
 def test_unknown_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "there is no run folder" in fails(capsys, "translate", str(tmp_path / "none"), "a")
+    assert "copy is a recipe, not a model: `transformer train copy` trains it into runs/copy" in fails(
+        capsys, "translate", "copy", "a"
+    )
     assert "is that a run folder?" in fails(capsys, "evaluate", str(tmp_path))
 
 

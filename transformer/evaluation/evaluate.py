@@ -152,7 +152,7 @@ def evaluate_runs(
 
         if number == 1:
             yield (
-                f"{test_set.get('corpus', 'your test set')} {name}: {len(sources)} sentences, {direction}, "
+                f"{test_set.get('corpus', 'your test set')} {name}: {len(sources):,} sentences, {direction}, "
                 f"beam size {beam_size}, length penalty {length_penalty}"
             )
         if len(runs) > 1:

@@ -8,6 +8,7 @@ from pathlib import Path
 from transformer.checkpoint import BEST
 from transformer.device import DeviceName, Precision, choose_device
 from transformer.errors import UserError, suggest
+from transformer.recipes import RECIPES
 from transformer.translator import Translator
 
 MODELS_FOLDER = Path(__file__).parent
@@ -29,6 +30,11 @@ def find_model(name: str | Path) -> Path:
     if str(name) in list_models():
         return MODELS_FOLDER / name
     if not Path(name).is_dir():
+        if name in RECIPES:
+            raise UserError(
+                f"{name} is a recipe, not a model: `transformer train {name}` trains it into runs/{name}; "
+                f"or use a pretrained model: {', '.join(list_models())}"
+            )
         hint = suggest(str(name), list_models())
         raise UserError(f"there is no run folder {name}, and no pretrained model of this name; {hint}")
     return Path(name)
