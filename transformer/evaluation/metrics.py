@@ -164,7 +164,7 @@ def paper_bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequenc
         [split_at_hyphens(words) for words in hypotheses], [[split_at_hyphens(words) for words in references]]
     )
     signature = str(metric.get_signature()).replace("tok:none", f"tok:{_tokenizer_name(language)}-hyphens")
-    explanation = "BLEU as in the paper: words split at hyphens, so it is higher"
+    explanation = "BLEU as in the paper: words split at hyphens, so it tends to be higher"
     return Score("BLEU paper", score.score, signature, explanation)
 
 
