@@ -34,6 +34,7 @@ from exercises.notebooks import (
     read_notebook,
     topic_of,
 )
+from transformer.command_line import check_name
 from transformer.errors import UserError
 
 MARK = "EXERCISES_GRADING"
@@ -158,8 +159,7 @@ def find_notebooks(names: Sequence[str], root: Path = ROOT) -> list[Path]:
         elif name.endswith(".ipynb") or os.sep in name or Path(name).exists():
             paths.append(Path(name).expanduser())
         else:
-            known = ", ".join(f"{stem[3:]} ({stem[:2]})" for stem in topics)
-            raise UserError(f"there is no exercise {name!r}; choose from {known}, or all")
+            check_name(name, [*(stem[3:] for stem in topics), "all"], "exercise")
     return list(dict.fromkeys(paths))
 
 

@@ -214,7 +214,8 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise DamagedError(f"there is no {path.name} in {path.parent}: is that a run folder?") from None
+        reason = "" if (path.parent / "recipe.json").exists() else "is not a run folder: it "
+        raise DamagedError(f"{path.parent} {reason}has no {path.name}") from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:

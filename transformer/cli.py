@@ -248,7 +248,8 @@ def curves(
     metrics = {str(run): read_metrics(_own_run_folder(run)) for run in runs}
     for run, rows in metrics.items():
         if not rows or not all(isinstance(row, dict) and {"step", "valid_loss"} <= row.keys() for row in rows):
-            raise UserError(f"there are no metrics in {run}: is it a run folder?")
+            is_run = (Path(run) / RECIPE).exists()
+            raise UserError(f"{run} has no metrics yet" if is_run else f"{run} is not a run folder: it has no metrics")
         if not any(math.isfinite(row["valid_loss"]) for row in rows):
             raise UserError(f"there is nothing to plot in {run}: its validation loss is never finite")
     style.save(compare_runs(metrics, x_axis), output)
@@ -305,7 +306,7 @@ def evaluate(
     runs = [find_model(model) for model in models]
     folders = [Path("evaluations", run.name) if run.parent == MODELS_FOLDER else run for run in runs]
     for text in evaluate_runs(
-        runs, choose_device(device), split, files, beam_size, length_penalty, max_new_tokens, mirror, folders
+        runs, choose_device(device), split, files, beam_size, length_penalty, max_new_tokens, mirror, folders, models
     ):
         print(text, flush=True)
 

@@ -265,10 +265,8 @@ def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["atention"],
-            "there is no exercise 'atention'; choose from attention (02), multi_head_attention (03), masking (04), ",
-        ),
+        (["atention"], "there is no exercise 'atention'; did you mean attention?"),
+        (["xyz"], "there is no exercise 'xyz'; choose from attention, multi_head_attention, masking, "),
         (["nowhere.ipynb"], "there is no notebook nowhere.ipynb"),
         ([str(ROOT / "README.md")], "README.md is not a notebook"),
         (["attention", "--seconds", "0"], "--seconds must be at least 1; got 0"),

@@ -141,8 +141,14 @@ def test_metadata_of_another_model(folder: Path) -> None:
 
 
 def test_a_folder_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"there is no best\.json in .*: is that a run folder\?"):
+    with pytest.raises(UserError, match=r"nothing is not a run folder: it has no best\.json$"):
         load_checkpoint(tmp_path / "nothing", "best")
+
+
+def test_a_run_without_the_checkpoint(folder: Path) -> None:
+    (folder / "recipe.json").write_text("{}")
+    with pytest.raises(UserError, match=rf"^{folder} has no step-0000099\.json$"):
+        load_checkpoint(folder, "step-0000099")
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +180,6 @@ def test_checkpoints_that_cannot_be_averaged(tmp_path: Path, tiny: Transformer) 
         average_checkpoints(tmp_path, ["a", "b"])
     with pytest.raises(UserError, match="there is no checkpoint to average"):
         average_checkpoints(tmp_path, [])
-    with pytest.raises(UserError, match=r"there is no c\.json"):
+    with pytest.raises(UserError, match=r"is not a run folder: it has no c\.json"):
         average_checkpoints(tmp_path, ["a", "c"])
     assert not (tmp_path / "averaged.json").exists()

@@ -358,7 +358,7 @@ def test_unknown_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert "copy is a recipe, not a model: `transformer train copy` trains it into runs/copy" in fails(
         capsys, "translate", "copy", "a"
     )
-    assert "is that a run folder?" in fails(capsys, "evaluate", str(tmp_path))
+    assert "is not a run folder: it has no best.json" in fails(capsys, "evaluate", str(tmp_path))
 
 
 def test_a_finished_run_is_left_alone_and_other_settings_are_refused(
@@ -499,10 +499,14 @@ def test_curves_of_runs_and_what_cannot_be_plotted(
     assert capsys.readouterr().out == f"saved {figure}\n"
     assert str(run) in figure.read_text() and str(other) in figure.read_text()
     assert "must end in .png, .svg or .pdf" in fails(capsys, "curves", str(run), "--output", "x.jpg")
-    assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
+    assert "is not a run folder: it has no metrics" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
     for rows in ('{"epoch": 1, "loss": 2.0}', "5"):  # somebody else's
         (tmp_path / "metrics.jsonl").write_text(rows)
-        assert "there are no metrics in" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
+        assert "is not a run folder: it has no metrics" in fails(
+            capsys, "curves", str(tmp_path), "--output", str(figure)
+        )
+    (tmp_path / "recipe.json").write_text("{}")
+    assert f"{tmp_path} has no metrics yet" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "valid_loss": NaN}')
     assert "there is nothing to plot in" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
     assert "multi30k is a pretrained model, not a run folder" in fails(capsys, "curves", "multi30k")

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -212,12 +213,24 @@ def test_a_run_that_does_not_say_how_it_was_trained_is_not_exported(run: Path, t
     assert not (tmp_path / "mine").exists()
 
 
-def test_a_test_set_that_cannot_be_had_is_named(run: Path, tmp_path: Path) -> None:
-    lines = exported(run, tmp_path / "mine", "test_2050", "test")
-    assert lines[0].startswith("skipped test_2050: ") and len(lines) == 3
+def test_an_unknown_split_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^\w+ has no split 'foo'; its splits are train, valid, test$"):
+        exported(run, tmp_path / "mine", "test", "foo")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_test_set_that_cannot_be_read_is_skipped(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def some(corpus: str, split: str, direction: str, mirror: str | None) -> Iterator[tuple[str, str]]:
+        if split == "valid":
+            raise UserError("no connection")
+        yield "a b", "a b"
+
+    monkeypatch.setattr("transformer.models.export.sentence_pairs", some)
+    lines = exported(run, tmp_path / "mine", "valid", "test")
+    assert lines[0] == "skipped valid: no connection" and len(lines) == 3
     before = read_json(tmp_path / "mine" / SCORES)
     with pytest.raises(UserError, match="cannot be exported without scores"):
-        exported(run, tmp_path / "mine", "test_2050")
+        exported(run, tmp_path / "mine", "valid")
     assert read_json(tmp_path / "mine" / SCORES) == before and [p.name for p in tmp_path.iterdir()] == ["mine"]
 
 

@@ -174,6 +174,8 @@ def find_corpus(name: str) -> Corpus:
         english, german = f"{name}:1", f"{name}:2"
     elif "," in name:
         english, german = name.split(",", 1)
+    elif name.endswith((".tsv", ".gz")) or os.sep in name:
+        raise UserError(f"cannot read {name}: no such file")
     else:
         known = ", ".join([*GENERATED, *downloadable_corpora()])
         raise UserError(

@@ -110,6 +110,7 @@ def _fetch(file: RemoteFile, path: Path, mirror: str | None) -> None:
             f"{free / 1e6:,.0f} MB are free. Free some disk space, or set $TRANSFORMER_DATA to another folder"
         )
     failures = []
+    reason = None
     try:
         for source in sources:
             reason = _download(source, part, file.name) if "://" in source else _copy(source, part)
@@ -119,6 +120,10 @@ def _fetch(file: RemoteFile, path: Path, mirror: str | None) -> None:
             failures.append(f"{source} ({reason or 'wrong checksum'})")
     finally:
         part.unlink(missing_ok=True)
+    if mirror:
+        missing = reason == "no such file" or reason and reason.startswith("404 ")
+        problem = f"the mirror {mirror} has no {file.name}" if missing else f"cannot use {failures[0]}"
+        raise UserError(f"{problem}: check --mirror, or leave it out to download the file")
     replacing = ", replacing the wrong file there" if path.exists() else ""
     raise UserError(
         f"could not download {file.name}: {', '.join(failures) or 'no URL is known'}. Download it yourself (its "

@@ -33,7 +33,7 @@ FORMAT = 4
 CHUNK = 10_000
 """Number of pairs to tokenise at a time."""
 
-BAR: dict[str, Any] = {"unit": " pairs", "unit_scale": True, "dynamic_ncols": True}
+BAR: dict[str, Any] = {"unit": " pairs", "dynamic_ncols": True}
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,7 @@ def evaluate_runs(
     max_new_tokens: int | None = None,
     mirror: str | None = None,
     output_folders: Sequence[Path] | None = None,
+    names: Sequence[str] | None = None,
 ) -> Iterator[str]:
     """Translate a test set with each run, score the translations, and compare the other runs with the first one.
 
@@ -102,6 +103,7 @@ def evaluate_runs(
         max_new_tokens: maximum length of a translation in tokens; None: the length of the source + 50.
         mirror: as in `sentence_pairs`.
         output_folders: where to write each run's files, if not to its own folder.
+        names: what to call the runs in the text, by default their paths.
 
     Yields:
         Text to print: what was translated, the scores, and how the runs compare.
@@ -114,12 +116,17 @@ def evaluate_runs(
         raise UserError("give at least one run folder; `transformer train` creates one")
     loaded = [Translator.load(run, device) for run in runs]
     data = [DataConfig.from_dict(read_settings(run / "recipe.json").get("data", {})) for run in runs]
+    names = names or [str(run) for run in runs]
     direction = data[0].direction
-    for run, other in zip(runs, data, strict=True):
-        if other.direction != direction or (files is None and other.corpus != data[0].corpus):
+    for run_name, other in zip(names, data, strict=True):
+        if other.direction != direction:
             raise UserError(
-                f"{runs[0]} translates {data[0].corpus} {direction}, {run} translates {other.corpus} "
-                f"{other.direction}: evaluate them separately, or, if the direction is the same, on files of your own"
+                f"{names[0]} translates {direction}, {run_name} {other.direction}: evaluate them separately"
+            )
+        if files is None and other.corpus != data[0].corpus:
+            raise UserError(
+                f"{names[0]} was trained on {data[0].corpus}, {run_name} on {other.corpus}: evaluate them separately, "
+                "or both on your own test set with --source and --reference"
             )
     name = (split or "test") if files is None else _name_of_own_test_set(split, files[0], data)
     test_set: dict[str, Any] = {"split": name, "direction": direction}
@@ -128,8 +135,8 @@ def evaluate_runs(
 
     results: list[TestSetResult] = []
     comparisons = []
-    for number, (run, folder, (translator, checkpoint)) in enumerate(
-        zip(runs, output_folders or runs, loaded, strict=True), 1
+    for number, (run_name, folder, (translator, checkpoint)) in enumerate(
+        zip(names, output_folders or runs, loaded, strict=True), 1
     ):
         result = evaluate_test_set(
             translator, sources, references, direction, beam_size, length_penalty, max_new_tokens
@@ -147,7 +154,7 @@ def evaluate_runs(
         }
         if number > 1:
             comparisons.append(paired_bootstrap(results[0].translations, result.translations, references))
-            report["compared_with"] = {"run": str(runs[0]), "results": [asdict(one) for one in comparisons[-1]]}
+            report["compared_with"] = {"run": names[0], "results": [asdict(one) for one in comparisons[-1]]}
         _write(folder / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
 
         if number == 1:
@@ -156,7 +163,7 @@ def evaluate_runs(
                 f"beam size {beam_size}, length penalty {length_penalty}"
             )
         if len(runs) > 1:
-            yield f"{number}: {run}"
+            yield f"{number}: {run_name}"
         if result.empty:
             yield f"empty source sentences, translated as empty lines: {result.empty}"
         if result.truncated:

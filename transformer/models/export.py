@@ -37,15 +37,16 @@ def export(
         run: run folder.
         folder: folder to create; its name becomes the name of the model.
         device: where to translate the test sets.
-        splits: test sets of the run's corpus to score the model on, by default all. Those that are unavailable are
-            skipped.
+        splits: test sets of the run's corpus to score the model on, by default all. Those that cannot be
+            downloaded or read are skipped.
         mirror: as in `sentence_pairs`.
 
     Yields:
         Text to print: the scores, and which test sets were skipped.
 
     Raises:
-        UserError: if the run cannot be used, the folder contains something else, or no test set is available.
+        UserError: if the run cannot be used, the folder contains something else, the corpus has no such split, or no
+            test set is available.
     """
     made = provenance(device)
     translator, checkpoint = Translator.load(run, device)
@@ -54,6 +55,8 @@ def export(
     if not read_sessions(run):
         raise UserError(f"{run} has no {SESSIONS}, which records how it was trained: a card cannot be written without")
     data = DataConfig.from_dict(read_settings(run / RECIPE).get("data", {}))
+    splits = splits or [split for split in find_corpus(data.corpus).splits if split.startswith("test")]
+    texts = {split: sentence_pairs(data.corpus, split, data.direction, mirror) for split in splits}
     work = folder.with_name(f".{folder.name}.unfinished")
     try:
         shutil.rmtree(work, ignore_errors=True)
@@ -66,9 +69,9 @@ def export(
             shutil.copyfile(run / name, work / name)
         translator, checkpoint = Translator.load(work, device)
         test_sets = []
-        for split in splits or [split for split in find_corpus(data.corpus).splits if split.startswith("test")]:
+        for split, text in texts.items():
             try:
-                pairs = list(sentence_pairs(data.corpus, split, data.direction, mirror))
+                pairs = list(text)
             except UserError as error:
                 yield f"skipped {split}: {error}"
                 continue

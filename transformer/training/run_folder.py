@@ -40,7 +40,9 @@ def open_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> I
         UserError: if the folder is not a run folder, is in use, or was started with other settings.
     """
     recipe = json.loads(json.dumps(recipe))  # tuples become lists, as in the file
-    if run.exists() and (not run.is_dir() or any(map(_is_content, run.iterdir())) and not (run / RECIPE).exists()):
+    if run.exists() and not run.is_dir():
+        raise UserError(f"{run} is a file: choose a folder with --run")
+    if run.exists() and any(map(_is_content, run.iterdir())) and not (run / RECIPE).exists():
         raise UserError(f"{run} is not a run folder, and not empty: choose another folder with --run")
     run.mkdir(parents=True, exist_ok=True)
     try:

@@ -514,19 +514,21 @@ def test_a_mirror_is_used_instead_of_the_addresses(server: Server, tmp_path: Pat
     assert fetch(remote(home), tmp_path / "b", mirror.rstrip("/")).read_bytes() == DATA
     assert server.hits == {**server.hits, "/a": 0, f"/mirror/{NAME}": 2}
     server.plan(wrong, path=f"/mirror/{NAME}")
-    assert f"could not download {NAME}: {there} (wrong checksum). Download" in refusal(
-        remote(home), tmp_path / "c", mirror
-    )
+    advice = "check --mirror, or leave it out to download the file"
+    assert refusal(remote(home), tmp_path / "c", mirror) == f"cannot use {there} (wrong checksum): {advice}"
+    server.plan(status(404), path=f"/mirror/{NAME}")
+    assert refusal(remote(home), tmp_path / "c", mirror) == f"the mirror {mirror} has no {NAME}: {advice}"
     assert server.hits["/a"] == 0
 
 
 def test_a_mirror_without_the_file_or_with_a_wrong_one(server: Server, tmp_path: Path) -> None:
     home = server.plan(right)
     (tmp_path / "mirror").mkdir()
-    there = f"could not download {NAME}: {tmp_path}/mirror/{NAME} "
-    assert there + "(no such file)" in refusal(remote(home), tmp_path / "cache", f"{tmp_path}/mirror")
+    mirror, advice = f"{tmp_path}/mirror", "check --mirror, or leave it out to download the file"
+    assert refusal(remote(home), tmp_path / "cache", mirror) == f"the mirror {mirror} has no {NAME}: {advice}"
     (tmp_path / "mirror" / NAME).write_bytes(b"wrong")
-    assert there + "(wrong checksum)" in refusal(remote(home), tmp_path / "cache", f"{tmp_path}/mirror")
+    message = refusal(remote(home), tmp_path / "cache", mirror)
+    assert message == f"cannot use {mirror}/{NAME} (wrong checksum): {advice}"
     assert server.hits["/a"] == 0 and names(tmp_path / "cache") == {LEFT}
 
 

@@ -216,7 +216,7 @@ def test_progress_bars_on_stderr_only_if_asked_for(capsys: pytest.CaptureFixture
     assert printed.out == ""
     for bar in ("own, train:", "own, valid:", "own, train, tokenising:", "own, valid, tokenising:"):
         assert bar in printed.err
-    assert "300 pairs" in printed.err and "20.0 pairs" in printed.err
+    assert " 300 pairs" in printed.err and " 20 pairs" in printed.err
 
 
 # Memory

@@ -248,12 +248,17 @@ def test_bad_runs_end_in_one_line_before_anything_is_translated(
 ) -> None:
     assert "no run folder" in fails(capsys, str(run), str(tmp_path / "none"), *files)
     back = make_run(tmp_path / "back", 1, direction="de-en")
-    assert "copy en-de" in fails(capsys, str(run), str(back), *files)
-    assert "back translates copy de-en: evaluate them separately" in fails(capsys, str(run), str(back))
+    for own in (files, []):
+        message = fails(capsys, str(run), str(back), *own)
+        assert message == f"error: {run} translates en-de, {back} de-en: evaluate them separately"
     reverse = make_run(tmp_path / "reverse", 1, corpus="reverse")
-    assert "reverse translates reverse en-de: evaluate" in fails(capsys, str(run), str(reverse))
+    assert fails(capsys, str(run), str(reverse)) == (
+        f"error: {run} was trained on copy, {reverse} on reverse: evaluate them separately, or both on your own test "
+        "set with --source and --reference"
+    )
+    assert f"{run} was trained on copy, pocket-small on pocket" in fails(capsys, str(run), "pocket-small")
     (other / "recipe.json").unlink()
-    assert "no recipe.json in" in fails(capsys, str(run), str(other), *files)
+    assert f"{other} is not a run folder: it has no recipe.json" in fails(capsys, str(run), str(other), *files)
     assert "no split 'tset'" in fails(capsys, str(run), "--split", "tset")
     assert not list(run.glob("*.txt"))
     main(["evaluate", str(run), str(reverse), *files, "--device", "cpu"])  # on one's own files it can be done

@@ -385,6 +385,8 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, data: Prepared
     (tmp_path / "thesis.txt").write_text("three years of work")
     with pytest.raises(UserError, match="is not a run folder, and not empty"):
         run_training(tmp_path, data)
+    with pytest.raises(UserError, match=r"thesis\.txt is a file: choose a folder with --run$"):
+        run_training(tmp_path / "thesis.txt", data)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
