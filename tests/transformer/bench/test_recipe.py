@@ -312,7 +312,10 @@ def test_no_baseline(in_process: None, capsys: pytest.CaptureFixture[str]) -> No
         ("--compile yes", "--steps, --compile and --no-baseline are for recipes; use --rounds for benchmarks"),
         ("copy --steps 0", "steps must be at least 1; got 0"),
         ("copy --threads 0", "threads must be at least 1; got 0"),
-        ("copy --output no/such/x.json", "cannot write no/such/x.json: there is no folder no/such; create it, or name"),
+        (
+            "copy --output no/such/x.json",
+            "cannot write no/such/x.json: there is no folder no/such; create it, or choose",
+        ),
         ("train --output no/such/x.json", "cannot write no/such/x.json: there is no folder no/such; create it, or"),
     ],
 )
