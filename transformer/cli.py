@@ -459,7 +459,6 @@ def bench(
     rounds: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 5)")] = None,
     steps: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 20, or 3 with --quick)")] = None,
     compile: Compile = "auto",
-    baseline: bool = True,
     quick: bool = False,
     output: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None,
 ) -> None:
@@ -480,14 +479,12 @@ def bench(
         rounds: Benchmarks: timed rounds of each implementation.
         steps: Recipes: measured training steps.
         compile: Recipes: compile the model, as in train.
-        baseline: Recipes: measure torch.nn.Transformer too.
         quick: Run a tiny version, only to check that everything works.
         output: A JSON file to write the measurements to.
     """
-    from transformer.bench.benchmarks import BENCHMARKS
+    from transformer.bench.benchmarks import BENCHMARKS, run_benchmarks
     from transformer.bench.recipe import measure_recipes
-    from transformer.bench.report import run_benchmarks
-    from transformer.bench.runner import Setting
+    from transformer.bench.runner import BenchmarkOptions
 
     for name in names:
         check_name(name, [*BENCHMARKS, *RECIPES], "benchmark or recipe")
@@ -496,15 +493,18 @@ def bench(
         raise UserError("give either benchmarks or recipes, not both")
     if recipes and rounds is not None:
         raise UserError("--rounds is for benchmarks; use --steps for recipes")
-    if not recipes and (steps is not None or compile != "auto" or not baseline):
-        raise UserError("--steps, --compile and --no-baseline are for recipes; use --rounds for benchmarks")
+    if not recipes and (steps is not None or compile != "auto"):
+        raise UserError("--steps and --compile are for recipes; use --rounds for benchmarks")
+    for flag, number in (("--rounds", rounds), ("--steps", steps), ("--threads", threads)):
+        if number is not None and number < 1:
+            raise UserError(f"{flag} must be at least 1; got {number}")
     chosen = choose_device(device, precision)
-    setting = Setting(chosen, torch.get_num_threads() if threads is None else threads, quick)
+    options = BenchmarkOptions(chosen, threads or torch.get_num_threads(), quick)
     if recipes:
-        steps = (3 if quick else 20) if steps is None else steps
-        texts = measure_recipes(recipes, setting, steps, should_compile(compile, chosen), baseline, output)
+        steps = steps or (3 if quick else 20)
+        texts = measure_recipes(recipes, options, steps, should_compile(compile, chosen), output)
     else:
-        texts = run_benchmarks(names or tuple(BENCHMARKS), setting, 5 if rounds is None else rounds, output)
+        texts = run_benchmarks(names or tuple(BENCHMARKS), options, rounds or 5, output)
     for text in texts:
         print(text, end="\n\n", flush=True)
 

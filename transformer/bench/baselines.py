@@ -1,11 +1,10 @@
 """Other implementations of what the package does, to compare it with.
 
-Plain PyTorch: ``torch.nn.Transformer``, two forms of the smoothed loss, and decoding without a cache. Other packages:
-Hugging Face's Marian and CTranslate2. All models get our weights, so that tests can check that they compute the same
-loss and generate the same tokens.
+Plain PyTorch: ``torch.nn.Transformer``, two forms of the label-smoothed loss, and beam search without a key/value
+cache. Other packages: Hugging Face's Marian and CTranslate2. All models get our weights, so that tests can check that
+they compute the same loss and generate the same tokens.
 """
 
-import math
 import re
 import tempfile
 import warnings
@@ -47,44 +46,17 @@ def linear_kl_divergence(x: Tensor, weight: Tensor, labels: Tensor, label_smooth
 
 
 @torch.inference_mode()
-def uncached_greedy_search(
-    model: Transformer, source: Tensor, max_new_tokens: int | None = None, all_logits: bool = False
-) -> list[list[int]]:
-    """Greedy search for one sentence at a time that runs the decoder on the whole prefix at every step.
-
-    Args:
-        all_logits: compute the logits of all positions, as tutorials do, although only the last one's are needed.
-
-    The other arguments and the result are those of `greedy_search`.
-    """
-    translations = []
-    for row, limit in zip(source, length_limits(model, source, max_new_tokens).tolist(), strict=True):
-        memory, memory_mask = model.encode(row[row != PAD][None])
-        target = [BOS]
-        while len(target) < limit:
-            states = model.decode(row.new_tensor([target]), memory, memory_mask)[0]
-            logits = model.logits(states if all_logits else states[-1:])[-1]
-            logits[[PAD, BOS]] = -torch.inf
-            token = int(logits.argmax())
-            if token == EOS:
-                break
-            target.append(token)
-        translations.append(target[1:])
-    return translations
-
-
-@torch.inference_mode()
 def uncached_beam_search(
     model: Transformer,
     source: Tensor,
     beam_size: int = 4,
     length_penalty: float = 0.6,
     max_new_tokens: int | None = None,
-    all_logits: bool = False,
 ) -> list[list[int]]:
-    """Beam search for one sentence at a time that runs the decoder on all prefixes from their start at every step.
+    """Beam search as many tutorials write it: one sentence at a time, and without a key/value cache.
 
-    The arguments are those of `beam_search` and `uncached_greedy_search`, the result is the best hypotheses' token ids.
+    Every step runs the decoder on all prefixes from their start and computes the logits of all positions. The arguments
+    are those of `beam_search`; the result is the token ids of the best hypotheses.
     """
     translations = []
     for row, limit in zip(source, length_limits(model, source, max_new_tokens).tolist(), strict=True):
@@ -93,24 +65,19 @@ def uncached_beam_search(
         finished: list[tuple[float, list[int]]] = []
         for length in range(1, limit + 1):
             states = model.decode(prefixes, memory.expand(len(prefixes), -1, -1), memory_mask)
-            logits = model.logits(states if all_logits else states[:, -1:])
-            log_probs = logits.float().log_softmax(-1)[:, -1]
+            log_probs = model.logits(states).float().log_softmax(-1)[:, -1]
             log_probs[:, [PAD, BOS]] = -torch.inf
             if length == limit:
                 log_probs[:, torch.arange(log_probs.size(1), device=row.device) != EOS] = -torch.inf
-            candidates = (scores[:, None] + log_probs).flatten()
-            scores, indices = candidates.topk(min(2 * beam_size, len(candidates)))
-            parents, tokens = indices // log_probs.size(1), indices % log_probs.size(1)
-            prefixes = torch.cat([prefixes[parents], tokens[:, None]], dim=1)
-            possible, ended = scores.isfinite(), tokens == EOS
-            for i in (ended & possible)[:beam_size].nonzero()[:, 0].tolist():
+            scores, indices = (scores[:, None] + log_probs).flatten().topk(2 * beam_size)
+            tokens = (indices % log_probs.size(1))[:, None]
+            prefixes = torch.cat([prefixes[indices // log_probs.size(1)], tokens], dim=1)
+            ended = (prefixes[:, -1] == EOS) & scores.isfinite()
+            for i in ended[:beam_size].nonzero()[:, 0].tolist():
                 score = float(scores[i]) / length_normalisation(length, length_penalty)
                 finished.append((score, prefixes[i, 1:-1].tolist()))
-            kept = (~ended & possible).nonzero()[:beam_size, 0]
+            kept = (~ended).nonzero()[:beam_size, 0]
             prefixes, scores = prefixes[kept], scores[kept]
-            bound = float(scores.max()) / length_normalisation(limit, length_penalty) if len(kept) else -math.inf
-            if finished and bound <= max(finished)[0]:
-                break  # no prefix can still become the best translation
         translations.append(max(finished)[1])
     return translations
 

@@ -4,9 +4,9 @@ Models and data are created only when an implementation is prepared, which happe
 """
 
 import atexit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,16 +17,16 @@ import torch
 from torch import Tensor
 
 from transformer.attention import AttentionForm
+from transformer.bench import report
 from transformer.bench.baselines import (
     CTranslate2,
     Marian,
     linear_cross_entropy,
     linear_kl_divergence,
     uncached_beam_search,
-    uncached_greedy_search,
     use_torch_transformer,
 )
-from transformer.bench.runner import Benchmark, Implementation, Setting, Work
+from transformer.bench.runner import WARM_UP_ROUNDS, Benchmark, BenchmarkOptions, Implementation, Work, run
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import SequencesWriter, pad
 from transformer.data.prepare import PreparedData
@@ -38,12 +38,12 @@ from transformer.training.distributed import init_distributed
 from transformer.training.trainer import Trainer
 
 LABEL_SMOOTHING = 0.1
+LossFunction = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
 
-def train(setting: Setting) -> Benchmark:
+def train(options: BenchmarkOptions) -> Benchmark:
     """A training step: forward, label-smoothed loss, backward, Adam."""
-    batch_tokens, vocab_size = setting.size(4096, 256), setting.size(37_000, 200)
-    prepare = partial(_random_training, setting, batch_tokens, vocab_size, setting.size(2000, 100))
+    prepare = partial(_random_training, options, options.size(2000, 100))
     models = {
         "ours": None,
         "torch.nn.Transformer, F.cross_entropy": partial(use_torch_transformer, paper_dropout=False),
@@ -51,107 +51,122 @@ def train(setting: Setting) -> Benchmark:
     }
     return Benchmark(
         "train",
-        f"one step of the trainer; vocabulary {vocab_size:,}, batches of {batch_tokens:,} target tokens",
+        f"one step of the trainer; {_training_sizes(options)}",
         "target tokens/s",
         [Implementation(name, partial(prepare, change), memory=True) for name, change in models.items()],
     )
 
 
-def loss(setting: Setting) -> Benchmark:
+def loss(options: BenchmarkOptions) -> Benchmark:
     """The projection to the vocabulary with the label-smoothed loss, forward and backward."""
-    tokens, d_model, vocab_size = setting.size(4096, 128), setting.size(512, 32), setting.size(37_000, 200)
-    functions: dict[str, Callable[[Tensor, Tensor, Tensor, float], Tensor]] = {
+    tokens, d_model, vocab_size = options.size(4096, 128), options.size(512, 32), options.size(37_000, 200)
+    functions: dict[str, LossFunction] = {
         "ours": linear_label_smoothed_cross_entropy,
         "F.linear, F.cross_entropy": linear_cross_entropy,
         "F.linear, F.kl_div with dense targets": linear_kl_divergence,
     }
+    prepare = partial(_loss_step, options, tokens, d_model, vocab_size)
     return Benchmark(
         "loss",
         "vocabulary projection and label-smoothed loss, forward and backward; "
         f"{tokens:,} tokens, d_model {d_model}, vocabulary {vocab_size:,}",
         "tokens/s",
-        [
-            Implementation(name, partial(_loss_step, setting, tokens, d_model, vocab_size, function), memory=True)
-            for name, function in functions.items()
-        ],
+        [Implementation(name, partial(prepare, function), memory=True) for name, function in functions.items()],
     )
 
 
-def beam(setting: Setting) -> Benchmark:
+def beam(options: BenchmarkOptions) -> Benchmark:
     """Beam search for a batch of sentences."""
-    tokens = setting.size(40, 8)
+    tokens = options.size(40, 8)
+    uncached = partial(_decoding, options, tokens, uncached_beam_search, count=options.size(4, 2), attention="explicit")
     return Benchmark(
         "beam",
-        f"beam size 4, {_sentences(setting)}, {tokens} tokens generated",
+        f"beam size 4, {_sentences(options)}, {tokens} tokens generated",
         "sentences/s",
         [
-            *_cached_and_uncached(setting, tokens, beam_search, uncached_beam_search, setting.size(4, 2)),
-            Implementation("Hugging Face Marian, generate", partial(_decoding, setting, tokens, Marian.search, Marian)),
-            Implementation("CTranslate2", _ctranslate2(setting, tokens)),
+            Implementation("ours", partial(_decoding, options, tokens, beam_search)),
+            Implementation("as in tutorials: no cache, a sentence at a time, explicit attention, all logits", uncached),
+            *_engines(options, tokens, beam_size=4),
         ],
     )
 
 
-def growth(setting: Setting) -> Benchmark:
+def growth(options: BenchmarkOptions) -> Benchmark:
     """How the time of beam search grows when translations are eight times as long."""
-    lengths = setting.size(20, 3), setting.size(160, 24)
-    ours = {f"ours, {tokens} tokens": partial(_decoding, setting, tokens, beam_search) for tokens in lengths}
-    theirs = {f"CTranslate2, {tokens} tokens": _ctranslate2(setting, tokens) for tokens in lengths}
+    lengths = options.size(160, 24), options.size(20, 3)
     return Benchmark(
         "growth",
-        f"beam size 4, {_sentences(setting)}, {lengths[0]} and {lengths[1]} tokens generated",
+        f"beam size 4, {_sentences(options)}, {lengths[0]} and {lengths[1]} tokens generated",
         "sentences/s",
         [
-            Implementation(name, prepare, next(iter(group)))
-            for group in (ours, theirs)
-            for name, prepare in group.items()
+            replace(one, name=f"{one.name}, {tokens} tokens")
+            for tokens in lengths
+            for one in (
+                Implementation("ours", partial(_decoding, options, tokens, beam_search)),
+                _engines(options, tokens, beam_size=4)[1],
+            )
         ],
     )
 
 
-def greedy(setting: Setting) -> Benchmark:
+def greedy(options: BenchmarkOptions) -> Benchmark:
     """Greedy search for a batch of sentences."""
-    tokens = setting.size(40, 8)
-    searches = _cached_and_uncached(setting, tokens, greedy_search, uncached_greedy_search, setting.size(8, 2))
-    return Benchmark("greedy", f"{_sentences(setting)}, {tokens} tokens generated", "sentences/s", searches)
+    tokens = options.size(40, 8)
+    ours = Implementation("ours", partial(_decoding, options, tokens, greedy_search))
+    title = f"{_sentences(options)}, {tokens} tokens generated"
+    return Benchmark("greedy", title, "sentences/s", [ours, *_engines(options, tokens, beam_size=1)])
 
 
-def processes(setting: Setting) -> Benchmark:
+def processes(options: BenchmarkOptions) -> Benchmark:
     """Data-parallel training: one process per GPU, or two on a CPU with a thread each, against a single process."""
-    count = torch.cuda.device_count() if setting.device.device.type == "cuda" else 2
-    batch_tokens, vocab_size = setting.size(4096, 256), setting.size(37_000, 200)
-    prepare = partial(
-        _random_training, replace(setting, threads=1), batch_tokens, vocab_size, setting.size(100_000, 5000)
-    )
+    count = torch.cuda.device_count() if options.device.device.type == "cuda" else 2
+    prepare = partial(_random_training, replace(options, threads=1), options.size(100_000, 5000))
     return Benchmark(
         "processes",
-        f"one step of the trainer; vocabulary {vocab_size:,}, {batch_tokens:,} target tokens over all processes",
+        f"one step of the trainer; {_training_sizes(options)}, over all processes",
         "target tokens/s",
-        [
-            Implementation(f"ours, processes: {n}", prepare, f"ours, processes: {count}", processes=n)
-            for n in dict.fromkeys([count, 1])
-        ],
+        [Implementation(f"ours, processes: {n}", prepare, processes=n) for n in dict.fromkeys([count, 1])],
     )
 
 
-BENCHMARKS: dict[str, Callable[[Setting], Benchmark]] = {
+BENCHMARKS: dict[str, Callable[[BenchmarkOptions], Benchmark]] = {
     benchmark.__name__: benchmark for benchmark in (train, loss, beam, growth, greedy, processes)
 }
 """All benchmarks by name."""
 
 
-def _random_training(
-    setting: Setting, batch_tokens: int, vocab_size: int, pairs: int, change: Callable[[Trainer], None] | None = None
-) -> Work:
+def run_benchmarks(
+    names: Sequence[str], options: BenchmarkOptions, rounds: int, output: Path | None = None, progress: bool = True
+) -> Iterator[str]:
+    """Run benchmarks with that many timed rounds and yield what `report.present` does, a table per benchmark."""
+
+    def results() -> Iterator[tuple[dict[str, Any], str]]:
+        for name in names:
+            benchmark = BENCHMARKS[name](options)
+            rows = run(benchmark, options, rounds, progress)
+            facts = {"name": name, "title": benchmark.title, "unit": benchmark.unit}
+            record: dict[str, Any] = {**facts, "implementations": [asdict(row) for row in rows]}
+            yield record, f"{name}: {benchmark.title}\n\n{report.table(rows, benchmark.unit)}"
+
+    method = {"rounds": f"{rounds} interleaved rounds after {WARM_UP_ROUNDS} warm-up rounds; medians"}
+    return report.present(options, method, "benchmarks", results(), output)
+
+
+def _training_sizes(options: BenchmarkOptions) -> str:
+    return f"vocabulary {options.size(37_000, 200):,}, {options.size(4096, 256):,} target tokens"
+
+
+def _random_training(options: BenchmarkOptions, pairs: int, change: Callable[[Trainer], None] | None = None) -> Work:
     """Train on random data, alone or as one of several processes; ``change`` the trainer before."""
-    torch.set_num_threads(setting.threads)
+    torch.set_num_threads(options.threads)
     stack = ExitStack()
     atexit.register(stack.close)
-    context = stack.enter_context(init_distributed(setting.device))
-    config = _config(setting, vocab_size)
+    context = stack.enter_context(init_distributed(options.device))
+    config = _config(options, options.size(37_000, 200))
     with TemporaryDirectory() as folder:  # the files stay open, their names aren't needed
         data = random_data(Path(folder), config, pairs)
-        trainer = Trainer(config, TrainingConfig(batch_tokens=batch_tokens), data, setting.device, context)
+        training = TrainingConfig(batch_tokens=options.size(4096, 256))
+        trainer = Trainer(config, training, data, options.device, context)
     if change:
         change(trainer)
 
@@ -163,21 +178,15 @@ def _random_training(
     return step
 
 
-def _loss_step(
-    setting: Setting,
-    tokens: int,
-    d_model: int,
-    vocab_size: int,
-    function: Callable[[Tensor, Tensor, Tensor, float], Tensor],
-) -> Work:
+def _loss_step(options: BenchmarkOptions, tokens: int, d_model: int, vocab_size: int, function: LossFunction) -> Work:
     torch.manual_seed(1)
-    x = torch.randn(tokens, d_model, device=setting.device.device, requires_grad=True)
-    weight = torch.randn(vocab_size, d_model, device=setting.device.device).mul_(d_model**-0.5).requires_grad_()
-    labels = torch.randint(vocab_size, (tokens,), device=setting.device.device)
+    x = torch.randn(tokens, d_model, device=options.device.device, requires_grad=True)
+    weight = torch.randn(vocab_size, d_model, device=options.device.device).mul_(d_model**-0.5).requires_grad_()
+    labels = torch.randint(vocab_size, (tokens,), device=options.device.device)
 
     def forward_and_backward(number: int) -> float:
         x.grad = weight.grad = None
-        with setting.device.autocast():
+        with options.device.autocast():
             loss_sum = function(x, weight, labels, LABEL_SMOOTHING)
         (loss_sum / tokens).backward()
         return tokens
@@ -185,26 +194,18 @@ def _loss_step(
     return forward_and_backward
 
 
-def _cached_and_uncached(
-    setting: Setting, tokens: int, cached: Callable[..., Any], uncached: Callable[..., Any], count: int
-) -> list[Implementation]:
-    """Our search, and two searches so slow that they decode only ``count`` sentences per round."""
-    decode = partial(_decoding, setting, tokens)
-    tutorial = partial(decode, partial(uncached, all_logits=True), count=count, attention="explicit")
+def _engines(options: BenchmarkOptions, tokens: int, beam_size: int) -> list[Implementation]:
+    """Marian and CTranslate2."""
+    ctranslate2 = partial(CTranslate2, device=options.device, threads=options.threads)
+    engines = {"Hugging Face Marian": (Marian.search, Marian), "CTranslate2": (CTranslate2.search, ctranslate2)}
     return [
-        Implementation("ours", partial(decode, cached)),
-        Implementation("no cache, one sentence at a time", partial(decode, uncached, count=count)),
-        Implementation("the same as in tutorials: explicit attention, all logits", tutorial),
+        Implementation(name, partial(_decoding, options, tokens, partial(search, beam_size=beam_size), engine))
+        for name, (search, engine) in engines.items()
     ]
 
 
-def _ctranslate2(setting: Setting, tokens: int) -> Callable[[], Work]:
-    engine = partial(CTranslate2, device=setting.device, threads=setting.threads)
-    return partial(_decoding, setting, tokens, CTranslate2.search, engine)
-
-
 def _decoding(
-    setting: Setting,
+    options: BenchmarkOptions,
     tokens: int,
     search: Callable[..., Sequence[object]],
     engine: Callable[[Transformer], Any] | None = None,
@@ -212,46 +213,42 @@ def _decoding(
     attention: AttentionForm = "fused",
 ) -> Work:
     """Search with a model, or an engine made from it, for all sentences, or for ``count`` others in each round."""
-    model: Any = model_without_eos(setting, attention)
+    model: Any = model_without_eos(options, attention)
     model = engine(model) if engine else model
-    sentences, _ = random_pairs(np.random.default_rng(1), setting.size(64, 4), 100, setting.size(10_000, 200))
-    source = pad([[*sentence, EOS] for sentence in sentences]).to(setting.device.device)
+    sentences, _ = random_pairs(np.random.default_rng(1), options.size(64, 4), 100, options.size(10_000, 200))
+    source = pad([[*sentence, EOS] for sentence in sentences]).to(options.device.device)
     count = count or len(source)
 
     def decode(number: int) -> float:
-        with setting.device.autocast():
+        with options.device.autocast():
             return len(search(model, source.roll(-number * count, 0)[:count], max_new_tokens=tokens))
 
     return decode
 
 
-def _sentences(setting: Setting) -> str:
-    return f"{setting.size(64, 4)} sentences of 25 ± 12 tokens at once, vocabulary {setting.size(10_000, 200):,}"
+def _sentences(options: BenchmarkOptions) -> str:
+    return f"{options.size(64, 4)} sentences of 25 ± 12 tokens at once, vocabulary {options.size(10_000, 200):,}"
 
 
-def _config(setting: Setting, vocab_size: int, attention: AttentionForm = "fused") -> ModelConfig:
+def _config(options: BenchmarkOptions, vocab_size: int, attention: AttentionForm = "fused") -> ModelConfig:
     return ModelConfig(
         vocab_size=vocab_size,
-        d_model=setting.size(256, 32),
-        n_heads=setting.size(8, 4),
-        d_ff=setting.size(1024, 64),
-        n_layers=setting.size(3, 2),
+        d_model=options.size(256, 32),
+        n_heads=options.size(8, 4),
+        d_ff=options.size(1024, 64),
+        n_layers=options.size(3, 2),
         attention=attention,
     )
 
 
-def _model(setting: Setting, vocab_size: int, attention: AttentionForm = "fused") -> Transformer:
-    torch.manual_seed(1)  # the same weights in all processes
-    return Transformer(_config(setting, vocab_size, attention)).to(setting.device.device)
-
-
 @torch.no_grad()
-def model_without_eos(setting: Setting, attention: AttentionForm = "fused") -> Transformer:
+def model_without_eos(options: BenchmarkOptions, attention: AttentionForm = "fused") -> Transformer:
     """Create a model that never ends a translation, so that all implementations generate the same number of tokens.
 
     The embeddings of the special tokens are zero and so are their logits. The best of many random logits are higher.
     """
-    model = _model(setting, setting.size(10_000, 200), attention).eval()
+    torch.manual_seed(1)  # the same weights in all processes
+    model = Transformer(_config(options, options.size(10_000, 200), attention)).to(options.device.device).eval()
     model.source_embedding.weight[[PAD, BOS, EOS]] = 0
     return model
 

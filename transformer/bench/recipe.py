@@ -18,7 +18,7 @@ from tabulate import tabulate
 from transformer.bench import report
 from transformer.bench.baselines import use_torch_transformer
 from transformer.bench.benchmarks import random_data
-from transformer.bench.runner import Benchmark, Implementation, Measurement, Setting, Work, run
+from transformer.bench.runner import Benchmark, BenchmarkOptions, Implementation, Measurement, Work, run
 from transformer.data.batching import Batches
 from transformer.data.prepare import PreparedData, store_folder
 from transformer.data.tokenizer import PAD
@@ -39,62 +39,58 @@ MATMULS = 5
 
 def measure_recipes(
     recipes: Mapping[str, Recipe],
-    setting: Setting,
+    options: BenchmarkOptions,
     steps: int,
     compiled: bool = False,
-    baseline: bool = True,
     output: Path | None = None,
     progress: bool = True,
 ) -> Iterator[str]:
-    """Measure how fast recipes train and yield what `report.present` does, two tables per recipe.
-
-    Args:
-        steps: number of measured steps.
-        compiled: compile the model, and the baseline.
-        baseline: measure ``torch.nn.Transformer`` too.
-
-    Raises:
-        UserError: if a number is out of range, training fails, or the file cannot be written.
-    """
-    if steps < 1:
-        raise UserError(f"steps must be at least 1; got {steps}")
-    records = (measure(*item, setting, steps, compiled, baseline, progress) for item in recipes.items())
+    """Measure recipes as `measure` does and yield what `report.present` does, two tables per recipe."""
+    records = (measure(*item, options, steps, compiled, progress) for item in recipes.items())
     method = {"steps": f"{steps} interleaved steps after {WARM_UP_STEPS} warm-up steps; medians"}
-    yield from report.present(setting, method, "recipes", ((record, tables(record)) for record in records), output)
+    return report.present(options, method, "recipes", ((record, tables(record)) for record in records), output)
 
 
 def measure(
-    name: str, recipe: Recipe, setting: Setting, steps: int, compiled: bool, baseline: bool, progress: bool
+    name: str, recipe: Recipe, options: BenchmarkOptions, steps: int, compiled: bool = False, progress: bool = True
 ) -> dict[str, Any]:
-    """Train a recipe for some steps and return a record for the JSON file. For the arguments see `measure_recipes`."""
+    """Train a recipe and the same with ``torch.nn.Transformer``; return a record for the JSON file.
+
+    Args:
+        steps: number of measured steps.
+        compiled: compile both models.
+
+    Raises:
+        UserError: if training fails.
+    """
     with torch.device("meta"):  # shapes without memory
         model = Transformer(recipe.model)
     parameters = sum(p.numel() for p in model.parameters())
-    smaller = replace(recipe.training, batch_tokens=batch_tokens(recipe, parameters, setting))
+    smaller = replace(recipe, training=replace(recipe.training, batch_tokens=step_tokens(recipe, parameters, options)))
     with TemporaryDirectory() as temporary:
         folder = store_folder(recipe.data, recipe.model.vocab_size)
         is_prepared = (folder / "store.json").exists()
         if not is_prepared:
             folder = Path(temporary)
-            random_data(folder, recipe.model, setting.size(100_000, 5000))
+            random_data(folder, recipe.model, options.size(100_000, 5000))
         record: dict[str, Any] = {
             "recipe": name,
             "parameters": parameters,
             "steps": recipe.training.steps,
             "recipe_batch_tokens": recipe.training.batch_tokens,
-            "batch_tokens": smaller.batch_tokens,
+            "batch_tokens": smaller.training.batch_tokens,
             "data": "prepared" if is_prepared else "random",
             "compiled": compiled,
-            **mean_step(model, replace(recipe, training=smaller), folder, steps),
+            **mean_step(model, smaller, folder, steps),
         }
         tokens = record["target_tokens"]
-        train = partial(_training_step, replace(recipe, training=smaller), folder, setting, compiled, tokens)
-        implementations = [Implementation("ours", partial(train, baseline=False), memory=True)]
-        if baseline:
-            implementations.append(Implementation("torch.nn.Transformer", partial(train, baseline=True), memory=True))
-        peak = partial(_matrix_products, setting, tokens / record["flops"])
-        implementations.append(Implementation("matrix products alone", peak))
-        rows = run(Benchmark(name, "", "target tokens/s", implementations), setting, steps, progress)
+        train = partial(_training_step, smaller, folder, options, compiled, tokens)
+        implementations = [
+            Implementation("ours", partial(train, baseline=False), memory=True),
+            Implementation("torch.nn.Transformer", partial(train, baseline=True), memory=True),
+            Implementation("matrix products alone", partial(_matrix_products, options, tokens / record["flops"])),
+        ]
+        rows = run(Benchmark(name, "", "target tokens/s", implementations), options, steps, progress)
     if rows[0].error:
         raise UserError(
             f"training {name} {rows[0].error}; if memory is short, use a smaller model, or smaller batches: "
@@ -103,23 +99,22 @@ def measure(
     return record | {"implementations": [asdict(row) for row in rows]}
 
 
-def batch_tokens(recipe: Recipe, parameters: int, setting: Setting) -> int:
+def step_tokens(recipe: Recipe, parameters: int, options: BenchmarkOptions) -> int:
     """Return the target tokens of a measured step: the recipe's, or fewer if those would take minutes.
 
     A parameter costs about 6 FLOPs per token: a multiplication and an addition forward, and twice that backward.
     """
-    on_cpu = setting.device.device.type == "cpu"
-    flops = QUICK_FLOPS if setting.quick else CPU_FLOPS if on_cpu else float("inf")
+    on_cpu = options.device.device.type == "cpu"
+    flops = QUICK_FLOPS if options.quick else CPU_FLOPS if on_cpu else float("inf")
     return int(max(1, min(recipe.training.batch_tokens, flops / (6 * parameters))))
 
 
 def mean_step(model: Transformer, recipe: Recipe, folder: Path, steps: int) -> dict[str, float]:
-    """Return the numbers of tokens and FLOPs of a training step, and the seconds that its batches take to load.
+    """Return a training step's tokens, FLOPs and the seconds that its batches take to load: means over the first steps.
 
     Args:
         model: the recipe's, on the device "meta".
         folder: the prepared data.
-        steps: how many of the first steps the means are over.
     """
     config = recipe.training
     parts = config.gradient_accumulation_steps
@@ -143,9 +138,9 @@ def mean_step(model: Transformer, recipe: Recipe, folder: Path, steps: int) -> d
 
 
 def _training_step(
-    recipe: Recipe, folder: Path, setting: Setting, compiled: bool, target_tokens: float, baseline: bool
+    recipe: Recipe, folder: Path, options: BenchmarkOptions, compiled: bool, target_tokens: float, baseline: bool
 ) -> Work:
-    device = setting.device
+    device = options.device
     trainer: Trainer
 
     def step(number: int) -> float:
@@ -167,10 +162,10 @@ def _training_step(
     return step
 
 
-def _matrix_products(setting: Setting, tokens_per_flop: float) -> Work:
+def _matrix_products(options: BenchmarkOptions, tokens_per_flop: float) -> Work:
     """Multiply matrices so large that the device computes at its peak."""
-    device = setting.device
-    size = setting.size(1024 if device.device.type == "cpu" else 8192, 256)
+    device = options.device
+    size = options.size(1024 if device.device.type == "cpu" else 8192, 256)
     dtype = device.autocast_dtype or torch.float32
     left, right = (torch.randn(size, size, device=device.device, dtype=dtype) for _ in range(2))
     out = left @ right
@@ -186,40 +181,35 @@ def _matrix_products(setting: Setting, tokens_per_flop: float) -> Work:
 def tables(record: Mapping[str, Any]) -> str:
     """Format what `measure` returns: a comparison of the implementations, and what follows from it."""
     rows = [Measurement(**row) for row in record["implementations"]]
-    ours, products = rows[0], rows[-1]
+    speed, peak = rows[0].speed, max(rows[-1].speeds)
     real_tokens = record["target_tokens"] + record["source_tokens"]
-    seconds = record["target_tokens"] / ours.speed
+    seconds = record["target_tokens"] / speed
     hours = record["steps"] * seconds * record["recipe_batch_tokens"] / record["batch_tokens"] / 3600
-    flops_per_token = record["flops"] / record["target_tokens"]
-    peak = max(products.speeds)
+    teraflops_per_token = record["flops"] / record["target_tokens"] / 1e12
     random = "25 ± 12 tokens on either side, because the recipe's own data isn't prepared"
     facts = [
         ("data", record["data"], random if record["data"] == "random" else "by transformer prepare"),
-        ("compiled", "yes" if record["compiled"] else "no", ""),
         (
             "target tokens per step",
             f"{record['batch_tokens']:,}",
             f"at most; recipe: {record['recipe_batch_tokens']:,}",
         ),
         ("time per step", f"{report.number(seconds * 1e3)} ms", "forward, loss, backward, Adam"),
-        ("all tokens/s", report.number(real_tokens / seconds), "source and target, without padding"),
         ("padding", f"{1 - real_tokens / record['padded_tokens']:.1%}", "of the tokens that the model processes"),
         ("data loading", f"{record['loading_seconds'] / seconds:.1%}", "of the time per step"),
-        ("work per step", _flops(record["flops"]), "matrix products forward and backward, padding included"),
-        ("work per second", f"{_flops(flops_per_token * ours.speed)}/s", "work per step over time per step"),
-        ("measured peak", f"{_flops(flops_per_token * peak)}/s", "the fastest round of large matrix products"),
-        ("share of the peak", f"{ours.speed / peak:.1%}", "work per second over measured peak"),
-        ("whole training", _duration(hours), f"{record['steps']:,} steps of the recipe, without validation"),
+        (
+            "work per second",
+            f"{report.number(teraflops_per_token * speed)} TFLOP/s",
+            "matrix products, also of padding",
+        ),
+        (
+            "measured peak",
+            f"{report.number(teraflops_per_token * peak)} TFLOP/s",
+            "large matrix products, fastest round",
+        ),
+        ("share of the peak", f"{speed / peak:.1%}", "work per second over measured peak"),
+        ("whole training", f"{report.number(hours)} hours", f"{record['steps']:,} steps, without validation"),
     ]
-    title = f"{record['recipe']}: {record['parameters']:,} parameters, {record['steps']:,} steps"
-    header = ["measure", "value", "meaning"]
-    listing = tabulate(facts, header, tablefmt="github", disable_numparse=True, colalign=("left", "right", "left"))
+    listing = tabulate(facts, ["measure", "value", "meaning"], tablefmt="github", colalign=("left", "right", "left"))
+    title = f"{record['recipe']}: {record['parameters']:,} parameters{', compiled' if record['compiled'] else ''}"
     return f"{title}\n\n{report.table(rows, 'target tokens/s')}\n\n{listing}"
-
-
-def _flops(value: float) -> str:
-    return f"{report.number(value / 1e12)} TFLOP" if value >= 1e12 else f"{report.number(value / 1e9)} GFLOP"
-
-
-def _duration(hours: float) -> str:
-    return f"{report.number(hours)} hours" if hours >= 1 else f"{report.number(60 * hours)} minutes"

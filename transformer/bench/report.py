@@ -1,45 +1,25 @@
 """Presents measurements: where they were made, a table for each, and all of them in a JSON file."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from tabulate import tabulate
 
-from transformer.bench.benchmarks import BENCHMARKS
-from transformer.bench.runner import WARM_UP_ROUNDS, Measurement, Setting, run
+from transformer.bench.runner import BenchmarkOptions, Measurement
 from transformer.checkpoint import write_atomically
 from transformer.errors import UserError
 from transformer.provenance import provenance, versions
 
 
-def run_benchmarks(
-    names: Sequence[str], setting: Setting, rounds: int, output: Path | None = None, progress: bool = True
-) -> Iterator[str]:
-    """Run benchmarks with that many timed rounds and yield what `present` does, a table per benchmark."""
-
-    def results() -> Iterator[tuple[dict[str, Any], str]]:
-        for name in names:
-            benchmark = BENCHMARKS[name](setting)
-            rows = run(benchmark, setting, rounds, progress)
-            facts = {"name": name, "title": benchmark.title, "unit": benchmark.unit}
-            record: dict[str, Any] = {**facts, "implementations": [asdict(row) for row in rows]}
-            yield record, f"{name}: {benchmark.title}\n\n{table(rows, benchmark.unit)}"
-
-    if rounds < 1:
-        raise UserError(f"rounds must be at least 1; got {rounds}")
-    method = {"rounds": f"{rounds} interleaved rounds after {WARM_UP_ROUNDS} warm-up rounds; medians"}
-    yield from present(setting, method, "benchmarks", results(), output)
-
-
 def present(
-    setting: Setting,
+    options: BenchmarkOptions,
     method: Mapping[str, str],
     key: str,
-    results: Iterable[tuple[dict[str, Any], str]],
+    results: Iterator[tuple[dict[str, Any], str]],
     output: Path | None,
 ) -> Iterator[str]:
     """Yield text: first where and how something is measured, then each result as soon as it is there.
@@ -51,15 +31,13 @@ def present(
         output: the JSON file, which is written after each result.
 
     Raises:
-        UserError: if a number is out of range, or the file cannot be written.
+        UserError: if the file cannot be written.
     """
-    if setting.threads < 1:
-        raise UserError(f"threads must be at least 1; got {setting.threads}")
     if output is not None and not output.parent.is_dir():  # now, not after minutes of measuring
         raise UserError(f"cannot write {output}: there is no folder {output.parent}; create it, or choose another file")
-    torch.set_num_threads(setting.threads)
-    header = {**provenance(setting.device), "versions": versions("torch", "ctranslate2", "transformers"), **method}
-    if setting.quick:
+    torch.set_num_threads(options.threads)
+    header = {**provenance(options.device), "versions": versions("torch", "ctranslate2", "transformers"), **method}
+    if options.quick:
         header["quick"] = "too small for comparisons"
     yield tabulate(header.items(), tablefmt="plain")
     records = []
@@ -74,18 +52,19 @@ def present(
 
 
 def table(rows: Sequence[Measurement], unit: str) -> str:
-    """Format the measurements of a benchmark; times and memory are relative to each implementation's reference."""
-    by_name = {row.name: row for row in rows}
-    header = ["implementation", unit, "relative time"]
-    if any(row.peak_memory for row in rows):
-        header += ["peak memory", "relative memory"]
+    """Format the measurements of a benchmark; times and memory are relative to the first implementation."""
+    header = ["implementation", unit, "relative time", "peak memory", "relative memory"]
+    if not any(row.peak_memory for row in rows):
+        header = header[:3]
     cells = []
     for row in rows:
-        reference = by_name[row.reference]
-        memory = row.peak_memory / (reference.peak_memory or float("nan")) if row.peak_memory else float("nan")
-        line = [row.name, row.error or number(row.speed), _times(row.relative_time(reference))]
-        line += [f"{row.peak_memory / 2**20:,.0f} MiB" if row.peak_memory else "", _times(memory)]
-        cells.append(line[: len(header)])
+        # The machine's speed drifts, so implementations are compared round by round.
+        times = [first / own for first, own in zip(rows[0].speeds, row.speeds, strict=False)]
+        cell = [row.name, row.error or number(row.speed), f"{statistics.median(times):.2f} ×" if times else ""]
+        if row.peak_memory:
+            relative = row.peak_memory / (rows[0].peak_memory or float("nan"))
+            cell += [f"{row.peak_memory / 2**20:,.0f} MiB", f"{relative:.2f} ×"]
+        cells.append(cell + [""] * (len(header) - len(cell)))
     align = ["left", *(["right"] * (len(header) - 1))]
     return tabulate(cells, header, tablefmt="github", disable_numparse=True, colalign=align)
 
@@ -93,7 +72,3 @@ def table(rows: Sequence[Measurement], unit: str) -> str:
 def number(value: float) -> str:
     """Format with three significant digits, or more where the number is large."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _times(ratio: float) -> str:
-    return "" if ratio != ratio else f"{ratio:.2f} ×"

@@ -1,4 +1,4 @@
-"""Runs a benchmark: times its implementations in interleaved rounds, each in a process of its own.
+"""Times implementations of the same work in interleaved rounds, each in a process of its own.
 
 Interleaving spreads a slow moment of the machine over all implementations. Separate processes keep the threads, memory
 and settings of one implementation from affecting the others.
@@ -11,16 +11,15 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
 import torch
 from tqdm import tqdm
 
-from transformer.bench.memory import peak_memory
 from transformer.device import Device
 from transformer.errors import install_command
+from transformer.training.memory import peak_memory
 
 FORKSERVER = get_context("forkserver")  # imports PyTorch once, and what its optimisers import at their first step
 FORKSERVER.set_forkserver_preload(["transformer.bench.benchmarks", "torch._dynamo"])
@@ -31,8 +30,8 @@ NOT_INSTALLED = f"not installed: {install_command('bench')}"
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Where the benchmarks run and how large they are."""
+class BenchmarkOptions:
+    """Where benchmarks run and how large they are."""
 
     device: Device
     threads: int
@@ -55,17 +54,15 @@ class Implementation:
     name: str
     prepare: Callable[[], Work]
     """Imports and builds what the work needs, untimed, in the new process: a function that can be pickled."""
-    reference: str = "ours"
-    """The implementation to compare it with."""
-    processes: int = 1
-    """How many processes do the work together, each of them prepared as by `torchrun`."""
     memory: bool = False
     """Whether to report the peak memory too."""
+    processes: int = 1
+    """How many processes do the work together, each of them prepared as by `torchrun`."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A piece of work and its implementations."""
+    """A piece of work and its implementations; the first is the one that the others are compared with."""
 
     name: str
     title: str
@@ -80,7 +77,6 @@ class Measurement:
     """The results of one implementation."""
 
     name: str
-    reference: str
     speeds: list[float] = field(default_factory=list)
     """Work per second in each round, in the benchmark's unit."""
     peak_memory: int | None = None
@@ -93,23 +89,13 @@ class Measurement:
         """The median over the rounds; NaN if nothing was measured."""
         return statistics.median(self.speeds or [float("nan")])
 
-    def relative_time(self, reference: "Measurement") -> float:
-        """Return the time for the same work relative to another implementation's: the median over the rounds."""
-        ratios = [theirs / own for theirs, own in zip(reference.speeds, self.speeds, strict=False)]
-        return statistics.median(ratios or [float("nan")])
 
+def run(benchmark: Benchmark, options: BenchmarkOptions, rounds: int, progress: bool = True) -> list[Measurement]:
+    """Run a benchmark with that many timed rounds and return a measurement per implementation, in their order.
 
-def run(benchmark: Benchmark, setting: Setting, rounds: int, progress: bool = True) -> list[Measurement]:
-    """Run a benchmark. An implementation that fails doesn't stop the others.
-
-    Args:
-        rounds: number of timed rounds of each implementation.
-        progress: show a progress bar.
-
-    Returns:
-        A measurement per implementation, in their order.
+    An implementation that fails doesn't stop the others.
     """
-    rows = {one: Measurement(one.name, one.reference) for one in benchmark.implementations}
+    rows = {one: Measurement(one.name) for one in benchmark.implementations}
     total = (rounds + 1) * len(rows)
     bar = tqdm(total=total, desc=benchmark.name, unit="round", dynamic_ncols=True, disable=not progress)
     workers: dict[Implementation, Worker] = {}
@@ -119,8 +105,8 @@ def run(benchmark: Benchmark, setting: Setting, rounds: int, progress: bool = Tr
                 bar.set_postfix_str(one.name)
                 try:
                     if number is None:
-                        workers[one] = stack.enter_context(closing(Worker(one, setting)))
-                        memory = workers[one].warm_up()
+                        workers[one] = stack.enter_context(closing(Worker(one, options)))
+                        memory = int(workers[one].receive())
                         row.peak_memory = memory if one.memory else None
                     elif not row.error:
                         row.speeds.append(workers[one].run(number))
@@ -134,52 +120,37 @@ def run(benchmark: Benchmark, setting: Setting, rounds: int, progress: bool = Tr
 
 
 class Worker:
-    """An implementation in one or more processes of its own, prepared, waiting for the number of its next round.
+    """An implementation in one or more processes of its own.
 
-    Raises:
-        ImportError: if a package is not installed.
-        RuntimeError: here and from every method, if the work fails or a process dies, for example for lack of memory.
+    They send the peak memory of the warm-up rounds in bytes as soon as they are ready for the timed ones.
     """
 
-    def __init__(self, implementation: Implementation, setting: Setting) -> None:
+    def __init__(self, implementation: Implementation, options: BenchmarkOptions) -> None:
         self.connections: list[Connection] = []
         self.processes = []
         for environment in _torchrun_environments(implementation.processes):
             connection, other_end = FORKSERVER.Pipe()
-            arguments = (other_end, implementation.prepare, setting, environment)
+            arguments = (other_end, implementation.prepare, options, environment)
             process = FORKSERVER.Process(target=_serve, args=arguments, daemon=True)
             process.start()
             other_end.close()  # so that the end of the process closes the connection
             self.connections.append(connection)
             self.processes.append(process)
-        try:
-            self._receive()  # they are prepared
-        except BaseException:
-            self.close()
-            raise
-
-    def warm_up(self) -> int:
-        """Do the first rounds. Returns the peak memory of the work in bytes, beyond that of the prepared process."""
-        return int(self._call(_warm_up))
 
     def run(self, number: int) -> float:
-        """Do the work of the timed round with this number. Returns the speed, in the benchmark's unit."""
-        return self._call(partial(_speed, WARM_UP_ROUNDS + number))
-
-    def close(self) -> None:
-        """End the processes."""
-        for process in self.processes:
-            process.terminate()
-            process.join()
-
-    def _call(self, function: Callable[[Work, Device], float]) -> float:
+        """Do the work of the timed round with this number and return the speed, in the benchmark's unit."""
         with suppress(ConnectionError):  # a dead process, which receiving from it shows
             for connection in self.connections:
-                connection.send(function)
-        return self._receive()
+                connection.send(WARM_UP_ROUNDS + number)
+        return self.receive()
 
-    def _receive(self) -> float:
-        """Return the lowest of the processes' replies, which is the speed of all together."""
+    def receive(self) -> float:
+        """Return the lowest of the processes' replies, which is the speed of all together.
+
+        Raises:
+            ImportError: if a package is not installed.
+            RuntimeError: if the work fails or a process dies, for example for lack of memory.
+        """
         try:
             replies = [connection.recv() for connection in self.connections]
         except (EOFError, ConnectionError) as error:
@@ -188,6 +159,12 @@ class Worker:
             if isinstance(reply, Exception):
                 raise reply
         return min(replies)
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self.processes:
+            process.terminate()
+            process.join()
 
 
 def _torchrun_environments(processes: int) -> list[dict[str, str]]:
@@ -201,28 +178,24 @@ def _torchrun_environments(processes: int) -> list[dict[str, str]]:
     return [shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
 
 
-def _serve(connection: Connection, prepare: Callable[[], Work], setting: Setting, environment: dict[str, str]) -> None:
-    """In the new process: prepare, then call every function received and send its result, until something fails."""
-    torch.set_num_threads(setting.threads)
+def _serve(
+    connection: Connection, prepare: Callable[[], Work], options: BenchmarkOptions, environment: dict[str, str]
+) -> None:
+    """In the new process: prepare, warm up, then do the work of every round whose number arrives."""
+    torch.set_num_threads(options.threads)
     os.environ |= environment
+    device = options.device
     try:
         work = prepare()
-        connection.send(0.0)
+        connection.send(peak_memory(lambda: [work(number) for number in range(WARM_UP_ROUNDS)], device))
         while True:
-            connection.send(connection.recv()(work, setting.device))
+            number = connection.recv()
+            device.synchronize()
+            start = time.perf_counter()
+            amount = work(number)
+            device.synchronize()
+            connection.send(amount / (time.perf_counter() - start))
     except EOFError:
         pass  # the benchmark is over
     except Exception as error:
         connection.send(error)
-
-
-def _warm_up(work: Work, device: Device) -> float:
-    return float(peak_memory(lambda: [work(number) for number in range(WARM_UP_ROUNDS)], device))
-
-
-def _speed(number: int, work: Work, device: Device) -> float:
-    device.synchronize()
-    start = time.perf_counter()
-    amount = work(number)
-    device.synchronize()
-    return amount / (time.perf_counter() - start)

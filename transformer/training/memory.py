@@ -1,7 +1,9 @@
-"""The memory that training needs, estimated before anything is built, and explained when it runs out."""
+"""Estimate the memory that training needs, measure what some work used, and explain what to do when it runs out."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 import torch
@@ -59,3 +61,34 @@ def explain_out_of_memory(gradient_accumulation_steps: int) -> Iterator[None]:
             f"{2 * gradient_accumulation_steps}, which halves the batches and changes nothing else. "
             f"{str(error).splitlines()[0][:100]}"
         ) from error
+
+
+def peak_memory(work: Callable[[], object], device: Device) -> int:
+    """Do some work and return the most bytes that it used at once, beyond what the process used before.
+
+    For a CPU, the earlier peak can be reset only on Linux; on other systems it may be included.
+    """
+    x = torch.randn(64, 64, device=device.device, requires_grad=True)
+    (x @ x).softmax(-1).sum().backward()  # PyTorch loads its libraries now, so that they don't count
+    torch.optim.Adam([x], fused=True).step()
+    if device.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        work()
+        return torch.cuda.max_memory_allocated() - before
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    resident: int = psutil.Process().memory_info().rss
+    work()
+    return _peak_resident_memory() - resident
+
+
+def _peak_resident_memory() -> int:
+    try:
+        status = Path("/proc/self/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]) * 1024
+    except (OSError, StopIteration):
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

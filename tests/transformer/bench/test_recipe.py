@@ -14,8 +14,8 @@ from transformer.bench import recipe as module
 from transformer.bench import runner
 from transformer.bench.baselines import ModelWithCrossEntropy, use_torch_transformer
 from transformer.bench.benchmarks import random_data
-from transformer.bench.recipe import WARM_UP_STEPS, batch_tokens, mean_step, measure, measure_recipes, tables
-from transformer.bench.runner import Setting
+from transformer.bench.recipe import WARM_UP_STEPS, mean_step, measure, measure_recipes, step_tokens, tables
+from transformer.bench.runner import BenchmarkOptions
 from transformer.cli import main
 from transformer.config import ModelConfig, Norm, TrainingConfig
 from transformer.data import batching
@@ -33,7 +33,7 @@ from transformer.training.trainer import Trainer, batch_loss
 
 pytestmark = pytest.mark.slow
 
-QUICK = Setting(choose_device("cpu"), threads=1, quick=True)
+QUICK = BenchmarkOptions(choose_device("cpu"), threads=1, quick=True)
 SHAPE = ModelConfig(60, d_model=32, n_heads=4, d_ff=96, n_layers=2, dropout=0.0, max_length=64)
 TINY = Recipe("", DataConfig("copy"), SHAPE, TrainingConfig(steps=7200, batch_tokens=300))
 
@@ -78,9 +78,9 @@ def record(**changes: object) -> dict[str, object]:
         "flops": 1.8e9,
         "loading_seconds": 0.15,
         "implementations": [
-            {"name": "ours", "reference": "ours", "speeds": [400.0, 800.0], "peak_memory": 3 * 2**20, "error": ""},
-            {"name": "torch.nn.Transformer", "reference": "ours", "speeds": [200.0, 400.0], "peak_memory": 6 * 2**20},
-            {"name": "matrix products alone", "reference": "ours", "speeds": [2000.0, 1600.0]},
+            {"name": "ours", "speeds": [400.0, 800.0], "peak_memory": 3 * 2**20, "error": ""},
+            {"name": "torch.nn.Transformer", "speeds": [200.0, 400.0], "peak_memory": 6 * 2**20},
+            {"name": "matrix products alone", "speeds": [2000.0, 1600.0]},
         ],
     }
     return facts | changes
@@ -95,34 +95,31 @@ def test_the_tables_show_what_was_measured() -> None:
     """The median speed is 600 target tokens per second, so a step takes 900 / 600 = 1.5 s."""
     text = tables(record())
     rows = rows_of(text)
-    assert text.startswith("any: 1,234 parameters, 7,200 steps\n")
+    assert text.startswith("any: 1,234 parameters\n")
     assert rows["ours"] == ["600", "1.00 ×", "3 MiB", "1.00 ×"]
     assert rows["torch.nn.Transformer"] == ["300", "2.00 ×", "6 MiB", "2.00 ×"]
     assert rows["matrix products alone"] == ["1,800", "0.35 ×", "", ""]
-    assert {name: values[0] for name, values in list(rows.items())[-12:]} == {
+    assert {name: values[0] for name, values in list(rows.items())[-9:]} == {
         "data": "random",
-        "compiled": "no",
         "target tokens per step": "1,000",
         "time per step": "1,500 ms",
-        "all tokens/s": "1,133",
         "padding": "15.0%",
         "data loading": "10.0%",
-        "work per step": "1.8 GFLOP",
-        "work per second": "1.2 GFLOP/s",
-        "measured peak": "4 GFLOP/s",
+        "work per second": "0.0012 TFLOP/s",
+        "measured peak": "0.004 TFLOP/s",
         "share of the peak": "30.0%",
         "whole training": "3 hours",
     }
-    assert rows["whole training"][1] == "7,200 steps of the recipe, without validation"
+    assert rows["whole training"][1] == "7,200 steps, without validation"
     assert rows["target tokens per step"][1] == "at most; recipe: 1,000"
 
 
 def test_the_hours_are_those_of_the_recipes_batches() -> None:
-    rows = rows_of(tables(record(recipe_batch_tokens=6000, data="prepared", compiled=True)))
+    text = tables(record(recipe_batch_tokens=6000, data="prepared", compiled=True))
+    rows = rows_of(text)
     assert rows["whole training"][0] == "18 hours" and "recipe: 6,000" in rows["target tokens per step"][1]
-    assert rows["data"] == ["prepared", "by transformer prepare"] and rows["compiled"][0] == "yes"
-    assert rows_of(tables(record(steps=1440)))["whole training"][0] == "36 minutes"
-    assert module._flops(1e12) == "1 TFLOP" and module._flops(9.8e14) == "980 TFLOP"
+    assert rows["data"] == ["prepared", "by transformer prepare"]
+    assert text.startswith("any: 1,234 parameters, compiled\n")
 
 
 def test_mean_step_counts_what_the_trainer_will_do(data: Path) -> None:
@@ -182,7 +179,7 @@ def test_ours_and_the_baseline_take_turns(in_process: None, monkeypatch: pytest.
         step(self)
 
     monkeypatch.setattr(Trainer, "step", observed)
-    measured = measure("tiny", TINY, QUICK, steps=2, compiled=False, baseline=True, progress=False)
+    measured = measure("tiny", TINY, QUICK, steps=2, progress=False)
     warm_up = WARM_UP_STEPS + 1
     assert taken == ["ours"] * warm_up + ["theirs"] * warm_up + ["ours", "theirs"] * 2
     names = ["ours", "torch.nn.Transformer", "matrix products alone"]
@@ -201,7 +198,7 @@ def test_the_recipes_own_data_is_used_where_it_is_prepared(in_process: None, mon
     folders: list[Path] = []
     prepared = prepare(recipe.data, 57)
     monkeypatch.setattr(module, "mean_step", lambda *args: folders.append(args[2]) or mean_step(*args))
-    measured = measure("copy", recipe, QUICK, steps=1, compiled=False, baseline=False, progress=False)
+    measured = measure("copy", recipe, QUICK, steps=1, progress=False)
     assert measured["data"] == "prepared" and folders == [prepared.folder]
 
 
@@ -224,16 +221,16 @@ def test_random_data_has_sentences_of_the_usual_lengths(data: Path) -> None:
     ],
 )
 def test_a_step_takes_seconds(name: str, device: str, quick: bool, tokens: int) -> None:
-    setting = Setting(Device(torch.device(device)), 1, quick)
+    options = BenchmarkOptions(Device(torch.device(device)), 1, quick)
     parameters = {"wmt14-base": 63_082_496, "copy": 237_120}[name]
-    assert batch_tokens(RECIPES[name], parameters, setting) == tokens
-    assert batch_tokens(RECIPES[name], 10**15, QUICK) == 1
+    assert step_tokens(RECIPES[name], parameters, options) == tokens
+    assert step_tokens(RECIPES[name], 10**15, QUICK) == 1
 
 
 def test_a_batch_that_would_take_minutes_is_made_smaller(in_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = sum(p.numel() for p in Transformer(SHAPE).parameters())
     monkeypatch.setattr(module, "QUICK_FLOPS", 6 * parameters * 120.5)
-    measured = measure("tiny", TINY, QUICK, steps=2, compiled=False, baseline=False, progress=False)
+    measured = measure("tiny", TINY, QUICK, steps=2, progress=False)
     assert (measured["batch_tokens"], measured["recipe_batch_tokens"]) == (120, 300)
     assert 80 < measured["target_tokens"] <= 120
 
@@ -259,7 +256,7 @@ def test_memory_that_runs_out_is_reported_with_what_to_change(
 
     monkeypatch.setattr(Trainer, "step", step)
     with pytest.raises(UserError, match=r"CUDA out of memory.* tiny --training.gradient-accumulation-steps 2"):
-        measure("tiny", TINY, QUICK, steps=1, compiled=False, baseline=True, progress=False)
+        measure("tiny", TINY, QUICK, steps=1, progress=False)
 
 
 @pytest.mark.parametrize("after", [0, WARM_UP_STEPS + 2])
@@ -274,7 +271,7 @@ def test_a_baseline_out_of_memory_is_reported(in_process: None, monkeypatch: pyt
         return forward(self, *args)
 
     monkeypatch.setattr(ModelWithCrossEntropy, "forward", limited)
-    measured = measure("tiny", TINY, QUICK, steps=3, compiled=False, baseline=True, progress=False)
+    measured = measure("tiny", TINY, QUICK, steps=3, progress=False)
     ours, theirs, _ = measured["implementations"]
     assert len(ours["speeds"]) == 3 and len(calls) == after + 1
     assert rows_of(tables(measured))["torch.nn.Transformer"] == ["failed: CUDA out of memory", "", "", ""]
@@ -292,13 +289,8 @@ def test_the_command_measures_a_recipe(capsys: pytest.CaptureFixture[str], tmp_p
     assert len(ours["speeds"]) == len(theirs["speeds"]) == len(products["speeds"]) == 2
     assert ours["peak_memory"] > 16 * 237_120  # weights, gradients and Adam's two moments, in four bytes each
     assert theirs["peak_memory"] > 16 * 237_120 and products["peak_memory"] is None
-    assert "copy: 237,120 parameters, 600 steps" in printed
+    assert "copy: 237,120 parameters\n" in printed
     assert rows_of(printed)["target tokens per step"] == ["2,000", "at most; recipe: 2,000"]
-
-
-def test_no_baseline(in_process: None, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["bench", "copy", "--quick", "--device", "cpu", "--steps", "1", "--no-baseline"])
-    assert "torch.nn.Transformer" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -307,11 +299,11 @@ def test_no_baseline(in_process: None, capsys: pytest.CaptureFixture[str]) -> No
         ("copy train", "give either benchmarks or recipes, not both"),
         ("wmt14-bas", "there is no benchmark or recipe 'wmt14-bas'; did you mean wmt14-base?"),
         ("copy --rounds 3", "--rounds is for benchmarks; use --steps for recipes"),
-        ("train --steps 3", "--steps, --compile and --no-baseline are for recipes; use --rounds for benchmarks"),
-        ("train --no-baseline", "--steps, --compile and --no-baseline are for recipes; use --rounds for benchmarks"),
-        ("--compile yes", "--steps, --compile and --no-baseline are for recipes; use --rounds for benchmarks"),
-        ("copy --steps 0", "steps must be at least 1; got 0"),
-        ("copy --threads 0", "threads must be at least 1; got 0"),
+        ("train --steps 3", "--steps and --compile are for recipes; use --rounds for benchmarks"),
+        ("--compile yes", "--steps and --compile are for recipes; use --rounds for benchmarks"),
+        ("copy --steps 0", "--steps must be at least 1; got 0"),
+        ("train --rounds 0", "--rounds must be at least 1; got 0"),
+        ("copy --threads 0", "--threads must be at least 1; got 0"),
         (
             "copy --output no/such/x.json",
             "cannot write no/such/x.json: there is no folder no/such; create it, or choose",
@@ -328,7 +320,7 @@ def test_mistakes(words: str, message: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_file_that_cannot_be_written_is_reported(in_process: None, tmp_path: Path) -> None:
-    texts = measure_recipes({"tiny": TINY}, QUICK, steps=1, baseline=False, output=tmp_path, progress=False)
+    texts = measure_recipes({"tiny": TINY}, QUICK, steps=1, output=tmp_path, progress=False)
     next(texts)
     with pytest.raises(UserError, match="cannot write"):
         next(texts)
