@@ -78,14 +78,15 @@ def loss(options: BenchmarkOptions) -> Benchmark:
 def beam(options: BenchmarkOptions) -> Benchmark:
     """Beam search for a batch of sentences."""
     tokens = options.size(40, 8)
-    uncached = partial(_decoding, options, tokens, uncached_beam_search, count=options.size(4, 2), attention="explicit")
+    few = options.size(4, 2)  # sentences per round, because it is slow
+    tutorial = partial(_decoding, options, tokens, uncached_beam_search, count=few, attention="explicit")
     return Benchmark(
         "beam",
         f"beam size 4, {_sentences(options)}, {tokens} tokens generated",
         "sentences/s",
         [
             Implementation("ours", partial(_decoding, options, tokens, beam_search)),
-            Implementation("as in tutorials: no cache, a sentence at a time, explicit attention, all logits", uncached),
+            Implementation("as in tutorials: no cache, one sentence at a time", tutorial),
             *_engines(options, tokens, beam_size=4),
         ],
     )
@@ -196,11 +197,12 @@ def _loss_step(options: BenchmarkOptions, tokens: int, d_model: int, vocab_size:
 
 def _engines(options: BenchmarkOptions, tokens: int, beam_size: int) -> list[Implementation]:
     """Marian and CTranslate2."""
-    ctranslate2 = partial(CTranslate2, device=options.device, threads=options.threads)
-    engines = {"Hugging Face Marian": (Marian.search, Marian), "CTranslate2": (CTranslate2.search, ctranslate2)}
+    marian = partial(Marian.search, beam_size=beam_size)
+    ctranslate2 = partial(CTranslate2.search, beam_size=beam_size)
+    load_ctranslate2 = partial(CTranslate2, device=options.device, threads=options.threads)
     return [
-        Implementation(name, partial(_decoding, options, tokens, partial(search, beam_size=beam_size), engine))
-        for name, (search, engine) in engines.items()
+        Implementation("Hugging Face Marian", partial(_decoding, options, tokens, marian, Marian)),
+        Implementation("CTranslate2", partial(_decoding, options, tokens, ctranslate2, load_ctranslate2)),
     ]
 
 
