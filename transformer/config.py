@@ -11,6 +11,7 @@ Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rotary"]
 Tying = Literal["none", "decoder", "all"]
 Initialisation = Literal["xavier", "normal"]
+OptimizerName = Literal["adam", "muon"]
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,8 @@ class TrainingConfig:
     """Maximum number of target tokens in a step, on all devices together, not counting padding."""
     gradient_accumulation_steps: int = 1
     """Split each process's batch into this many smaller ones to save memory; the effective batch size is the same."""
+    optimizer: OptimizerName = "adam"
+    """Adam (§5.3), or muon, not in the paper: Muon for the weight matrices of the layers, Adam for the rest."""
     warmup_steps: int = 4000
     """Steps until the learning rate reaches its peak."""
     learning_rate_factor: float = 1.0
@@ -159,6 +162,8 @@ class TrainingConfig:
         ):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1; got {getattr(self, name)}")
+        if self.optimizer not in get_args(OptimizerName):
+            raise UserError(f"optimizer must be one of {', '.join(get_args(OptimizerName))}; got {self.optimizer!r}")
         if self.keep_checkpoints < 2:
             raise UserError(
                 f"keep_checkpoints must be at least 2, in case the last one is damaged; got {self.keep_checkpoints}"

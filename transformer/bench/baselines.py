@@ -20,6 +20,7 @@ from transformer.decoding import length_limits, length_normalisation
 from transformer.device import Device
 from transformer.model import Transformer
 from transformer.positions import sinusoidal_encoding
+from transformer.training.optimizer import build_optimizers
 from transformer.training.trainer import ModelWithLoss, Trainer
 
 
@@ -190,7 +191,7 @@ def use_torch_transformer(trainer: Trainer, paper_dropout: bool, compiled: bool 
     """Replace a new trainer's model and loss by PyTorch's."""
     trainer.model = TorchTransformer(trainer.model, paper_dropout).to(trainer.device.device)
     trainer.averaged = None
-    trainer.optimizer = torch.optim.Adam(trainer.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    trainer.optimizers = build_optimizers(trainer.model, "adam")
     trainer.loss = trainer.eager_loss = ModelWithCrossEntropy(trainer.model, trainer.config.label_smoothing)
     if compiled:
         trainer.loss = torch.compile(trainer.loss, dynamic=True)  # type: ignore[assignment]

@@ -35,6 +35,7 @@ from transformer.model import Transformer
 from transformer.schedule import learning_rate
 from transformer.training.distributed import DistributedContext
 from transformer.training.memory import check_memory
+from transformer.training.optimizer import build_optimizers, load_optimizer_state, optimizer_state
 from transformer.translator import Translator
 
 MAX_SKIPPED_STEPS = 30
@@ -96,7 +97,7 @@ class Trainer:
         self.model = Transformer(model_config).to(device.device)
         torch.manual_seed(config.seed + context.rank)  # the weights are the same on all ranks, dropout is not
         self.translator = Translator(self.model, data.tokenizer, device)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+        self.optimizers = build_optimizers(self.model, config.optimizer)
         self.scaler = device.scaler()
         self.averaged = AveragedModel(self.model) if config.average_steps else None
         self.progress = Progress(
@@ -178,7 +179,7 @@ class Trainer:
             n_source, n_target = sources.lengths(), targets.lengths()
             largest = max(self.batches.plan, key=lambda rows: len(rows) * (n_source[rows].max() + n_target[rows].max()))
             fits = self._fits(collate(sources, targets, largest).to(self.device.device))
-            self.optimizer.zero_grad()
+            self.model.zero_grad()
             (out_of_memory,) = self.context.all_reduce([not fits])
             if not out_of_memory:
                 return
@@ -195,7 +196,7 @@ class Trainer:
     def _fits(self, batch: Batch) -> bool:
         """Return whether the memory suffices for a forward and backward pass; all of it is free again afterwards."""
         try:
-            without_moments = [] if self.optimizer.state else list(self.model.parameters())
+            without_moments = [] if self.optimizers["adam"].state else list(self.model.parameters())
             moments = [torch.empty_like(p) for p in without_moments for _ in range(2)]  # Adam's, before its first step
             gpus = [batch.source.device] if batch.source.is_cuda else []
             with torch.random.fork_rng(devices=gpus):
@@ -208,13 +209,14 @@ class Trainer:
         return True
 
     def step(self) -> None:
-        """Take one optimiser step (§5.3): forward and backward for each batch, then clip the gradient and run Adam."""
+        """Take one step (§5.3): forward and backward for each batch, then clip the gradient and update the weights."""
         config, progress = self.config, self.progress
         progress.step += 1
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(
-                progress.step, self.model.config.d_model, config.warmup_steps, config.learning_rate_factor
-            )
+        for optimizer in self.optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(
+                    progress.step, self.model.config.d_model, config.warmup_steps, config.learning_rate_factor
+                )
         batches = [next(self.batches) for _ in range(progress.gradient_accumulation_steps)]
         progress.epoch, progress.epoch_step = self.batches.epoch, self.batches.step
         # The loss is the mean over the target tokens of the whole step, in all batches of all processes.
@@ -231,14 +233,16 @@ class Trainer:
             reason = (lines or [type(error).__name__])[0][:200]
             print(f"compilation failed, so training runs uncompiled, which is slower: {reason}", file=sys.stderr)
             self.loss = self.eager_loss
-            self.optimizer.zero_grad()
+            self.model.zero_grad()
             loss = self._backward(batches, n_tokens)
         self.has_stepped = True  # so compilation has succeeded or been given up, and later errors have other causes
-        self.scaler.unscale_(self.optimizer)
+        for optimizer in self.optimizers.values():
+            self.scaler.unscale_(optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm or math.inf)
         progress.target_tokens += n_tokens
         if torch.isfinite(norm):
-            self.scaler.step(self.optimizer)
+            for optimizer in self.optimizers.values():
+                self.scaler.step(optimizer)
             progress.skipped_steps = 0
             self.unread_loss += loss
             progress.loss_tokens += n_tokens
@@ -246,7 +250,7 @@ class Trainer:
         else:
             self._skip_step(float(loss) * self.context.world_size / n_tokens)
         self.scaler.update()
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
         self._average()
 
     def _backward(self, batches: list[Batch], n_tokens: int) -> Tensor:
@@ -297,7 +301,7 @@ class Trainer:
         row = {
             "step": progress.step,
             "train_loss": loss_sum / progress.log_loss_tokens if progress.log_loss_tokens else math.nan,
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "learning_rate": self.optimizers["adam"].param_groups[0]["lr"],
         }
         progress.log_loss_sum, progress.log_loss_tokens = 0.0, 0
         return row
@@ -319,7 +323,7 @@ class Trainer:
             "minutes": round(progress.seconds / 60, 3),
             "target_tokens": progress.target_tokens,
             "train_loss": loss_sum / max(1, progress.loss_tokens),
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "learning_rate": self.optimizers["adam"].param_groups[0]["lr"],
             **validate(
                 self.translator,
                 self.data,
@@ -378,8 +382,7 @@ class Trainer:
             raise UserError(f"the checkpoint {run / name} has another model than the settings describe")
         self.model.load_state_dict(model.state_dict())
         try:
-            groups = self.optimizer.state_dict()["param_groups"]
-            self.optimizer.load_state_dict({"state": _moments(state), "param_groups": groups})
+            load_optimizer_state(self.optimizers, state)
             averaged = {k.removeprefix("averaged."): t for k, t in state.items() if k.startswith("averaged.")}
             if self.averaged is not None and averaged:
                 self.averaged.load_state_dict(averaged, strict=False)
@@ -414,23 +417,11 @@ class Trainer:
             state["random.cuda"] = torch.cuda.get_rng_state()
         if self.batches.pairs is not None:
             state["epoch.pairs"] = torch.from_numpy(self.batches.pairs)
-        for number, moments in self.optimizer.state_dict()["state"].items():
-            state |= {f"adam.{number}.{name}": tensor for name, tensor in moments.items()}
+        state |= optimizer_state(self.optimizers)
         if self.averaged is not None and self.averaged.n_averaged:
             state["averaged.n_averaged"] = self.averaged.n_averaged
             state |= {f"averaged.module.{name}": p for name, p in self.averaged.module.named_parameters()}
         return state
-
-
-def _moments(tensors: dict[str, Tensor]) -> dict[int, dict[str, Tensor]]:
-    """Return Adam's moments and step counts by parameter number, from `Trainer._state`."""
-    moments: dict[int, dict[str, Tensor]] = {}
-    for key, tensor in tensors.items():
-        kind, _, rest = key.partition(".")
-        if kind == "adam":
-            number, name = rest.split(".")
-            moments.setdefault(int(number), {})[name] = tensor
-    return moments
 
 
 class ModelWithLoss(nn.Module):

@@ -1,6 +1,6 @@
 """Train in several processes and in one; run by test_distributed.
 
-``python compare_processes.py FOLDER WORLD_SIZE`` prints how much the weights differ, as JSON.
+``python compare_processes.py FOLDER WORLD_SIZE OPTIMIZER`` prints how much the weights differ, as JSON.
 """
 
 import json
@@ -15,7 +15,7 @@ import torch
 
 from transformer.attention import MultiHeadAttention
 from transformer.checkpoint import read_json
-from transformer.config import TrainingConfig
+from transformer.config import OptimizerName, TrainingConfig
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
 from transformer.model import ModelConfig, Transformer
@@ -77,17 +77,18 @@ def difference(first: Transformer, second: Transformer) -> float:
     return float((weights(first) - weights(second)).abs().max())
 
 
-def main(folder: Path, world_size: int) -> None:
+def main(folder: Path, world_size: int, optimizer: OptimizerName) -> None:
     prepare(DataConfig("copy", max_train_pairs=400), 57)
-    half = replace(TRAINING, steps=4)
-    run_distributed(folder / "distributed", TRAINING, world_size)
+    training = replace(TRAINING, optimizer=optimizer)
+    half = replace(training, steps=4)
+    run_distributed(folder / "distributed", training, world_size)
     run_distributed(folder / "fewer", half, world_size)
-    fewer = run(folder / "fewer", TRAINING)  # resumes in one process
+    fewer = run(folder / "fewer", training)  # resumes in one process
     run(folder / "more", half)
-    run_distributed(folder / "more", TRAINING, world_size)  # resumes in several
-    single = run(folder / "single", replace(TRAINING, gradient_accumulation_steps=world_size))
-    larger = run(folder / "larger", TRAINING)  # the same steps in larger batches
-    distributed = run(folder / "distributed", TRAINING)  # is finished, so this only loads it
+    run_distributed(folder / "more", training, world_size)  # resumes in several
+    single = run(folder / "single", replace(training, gradient_accumulation_steps=world_size))
+    larger = run(folder / "larger", training)  # the same steps in larger batches
+    distributed = run(folder / "distributed", training)  # is finished, so this only loads it
     both = [folder / name for name in ("distributed", "single")]
     report = {
         "to_single": difference(distributed, single),
@@ -103,4 +104,4 @@ def main(folder: Path, world_size: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), "muon" if sys.argv[3] == "muon" else "adam")

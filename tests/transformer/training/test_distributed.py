@@ -23,9 +23,9 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "TRANSFORMER_DATA": str(folder / "data"), "OMP_NUM_THREADS": "1"}
 
 
-@pytest.mark.parametrize("world_size", [2, 4])
-def test_n_processes_equal_one_with_n_accumulation_steps(world_size: int, tmp_path: Path) -> None:
-    command = [sys.executable, HERE / "compare_processes.py", tmp_path, str(world_size)]
+@pytest.mark.parametrize(("world_size", "optimizer"), [(2, "adam"), (4, "adam"), (2, "muon")])
+def test_n_processes_equal_one_with_n_accumulation_steps(world_size: int, optimizer: str, tmp_path: Path) -> None:
+    command = [sys.executable, HERE / "compare_processes.py", tmp_path, str(world_size), optimizer]
     done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

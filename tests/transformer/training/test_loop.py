@@ -14,7 +14,7 @@ from transformer.data.batching import Batch, Batches, Sequences, collate
 from transformer.data.corpora import sentence_pairs
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.data.tokenizer import EOS, PAD
-from transformer.device import choose_device
+from transformer.device import Precision, choose_device
 from transformer.errors import UserError
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
@@ -164,9 +164,10 @@ def test_the_best_checkpoint_is_kept(tmp_path: Path, data: PreparedData, monkeyp
         {"learning_rate_factor": -1.0},
         {"learning_rate_factor": float("nan")},
         {"learning_rate_factor": float("inf")},
+        {"optimizer": "sgd"},
     ],
 )
-def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
+def test_impossible_settings_are_refused(wrong: dict[str, object]) -> None:
     (name,) = wrong
     with pytest.raises(UserError, match=re.escape(name)):
         TrainingConfig(**{"steps": 4, **wrong})  # type: ignore[arg-type]
@@ -187,9 +188,9 @@ class Full:
         monkeypatch.setattr("transformer.training.trainer.batch_loss", limited)
 
 
-def trainer(data: PreparedData, **settings: object) -> Trainer:
+def trainer(data: PreparedData, precision: Precision = "fp32", **settings: object) -> Trainer:
     config = TrainingConfig(**{"steps": 4, "batch_tokens": 1000, "warmup_steps": 2, **settings})  # type: ignore[arg-type]
-    return Trainer(SHAPE, config, data, choose_device("cpu"), DistributedContext(0, 1, torch.device("cpu")))
+    return Trainer(SHAPE, config, data, choose_device("cpu", precision), DistributedContext(0, 1, torch.device("cpu")))
 
 
 def test_batches_are_split_until_they_fit_into_memory(
@@ -260,8 +261,12 @@ class Poisoned:
         monkeypatch.setattr(ModelWithLoss, "forward", forward)
 
 
-def test_a_step_whose_gradient_is_not_finite_is_skipped(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
-    training = trainer(data)
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_step_whose_gradient_is_not_finite_is_skipped(
+    precision: Precision, optimizer: str, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = trainer(data, precision, optimizer=optimizer)
     Poisoned({2}, monkeypatch)
     training.step()
     before = weights(training.model).clone()

@@ -61,7 +61,9 @@ class Crash(BaseException):
     """Nothing in the package catches it."""
 
 
-def train_until(step: int, run: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, how: type = Crash) -> None:
+def train_until(
+    step: int, run: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, how: type = Crash, **changes: object
+) -> None:
     """Train, and be interrupted in the middle of a step."""
     with monkeypatch.context() as patch:
         original = Trainer._backward
@@ -73,7 +75,7 @@ def train_until(step: int, run: Path, data: PreparedData, monkeypatch: pytest.Mo
 
         patch.setattr(Trainer, "_backward", gradients)
         with pytest.raises(how):
-            run_training(run, data)
+            run_training(run, data, **changes)
 
 
 def result(run: Path) -> dict[str, object]:
@@ -112,6 +114,26 @@ def test_interrupted_in_a_step(
     train_until(step, tmp_path / "run", data, monkeypatch)
     run_training(tmp_path / "run", data)
     assert result(tmp_path / "run") == uninterrupted
+
+
+def test_muon_interrupted_in_a_step(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_training(tmp_path / "uninterrupted", data, optimizer="muon")
+    train_until(7, tmp_path / "run", data, monkeypatch, optimizer="muon")
+    run_training(tmp_path / "run", data, optimizer="muon")
+    assert result(tmp_path / "run") == result(tmp_path / "uninterrupted")
+
+
+def test_another_optimizer_is_refused(tmp_path: Path, data: PreparedData) -> None:
+    for before, after in (("adam", "muon"), ("muon", "adam")):
+        run = tmp_path / before
+        run_training(run, data, steps=4, optimizer=before)
+        with pytest.raises(
+            UserError, match=rf"\(training.optimizer: {before}, now {after}; training.steps: 4, now 12\)"
+        ):
+            run_training(run, data, optimizer=after)
+        with pytest.raises(UserError, match=f"step-0000004: it was trained with --training.optimizer {before}, not"):
+            run_training(run, data, optimizer=after, force=True)
+        assert step_checkpoints(run)[-1] == "step-0000004"
 
 
 def test_each_session_of_a_run_is_recorded(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
