@@ -120,6 +120,8 @@ class TrainingConfig:
     """Maximum number of target tokens in a step, on all devices together, not counting padding."""
     gradient_accumulation_steps: int = 1
     """Split each process's batch into this many smaller ones to save memory; the effective batch size is the same."""
+    activation_checkpointing: bool = False
+    """Keep only each layer's input for the backward pass and recompute the rest there: less memory, but slower."""
     optimizer: OptimizerName = "adam"
     """Adam (§5.3), or muon, not in the paper: Muon for the weight matrices of the layers, Adam for the rest."""
     warmup_steps: int = 4000

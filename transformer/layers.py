@@ -1,8 +1,10 @@
 """The encoder layer and the decoder layer, and the parts they share: feed-forward and residual (§3.1, §3.3)."""
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from transformer.attention import KeyValue, KeyValueCache, MultiHeadAttention
 from transformer.config import ModelConfig, Norm
@@ -51,7 +53,23 @@ def build_attention(config: ModelConfig, rotation: Tensor | None = None) -> Mult
     return MultiHeadAttention(config.d_model, config.n_heads, config.attention_dropout, config.attention, rotation)
 
 
-class EncoderLayer(nn.Module):
+class CheckpointedLayer(nn.Module):
+    """A layer that can save memory in training: it keeps only its input, and the backward pass runs it again.
+
+    The gradients are the same, with the same dropout. Subclasses define ``forward`` as in any module.
+    """
+
+    activation_checkpointing = False
+    """Whether to do so; in eval mode it has no effect."""
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run the layer."""
+        if self.activation_checkpointing and self.training:
+            return checkpoint(super().__call__, *inputs, use_reentrant=False)
+        return super().__call__(*inputs)
+
+
+class EncoderLayer(CheckpointedLayer):
     """Self-attention, then the feed-forward network, each in a residual connection (§3.1).
 
     Args:
@@ -70,7 +88,7 @@ class EncoderLayer(nn.Module):
         return self.residuals[1](x, self.feed_forward)
 
 
-class DecoderLayer(nn.Module):
+class DecoderLayer(CheckpointedLayer):
     """Causal self-attention, cross-attention to the encoder's output, then the feed-forward network (§3.1).
 
     Args:

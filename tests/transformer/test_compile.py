@@ -30,8 +30,11 @@ def fresh() -> None:
 
 @needs_compiler
 @pytest.mark.filterwarnings("ignore")
-def test_training_compiles_to_the_same_gradients() -> None:
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_training_compiles_to_the_same_gradients(checkpointing: bool) -> None:
     model = Transformer(SHAPE)
+    for layer in (*model.encoder, *model.decoder):
+        layer.activation_checkpointing = checkpointing  # type: ignore[assignment]
     source, target = torch.randint(4, 40, (3, 9)), torch.randint(4, 40, (3, 7))
     gradients = []
     for forward in (model, torch.compile(model, fullgraph=True)):

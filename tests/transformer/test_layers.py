@@ -1,6 +1,7 @@
 """Our layers and our model give the outputs and gradients of PyTorch's, with the same weights."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -146,3 +147,27 @@ def test_dropout_applies_to_the_embeddings() -> None:
     positions = model.embed(ids, table) - table(ids) * 16**0.5
     torch.testing.assert_close(positions[0], positions[1])
     torch.testing.assert_close(positions[0], sinusoidal_encoding(7, 16))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_activation_checkpointing_changes_no_gradient(norm: Norm, source: Tensor) -> None:
+    """Dropout, too, is the same when a layer is run again in the backward pass, which happens in training only."""
+    model = Transformer(replace(config(norm), dropout=0.3, attention_dropout=0.1, activation_dropout=0.2))
+    runs: list[nn.Module] = []
+    for layer in (*model.encoder, *model.decoder):
+        layer.self_attention.register_forward_hook(lambda module, *_: runs.append(module))  # type: ignore[union-attr]
+    gradients, counts = [], []
+    for checkpointing in (False, True):
+        for layer in (*model.encoder, *model.decoder):
+            layer.activation_checkpointing = checkpointing  # type: ignore[assignment]
+        torch.manual_seed(1)
+        model.zero_grad()
+        runs.clear()
+        model(source, source).logsumexp(-1).sum().backward()
+        gradients.append([p.grad for p in model.parameters()])
+        counts.append(len(runs))
+    assert all(a is not None and b is not None and torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+    assert counts == [4, 8]
+    runs.clear()
+    model.eval()(source, source).sum().backward()
+    assert len(runs) == 4

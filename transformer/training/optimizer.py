@@ -1,5 +1,6 @@
 """The optimisers: Adam (§5.3), or, beyond the paper, Muon for the layers' weight matrices and Adam for the rest."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,38 +9,71 @@ from torch import Tensor
 
 from transformer.attention import MultiHeadAttention
 from transformer.config import OptimizerName
+from transformer.device import Device
 from transformer.model import Transformer
 
 
-class Muon(torch.optim.Muon):
+class Muon(torch.optim.Optimizer):
     """Muon: the momentum of a weight matrix is made orthogonal, so that a step changes all its directions equally.
+
+    The results are those of ``torch.optim.Muon`` with ``adjust_lr_fn="match_rms_adamw"`` and no weight decay: the root
+    mean square of each step is 0.2 times the learning rate. Adam's steps have about that size, so the paper's learning
+    rate suits both. PyTorch's version needs PyTorch 2.9 and always computes in bfloat16, which on most CPUs takes far
+    longer than the rest of the training step.
 
     ``query_key_value`` stacks W_Q, W_K and W_V, which are three linear maps with the same input, so Muon treats them as
     three matrices. If the stack were made orthogonal as a whole, W_V would get nearly all of the step, because at the
     start of training its gradient is about twenty times as large as those of W_Q and W_K. A parameter group's entry
     ``"parts"`` is the number of matrices in each of its weights.
 
-    As Adam's fused kernel does, it leaves the weights as they are if ``found_inf`` is set to a positive number. Here
-    this needs one host–device synchronisation per step, because Muon's steps are separate kernels.
+    As with Adam's fused kernel, the weights stay as they are if ``found_inf`` is set to a positive number. Here that
+    needs one host–device synchronisation per step, because a step consists of many kernels.
+
+    Args:
+        groups: parameter groups of weight matrices.
+        momentum: how much of the momentum is kept in each step.
+        dtype: of the matrix products that make the momentum orthogonal.
     """
 
     _step_supports_amp_scaling = True  # GradScaler sets found_inf instead of reading it on the host
     found_inf: Tensor | None = None
 
-    def step(self, closure: Any = None) -> Any:
+    def __init__(
+        self, groups: list[dict[str, Any]], momentum: float = 0.95, dtype: torch.dtype = torch.float32
+    ) -> None:
+        super().__init__(groups, {"lr": 0.0, "momentum": momentum, "parts": 1, "dtype": dtype})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Take a step, unless ``found_inf`` forbids it."""
         if self.found_inf is not None and self.found_inf > 0:
-            return None
-        return super().step(closure)  # type: ignore[no-untyped-call]
+            return
+        for group in self.param_groups:
+            for weight in group["params"]:
+                momentum = self.state[weight].setdefault("momentum_buffer", torch.zeros_like(weight))
+                momentum.lerp_(weight.grad, 1 - group["momentum"])
+                ahead = weight.grad.lerp(momentum, group["momentum"])  # Nesterov's form of momentum
+                direction = orthogonalize(ahead.unflatten(0, (group["parts"], -1)).to(group["dtype"]))
+                size = 0.2 * math.sqrt(max(direction.shape[1:]))
+                weight.sub_(direction.flatten(0, 1), alpha=size * group["lr"])
 
-    def _init_group(self, group: Any, weights: Any, gradients: Any, momenta: Any) -> bool:
-        has_complex = super()._init_group(group, weights, gradients, momenta)
-        for tensors in (weights, gradients, momenta):
-            tensors[:] = [part for tensor in tensors for part in tensor.chunk(group["parts"])]
-        return has_complex
+
+def orthogonalize(matrices: Tensor) -> Tensor:
+    """Replace the singular values of matrices, (n, rows, columns), by numbers close to one, from about 0.7 to 1.2.
+
+    A polynomial of the matrix changes only its singular values. This one, of odd degree 5 and applied five times, was
+    chosen to lift small ones quickly (Newton–Schulz iteration). It needs only matrix products.
+    """
+    is_tall = matrices.size(1) > matrices.size(2)
+    x = matrices.mT if is_tall else matrices  # so that x xᵀ is the smaller of the two products
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)  # no singular value is larger than this norm
+    for _ in range(5):
+        gram = x @ x.mT
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    return x.mT if is_tall else x
 
 
-def build_optimizers(model: Transformer, name: OptimizerName) -> dict[str, torch.optim.Optimizer]:
+def build_optimizers(model: Transformer, name: OptimizerName, device: Device) -> dict[str, torch.optim.Optimizer]:
     """Return the optimisers that together update each parameter of a model, by their names; the caller sets their rate.
 
     Muon gets the weight matrices of the encoder and decoder layers. Embeddings, whose rows are looked up, are
@@ -57,8 +91,8 @@ def build_optimizers(model: Transformer, name: OptimizerName) -> dict[str, torch
         "adam": torch.optim.Adam(rest, lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
     }
     if muon:
-        # Scales orthogonal steps to the size that Adam's usually have, so that the paper's learning rate suits both.
-        optimizers["muon"] = Muon(muon, lr=0.0, weight_decay=0.0, adjust_lr_fn="match_rms_adamw")
+        has_bf16 = device.autocast_dtype == torch.bfloat16
+        optimizers["muon"] = Muon(muon, dtype=torch.bfloat16 if has_bf16 else torch.float32)
     return optimizers
 
 

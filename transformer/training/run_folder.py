@@ -23,8 +23,8 @@ SESSIONS = "sessions.jsonl"
 
 NOT_COMPARED = {"description", "training.log_every", "training.checkpoint_each_epoch"}
 """Settings that don't change what is learned; the first edition wrote a description of the recipe, too."""
-ACCUMULATION = "training.gradient_accumulation_steps"
-"""A run may be resumed with another value of this setting: only the memory that a step needs depends on it."""
+ONLY_MEMORY = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
+"""A run may be resumed with other values of these settings: only the memory and time of a step depend on them."""
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def open_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> I
             remove_partial_files(run)
             if (run / RECIPE).exists() and not force:
                 changes = list(differences(read_settings(run / RECIPE), recipe))
-                changes = [change for change in changes if not change.startswith(f"{ACCUMULATION}:")]
+                changes = [change for change in changes if change.partition(":")[0] not in ONLY_MEMORY]
                 if changes:
                     raise UserError(
                         f"{run} was started with other settings ({'; '.join(changes[:5])}): "

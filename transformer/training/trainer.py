@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from transformer.data.tokenizer import PAD
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
+from transformer.layers import CheckpointedLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.schedule import learning_rate
@@ -95,9 +96,11 @@ class Trainer:
         torch.manual_seed(config.seed)
         self.config, self.data, self.device, self.context = config, data, device, context
         self.model = Transformer(model_config).to(device.device)
+        for layer in (*self.model.encoder, *self.model.decoder):
+            cast(CheckpointedLayer, layer).activation_checkpointing = config.activation_checkpointing
         torch.manual_seed(config.seed + context.rank)  # the weights are the same on all ranks, dropout is not
         self.translator = Translator(self.model, data.tokenizer, device)
-        self.optimizers = build_optimizers(self.model, config.optimizer)
+        self.optimizers = build_optimizers(self.model, config.optimizer, device)
         self.scaler = device.scaler()
         self.averaged = AveragedModel(self.model) if config.average_steps else None
         self.progress = Progress(

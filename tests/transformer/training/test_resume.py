@@ -351,6 +351,15 @@ def test_a_run_resumes_with_more_accumulation_steps(tmp_path: Path, data: Prepar
     assert (after["epoch"], after["epoch_step"]) == (0, 2 * 2)  # two steps of two batches, made of the remaining pairs
 
 
+def test_a_run_resumes_with_activation_checkpointing(
+    tmp_path: Path, data: PreparedData, uninterrupted: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steps are the same to the bit, so it doesn't need --force."""
+    train_until(7, tmp_path / "run", data, monkeypatch)
+    run_training(tmp_path / "run", data, activation_checkpointing=True)
+    assert result(tmp_path / "run") == uninterrupted
+
+
 def test_a_checkpoint_of_the_first_edition_is_resumed(
     tmp_path: Path, data: PreparedData, uninterrupted: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
