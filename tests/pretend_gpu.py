@@ -28,6 +28,8 @@ from transformer.device import Device
 aten = torch.ops.aten
 ACROSS = {aten.copy_, aten._to_copy}
 """These copy tensors between devices."""
+SIZED_BY_DATA = {aten.nonzero, aten.unique_dim, aten._unique2, aten.masked_select}
+"""The host needs their results' data to know their shapes."""
 INDEXED = {aten.index, aten.index_put, aten.index_put_}
 """A GPU tensor can also be indexed by CPU tensors; a CPU tensor only by CPU tensors."""
 NO_SCALARS = {aten.cat, aten.stack, aten.gather, aten.mm, aten.bmm, aten.addmm}
@@ -58,6 +60,8 @@ class PretendTensor(torch.Tensor):
         wrapped = {id(t.host): t for t in tensors([*args, *kwargs.values()]) if isinstance(t, PretendTensor)}
         to_the_cpu = torch.device(kwargs.get("device") or PRETEND.device).type == "cpu"
         from_here = op.overloadpacket is aten.copy_ and not isinstance(args[0], PretendTensor)
+        if to_the_cpu or from_here or makes_host_wait(op, args):
+            HOST_READS.append(str(op))
 
         def wrap(result: torch.Tensor) -> torch.Tensor:
             return (
@@ -82,6 +86,7 @@ class PretendTensor(torch.Tensor):
         )
 
     def tolist(self) -> Any:
+        HOST_READS.append("tolist")
         return self.host.tolist()
 
     def __repr__(self, **_: Any) -> str:
@@ -115,6 +120,17 @@ def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> A
     if isinstance(value, torch.Tensor):
         return change(value)
     return type(value)([map_tensors(v, change) for v in value]) if isinstance(value, list | tuple) else value
+
+
+HOST_READS: list[str] = []
+"""The operations so far for which the host had to wait until the device had caught up."""
+
+
+def makes_host_wait(op: Any, args: Any) -> bool:
+    """Return whether an operation gives a number to the host, or has a result whose shape depends on the data."""
+    packet = op.overloadpacket
+    by_mask = packet in INDEXED and any(i.dtype in (torch.bool, torch.uint8) for i in tensors(args[1]))
+    return by_mask or packet is aten._local_scalar_dense or packet in SIZED_BY_DATA
 
 
 @cache

@@ -1,11 +1,13 @@
 """Generate translations: greedy search, sampling and beam search, batched and with a key/value cache (§6.1)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from transformer.data.tokenizer import BOS, EOS, PAD
@@ -166,18 +168,21 @@ def _generate(
     memory, memory_mask = model.encode(source)
     cache = model.start_cache(memory, memory_mask, int(limits.max()))
     translations: list[list[int]] = [[] for _ in source]
-    sentences = torch.arange(len(source), device=source.device)  # rows of the source that have not ended
-    tokens = torch.full_like(sentences, BOS)
-    while len(sentences):
-        at_limit = limits[sentences] == cache.length + 1
+    sentences = list(range(len(source)))  # rows of the source that have not ended
+    tokens = source.new_full((len(source),), BOS)
+    while sentences:
+        at_limit = limits == cache.length + 1
         tokens = choose(_mask_logits(model.decode_step(tokens[:, None], cache)[:, 0], at_limit))
-        for sentence, token in zip(sentences.tolist(), tokens.tolist(), strict=True):
+        chosen = tokens.tolist()  # the only read from the device in a step
+        for sentence, token in zip(sentences, chosen, strict=True):
             if token != EOS:
                 translations[sentence].append(token)
-        active_rows = (tokens != EOS).nonzero()[:, 0]
+        active_rows = [row for row, token in enumerate(chosen) if token != EOS]
         if len(active_rows) < len(sentences):
-            sentences, tokens = sentences[active_rows], tokens[active_rows]
-            cache.select(active_rows)
+            sentences = [sentences[row] for row in active_rows]
+            rows = torch.tensor(active_rows, dtype=torch.int64, device=source.device)
+            tokens, limits = tokens[rows], limits[rows]
+            cache.select(rows)
     return translations
 
 
@@ -234,89 +239,111 @@ def beam_search(
     if not len(source):
         return []
     memory, memory_mask = model.encode(source)
-    cache = model.start_cache(memory, memory_mask, int(limits.max()), beams=beam_size)
-    finished: list[list[Hypothesis]] = [[] for _ in source]
-    sentences = torch.arange(len(source), device=source.device)  # rows of the source whose search has not stopped
-    prefixes = source.new_full((len(source), beam_size, 1), BOS)  # (sentences, beams, length)
+    end = int(limits.max())
+    cache = model.start_cache(memory, memory_mask, end, beams=beam_size)
+    tokens = source.new_full((len(source), beam_size), BOS)  # the newest of each prefix
     scores = memory.new_full((len(source), beam_size), -torch.inf, dtype=torch.float32)
     scores[:, 0] = 0.0  # all prefixes are equal at first, so only one of them may be extended
 
-    for length in range(1, int(limits.max()) + 1):
-        logits = model.decode_step(prefixes[:, :, -1], cache).float()
+    # The device computes the candidates of each step; which of them continue is decided on the host, by NumPy.
+    sentence_limits = limits.tolist()
+    sentences = np.arange(len(source))  # rows of the source whose search has not stopped
+    prefixes = np.full((len(source), beam_size, 1), BOS)  # (sentences, beams, length)
+    finished: list[list[Hypothesis]] = [[] for _ in source]
+
+    for length in range(1, end + 1):
+        logits = model.decode_step(tokens, cache).float()
         # Each prefix has one eos, so beam_size of the 2 · beam_size best candidates are certain to continue. These are
         # among the 2 · beam_size best of each prefix.
-        log_probs, next_tokens = _best_tokens(logits, 2 * beam_size, limits[sentences] == length)
-        candidates = (scores[:, :, None] + log_probs).flatten(1)  # (sentences, beams · next tokens)
-        values, indices = candidates.topk(min(2 * beam_size, candidates.size(1)))
-        parents, tokens = indices // log_probs.size(-1), next_tokens.flatten(1).gather(1, indices)
+        log_probs, next_tokens = _best_tokens(logits, 2 * beam_size, limits == length)
+        values, indices = (scores[:, :, None] + log_probs).flatten(1).topk(2 * beam_size)  # (sentences, candidates)
+        step = _Step.read(values, indices // log_probs.size(-1), next_tokens.flatten(1).gather(1, indices))
 
-        is_end = (tokens == EOS) & values.isfinite()
-        for row, column in is_end[:, :beam_size].nonzero().tolist():
-            log_probability = float(values[row, column])
-            ids = prefixes[row, parents[row, column], 1:].tolist()
+        for row, column in zip(*step.is_end[:, :beam_size].nonzero(), strict=True):
+            log_probability = float(step.values[row, column])
+            ids = prefixes[row, step.parents[row, column], 1:].tolist()
             score = log_probability / length_normalisation(length, length_penalty)
-            finished[int(sentences[row])].append(Hypothesis(ids, log_probability, score))
-
-        # The best candidates that are not an eos: a stable sort keeps their order and moves every eos behind them.
-        alive = (tokens == EOS).to(torch.int8).argsort(dim=-1, stable=True)[:, :beam_size]
-        scores = values.gather(1, alive).masked_fill((tokens == EOS).gather(1, alive), -torch.inf)
+            finished[sentences[row]].append(Hypothesis(ids, log_probability, score))
         if trace is not None:
-            trace.extend(_candidates(sentences, length, length_penalty, parents, tokens, values, alive))
-        parents, tokens = parents.gather(1, alive), tokens.gather(1, alive)
-        prefixes = prefixes.gather(1, parents[:, :, None].expand_as(prefixes))
-        prefixes = torch.cat([prefixes, tokens[:, :, None]], dim=-1)
+            trace.extend(_candidates(sentences, length, length_penalty, step, beam_size))
+        step = step.continuing(beam_size)
+        prefixes = np.take_along_axis(prefixes, step.parents[:, :, None], axis=1)
+        prefixes = np.concatenate([prefixes, step.tokens[:, :, None]], axis=2)
 
-        best_alive = scores.max(dim=-1).values.tolist()
         active_rows = [
             row
-            for row, (sentence, best) in enumerate(zip(sentences.tolist(), best_alive, strict=True))
-            if not _is_done(finished[sentence], best, int(limits[sentence]), length_penalty, n_best)
+            for row, (sentence, best) in enumerate(zip(sentences, step.values.max(axis=-1).tolist(), strict=True))
+            if not _is_done(finished[sentence], best, sentence_limits[sentence], length_penalty, n_best)
         ]
         if not active_rows:
             break
+        arrays = (step.tokens, step.values, step.parents)
+        tokens, scores, parents = (torch.from_numpy(array).to(source.device) for array in arrays)
         cache.reorder(parents)
         if len(active_rows) < len(sentences):
+            sentences, prefixes = sentences[active_rows], prefixes[active_rows]
             rows = torch.tensor(active_rows, device=source.device)
-            sentences, prefixes, scores = sentences[rows], prefixes[rows], scores[rows]
+            tokens, scores, limits = tokens[rows], scores[rows], limits[rows]
             cache.select(rows)
     if not all(finished):  # each sentence ends at its limit at the latest, unless its scores are NaN
         raise UserError("the model outputs NaN: a weight is NaN or infinite, or half precision overflowed")
     return [sorted(hypotheses, key=lambda h: -h.score)[:n_best] for hypotheses in finished]
 
 
-def _candidates(
-    sentences: Tensor,
-    length: int,
-    length_penalty: float,
-    parents: Tensor,
-    tokens: Tensor,
-    values: Tensor,
-    alive: Tensor,
-) -> list[Candidate]:
-    """Describe all candidates of one step, best first.
+@dataclass(frozen=True)
+class _Step:
+    """The candidates of one step of beam search, best first: arrays on the host, (sentences, candidates)."""
 
-    Args:
-        parents, tokens, values: (sentences, candidates).
-        alive: the columns that become the next prefixes, (sentences, beams).
-    """
-    candidates = []
-    for row, column in values.isfinite().nonzero().tolist():
-        token, value = int(tokens[row, column]), float(values[row, column])
-        beam = alive[row].tolist().index(column) if token != EOS and column in alive[row] else None
-        finished = token == EOS and column < alive.size(1)
-        candidates.append(
-            Candidate(
-                sentence=int(sentences[row]),
+    values: NDArray[np.float32]
+    """Log-probabilities, summed over the prefix and the new token."""
+    parents: NDArray[np.int64]
+    """Which beam each candidate extends."""
+    tokens: NDArray[np.int64]
+
+    @property
+    def is_end(self) -> NDArray[np.bool_]:
+        """Which candidates finish their hypothesis with an eos."""
+        return (self.tokens == EOS) & np.isfinite(self.values)
+
+    @classmethod
+    def read(cls, values: Tensor, parents: Tensor, tokens: Tensor) -> "_Step":
+        """Copy a step from the device, all at once, because each copy waits for the device."""
+        values, parents, tokens = torch.stack([values, parents.float(), tokens.float()]).cpu()  # ids < 2²⁴ stay exact
+        return cls(values.numpy(), parents.long().numpy(), tokens.long().numpy())
+
+    def continuing(self, beam_size: int) -> "_Step":
+        """Return the best candidates that are not an eos; where there are too few, the log-probability is -inf."""
+        columns = np.argsort(self.tokens == EOS, axis=1, kind="stable")[:, :beam_size]  # moves each eos to the end
+        tokens = np.take_along_axis(self.tokens, columns, axis=1)
+        values = np.take_along_axis(self.values, columns, axis=1)
+        values[tokens == EOS] = -np.inf
+        return _Step(values, np.take_along_axis(self.parents, columns, axis=1), tokens)
+
+
+def _candidates(
+    sentences: NDArray[np.int64], length: int, length_penalty: float, step: _Step, beam_size: int
+) -> Iterator[Candidate]:
+    """Describe all candidates of one step for the trace, best first."""
+    for row, sentence in enumerate(sentences):
+        kept = 0
+        for column in np.isfinite(step.values[row]).nonzero()[0]:
+            token, value = int(step.tokens[row, column]), float(step.values[row, column])
+            fate: Literal["kept", "finished", "dropped"] = "dropped"
+            if token == EOS and column < beam_size:
+                fate = "finished"
+            elif token != EOS and kept < beam_size:
+                fate = "kept"
+            yield Candidate(
+                sentence=int(sentence),
                 length=length,
-                parent=int(parents[row, column]),
+                parent=int(step.parents[row, column]),
                 token=token,
                 log_probability=value,
                 score=value / length_normalisation(length, length_penalty),
-                fate="finished" if finished else "dropped" if beam is None else "kept",
-                beam=beam,
+                fate=fate,
+                beam=kept if fate == "kept" else None,
             )
-        )
-    return candidates
+            kept += fate == "kept"
 
 
 def _best_tokens(logits: Tensor, count: int, at_limit: Tensor) -> tuple[Tensor, Tensor]:
@@ -336,9 +363,10 @@ def _best_tokens(logits: Tensor, count: int, at_limit: Tensor) -> tuple[Tensor, 
     log_total = highest + logits.sub_(highest).exp_().sum(-1, keepdim=True).log()
     best -= log_total
     best.masked_fill_((tokens == PAD) | (tokens == BOS), -torch.inf)
-    best[at_limit], tokens[at_limit] = -torch.inf, EOS
-    best[at_limit, :, 0] = (eos - log_total[..., 0])[at_limit]
-    return best, tokens
+    only_eos = torch.full_like(best, -torch.inf)
+    only_eos[..., 0] = eos - log_total[..., 0]
+    at_limit = at_limit[:, None, None]
+    return torch.where(at_limit, only_eos, best), tokens.masked_fill(at_limit, EOS)
 
 
 def _topk_by_columns(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -358,7 +386,7 @@ def _topk_by_columns(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def _mask_logits(logits: Tensor, at_limit: Tensor) -> Tensor:
     """Mask logits, (sentences, vocab_size), in place: never pad or bos, and only eos where the limit is reached."""
-    logits[:, [PAD, BOS]] = -torch.inf
+    logits[:, PAD] = logits[:, BOS] = -torch.inf
     is_not_eos = torch.arange(logits.size(-1), device=logits.device) != EOS
     return logits.masked_fill_(at_limit[:, None] & is_not_eos, -torch.inf)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.attention import KeyValue, KeyValueCache
@@ -170,8 +171,12 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Apply the output layer: (..., d_model) → logits of the next token, (..., vocab_size)."""
-        return self.unembedding(x)
+        """Apply the output layer: (..., d_model) → logits of the next token, (..., vocab_size), float32.
+
+        They are computed in float32 in every precision: rounded to 8 bits, different logits would become equal.
+        """
+        with torch.autocast(x.device.type, enabled=False):
+            return F.linear(x.float(), self.unembedding.weight.float())
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """Predict every next token of the target, all positions at once (teacher forcing).

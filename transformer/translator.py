@@ -11,9 +11,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from transformer.checkpoint import default_checkpoint, load_checkpoint
+from transformer.config import ModelConfig
 from transformer.data.batching import pad
 from transformer.data.tokenizer import EOS, Tokenizer
-from transformer.decoding import Hypothesis, beam_search, greedy_search
+from transformer.decoding import EXTRA_LENGTH, Hypothesis, beam_search, check_search, greedy_search
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
 from transformer.model import Transformer
@@ -60,6 +61,21 @@ def search_errors_as_user_errors() -> Iterator[None]:
         if not isinstance(error, torch.OutOfMemoryError) and not any(text in str(error) for text in CPU_OUT_OF_MEMORY):
             raise
         raise UserError("out of memory: try a smaller beam size or shorter sentences") from error
+
+
+def decoding_bytes(config: ModelConfig, longest: int, beam_size: int) -> int:
+    """Estimate how much memory beam search needs for each sentence of a batch, in bytes.
+
+    These are the keys and values of all layers, for the source once and for the target in every beam, and the logits
+    of a step. Both are counted twice, because there are copies of them while hypotheses are reordered and ranked.
+
+    Args:
+        longest: tokens of the longest source sentence.
+    """
+    target = min(longest + EXTRA_LENGTH, config.max_length)
+    key_value = 2 * config.n_layers * config.d_model * (longest + beam_size * target)
+    logits = beam_size * config.vocab_size
+    return 4 * 2 * (key_value + logits)
 
 
 class Translator:
@@ -115,13 +131,10 @@ class Translator:
             )
         return [*ids, EOS]
 
-    def greedy_search(
-        self, sentences: Sequence[str], batch_tokens: int = 4096, max_new_tokens: int | None = None
-    ) -> list[str]:
+    def greedy_search(self, sentences: Sequence[str], max_new_tokens: int | None = None) -> list[str]:
         """Translate sentences by greedy search.
 
         Args:
-            batch_tokens: maximum number of source tokens in a batch, padding included.
             max_new_tokens: as in `decoding.greedy_search`.
 
         Returns:
@@ -132,9 +145,7 @@ class Translator:
             ValueError: if ``max_new_tokens`` is less than 1.
         """
         encoded = [self.encode(sentence) for sentence in sentences]
-        translations = self._in_batches(
-            encoded, batch_tokens, lambda source: greedy_search(self.model, source, max_new_tokens)
-        )
+        translations = self._in_batches(encoded, 1, lambda source: greedy_search(self.model, source, max_new_tokens))
         return [self.tokenizer.decode(ids) for ids in translations]
 
     def beam_search(
@@ -143,14 +154,12 @@ class Translator:
         beam_size: int = 4,
         length_penalty: float = 0.6,
         n_best: int = 1,
-        batch_tokens: int = 1024,
         max_new_tokens: int | None = None,
     ) -> list[list[Translation]]:
         """Translate sentences by beam search.
 
         Args:
             beam_size, length_penalty, n_best, max_new_tokens: as in `decoding.beam_search`.
-            batch_tokens: maximum number of source tokens in a batch, padding included.
 
         Returns:
             For each sentence its ``n_best`` translations, best first.
@@ -159,10 +168,11 @@ class Translator:
             UserError: if a sentence is empty or too long.
             ValueError: if an argument is out of range.
         """
+        check_search(beam_size, length_penalty, n_best, max_new_tokens)
         encoded = [self.encode(sentence) for sentence in sentences]
         n_best_lists = self._in_batches(
             encoded,
-            batch_tokens,
+            beam_size,
             lambda source: beam_search(
                 self.model, source, beam_size, length_penalty, n_best, max_new_tokens=max_new_tokens
             ),
@@ -174,7 +184,6 @@ class Translator:
         sentences: Sequence[str],
         beam_size: int = 4,
         length_penalty: float = 0.6,
-        batch_tokens: int = 1024,
         max_new_tokens: int | None = None,
         progress: bool = False,
     ) -> TranslatedSentences:
@@ -182,18 +191,18 @@ class Translator:
 
         Args:
             beam_size, length_penalty, max_new_tokens: as in `decoding.beam_search`.
-            batch_tokens: maximum number of source tokens in a batch, padding included.
             progress: show a progress bar.
 
         Raises:
             ValueError: if an argument is out of range.
         """
+        check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
         encoded = [self.tokenizer.encode(sentence) for sentence in sentences]
         max_tokens = self.model.config.max_length - 1  # eos is the last
         not_empty = [i for i, ids in enumerate(encoded) if ids]
         hypotheses = self._in_batches(
             [[*encoded[i][:max_tokens], EOS] for i in not_empty],
-            batch_tokens,
+            beam_size,
             lambda source: beam_search(self.model, source, beam_size, length_penalty, max_new_tokens=max_new_tokens),
             progress,
         )
@@ -204,14 +213,29 @@ class Translator:
             texts, empty=len(encoded) - len(not_empty), truncated=sum(len(ids) > max_tokens for ids in encoded)
         )
 
+    def batch_size(self, longest: int, beam_size: int) -> int:
+        """Return how many sentences to translate at once.
+
+        On a GPU these are as many as fit into half of its free memory, because it takes hardly longer for hundreds of
+        sentences than for one. On other devices they have about 4,096 / beam_size tokens.
+
+        Args:
+            longest: tokens of the longest source sentence.
+        """
+        if self.device.device.type != "cuda":
+            return max(1, 4096 // (beam_size * longest))
+        free, _ = torch.cuda.mem_get_info(self.device.device)
+        free += torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # PyTorch keeps what it has freed
+        return max(1, free // 2 // decoding_bytes(self.model.config, longest, beam_size))
+
     def _in_batches(
         self,
         encoded: Sequence[list[int]],
-        batch_tokens: int,
+        beam_size: int,
         search: Callable[[Tensor], list[Result]],
         progress: bool = False,
     ) -> list[Result]:
-        """Search in batches of at most ``batch_tokens`` source tokens, longest first; return results in given order."""
+        """Search in batches of similar length, longest first; return the results in the order of the sentences."""
         order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
         results: dict[int, Result] = {}
         was_training = self.model.training
@@ -221,7 +245,7 @@ class Translator:
                 total=len(order), desc="translating", unit="sentence", disable=not progress, dynamic_ncols=True
             ) as bar:
                 while order:
-                    size = max(1, batch_tokens // len(encoded[order[0]]))
+                    size = self.batch_size(len(encoded[order[0]]), beam_size)
                     rows, order = order[:size], order[size:]
                     source = pad([encoded[i] for i in rows]).to(self.device.device)
                     with self.device.autocast():

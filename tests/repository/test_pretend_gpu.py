@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.pretend_gpu import pretend_gpu
+from tests.pretend_gpu import HOST_READS, pretend_gpu
 
 Use = Callable[[Tensor, Tensor], object]
 
@@ -129,3 +129,38 @@ def test_gradients_flow_as_on_the_cpu_and_tied_weights_stay_tied(device: torch.d
     torch.testing.assert_close(weight.grad.cpu(), here[0].weight.grad)
     copied = copy.deepcopy(there)
     assert copied[0].weight is copied[3].weight is not weight and isinstance(copied[0].weight, nn.Parameter)
+
+
+READS: dict[str, Callable[[Tensor], object]] = {
+    "item": lambda gpu: gpu.sum().item(),
+    "int": lambda gpu: int(gpu.sum()),
+    "if": lambda gpu: bool((gpu > 0).all()),
+    "tolist": lambda gpu: gpu.tolist(),
+    "cpu": lambda gpu: gpu.cpu(),
+    "copied": lambda gpu: torch.empty(2, 2).copy_(gpu),
+    "nonzero": lambda gpu: gpu.nonzero(),
+    "read by a mask": lambda gpu: gpu[gpu > 0],
+    "written by a mask": lambda gpu: gpu.__setitem__(gpu > 0, 2 * gpu.flatten()),
+}
+NO_READS: dict[str, Callable[[Tensor], object]] = {
+    "computed": lambda gpu: (gpu @ gpu).softmax(-1).sum(),
+    "chosen": lambda gpu: torch.where(gpu > 0, gpu, gpu.masked_fill(gpu > 0, 0.0)),
+    "indexed": lambda gpu: gpu[torch.tensor([1, 0], device=gpu.device)],
+    "from the CPU": lambda gpu: gpu + torch.ones(2, 2).to(gpu.device),
+}
+
+
+@pytest.mark.parametrize("use", READS.values(), ids=READS)
+def test_what_makes_the_host_wait_is_counted(use: Callable[[Tensor], object], device: torch.device) -> None:
+    gpu = torch.ones(2, 2, device=device)
+    HOST_READS.clear()
+    use(gpu)
+    assert HOST_READS
+
+
+@pytest.mark.parametrize("use", NO_READS.values(), ids=NO_READS)
+def test_what_does_not_make_the_host_wait_is_not_counted(use: Callable[[Tensor], object], device: torch.device) -> None:
+    gpu = torch.ones(2, 2, device=device)
+    HOST_READS.clear()
+    use(gpu)
+    assert not HOST_READS

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import transformer
-from tests.pretend_gpu import pretend_gpu
+from tests.pretend_gpu import HOST_READS, pretend_gpu
 from transformer.config import TrainingConfig
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.decoding import Candidate, beam_search, greedy_search, sample
@@ -91,6 +91,18 @@ def test_decoding_finds_the_same(
 ) -> None:
     here, there = on_both(shape, gpu, lambda model, device: search(model, source.to(device)))
     assert here == there
+
+
+@pytest.mark.parametrize("search", [greedy_search, beam_search, sample])
+@pytest.mark.parametrize("sentences", [1, 24])
+def test_a_search_reads_from_the_gpu_once_per_step(search: Callable[..., Any], sentences: int, gpu: Device) -> None:
+    """Each read makes the host wait for the GPU. Two more, before the first, count the steps."""
+    steps = 12
+    torch.manual_seed(0)
+    model = Transformer(replace(SHAPE, max_length=steps)).eval().to(gpu.device)
+    HOST_READS.clear()
+    search(model, torch.randint(4, 40, (sentences, 6)).to(gpu.device), max_new_tokens=steps)
+    assert 1 <= len(HOST_READS) <= steps + 2, HOST_READS
 
 
 def test_attention_is_recorded_and_heads_are_switched_off(gpu: Device, source: torch.Tensor) -> None:

@@ -3,10 +3,13 @@
 import pytest
 import torch
 
-from transformer.data.tokenizer import Tokenizer
+from transformer.data.tokenizer import EOS, Tokenizer
+from transformer.decoding import beam_search
+from transformer.device import Device, choose_device
 from transformer.errors import UserError
 from transformer.model import ModelConfig, Transformer
-from transformer.translator import Translator, search_errors_as_user_errors
+from transformer.training.memory import peak_memory
+from transformer.translator import Translator, decoding_bytes, search_errors_as_user_errors
 
 SENTENCES = ["a b c", "d e f g a", "b"]
 
@@ -24,9 +27,41 @@ def test_the_mode_of_the_model_is_the_same_afterwards(translator: Translator, tr
     translator.model.train(training)
     translator.greedy_search(SENTENCES)
     assert translator.model.training is training
-    with pytest.raises(ValueError, match="beam_size"):
-        translator.beam_search(SENTENCES, beam_size=0)
+    translator.model.unembedding.weight.data[7] = torch.nan
+    with pytest.raises(UserError, match="NaN"):
+        translator.beam_search(SENTENCES)
     assert translator.model.training is training, "after an exception too"
+
+
+def test_wrong_arguments_of_a_search_are_rejected(translator: Translator) -> None:
+    for search in (translator.beam_search, translator.translate_all):
+        with pytest.raises(ValueError, match="beam_size must be at least 1; got 0"):
+            search(SENTENCES, beam_size=0)
+
+
+def test_a_batch_on_a_gpu_fits_into_half_of_its_free_memory(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 10 GB, 3 GB are taken by other programs, and 1 GB by tensors; PyTorch has reserved another 2 GB."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (4 * 10**9, 10**10))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 3 * 10**9)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 10**9)
+    assert translator.batch_size(longest=10, beam_size=4) == 4096 // 40
+    translator.device = Device(torch.device("cuda"))
+    sentences = translator.batch_size(longest=10, beam_size=4)
+    assert sentences == 3 * 10**9 // decoding_bytes(translator.model.config, 10, 4)
+    assert translator.batch_size(longest=10**9, beam_size=4) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_the_memory_of_a_search_is_not_underestimated(beam_size: int) -> None:
+    """Longest possible translations; the real need is at least a third of the estimate, so that memory isn't wasted."""
+    model = Transformer(ModelConfig(8000, 128, 4, 256, 3, max_length=256)).eval()
+    model.unembedding.weight.data[EOS] = 0  # never the best of 8,000 random logits
+    source = torch.randint(4, 8000, (32, 40))
+    used = peak_memory(lambda: beam_search(model, source, beam_size), choose_device("cpu"))
+    assert decoding_bytes(model.config, 40, beam_size) / 3 < used / 32 < decoding_bytes(model.config, 40, beam_size)
 
 
 def test_max_new_tokens_limits_every_translation(translator: Translator) -> None:
