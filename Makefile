@@ -47,7 +47,7 @@ test: lint  ## run every check: lint, types, drift, tests, and the book built st
 	@OMP_NUM_THREADS=1 $(MAKE) book >_build/book.log 2>&1 & book=$$!; \
 	OMP_NUM_THREADS=1 $(PYTEST) -m "not soak" --ignore tests/book; tests=$$?; \
 	wait $$book || { cat _build/book.log; exit 1; }; exit $$tests
-	OMP_NUM_THREADS=1 $(PYTEST) tests/book
+	OMP_NUM_THREADS=1 $(PYTEST) --dist worksteal tests/book
 
 quick: $(READY)  ## the quick checks while you work, in less than two minutes: ruff, mypy, and the fast tests of the package
 	$(VENV)/bin/ruff check

@@ -26,11 +26,15 @@ def built_pages() -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that uses ``page`` for each page, and a test that uses ``look`` for each look."""
+    """Run a test that uses ``page`` for each page, ``look`` for each look, and ``shown`` for each page in each look."""
+    pages = built_pages() or [pytest.param(None, id="none")]
+    if "shown" in metafunc.fixturenames:
+        shown = [pytest.param((page, look), id=f"{page}-{look}") for page in built_pages() for look in LOOKS]
+        metafunc.parametrize("shown", shown or pages, indirect=True, scope="module")
     if "look" in metafunc.fixturenames:
         metafunc.parametrize("look", LOOKS)
     if "page" in metafunc.fixturenames:
-        metafunc.parametrize("page", built_pages() or [pytest.param(None, id="none")])
+        metafunc.parametrize("page", pages)
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +67,7 @@ def browser(chromium):
         browser.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def opened(browser):
     """Call it with an address and a look: a context with a tab that shows the page, and a list of errors."""
 
@@ -91,3 +95,11 @@ def opened(browser):
             yield tab, errors
 
     return opened
+
+
+@pytest.fixture(scope="module")
+def shown(opened, address, request):
+    """A page, opened once for all tests that look at it: its name, the look, the tab and a list of errors."""
+    page, look = request.param
+    with opened(address + page, look) as (tab, errors):
+        yield page, look, tab, errors

@@ -2,21 +2,28 @@
 
 from book.browser import visit
 from book.pdf import WIDTH
+from tests.book.barriers import ANIMATIONS_FINISHED, barriers
 
 
-def test_a_page_opens_without_errors_and_fits(opened, address, page, look):
-    with opened(address + page, look) as (tab, errors):
-        tab.evaluate("scrollTo(0, document.body.scrollHeight)")
-        backgrounds = (
-            "[...document.querySelectorAll('[id^=altair-viz] svg')].map(s => getComputedStyle(s).backgroundColor)"
-        )
-        assert set(tab.evaluate(backgrounds)) <= {"rgba(0, 0, 0, 0)"}, "a chart hides the background of the page"
-        assert tab.query_selector("mjx-merror") is None, "a formula has an error"
-        assert tab.evaluate("[...document.images].filter(image => !image.naturalWidth).map(image => image.src)") == []
-        assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1, (
-            "the page scrolls horizontally"
-        )
-        assert errors == []
+def test_a_page_opens_without_errors_and_fits(shown):
+    _, _, tab, errors = shown
+    tab.evaluate("scrollTo(0, document.body.scrollHeight)")
+    backgrounds = "[...document.querySelectorAll('[id^=altair-viz] svg')].map(s => getComputedStyle(s).backgroundColor)"
+    assert set(tab.evaluate(backgrounds)) <= {"rgba(0, 0, 0, 0)"}, "a chart hides the background of the page"
+    assert tab.query_selector("mjx-merror") is None, "a formula has an error"
+    assert tab.evaluate("[...document.images].filter(image => !image.naturalWidth).map(image => image.src)") == []
+    assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1, (
+        "the page scrolls horizontally"
+    )
+    assert errors == []
+
+
+def test_a_page_has_no_barriers(shown):
+    page, look, tab, _ = shown
+    tab.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true })")
+    tab.evaluate(ANIMATIONS_FINISHED)
+    problems = barriers(tab, look)
+    assert not problems, "\n".join([f"{page}, {look}:", *problems])
 
 
 def test_nothing_is_cut_off_on_paper(browser, address, page):

@@ -5,8 +5,8 @@ import base64
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from tests.book.barriers import BARRIERS
 from tests.book.conftest import LOOKS
-from tests.book.test_barriers import BARRIERS
 from tests.book.test_live import STATUS, TRANSLATION, change, expected, n_best, wait_for_status
 from tests.book.test_widgets import SMALL_WIDGETS
 from transformer.cli import main

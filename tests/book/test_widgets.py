@@ -3,7 +3,7 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.book.test_barriers import BARRIERS
+from tests.book.barriers import BARRIERS
 
 SMALL_WIDGETS = {
     "attention": ("02_attention", "circle[aria-label^=query]", "ArrowRight", "Attention of the query (1.3, 0.6)"),
