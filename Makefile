@@ -20,11 +20,11 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 # What a built page shows of the course's own code: when this changes, no cached output is trusted.
 KEY = { find transformer book/_ext -type f -not -name '*.pyc' | LC_ALL=C sort | xargs cat; cat requirements*; } | cksum
 
-.PHONY: help setup book serve pdf test quick soak lint grade notebooks models lock clean
+.PHONY: help setup book serve pdf test quick soak first-gpu-run lint grade notebooks models lock clean
 
 help:
 	@echo "make TARGET, where TARGET is one of:"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 
 book: $(READY)  ## run the chapters, build the book from them, and say where it is
 	@mkdir -p _build; key=$$($(KEY)); \
@@ -56,6 +56,9 @@ quick: $(READY)  ## the quick checks while you work, in less than two minutes: r
 
 soak: $(READY)  ## the tests that take long and are run weekly
 	OMP_NUM_THREADS=1 $(PYTEST) -m soak
+
+first-gpu-run: $(READY)  ## on a GPU: measure and check everything, in steps of minutes; what is done is skipped (MIRROR=...)
+	$(PY) -m book.gpu_run run $(if $(MIRROR),--mirror $(MIRROR))
 
 lint: $(READY)  ## the quick checks: ruff, mypy, and whether a generated file is out of date
 	$(VENV)/bin/ruff check

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent
 
 
 def provenance(device: object) -> dict[str, Any]:
-    """Return the date, command, commit, machine, device, threads and versions of a measurement, ready for JSON.
+    """Return the date, command, commit, machine, device, threads, versions and GPU of a measurement, ready for JSON.
 
     Args:
         device: the device and the precision; anything with a ``str``.
@@ -29,6 +29,7 @@ def provenance(device: object) -> dict[str, Any]:
         "device": str(device),
         "threads": torch.get_num_threads(),
         "versions": versions("torch"),
+        **({"gpu": gpu()} if torch.cuda.is_available() else {}),
     }
 
 
@@ -79,6 +80,20 @@ def processor() -> str:
         return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+def gpu() -> str:
+    """Return the number of GPUs, their name and memory, and the versions of driver, CUDA and cuDNN."""
+    properties = torch.cuda.get_device_properties(0)
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        driver = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split()[0]
+    except (OSError, subprocess.SubprocessError, IndexError):
+        driver = "unknown"
+    return (
+        f"{torch.cuda.device_count()} × {properties.name}, {properties.total_memory / 2**30:.0f} GiB, driver {driver}, "
+        f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
+    )
 
 
 def _git(*arguments: str) -> str:

@@ -78,6 +78,22 @@ def decoding_bytes(config: ModelConfig, longest: int, beam_size: int) -> int:
     return 4 * 2 * (key_value + logits)
 
 
+def batch_size(config: ModelConfig, device: Device, longest: int, beam_size: int) -> int:
+    """Return how many sentences to translate at once.
+
+    On a GPU these are as many as fit into half of its free memory, because it takes hardly longer for hundreds of
+    sentences than for one. On other devices they have about 4,096 / beam_size tokens.
+
+    Args:
+        longest: tokens of the longest source sentence.
+    """
+    if device.device.type != "cuda":
+        return max(1, 4096 // (beam_size * longest))
+    free, _ = torch.cuda.mem_get_info(device.device)
+    free += torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # PyTorch keeps what it has freed
+    return max(1, free // 2 // decoding_bytes(config, longest, beam_size))
+
+
 class Translator:
     """Translates sentences in batches of similar length.
 
@@ -213,21 +229,6 @@ class Translator:
             texts, empty=len(encoded) - len(not_empty), truncated=sum(len(ids) > max_tokens for ids in encoded)
         )
 
-    def batch_size(self, longest: int, beam_size: int) -> int:
-        """Return how many sentences to translate at once.
-
-        On a GPU these are as many as fit into half of its free memory, because it takes hardly longer for hundreds of
-        sentences than for one. On other devices they have about 4,096 / beam_size tokens.
-
-        Args:
-            longest: tokens of the longest source sentence.
-        """
-        if self.device.device.type != "cuda":
-            return max(1, 4096 // (beam_size * longest))
-        free, _ = torch.cuda.mem_get_info(self.device.device)
-        free += torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # PyTorch keeps what it has freed
-        return max(1, free // 2 // decoding_bytes(self.model.config, longest, beam_size))
-
     def _in_batches(
         self,
         encoded: Sequence[list[int]],
@@ -245,7 +246,7 @@ class Translator:
                 total=len(order), desc="translating", unit="sentence", disable=not progress, dynamic_ncols=True
             ) as bar:
                 while order:
-                    size = self.batch_size(len(encoded[order[0]]), beam_size)
+                    size = batch_size(self.model.config, self.device, len(encoded[order[0]]), beam_size)
                     rows, order = order[:size], order[size:]
                     source = pad([encoded[i] for i in rows]).to(self.device.device)
                     with self.device.autocast():

@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 import transformer.provenance
 from transformer.provenance import command, commit, provenance, versions
@@ -92,3 +94,11 @@ def test_all_of_it_can_be_saved_as_json() -> None:
 
 def test_a_missing_package_is_named() -> None:
     assert versions("no-such-thing").endswith(", no no-such-thing")
+
+
+def test_a_gpu_is_described_with_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    properties = SimpleNamespace(name="NVIDIA H200", total_memory=140 * 2**30)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: properties)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert provenance("any")["gpu"].startswith("2 × NVIDIA H200, 140 GiB, driver ")

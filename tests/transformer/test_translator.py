@@ -3,13 +3,14 @@
 import pytest
 import torch
 
+from transformer.config import PRESETS
 from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.decoding import beam_search
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
 from transformer.model import ModelConfig, Transformer
 from transformer.training.memory import peak_memory
-from transformer.translator import Translator, decoding_bytes, search_errors_as_user_errors
+from transformer.translator import Translator, batch_size, decoding_bytes, search_errors_as_user_errors
 
 SENTENCES = ["a b c", "d e f g a", "b"]
 
@@ -39,18 +40,15 @@ def test_wrong_arguments_of_a_search_are_rejected(translator: Translator) -> Non
             search(SENTENCES, beam_size=0)
 
 
-def test_a_batch_on_a_gpu_fits_into_half_of_its_free_memory(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_on_a_gpu_fits_into_half_of_its_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 10 GB, 3 GB are taken by other programs, and 1 GB by tensors; PyTorch has reserved another 2 GB."""
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (4 * 10**9, 10**10))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 3 * 10**9)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 10**9)
-    assert translator.batch_size(longest=10, beam_size=4) == 4096 // 40
-    translator.device = Device(torch.device("cuda"))
-    sentences = translator.batch_size(longest=10, beam_size=4)
-    assert sentences == 3 * 10**9 // decoding_bytes(translator.model.config, 10, 4)
-    assert translator.batch_size(longest=10**9, beam_size=4) == 1
+    config, gpu = PRESETS["base"], Device(torch.device("cuda"))
+    assert batch_size(config, choose_device("cpu"), longest=10, beam_size=4) == 4096 // 40
+    assert batch_size(config, gpu, longest=10, beam_size=4) == 3 * 10**9 // decoding_bytes(config, 10, 4)
+    assert batch_size(config, gpu, longest=10**9, beam_size=4) == 1
 
 
 @pytest.mark.slow

@@ -1,0 +1,349 @@
+"""The first run on a GPU: ``python -m book.gpu_run run``, which is ``make first-gpu-run``.
+
+The run consists of steps of a few minutes. Each writes ``STEP.json`` to ``book/results/gpu``: what it measured, on
+which hardware, with which driver and versions, at which commit and when. A step whose file is there is skipped, so the
+run can be stopped at any time, and the same command continues it. A step that fails or takes too long leaves a file
+``STEP.failed.json`` with the end of its output; the next step starts, and the failed one is tried again next time.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.profiler import ProfilerActivity, profile
+from tyro.conf import Positional, arg
+
+from transformer.bench.benchmarks import random_data, random_pairs
+from transformer.checkpoint import write_atomically
+from transformer.command_line import check_name, run_command
+from transformer.config import PRESETS, TrainingConfig
+from transformer.data.batching import pad
+from transformer.data.tokenizer import EOS
+from transformer.decoding import beam_search, greedy_search
+from transformer.device import Device, choose_device
+from transformer.errors import UserError
+from transformer.model import Transformer
+from transformer.provenance import provenance
+from transformer.training.distributed import DistributedContext
+from transformer.training.trainer import Trainer
+from transformer.translator import batch_size
+
+RESULTS = Path(__file__).parent / "results" / "gpu"
+RUNS = Path("runs", "gpu")
+STEP_SECONDS = 480
+"""A step is stopped after this time. A training continues at its last checkpoint when the step is tried again."""
+OUTPUT_LENGTH = 8000  # characters of a command's output that are kept
+
+
+@dataclass(frozen=True)
+class Step:
+    """A question, and the command that answers it."""
+
+    question: str
+    command: list[str]
+    """Its arguments may contain ``{json}``, the file for the results, and ``{run}``, the folder of a training."""
+    quick: list[str]
+    """The same command, so small that it takes seconds on a CPU: to check that the run will succeed."""
+
+
+def _bench(*arguments: str, quick: Sequence[str] = ()) -> dict[str, list[str]]:
+    command = ["transformer.cli", "bench", *arguments, "--output", "{json}"]
+    return {"command": command, "quick": [*command, "--quick", "--threads", "1", *quick]}
+
+
+def _measure(name: str) -> dict[str, list[str]]:
+    command = ["book.gpu_run", "measure", name, "--output", "{json}"]
+    return {"command": command, "quick": [*command, "--quick"]}
+
+
+def _train(recipe: str, *arguments: str) -> dict[str, list[str]]:
+    command = ["transformer.cli", "train", recipe, "--run", "{run}", *arguments]
+    tiny = ["--training.steps", "4", "--training.warmup-steps", "2", "--training.batch-tokens", "200"]
+    return {"command": command, "quick": ["transformer.cli", "train", "copy", "--run", "{run}", *tiny]}
+
+
+LARGE_BATCHES = ["--training.batch-tokens", "12000", "--training.steps", "4000", "--training.warmup-steps", "800"]
+STEPS: dict[str, Step] = {
+    "attention": Step("Which implementation of attention is fastest?", **_measure("attention")),
+    "base-eager": Step(
+        "How fast are training steps of the base model?",
+        **_bench("wmt14-base", "--steps", "50", "--compile", "no", quick=["--steps", "1"]),
+    ),
+    "base-compiled": Step(
+        "How much faster is it compiled?",
+        **_bench("wmt14-base", "--steps", "50", "--compile", "yes", quick=["--steps", "1", "--compile", "no"]),
+    ),
+    "checks": Step(
+        "Is everything computed there equal to what the CPU computes?",
+        ["pytest", "-q", "-m", "gpu", "tests/gpu"],
+        ["pytest", "-q", "-m", "gpu", "tests/gpu", "--collect-only"],
+    ),
+    "profile": Step("What does a training step spend its time on?", **_measure("training-profile")),
+    "decoding": Step("How fast are 3,003 sentences translated by the base model?", **_measure("decoding")),
+    "big-compiled": Step(
+        "How fast are training steps of the big model?",
+        **_bench("wmt14-big", "--steps", "20", "--compile", "yes", quick=["--steps", "1", "--compile", "no"]),
+    ),
+    "implementations": Step(
+        "How do other implementations compare?",
+        **_bench("train", "loss", "beam", "growth", "greedy", quick=["--rounds", "1"]),
+    ),
+    **{
+        f"captions-{seed}": Step(
+            "How good are captions with large batches, and after how many minutes?",
+            **_train("multi30k", *LARGE_BATCHES, "--training.seed", str(seed)),
+        )
+        for seed in (1, 2, 3)
+    },
+    "wmt14-small-corpus": Step(
+        "Does the base model learn from the 200,000 pairs of wmt14-mini as it should?",
+        **_train("wmt14-base", "--data.corpus", "wmt14-mini", "--training.steps", "4000"),
+    ),
+}
+
+
+def run(
+    steps: Annotated[Positional[tuple[str, ...]], arg(metavar="[STEP ...]", help_behavior_hint="(default: all)")] = (),
+    output: Annotated[Path, arg(metavar="FOLDER", help_behavior_hint="(default: book/results/gpu)")] = RESULTS,
+    mirror: Annotated[str | None, arg(metavar="FOLDER|URL", help_behavior_hint="")] = None,
+    quick: bool = False,
+) -> int:
+    """Run the steps whose results are missing, one after another.
+
+    Examples:
+        python -m book.gpu_run run
+        python -m book.gpu_run run attention base-eager
+        python -m book.gpu_run run --quick --output /tmp/dry-run
+
+    Args:
+        steps: Names of steps; `python -m book.gpu_run list` shows them.
+        output: The folder for the results.
+        mirror: Where the trainings read their corpus from, as in `transformer train`.
+        quick: A dry run: the same steps with tiny sizes, on any device.
+    """
+    for name in steps:
+        check_name(name, STEPS, "step")
+    device = choose_device()
+    if not quick and device.device.type != "cuda":
+        raise UserError("PyTorch finds no CUDA GPU on this machine; for a dry run on another device, add --quick")
+    output.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for name in steps or STEPS:
+        file = output / f"{name}.json"
+        if file.exists():
+            print(f"{name}: done already, see {file}")
+            continue
+        print(f"{name}: {STEPS[name].question}", flush=True)
+        record, succeeded = _run_step(name, output, mirror, quick, device)
+        failure = output / f"{name}.failed.json"
+        failure.unlink(missing_ok=True)
+        file = file if succeeded else failure
+        write_atomically(file, (json.dumps(record, indent=2) + "\n").encode())
+        failed += not succeeded
+        print(f"{name}: {'done' if succeeded else 'FAILED'} after {record['seconds']:.0f} s, see {file}", flush=True)
+    return 1 if failed else 0
+
+
+def _run_step(name: str, output: Path, mirror: str | None, quick: bool, device: Device) -> tuple[dict[str, Any], bool]:
+    """Run the command of a step; return what its file contains, and whether it succeeded."""
+    step, runs = STEPS[name], (output / "runs" if quick else RUNS)
+    with TemporaryDirectory() as temporary:
+        results = Path(temporary, "results.json")
+        words = [word.format(json=results, run=runs / name) for word in (step.quick if quick else step.command)]
+        if "train" in words and mirror:
+            words += ["--mirror", mirror]
+        started = time.monotonic()
+        try:
+            process = subprocess.run(
+                [sys.executable, "-m", *words],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=STEP_SECONDS,
+            )  # fmt: skip
+            printed, code = process.stdout, process.returncode
+        except subprocess.TimeoutExpired as error:
+            printed, code = _text(error.stdout) + f"\nstopped after {STEP_SECONDS} s", -1
+        record = {
+            "step": name,
+            "question": step.question,
+            "quick": quick,
+            **provenance(device),
+            "command": " ".join(["python", "-m", *(step.quick if quick else step.command)]),
+            "seconds": round(time.monotonic() - started, 1),
+            "exit_code": code,
+            "results": None,
+            "printed": printed[-OUTPUT_LENGTH:],
+        }
+        with suppress(OSError, ValueError):
+            record["results"] = json.loads(results.read_text())
+        metrics = runs / name / "metrics.jsonl"
+        if metrics.exists():
+            record["results"] = [json.loads(line) for line in metrics.read_text().splitlines()]
+    return record, code == 0
+
+
+def _text(printed: str | bytes | None) -> str:
+    return printed.decode(errors="replace") if isinstance(printed, bytes) else printed or ""
+
+
+def list_steps() -> None:
+    """Show the steps and their questions."""
+    for name, step in STEPS.items():
+        print(f"{name:20} {step.question}")
+
+
+def measure(
+    name: Annotated[Positional[str], arg(metavar="NAME")],
+    output: Annotated[Path, arg(metavar="FILE")],
+    quick: bool = False,
+) -> None:
+    """Measure one of the things that `transformer bench` doesn't, and write a JSON file; the steps call this.
+
+    Args:
+        name: attention, training-profile or decoding.
+        output: The JSON file.
+        quick: With tiny sizes, on any device.
+    """
+    check_name(name, MEASUREMENTS, "measurement")
+    results = list(MEASUREMENTS[name](choose_device(), quick))
+    write_atomically(output, json.dumps(results, indent=2).encode())
+    for result in results:
+        print(result)
+
+
+def measure_attention(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
+    """Time each implementation of fused attention, forward and backward, and its first call with each new shape."""
+    shapes = [(4, 16)] if quick else [(1600, 16), (800, 32), (400, 64), (200, 128)]  # 25,600 tokens each
+    kernels: dict[str, SDPBackend | None] = {"PyTorch's choice": None} | {
+        name: backend for name, backend in SDPBackend.__members__.items() if name not in ("ERROR", "OVERRIDEABLE")
+    }
+    for sentences, length in shapes:
+        for mask in ("none", "padding", "is_causal"):
+            for name, backend in kernels.items():
+                attend = partial(_attend, device, backend, mask, sentences)
+                facts = {"sentences": sentences, "length": length, "mask": mask, "kernel": name}
+                try:
+                    same = [_milliseconds(device, partial(attend, length)) for _ in range(10)]
+                    new = [_milliseconds(device, partial(attend, length - i)) for i in range(1, 6)]
+                    yield facts | {"milliseconds": median(same), "milliseconds_of_new_shapes": median(new)}
+                except RuntimeError as error:  # this implementation doesn't support the case
+                    yield facts | {"error": str(error).splitlines()[0][:100]}
+
+
+def _attend(device: Device, backend: SDPBackend | None, mask: str, sentences: int, length: int) -> None:
+    """Run attention forward and backward, as in the base model."""
+    dtype = device.autocast_dtype or torch.float32
+    query, key, value = torch.randn(3, sentences, 8, length, 64, device=device.device, dtype=dtype)
+    query.requires_grad_()
+    lengths = torch.randint(length // 2, length + 1, (sentences, 1, 1, 1), device=device.device)
+    padding = torch.arange(length, device=device.device) < lengths if mask == "padding" else None
+    with nullcontext() if backend is None else sdpa_kernel(backend):
+        output = F.scaled_dot_product_attention(query, key, value, attn_mask=padding, is_causal=mask == "is_causal")
+        output.sum().backward()
+
+
+def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
+    """Translate 3,003 random sentences of 25 ± 12 tokens, as many as newstest2014 has, with an untrained model.
+
+    Its translations have as many new tokens as allowed here: 30, which is about the mean of newstest2014.
+    """
+    shape = PRESETS["small" if quick else "base"]
+    count, tokens = (8, 4) if quick else (3003, 30)
+    torch.manual_seed(1)
+    model = Transformer(shape).to(device.device).eval()
+    with torch.no_grad():
+        model.unembedding.weight[EOS] = 0  # never the most probable of thousands of random logits
+    sources, _ = random_pairs(np.random.default_rng(1), count, 100, shape.vocab_size)
+    sources.sort(key=len, reverse=True)
+    searches: dict[str, tuple[int, Callable[..., object]]] = {
+        "greedy": (1, greedy_search),
+        "beam 4": (4, partial(beam_search, beam_size=4)),
+    }
+    for name, (beams, search) in searches.items():
+
+        def translate_all(beams: int = beams, search: Callable[..., object] = search) -> None:
+            start = 0
+            while start < count:
+                size = batch_size(shape, device, len(sources[start]), beams)
+                with device.autocast():
+                    source = pad([[*ids, EOS] for ids in sources[start : start + size]]).to(device.device)
+                    search(model, source, max_new_tokens=tokens)
+                start += size
+
+        translate_all()  # allocates the memory
+        seconds = min(_milliseconds(device, translate_all) for _ in range(1 if quick else 3)) / 1000
+        yield {
+            "search": name,
+            "sentences": count,
+            "new_tokens": tokens,
+            "first_batch": batch_size(shape, device, len(sources[0]), beams),
+            "seconds": seconds,
+            "sentences_per_second": count / seconds,
+        }
+
+
+def profile_training(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
+    """Profile training steps of the base model: the share of time in which the device is busy, and its top kernels."""
+    shape = PRESETS["small" if quick else "base"]
+    steps, batch_tokens = (2, 200) if quick else (20, 25_000)
+    with TemporaryDirectory() as folder:
+        data = random_data(Path(folder), shape, 500 if quick else 100_000)
+        alone = DistributedContext(0, 1, device.device)
+        for compiled in (False, True) if device.device.type == "cuda" else (False,):
+            trainer = Trainer(shape, TrainingConfig(batch_tokens=batch_tokens), data, device, alone, compiled)
+            for _ in range(1 if quick else 10):
+                trainer.step()
+            on_gpu = device.device.type == "cuda"
+            activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+
+            def train(trainer: Trainer = trainer) -> None:
+                for _ in range(steps):
+                    trainer.step()
+
+            with profile(activities=activities) as profiler:
+                wall = _milliseconds(device, train)
+            busy: Counter[str] = Counter()
+            calls: Counter[str] = Counter()
+            for event in profiler.key_averages():
+                busy[event.key] += (event.self_device_time_total if on_gpu else event.self_cpu_time_total) / 1000
+                calls[event.key] += event.count
+            yield {
+                "compiled": compiled,
+                "milliseconds_per_step": wall / steps,
+                "busy_share": sum(busy.values()) / wall,
+                "kernels": [
+                    {"name": key[:120], "milliseconds_per_step": time_ / steps, "calls_per_step": calls[key] / steps}
+                    for key, time_ in busy.most_common(25)
+                ],
+            }
+
+
+def _milliseconds(device: Device, work: Callable[[], object]) -> float:
+    device.synchronize()
+    start = time.perf_counter()
+    work()
+    device.synchronize()
+    return (time.perf_counter() - start) * 1000
+
+
+MEASUREMENTS: dict[str, Callable[[Device, bool], Iterator[dict[str, Any]]]] = {
+    "attention": measure_attention,
+    "training-profile": profile_training,
+    "decoding": measure_decoding,
+}
+COMMANDS: dict[str, Callable[..., Any]] = {"run": run, "list": list_steps, "measure": measure}
+
+if __name__ == "__main__":
+    sys.exit(run_command("python -m book.gpu_run", "The first run on a GPU, in steps.", COMMANDS, sys.argv[1:]))

@@ -1,0 +1,101 @@
+"""The first run on a GPU: it skips what is done, continues after a failure, and records where it was measured."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from book import gpu_run
+from book.gpu_run import STEPS, Step, list_steps, run
+from transformer.cli import main
+from transformer.errors import UserError
+from transformer.provenance import provenance
+
+pytestmark = pytest.mark.slow
+
+
+def steps(monkeypatch: pytest.MonkeyPatch, **commands: list[str]) -> None:
+    monkeypatch.setattr(gpu_run, "STEPS", {name: Step("Why?", [], command) for name, command in commands.items()})
+
+
+def test_each_measurement_of_its_own_succeeds_on_a_cpu(tmp_path: Path) -> None:
+    names = ("attention", "profile", "decoding", "captions-1")
+    assert run(names, tmp_path, quick=True) == 0
+    records = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in names}
+    for name, record in records.items():
+        assert record["step"] == name and record["quick"] is True and record["exit_code"] == 0
+        assert set(provenance("cpu")) <= set(record) and record["seconds"] > 0
+        assert str(tmp_path) not in record["command"]
+    attention = records["attention"]["results"]
+    assert all(row["milliseconds"] > 0 for row in attention if row["kernel"] in ("MATH", "PyTorch's choice"))
+    assert {row["mask"] for row in attention} == {"none", "padding", "is_causal"}
+    (profiled,) = records["profile"]["results"]
+    assert 0 < profiled["busy_share"] <= 1.1 and profiled["kernels"][0]["calls_per_step"] > 0
+    assert [row["sentences"] for row in records["decoding"]["results"]] == [8, 8]
+    assert records["captions-1"]["results"][-1]["step"] == 4
+
+
+def test_a_step_is_run_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps(monkeypatch, first=["this"], second=["this"])
+    (tmp_path / "first.json").write_text("{}")
+    run((), tmp_path, quick=True)
+    printed = capsys.readouterr().out
+    assert (tmp_path / "first.json").read_text() == "{}" and "first: done already" in printed
+    assert (tmp_path / "second.json").exists()
+
+
+def test_a_step_that_fails_does_not_end_the_run_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "fails_first.py"
+    module.write_text("import pathlib, sys\nflag = pathlib.Path(sys.argv[1])\nprint('so far')\n"
+                      "if not flag.exists(): flag.touch(); sys.exit('boom')")  # fmt: skip
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    steps(monkeypatch, fails=["fails_first", str(tmp_path / "flag")], succeeds=["this"])
+    assert run((), tmp_path, quick=True) == 1
+    failed = json.loads((tmp_path / "fails.failed.json").read_text())
+    assert failed["exit_code"] == 1 and "so far" in failed["printed"] and "boom" in failed["printed"]
+    assert (tmp_path / "succeeds.json").exists() and not (tmp_path / "fails.json").exists()
+    assert run((), tmp_path, quick=True) == 0
+    assert (tmp_path / "fails.json").exists() and not (tmp_path / "fails.failed.json").exists()
+
+
+def test_a_step_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_run, "STEP_SECONDS", 0.5)
+    (tmp_path / "endless.py").write_text("import time; print('started', flush=True); time.sleep(60)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    steps(monkeypatch, slow=["endless"])
+    assert run((), tmp_path, quick=True) == 1
+    assert "stopped after 0.5 s" in json.loads((tmp_path / "slow.failed.json").read_text())["printed"]
+
+
+def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="there is no step 'atention'; did you mean attention"):
+        run(("atention",), tmp_path, quick=True)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(UserError, match="no CUDA GPU on this machine; for a dry run on another device, add --quick"):
+        run((), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_steps_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    list_steps()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(STEPS)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_the_arguments_of_each_step_are_understood(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both forms of the command, as far as they can be checked without running them."""
+    for command in (STEPS[name].command, STEPS[name].quick):
+        words = [word.format(json=tmp_path / "a.json", run=tmp_path / "run") for word in command]
+        if words[0] == "transformer.cli":
+            options = [word for word in words if word.startswith("--")]
+            with pytest.raises(SystemExit):
+                main([*words[1:3], "--help"])
+            shown = capsys.readouterr().out
+            assert all(option in shown for option in options), options
