@@ -45,6 +45,13 @@ class Device:
         return f"{name} in {precision} ({self.reason})"
 
 
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Return a context in which mixed precision is off; the device "meta", which computes nothing, doesn't have it."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
+
+
 def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> Device:
     """Choose the fastest available device and the fastest precision that trains stably on it, or check the given ones.
 

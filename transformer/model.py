@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformer.attention import KeyValue, KeyValueCache
 from transformer.config import ModelConfig as ModelConfig
 from transformer.data.tokenizer import PAD
+from transformer.device import without_autocast
 from transformer.layers import DecoderLayer, EncoderLayer
 from transformer.masks import padding_mask, target_mask
 from transformer.positions import rotary_table, sinusoidal_encoding
@@ -175,7 +176,7 @@ class Transformer(nn.Module):
 
         They are computed in float32 in every precision: rounded to 8 bits, different logits would become equal.
         """
-        with torch.autocast(x.device.type, enabled=False):
+        with without_autocast(x.device):
             return F.linear(x.float(), self.unembedding.weight.float())
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:

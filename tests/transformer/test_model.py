@@ -164,3 +164,14 @@ def test_sentences_longer_than_max_length_are_rejected(tiny: Transformer) -> Non
 def test_invalid_token_ids_are_rejected(tiny: Transformer, ids: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tiny.encode(ids)
+
+
+def test_logits_are_float32_in_every_precision(tiny: Transformer, source: Tensor) -> None:
+    memory, mask = tiny.encode(source)
+    states = tiny.decode(source, memory, mask)
+    expected = tiny.logits(states)
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = tiny.logits(states)
+        assert logits.dtype == torch.float32
+    assert torch.equal(logits, expected)
+    assert tiny.to("meta").logits(states.to("meta")).shape == expected.shape
