@@ -438,9 +438,11 @@ assert lost > 0.15 and true > 0.15
 texts = [(p.source, p.target) for p in train_pairs]
 sides = [tokenizer.encode_all(side) for side in zip(*texts, strict=True)]
 sources, targets = map(Sequences.pack, sides)
-n_source, n_target = sources.lengths() + 1, targets.lengths() + 1  # with eos
+source_lengths = sources.lengths() + 1  # with eos
+target_lengths = targets.lengths() + 1
 print(
-    f"target: {n_target.min()} to {n_target.max()} tokens, mean {n_target.mean():.1f}"
+    f"target: {target_lengths.min()} to {target_lengths.max()} tokens, "
+    f"mean {target_lengths.mean():.1f}"
 )
 
 # %%
@@ -455,15 +457,15 @@ def waste(lengths, batches):
 
 # %%
 budget = 600
-come = np.arange(len(n_target))
-by_target = np.argsort(n_target, kind="stable")
+come = np.arange(len(target_lengths))
+by_target = np.argsort(target_lengths, kind="stable")
 three = {
-    "as they come": cut_batches(come, n_target, budget),
-    "target sorted": cut_batches(by_target, n_target, budget),
+    "as they come": cut_batches(come, target_lengths, budget),
+    "target sorted": cut_batches(by_target, target_lengths, budget),
     "the package": token_batches(sources, targets, budget, seed=0),
 }
 for name, batches in three.items():
-    s, t = waste(n_source, batches), waste(n_target, batches)
+    s, t = waste(source_lengths, batches), waste(target_lengths, batches)
     print(f"{name:13}  padding: source {s:4.0%}, target {t:4.0%}")
 
 # %% tags=["hide-input"]
@@ -475,7 +477,7 @@ def typical(batches):
 
     def off(rows):
         return sum(abs(waste(n[rows], [come[: len(rows)]]) - waste(n, batches))
-                   for n in (n_source, n_target))  # fmt: skip
+                   for n in (source_lengths, target_lengths))  # fmt: skip
 
     return min((rows for rows in batches if 50 <= len(rows) <= 70), key=off)
 
@@ -502,10 +504,12 @@ Row(*pictures)
 # translation. The package sorts by **both**: among targets of nearly equal length it walks the sources up, and among the next ones down again, like a snake.
 
 # %%
-s, t = waste(n_source, three["the package"]), waste(n_target, three["the package"])
-assert waste(n_source, three["as they come"]) > 0.3
-assert waste(n_target, three["target sorted"]) < 0.02 and s < 0.05 and t < 0.05
-assert waste(n_source, three["target sorted"]) > 3 * s
+s = waste(source_lengths, three["the package"])
+t = waste(target_lengths, three["the package"])
+assert s < 0.05 and t < 0.05
+assert waste(source_lengths, three["as they come"]) > 0.3
+assert waste(target_lengths, three["target sorted"]) < 0.02
+assert waste(source_lengths, three["target sorted"]) > 3 * s
 
 # %% [markdown]
 # ### Play with it
@@ -519,7 +523,7 @@ assert waste(n_source, three["target sorted"]) > 3 * s
 
 # %% tags=["hide-input"]
 batch_explorer(
-    n_target[:2000],
+    target_lengths[:2000],
     budgets=range(250, 2001, 250),
     pools=(1, 20, 100, 500, 2000),
     start=(1000, 1),
@@ -540,7 +544,7 @@ batch_explorer(
 # %%
 from transformer.plots.batch_padding import pooled_order
 
-few, found = n_target[:2000], {}
+few, found = target_lengths[:2000], {}
 for budget in (250, 2000):
     for n in (0, 1, 4, 16):
         pool = max(1, round(n * budget / few.mean()))
@@ -566,7 +570,7 @@ for budget in (250, 2000):
 # %%
 def place(i):
     """Where pair i stands on the path."""
-    s, t = n_source[i], n_target[i]
+    s, t = source_lengths[i], target_lengths[i]
     step = t // 4
     return step, -s if step % 2 else s, -t if (step + s) % 2 else t
 
@@ -574,13 +578,13 @@ def place(i):
 # %%
 def batches_by_loop(budget):
     batches, rows, tokens, widest = [], [], 0, 0
-    for i in sorted(range(len(n_target)), key=place):
-        wide = max(widest, n_source[i], n_target[i])
+    for i in sorted(range(len(target_lengths)), key=place):
+        wide = max(widest, source_lengths[i], target_lengths[i])
         cells = wide * (len(rows) + 1)
-        if rows and (tokens + n_target[i] > budget or cells > 1.5 * budget):
+        if rows and (tokens + target_lengths[i] > budget or cells > 1.5 * budget):
             batches.append(rows)
-            rows, tokens, wide = [], 0, max(n_source[i], n_target[i])
-        rows, tokens, widest = [*rows, i], tokens + n_target[i], wide
+            rows, tokens, wide = [], 0, max(source_lengths[i], target_lengths[i])
+        rows, tokens, widest = [*rows, i], tokens + target_lengths[i], wide
     return [*batches, rows]
 
 
@@ -601,11 +605,12 @@ Source(token_batches)
 
 # %%
 rows = [by_target[i : i + 64] for i in range(0, len(by_target), 64)]
-by_count = [int(n_target[r].sum()) for r in rows][:-1]
-by_tokens = [int(n_target[r].sum()) for r in three["the package"]]
+by_count = [int(target_lengths[r].sum()) for r in rows][:-1]
+by_tokens = [int(target_lengths[r].sum()) for r in three["the package"]]
 print(f"64 sentences: {min(by_count)} to {max(by_count)} tokens")
 print(f"600 tokens: nine in ten have {np.quantile(by_tokens, 0.1):.0f} or more")
-print(f"the paper's 25,000 would be {25_000 / n_target.mean():,.0f} of our pairs")
+n_pairs = 25_000 / target_lengths.mean()
+print(f"the paper's 25,000 would be {n_pairs:,.0f} of our pairs")
 assert max(by_count) > 4 * min(by_count)
 assert max(by_tokens) <= 600 and np.quantile(by_tokens, 0.1) > 540
 
@@ -621,7 +626,7 @@ assert max(by_tokens) <= 600 and np.quantile(by_tokens, 0.1) > 540
 
 # %%
 def shares_of(batches):
-    return np.array([len(b) / n_target[b].sum() for b in batches])
+    return np.array([len(b) / target_lengths[b].sum() for b in batches])
 
 
 in_order = shares_of(token_batches(sources, targets, 600))
@@ -658,7 +663,8 @@ Picture(
 # far the shuffled line jumps:
 
 # %%
-random_rows = cut_batches(np.random.default_rng(0).permutation(come), n_target, 600)
+random_order = np.random.default_rng(0).permutation(come)
+random_rows = cut_batches(random_order, target_lengths, 600)
 fair = shares_of(random_rows)
 print(f"share of eos: random batches {fair.mean():.3f} ± {fair.std():.3f}")
 print(f"              by length      {shuffled.mean():.3f} ± {shuffled.std():.3f}")
@@ -740,7 +746,7 @@ print(f"{len(who(first) & who(after))} of {len(first)} batches have the same pai
 # %%
 ranks = [Batches(sources, targets, 600, 0, rank, world_size=4) for rank in range(4)]
 for b in ranks:
-    tokens = [int(n_target[rows].sum()) for rows in b.plan[:4]]
+    tokens = [int(target_lengths[rows].sum()) for rows in b.plan[:4]]
     print(f"rank {b.rank}: {len(b.plan)} steps, target tokens {tokens} …")
 dealt = np.concatenate([rows for b in ranks for rows in b.plan])
 assert len({len(b.plan) for b in ranks}) == 1

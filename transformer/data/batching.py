@@ -147,12 +147,12 @@ def collate(sources: Sequences, targets: Sequences, indices: Sequence[int] | Ind
     """Build a batch from the pairs at ``indices``; the decoder input is the labels shifted right by one (§3.1)."""
     indices = np.asarray(indices, dtype=np.int64)
     rows = np.arange(len(indices))
-    source, n_source = _gather(sources, indices)
-    source[rows, n_source] = EOS
-    labels, n_target = _gather(targets, indices)
+    source, source_lengths = _gather(sources, indices)
+    source[rows, source_lengths] = EOS
+    labels, target_lengths = _gather(targets, indices)
     decoder_input = np.full_like(labels, BOS)
     decoder_input[:, 1:] = labels[:, :-1]  # before eos is added
-    labels[rows, n_target] = EOS
+    labels[rows, target_lengths] = EOS
     return Batch(torch.from_numpy(source), torch.from_numpy(decoder_input), torch.from_numpy(labels))
 
 
@@ -167,7 +167,7 @@ def _gather(sequences: Sequences, indices: Indices) -> tuple[Indices, Indices]:
     return out, lengths
 
 
-def serpentine_order(n_source: Indices, n_target: Indices, shift: int = 0) -> Indices:
+def serpentine_order(source_lengths: Indices, target_lengths: Indices, shift: int = 0) -> Indices:
     """Sort pairs so that neighbours have similar lengths on both sides, and return their indices, (pairs,).
 
     If pairs were sorted by target length and then by source length, the source length would jump from its maximum back
@@ -176,13 +176,12 @@ def serpentine_order(n_source: Indices, n_target: Indices, shift: int = 0) -> In
     lengths alternate in the same way from one source length to the next. The sort is stable.
 
     Args:
-        n_source: source lengths, (pairs,).
-        n_target: target lengths, (pairs,).
+        source_lengths, target_lengths: number of tokens on each side of the pairs, (pairs,) each.
         shift: moves the bucket boundaries; each value from 0 to ``2 * TARGET_BUCKET_WIDTH - 1`` gives another order.
     """
-    bucket = (n_target + shift) // TARGET_BUCKET_WIDTH
-    source_key = np.where(bucket % 2, -n_source, n_source)
-    target_key = np.where((bucket + n_source) % 2, -n_target, n_target)
+    bucket = (target_lengths + shift) // TARGET_BUCKET_WIDTH
+    source_key = np.where(bucket % 2, -source_lengths, source_lengths)
+    target_key = np.where((bucket + source_lengths) % 2, -target_lengths, target_lengths)
     return np.lexsort((target_key, source_key, bucket))  # lexsort's last key is the primary one
 
 
@@ -221,16 +220,17 @@ def token_batches(
     order = np.arange(len(targets)) if pairs is None else pairs
     if rng is not None:
         order = rng.permutation(order)
-    n_source, n_target = sources.lengths()[order] + 1, targets.lengths()[order] + 1
-    by_length = serpentine_order(n_source, n_target, 0 if rng is None else int(rng.integers(2 * TARGET_BUCKET_WIDTH)))
-    order, n_source, n_target = order[by_length], n_source[by_length], n_target[by_length]
+    source_lengths, target_lengths = sources.lengths()[order] + 1, targets.lengths()[order] + 1
+    shift = 0 if rng is None else int(rng.integers(2 * TARGET_BUCKET_WIDTH))
+    by_length = serpentine_order(source_lengths, target_lengths, shift)
+    order, source_lengths, target_lengths = order[by_length], source_lengths[by_length], target_lengths[by_length]
 
-    cumulative_tokens = np.cumsum(n_target)
-    n_longer = np.maximum(n_source, n_target)
+    cumulative_tokens = np.cumsum(target_lengths)
+    longer_side = np.maximum(source_lengths, target_lengths)
     batches, start, used_tokens = [], 0, 0
     while start < len(order):
         end = int(np.searchsorted(cumulative_tokens, used_tokens + batch_tokens, side="right"))
-        padded_sizes = np.maximum.accumulate(n_longer[start:end]) * np.arange(1, end - start + 1)
+        padded_sizes = np.maximum.accumulate(longer_side[start:end]) * np.arange(1, end - start + 1)
         rows = max(1, int(np.searchsorted(padded_sizes, MAX_PADDED_RATIO * batch_tokens, side="right")))
         batches.append(order[start : start + rows])
         start += rows

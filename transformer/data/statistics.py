@@ -84,23 +84,23 @@ class Sample:
     target_pieces: list[str]
 
 
-def length_histogram(n_source: Indices, n_target: Indices) -> list[Bucket]:
+def length_histogram(source_lengths: Indices, target_lengths: Indices) -> list[Bucket]:
     """Count source and target sentences by length, in the same buckets.
 
     All buckets have the same width: the smallest of 1, 2, 5, 10, 20, 50, … tokens for which `N_BUCKETS` buckets cover
     99 % of the sentences on each side. Longer sentences share one further bucket.
 
     Args:
-        n_source: source lengths, (n_pairs,), at least 1 each.
-        n_target: target lengths, likewise.
+        source_lengths, target_lengths: number of tokens on each side of the pairs, (n_pairs,) each, at least 1.
     """
-    longest = max(int(n_source.max()), int(n_target.max()))
-    to_cover = max(_quantile(side, 0.99) for side in (n_source, n_target))
+    longest = max(int(source_lengths.max()), int(target_lengths.max()))
+    to_cover = max(_quantile(side, 0.99) for side in (source_lengths, target_lengths))
     widths = (int(w) for power in itertools.count() for w in np.array([1, 2, 5]) * 10**power)
     width = next(w for w in widths if w * N_BUCKETS >= to_cover)
     n_rows = min(-(-longest // width), N_BUCKETS + 1)
     counts = [
-        np.bincount(np.minimum((side - 1) // width, N_BUCKETS), minlength=n_rows) for side in (n_source, n_target)
+        np.bincount(np.minimum((side - 1) // width, N_BUCKETS), minlength=n_rows)
+        for side in (source_lengths, target_lengths)
     ]
     return [
         Bucket(i * width + 1, (i + 1) * width if i < N_BUCKETS else None, int(source), int(target))
@@ -108,17 +108,16 @@ def length_histogram(n_source: Indices, n_target: Indices) -> list[Bucket]:
     ]
 
 
-def batch_statistics(n_source: Indices, n_target: Indices, batches: Sequence[Indices]) -> BatchStatistics:
+def batch_statistics(source_lengths: Indices, target_lengths: Indices, batches: Sequence[Indices]) -> BatchStatistics:
     """Compute the sizes of batches as `collate` would build them.
 
     Args:
-        n_source: source lengths, (n_pairs,), without eos.
-        n_target: target lengths, likewise.
+        source_lengths, target_lengths: number of tokens on each side of the pairs, (n_pairs,) each, without eos.
         batches: the pairs of each batch, from `token_batches`.
     """
     order, sizes = np.concatenate(batches), np.array([len(batch) for batch in batches])
     starts = np.cumsum(sizes) - sizes
-    sides = [side[order] + 1 for side in (n_source, n_target)]  # with eos
+    sides = [side[order] + 1 for side in (source_lengths, target_lengths)]  # with eos
     n_positions = sum(int((np.maximum.reduceat(side, starts) * sizes).sum()) for side in sides)
     tokens = np.add.reduceat(sides[1], starts)
     return BatchStatistics(
@@ -185,7 +184,7 @@ def corpus_statistics(
     """
     tokenizer, (sources, targets) = data.tokenizer, data.tokens("train")
     drawn = draw_samples(sources, targets, tokenizer, samples, seed)
-    n_source, n_target = sources.lengths(), targets.lengths()
+    source_lengths, target_lengths = sources.lengths(), targets.lengths()
     languages = config.direction.split("-")
     yield _corpus_table(config)
     if dropped := _dropped_text(data, config, len(sources)):
@@ -193,8 +192,9 @@ def corpus_statistics(
     yield f"Tokens, without bos and eos\n\n{_lengths_table(data, languages)}"
     source_used, target_used = (used_pieces(side, len(tokenizer)) for side in (sources, targets))
     yield _vocabulary_text(source_used, target_used)
-    yield f"Sentences of train by length\n\n{_histogram_table(length_histogram(n_source, n_target), languages)}"
-    statistics = batch_statistics(n_source, n_target, token_batches(sources, targets, batch_tokens))
+    histogram = length_histogram(source_lengths, target_lengths)
+    yield f"Sentences of train by length\n\n{_histogram_table(histogram, languages)}"
+    statistics = batch_statistics(source_lengths, target_lengths, token_batches(sources, targets, batch_tokens))
     yield f"Batches of up to {batch_tokens:,} target tokens, including eos\n\n{_batches_table(statistics)}"
     if drawn:
         yield "Samples of train, normalised, with their subwords\n\n" + "\n\n".join(

@@ -16,25 +16,27 @@ MAX_BINS = 60
 """The largest number of bins along an axis. If there are more lengths, neighbouring ones share a bin."""
 
 
-def sentence_lengths(n_source: Indices, n_target: Indices, names: Sequence[str], max_ratio: float = 0) -> Figure:
+def sentence_lengths(
+    source_lengths: Indices, target_lengths: Indices, names: Sequence[str], max_ratio: float = 0
+) -> Figure:
     """Draw histograms of both lengths, and a two-dimensional histogram of source length against target length.
 
     Args:
-        n_source: the number of tokens of each source, (pairs,), at least 1.
-        n_target: the number of tokens of each target, (pairs,).
+        source_lengths: the number of tokens of each source, (pairs,), at least 1.
+        target_lengths: the number of tokens of each target, (pairs,).
         names: names of source and target.
         max_ratio: draw two lines where one side is this many times as long as the other; 0 draws none. Data cleaning
             counts words, so that a few pairs lie beyond the lines in tokens.
     """
-    longest = max(int(n_source.max()), int(n_target.max()))
+    longest = max(int(source_lengths.max()), int(target_lengths.max()))
     width = -(-longest // MAX_BINS)
     edges = np.arange(0, longest + width, width) + 0.5  # lengths are integers: 1 lies between 0.5 and 1.5
     with style.in_style():
         figure = Figure(figsize=(5.0, 2.5), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
         for lengths, name, colour, dashes in (
-            (n_source, names[0], style.KEY, "-"),
-            (n_target, names[1], style.QUERY, "--"),
+            (source_lengths, names[0], style.KEY, "-"),
+            (target_lengths, names[1], style.QUERY, "--"),
         ):
             sns.histplot(
                 x=lengths, bins=edges, stat="density", element="step", fill=False, color=colour, linestyle=dashes,
@@ -51,8 +53,9 @@ def sentence_lengths(n_source: Indices, n_target: Indices, names: Sequence[str],
         right.set_facecolor(colours(0.0))  # bins without pairs
         norm = LogNorm(0.5, None)  # one pair is brighter than none
         sns.histplot(
-            x=n_source, y=n_target, bins=(edges, edges), cmap=colours, norm=norm, vmin=None, vmax=None, ax=right
-        )
+            x=source_lengths, y=target_lengths, bins=(edges, edges), ax=right,
+            cmap=colours, norm=norm, vmin=None, vmax=None,
+        )  # fmt: skip
         right.set(xlim=(edges[0], edges[-1]), ylim=(edges[0], edges[-1]), aspect="equal")
         if max_ratio:
             for slope in (max_ratio, 1 / max_ratio):

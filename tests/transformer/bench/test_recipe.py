@@ -204,10 +204,11 @@ def test_the_recipes_own_data_is_used_where_it_is_prepared(in_process: None, mon
 
 def test_random_data_has_sentences_of_the_usual_lengths(data: Path) -> None:
     sources, targets = PreparedData(data).tokens("train")
-    n_source, n_target = sources.lengths(), targets.lengths()
-    assert len(n_source) == len(n_target) == 2000
-    assert abs(n_source.mean() - 25) < 1 and abs(n_source.std() - 12) < 1
-    assert abs(n_source - n_target).max() == 3 and max(n_source.max(), n_target.max()) < SHAPE.max_length
+    source_lengths, target_lengths = sources.lengths(), targets.lengths()
+    assert len(source_lengths) == len(target_lengths) == 2000
+    assert abs(source_lengths.mean() - 25) < 1 and abs(source_lengths.std() - 12) < 1
+    assert abs(source_lengths - target_lengths).max() == 3
+    assert max(source_lengths.max(), target_lengths.max()) < SHAPE.max_length
     assert (sources.ids.min(), sources.ids.max()) == (targets.ids.min(), targets.ids.max()) == (4, 59)
 
 

@@ -66,10 +66,10 @@ LENGTHS = st.lists(st.integers(1, 90) | st.integers(1, 10**6), min_size=1, max_s
 
 
 @given(LENGTHS, LENGTHS)
-def test_every_sentence_is_in_its_bucket(n_source: Indices, n_target: Indices) -> None:
-    buckets = length_histogram(n_source, n_target)
+def test_every_sentence_is_in_its_bucket(source_lengths: Indices, target_lengths: Indices) -> None:
+    buckets = length_histogram(source_lengths, target_lengths)
     assert len(buckets) <= module.N_BUCKETS + 1
-    for name, lengths in (("source", n_source), ("target", n_target)):
+    for name, lengths in (("source", source_lengths), ("target", target_lengths)):
         for bucket in buckets:
             last = float("inf") if bucket.last is None else bucket.last
             assert getattr(bucket, name) == ((bucket.first <= lengths) & (lengths <= last)).sum()
@@ -89,29 +89,29 @@ def test_buckets_are_as_narrow_as_possible(longest: int, width: int) -> None:
 
 
 def test_the_few_longest_share_a_bucket() -> None:
-    n_source, n_target = np.full(1000, 15), np.full(1000, 3)
-    n_source[:10], n_target[:10] = 40, 500  # 1 %
-    assert length_histogram(n_source, n_target)[-2:] == [Bucket(15, 15, 990, 0), Bucket(16, None, 10, 10)]
-    n_target[10] = 16
-    assert length_histogram(n_source, n_target)[1] == Bucket(3, 4, 0, 989)
+    source_lengths, target_lengths = np.full(1000, 15), np.full(1000, 3)
+    source_lengths[:10], target_lengths[:10] = 40, 500  # 1 %
+    assert length_histogram(source_lengths, target_lengths)[-2:] == [Bucket(15, 15, 990, 0), Bucket(16, None, 10, 10)]
+    target_lengths[10] = 16
+    assert length_histogram(source_lengths, target_lengths)[1] == Bucket(3, 4, 0, 989)
 
 
 def test_batches_by_hand() -> None:
-    n_source, n_target = array(2, 1, 3, 4, 1), array(2, 3, 1, 12, 1)
-    made = batch_statistics(n_source, n_target, [array(2, 0), array(3), array(1, 4)])
+    source_lengths, target_lengths = array(2, 1, 3, 4, 1), array(2, 3, 1, 12, 1)
+    made = batch_statistics(source_lengths, target_lengths, [array(2, 0), array(3), array(1, 4)])
     # with eos: sources 4 3 | 5 | 2 2, targets 2 3 | 13 | 4 2; places 8 + 6, 5 + 13, 4 + 8, tokens 40
     assert made == BatchStatistics(
         n_batches=3, median_pairs=2, median_tokens=6, min_tokens=5, padding=pytest.approx(1 - 40 / 44)
     )
-    assert batch_statistics(n_source, n_target, [array(3)]) == BatchStatistics(1, 1, 13, 13, 0.0)
+    assert batch_statistics(source_lengths, target_lengths, [array(3)]) == BatchStatistics(1, 1, 13, 13, 0.0)
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=60), st.integers(1, 200))
 def test_batches_are_what_collate_makes(lengths: list[tuple[int, int]], batch_tokens: int) -> None:
-    n_source, n_target = (array(*side) for side in zip(*lengths, strict=True))
-    sources, targets = of_lengths(n_source), of_lengths(n_target)
+    source_lengths, target_lengths = (array(*side) for side in zip(*lengths, strict=True))
+    sources, targets = of_lengths(source_lengths), of_lengths(target_lengths)
     plan = token_batches(sources, targets, batch_tokens)
-    made = batch_statistics(n_source, n_target, plan)
+    made = batch_statistics(source_lengths, target_lengths, plan)
     batches = [collate(sources, targets, indices) for indices in plan]
     sides = [side for batch in batches for side in (batch.source, batch.labels)]
     padding = sum(int((side == PAD).sum()) for side in sides) / sum(side.numel() for side in sides)
