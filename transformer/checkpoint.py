@@ -20,8 +20,8 @@ from transformer.errors import UserError
 from transformer.model import Transformer
 
 
-class DamagedError(UserError):
-    """A checkpoint file is missing, or its contents have changed since it was written."""
+class CheckpointError(UserError):
+    """A file of a checkpoint is missing or damaged. A run can resume from an earlier checkpoint instead."""
 
 
 BEST = "best"
@@ -99,17 +99,17 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
         The model, in eval mode and in float32 on the CPU, and the contents of the JSON file.
 
     Raises:
-        DamagedError: if files are missing or damaged, or don't belong together.
+        CheckpointError: if files are missing or damaged, or don't belong together.
     """
     metadata = read_settings(folder / f"{name}.json")
     weights = read_tensors(folder, name, "weights")
     try:
         model = Transformer(ModelConfig(**metadata["model"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedError(f"cannot use the checkpoint {folder / name}.json: {error}") from error
+        raise CheckpointError(f"cannot use the checkpoint {folder / name}.json: {error}") from error
     expected = _weights(model)
     if weights.keys() != expected.keys() or any(weights[k].shape != expected[k].shape for k in expected):
-        raise DamagedError(f"the weights of {folder / name} belong to another model than {name}.json describes")
+        raise CheckpointError(f"the weights of {folder / name} belong to another model than {name}.json describes")
     model.load_state_dict(weights, strict=False)
     return model.eval(), metadata
 
@@ -118,25 +118,25 @@ def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
     """Read the ``weights`` or the ``state`` of a checkpoint.
 
     Raises:
-        DamagedError: if they are missing or damaged.
+        CheckpointError: if they are missing or damaged.
         UserError: if the file can't be read at the moment.
     """
     entry = read_json(folder / f"{name}.json").get(kind)
     if not isinstance(entry, dict):
-        raise DamagedError(f"the checkpoint {folder / name}.json has no {kind}")
+        raise CheckpointError(f"the checkpoint {folder / name}.json has no {kind}")
     path = folder / Path(str(entry.get("file"))).name
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise DamagedError(f"the checkpoint {path} is missing") from None
+        raise CheckpointError(f"the checkpoint {path} is missing") from None
     except OSError as error:
         raise UserError(f"cannot read the checkpoint {path}: {error.strerror}") from None
     if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
-        raise DamagedError(f"the checkpoint {path} is damaged: its sha256 is not the one in {name}.json")
+        raise CheckpointError(f"the checkpoint {path} is damaged: its sha256 is not the one in {name}.json")
     try:
         return safetensors.torch.load(data)
     except SafetensorError as error:
-        raise DamagedError(f"cannot use the checkpoint {path}: {error}") from error
+        raise CheckpointError(f"cannot use the checkpoint {path}: {error}") from error
 
 
 def step_name(step: int) -> str:
@@ -194,42 +194,47 @@ def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
             total[key] += weight
     for weight in total.values():
         weight /= len(names)
-    save_checkpoint(folder, AVERAGED, mean, {"averaged": names, "last_step": step_checkpoints(folder)[-1:]})
+    save_checkpoint(folder, AVERAGED, mean, {"averaged": names, "last_checkpoint": _last_checkpoint(folder)})
     return names
 
 
 def default_checkpoint(folder: Path) -> str:
     """Return the checkpoint to translate with: `AVERAGED`, if training was not resumed after averaging, or `BEST`."""
-    path, last = folder / f"{AVERAGED}.json", step_checkpoints(folder)[-1:]
-    return AVERAGED if path.exists() and read_json(path).get("last_step", last) == last else BEST
+    path, last = folder / f"{AVERAGED}.json", _last_checkpoint(folder)
+    return AVERAGED if path.exists() and read_json(path).get("last_checkpoint", last) == last else BEST
+
+
+def _last_checkpoint(folder: Path) -> str | None:
+    names = step_checkpoints(folder)
+    return names[-1] if names else None
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file.
 
     Raises:
-        DamagedError: if the file is missing or does not contain a JSON object.
+        CheckpointError: if the file is missing or does not contain a JSON object.
         UserError: if the file can't be read at the moment.
     """
     try:
         value = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         reason = "" if (path.parent / "recipe.json").exists() else "is not a run folder: it "
-        raise DamagedError(f"{path.parent} {reason}has no {path.name}") from None
+        raise CheckpointError(f"{path.parent} {reason}has no {path.name}") from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
-        raise DamagedError(f"cannot read {path}: {error}") from None
+        raise CheckpointError(f"cannot read {path}: {error}") from None
     if not isinstance(value, dict):
-        raise DamagedError(f"{path} does not contain a JSON object")
+        raise CheckpointError(f"{path} does not contain a JSON object")
     return value
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read a ``recipe.json`` or a checkpoint's JSON file, translating the setting names of the first edition.
+    """Read a ``recipe.json`` or a checkpoint's JSON file; settings from earlier versions get their present names.
 
     Raises:
-        DamagedError, UserError: as `read_json`.
+        CheckpointError, UserError: as `read_json`.
     """
     return update_old_settings(read_json(path))
 

@@ -35,11 +35,11 @@ class ModelConfig:
     dropout: float = 0.1
     """Dropout probability for the embeddings and for the output of each sublayer (§5.4)."""
     attention_dropout: float = 0.0
-    """Dropout probability for attention weights; not in the paper, 0.1 in the authors' code."""
+    """Dropout probability for attention weights; not in the paper, 0.1 in its authors' Tensor2Tensor."""
     activation_dropout: float = 0.0
-    """Dropout probability after the feed-forward's ReLU; not in the paper, 0.1 in the authors' code."""
+    """Dropout probability after the feed-forward's ReLU; not in the paper, 0.1 in Tensor2Tensor."""
     norm: Norm = "post"
-    """Layer normalisation after the residual addition (the paper) or before the sublayer (the authors' later code)."""
+    """Layer normalisation after the residual addition (the paper) or before the sublayer (later, Tensor2Tensor)."""
     positions: Positions = "sinusoidal"
     """Positional encoding: the paper's sinusoids, a learned embedding, or rotary (queries and keys are rotated)."""
     tie_embeddings: Tying = "all"
@@ -127,7 +127,7 @@ class TrainingConfig:
     warmup_steps: int = 4000
     """Steps until the learning rate reaches its peak."""
     learning_rate_factor: float = 1.0
-    """Multiplies the paper's learning rate; the authors' code uses 2, with 8,000 warm-up steps."""
+    """Multiplies the paper's learning rate; Tensor2Tensor uses 2, with 8,000 warm-up steps."""
     label_smoothing: float = 0.1
     """Probability mass that is spread over the whole vocabulary (§5.4)."""
     max_grad_norm: float = 1.0
@@ -193,7 +193,7 @@ OLD_NAMES: dict[str, dict[str, str]] = {
         "keep": "keep_checkpoints",
     },
 }
-"""Settings that had another name in the course's first edition, by the section of the file they are in."""
+"""Settings that had another name in earlier versions, by the section of the file they are in."""
 
 OLD_VALUES: dict[str, dict[str, str]] = {
     "tie_embeddings": {"two": "decoder", "three": "all"},
@@ -203,7 +203,7 @@ OLD_VALUES: dict[str, dict[str, str]] = {
 
 
 def update_old_settings(saved: dict[str, Any]) -> dict[str, Any]:
-    """Translate the settings in a file of the course's first edition to the present names and values.
+    """Translate the settings in a file from an earlier version to the present names and values.
 
     Settings of the model and the training that the file lacks, because they were added later, get their defaults.
     Settings with present names pass through unchanged.

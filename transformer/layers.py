@@ -32,7 +32,8 @@ class Residual(nn.Module):
     """A residual connection around a sublayer, with layer normalisation (§3.1) and dropout (§5.4).
 
     ``norm="post"`` is the paper's LayerNorm(x + Dropout(Sublayer(x))). ``norm="pre"`` is x + Dropout(Sublayer(
-    LayerNorm(x))), which the authors' code later switched to; its training is less sensitive to the learning rate.
+    LayerNorm(x))), which Tensor2Tensor, the library of the paper's authors, later switched to; its training is less
+    sensitive to the learning rate.
     """
 
     def __init__(self, d_model: int, dropout: float, norm: Norm) -> None:

@@ -32,10 +32,10 @@ def label_smoothed_cross_entropy(
         logits: z, (tokens, vocab_size), float. Sums are computed in float32, or in float64 for float64 logits.
         target: the correct token ids, (tokens,), int64.
         smoothing: ε, in [0, 1).
-        spread: which tokens share ε. ``"all"``: all V tokens, the correct one and padding included, ε / V each, as in
-            PyTorch. (The authors' code excludes the correct token, ε / (V - 1) each, which equals an ε larger by the
-            factor V / (V - 1) here.) ``"others"``: all except the correct token and padding, ε / (V - 2) each. This
-            loss exceeds the other by ε · (mean of all logits - mean of the logits that share ε).
+        spread: which tokens share ε. ``"all"``, as in ``torch.nn.functional.cross_entropy``: each of the V tokens,
+            the correct one and padding included, gets ε / V. ``"others"``: each token except the correct one and
+            padding gets ε / (V - 2). In Tensor2Tensor, the library of the paper's authors, each token except the
+            correct one gets ε / (V - 1); that is ``"all"`` with a smoothing of ε · V / (V - 1).
         pad_id: positions with this target are ignored; required by ``"others"``. None: no position is ignored.
 
     Returns:

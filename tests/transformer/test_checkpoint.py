@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from transformer.checkpoint import (
-    DamagedError,
+    CheckpointError,
     average_checkpoints,
     default_checkpoint,
     load_checkpoint,
@@ -70,7 +70,7 @@ def test_damage_is_detected(folder: Path) -> None:
     with pytest.raises(UserError, match="is damaged: its sha256"):
         load_checkpoint(folder, "best")
     path.unlink()
-    with pytest.raises(DamagedError, match="is missing"):
+    with pytest.raises(CheckpointError, match="is missing"):
         load_checkpoint(folder, "best")
 
 
@@ -81,7 +81,7 @@ def test_a_temporary_read_error_is_not_called_damage(folder: Path, monkeypatch: 
     monkeypatch.setattr(Path, "read_bytes", read)
     with pytest.raises(UserError, match=r"cannot read the checkpoint .*Input/output error") as caught:
         load_checkpoint(folder, "best")
-    assert not isinstance(caught.value, DamagedError)
+    assert not isinstance(caught.value, CheckpointError)
 
 
 def test_only_incomplete_files_are_removed(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files of the course's first edition, with the setting names of that time, are still understood."""
+"""Files from earlier versions, in which some settings have other names, are still understood."""
 
 import json
 from dataclasses import asdict
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer.checkpoint import DamagedError, load_checkpoint, read_settings, save_checkpoint
+from transformer.checkpoint import CheckpointError, load_checkpoint, read_settings, save_checkpoint
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.tokenizer import Tokenizer
 from transformer.model import Transformer
@@ -24,7 +24,7 @@ TRAINING = {
     "clip": 0.3, "average_steps": 4, "validate_every": 10, "validate_sentences": 7, "patience": 1,
     "checkpoint_every": 6, "keep": 3, "seed": 9,
 }  # fmt: skip
-"""The ``model`` and ``training`` sections as the first edition wrote them."""
+"""The ``model`` and ``training`` sections under old names."""
 
 NEW_MODEL = ModelConfig(
     12, 32, 4, 64, 1, activation_dropout=0.2, norm="pre", positions="learned", tie_embeddings="decoder",
@@ -39,7 +39,7 @@ NEW_TRAINING = TrainingConfig(
 
 
 def test_the_recipe_of_an_old_run_equals_the_same_settings_under_new_names(tmp_path: Path) -> None:
-    recipe = {"description": "a run of the first edition", "data": {"corpus": "copy", "max_train_pairs": 7}}
+    recipe = {"description": "an old run", "data": {"corpus": "copy", "max_train_pairs": 7}}
     old_data = {"corpus": "copy", "train_pairs": 7}
     path = tmp_path / "recipe.json"
     path.write_text(json.dumps({**recipe, "data": old_data, "model": MODEL, "training": TRAINING}))
@@ -62,7 +62,7 @@ def test_settings_under_new_names_stay_as_they_are(tmp_path: Path) -> None:
     assert read_settings(path) == written
 
 
-def as_the_first_edition_wrote_it(folder: Path, **changes: object) -> None:
+def put_old_settings(folder: Path, **changes: object) -> None:
     """Put the old sections into the JSON file of the checkpoint ``best``."""
     path = folder / "best.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "model": {**MODEL, **changes}, "training": TRAINING}))
@@ -76,7 +76,7 @@ def test_an_old_checkpoint_loads_and_translates_the_same(tmp_path: Path) -> None
     before, described = Translator.load(tmp_path)
     assert described["training"] == asdict(NEW_TRAINING)
 
-    as_the_first_edition_wrote_it(tmp_path)
+    put_old_settings(tmp_path)
     after, described = Translator.load(tmp_path)
     assert after.model.config == NEW_MODEL and described["training"] == asdict(NEW_TRAINING)
     assert after.beam_search(sentences, n_best=2) == before.beam_search(sentences, n_best=2)
@@ -86,6 +86,6 @@ def test_an_old_checkpoint_loads_and_translates_the_same(tmp_path: Path) -> None
 
 def test_an_old_model_with_another_padding_id_is_refused(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, "best", Transformer(NEW_MODEL), {})
-    as_the_first_edition_wrote_it(tmp_path, pad_id=5)
-    with pytest.raises(DamagedError, match="pad_id"):
+    put_old_settings(tmp_path, pad_id=5)
+    with pytest.raises(CheckpointError, match="pad_id"):
         load_checkpoint(tmp_path, "best")

@@ -12,7 +12,7 @@ from typing import Any
 
 from transformer.checkpoint import (
     BEST,
-    DamagedError,
+    CheckpointError,
     mark_damaged,
     save_checkpoint,
     step_checkpoints,
@@ -223,7 +223,7 @@ def _start_or_resume(run: Path, new_trainer: Callable[[], Trainer]) -> Trainer:
         damage = None
         try:
             trainer.restore(run, name)
-        except DamagedError as error:
+        except CheckpointError as error:
             damage = error
         (processes_with_damage,) = trainer.context.all_reduce([damage is not None])
         if not processes_with_damage:

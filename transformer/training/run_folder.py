@@ -22,7 +22,7 @@ SESSIONS = "sessions.jsonl"
 """One line each time the run was started or resumed."""
 
 NOT_COMPARED = {"description", "training.log_every", "training.checkpoint_each_epoch"}
-"""Settings that don't change what is learned; the first edition wrote a description of the recipe, too."""
+"""Settings that don't change what is learned, and the recipe's description, which old runs have in their folder."""
 ONLY_MEMORY = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
 """A run may be resumed with other values of these settings: only the memory and time of a step depend on them."""
 

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from transformer.checkpoint import (
-    DamagedError,
+    CheckpointError,
     delete_checkpoint,
     load_checkpoint,
     read_tensors,
@@ -77,7 +77,7 @@ OLD_PROGRESS = {
     "without_gain": "validations_since_best",
     "skipped": "skipped_steps",
 }
-"""Fields of `Progress` that had another name in the checkpoints of the course's first edition."""
+"""Fields of `Progress` that had another name in the checkpoints of earlier versions."""
 
 
 class Trainer:
@@ -179,8 +179,11 @@ class Trainer:
         """
         while True:
             sources, targets = self.batches.sources, self.batches.targets
-            n_source, n_target = sources.lengths(), targets.lengths()
-            largest = max(self.batches.plan, key=lambda rows: len(rows) * (n_source[rows].max() + n_target[rows].max()))
+            source_lengths, target_lengths = sources.lengths(), targets.lengths()
+            largest = max(
+                self.batches.plan,
+                key=lambda rows: len(rows) * (source_lengths[rows].max() + target_lengths[rows].max()),
+            )
             fits = self._fits(collate(sources, targets, largest).to(self.device.device))
             self.model.zero_grad()
             (out_of_memory,) = self.context.all_reduce([not fits])
@@ -376,7 +379,7 @@ class Trainer:
         `_change_batches`. The number of batches per step never decreases, so memory use does not grow.
 
         Raises:
-            DamagedError: if a part of it is missing or damaged.
+            CheckpointError: if a part of it is missing or damaged.
             UserError: if it can't be read, or belongs to another model or version.
         """
         model, metadata = load_checkpoint(run, name)
@@ -392,13 +395,13 @@ class Trainer:
             if self.scaler.is_enabled() and metadata["scaler"]:  # empty if the last steps were not in fp16
                 self.scaler.load_state_dict(metadata["scaler"])
             fields = {OLD_PROGRESS.get(key, key): value for key, value in metadata["progress"].items()}
-            # The first edition did not save the number of processes: assume that it is the same.
+            # Earlier versions did not save the number of processes: assume that it is the same.
             self.progress = Progress(**{"world_size": self.context.world_size, **fields})
             torch.set_rng_state(state["random.cpu"])
             if self.device.device.type == "cuda" and "random.cuda" in state:
                 torch.cuda.set_rng_state(state["random.cuda"])
         except KeyError as error:
-            raise DamagedError(f"the checkpoint {run / name} lacks {error}") from error
+            raise CheckpointError(f"the checkpoint {run / name} lacks {error}") from error
         except torch.OutOfMemoryError as error:
             raise UserError("the device is out of memory already, before the first step") from error
         except (TypeError, ValueError, RuntimeError) as error:  # intact, but written by another version
