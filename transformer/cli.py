@@ -49,6 +49,13 @@ MaxNewTokens = Annotated[
         help_behavior_hint="(default: the length of the source + 50)",
     ),
 ]
+PrecisionOption = Annotated[
+    Precision,
+    arg(
+        help="fp32, or mixed precision (autocast), in which matrix products are computed in bf16 or fp16. auto: on a "
+        "GPU bf16, or fp16 if it doesn't support bf16; everywhere else fp32.",
+    ),
+]
 ModelName = Annotated[
     Positional[str],
     arg(metavar="MODEL", help=f"A run folder, or the name of a pretrained model: {', '.join(list_models())}."),
@@ -97,8 +104,7 @@ class TrainOptions(RecipeOptions):
     """The run folder: checkpoints, metrics and settings are saved there."""
     device: DeviceName = "auto"
     """Where to train; auto chooses the fastest device available."""
-    precision: Precision = "auto"
-    """Number format of the matrix products; auto chooses the fastest that is safe for training on the device."""
+    precision: PrecisionOption = "auto"
     compile: Compile = "auto"
     """Compile the model: this takes a minute or two, then steps are faster. auto compiles on a GPU only."""
     force: bool = False
@@ -275,6 +281,7 @@ def evaluate(
     max_new_tokens: MaxNewTokens = None,
     mirror: Mirror = None,
     device: DeviceName = "auto",
+    precision: PrecisionOption = "auto",
 ) -> None:
     """Translate a test set and compute BLEU, chrF2 and METEOR, each with the signature of how it was computed.
 
@@ -306,7 +313,16 @@ def evaluate(
     runs = [find_model(model) for model in models]
     folders = [Path("evaluations", run.name) if run.parent == MODELS_FOLDER else run for run in runs]
     for text in evaluate_runs(
-        runs, choose_device(device), split, files, beam_size, length_penalty, max_new_tokens, mirror, folders, models
+        runs,
+        choose_device(device, precision),
+        split,
+        files,
+        beam_size,
+        length_penalty,
+        max_new_tokens,
+        mirror,
+        folders,
+        models,
     ):
         print(text, flush=True)
 
@@ -322,6 +338,7 @@ def translate(
     n_best: int = 1,
     max_new_tokens: MaxNewTokens = None,
     device: DeviceName = "auto",
+    precision: PrecisionOption = "auto",
 ) -> None:
     """Translate sentences, or the lines of standard input, by beam search.
 
@@ -343,7 +360,7 @@ def translate(
     """
     with search_errors_as_user_errors():
         check_search(beam_size, length_penalty, n_best, max_new_tokens)
-    translator = load_model(model, device)
+    translator = load_model(model, device, precision)
     sentences = list(text) or _read_standard_input()
     nonempty = [i for i, sentence in enumerate(sentences) if text or sentence.strip()]
     _check_sentences(translator, sentences, nonempty, "sentence" if text else "line")
@@ -370,6 +387,7 @@ def attention(
     text: Annotated[Positional[tuple[str, ...]], arg(metavar="SENTENCE [SENTENCE ...]", help_behavior_hint="")],
     output: Annotated[Path, arg(metavar="FILE")] = Path("attention.html"),
     device: DeviceName = "auto",
+    precision: PrecisionOption = "auto",
 ) -> None:
     """Save an interactive page that shows the beam search and the attention of every head of a model.
 
@@ -394,7 +412,7 @@ def attention(
     folder = find_model(model)
     recipe = read_json(folder / RECIPE) if (folder / RECIPE).exists() else {}
     languages = recipe.get("data", {}).get("direction", "-").split("-")
-    html = translator_page(load_model(model, device), folder.resolve().name, text, languages).encode()
+    html = translator_page(load_model(model, device, precision), folder.resolve().name, text, languages).encode()
     try:
         write_atomically(output, html)
     except OSError as error:
@@ -410,6 +428,7 @@ def export(
     ] = (),
     mirror: Mirror = None,
     device: DeviceName = "auto",
+    precision: PrecisionOption = "auto",
 ) -> None:
     """Export a trained model for others: weights in half precision, tokenizer, scores and a model card.
 
@@ -426,7 +445,7 @@ def export(
         device: Where to translate the test sets; auto chooses the fastest device available.
     """
     run, folder = _own_run_folder(run), Path(os.path.abspath(folder))
-    for text in export_model(run, folder, choose_device(device), splits, mirror):
+    for text in export_model(run, folder, choose_device(device, precision), splits, mirror):
         print(text, flush=True)
     print(f"exported to {folder}; the model card is {folder / 'CARD.md'}")
 
@@ -452,7 +471,7 @@ def bench(
         Positional[tuple[str, ...]], arg(metavar="[NAME ...]", help_behavior_hint="(default: all benchmarks)")
     ] = (),
     device: DeviceName = "auto",
-    precision: Precision = "auto",
+    precision: PrecisionOption = "auto",
     threads: Annotated[
         int | None, arg(metavar="INT", help_behavior_hint="(default: PyTorch's number of threads)")
     ] = None,
@@ -474,7 +493,6 @@ def bench(
     Args:
         names: Benchmarks (train, loss, beam, growth, greedy, processes) or recipes.
         device: Where to run.
-        precision: The precision of matrix products.
         threads: CPU threads of each implementation.
         rounds: Benchmarks: timed rounds of each implementation.
         steps: Recipes: measured training steps.

@@ -39,10 +39,14 @@ class Device:
         elif self.device.type == "mps":
             torch.mps.synchronize()
 
+    @property
+    def precision(self) -> str:
+        """The name of the precision: fp32, bf16 or fp16."""
+        return next(name for name, dtype in DTYPES.items() if dtype == self.autocast_dtype)
+
     def __str__(self) -> str:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
-        precision = next(name for name, dtype in DTYPES.items() if dtype == self.autocast_dtype)
-        return f"{name} in {precision} ({self.reason})"
+        return f"{name} in {self.precision} ({self.reason})"
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:

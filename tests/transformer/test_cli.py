@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from transformer.cli import COMMANDS, main
 from transformer.data.corpora import GENERATED_SIZE
 from transformer.data.tokenizer import EOS, PAD
 from transformer.decoding import Hypothesis, beam_search
+from transformer.device import Device
 from transformer.recipes import RECIPES
 from transformer.translator import Translator
 
@@ -435,6 +437,31 @@ def test_search_settings_are_checked_before_a_model_is_loaded(
     with pytest.raises(SystemExit):
         main([*command, flag, value])
     assert capsys.readouterr().err == f"error: {message}\n"
+
+
+@pytest.mark.parametrize("command", ["translate", "evaluate", "attention", "export"])
+def test_the_precision_reaches_the_model(
+    command: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dtypes = []
+    autocast = Device.autocast
+
+    def spy(device: Device) -> AbstractContextManager[object]:
+        dtypes.append(device.autocast_dtype)
+        return autocast(device)
+
+    monkeypatch.setattr(Device, "autocast", spy)
+    monkeypatch.setitem(GENERATED_SIZE, "test", 5)
+    rest = {"translate": ["a b"], "attention": ["a b", "--output", str(tmp_path / "x.html")]}
+    rest |= {"evaluate": [], "export": [str(tmp_path / "model")]}
+    main([command, str(run), *rest[command], "--device", "cpu", "--precision", "bf16"])
+    assert dtypes and set(dtypes) == {torch.bfloat16}
+    if command == "evaluate":
+        assert json.loads((run / "test.scores.json").read_text())["settings"]["precision"] == "bf16"
+    if command == "export":
+        scores = json.loads((tmp_path / "model" / "scores.json").read_text())
+        assert [test_set["precision"] for test_set in scores["test_sets"]] == ["bf16", "bf16"]
+        assert "(cpu in bf16)" in (tmp_path / "model" / "CARD.md").read_text()
 
 
 def test_n_best_of_several_sentences_is_numbered(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -93,7 +93,7 @@ def evaluate_runs(
 
     Args:
         runs: run folders, at least one; all must translate in the same direction.
-        device: where to translate.
+        device: where to translate, and in which precision.
         split: the split of the runs' corpus to translate, ``"test"`` by default; all runs must have been trained on the
             same corpus. With ``files`` it is the name of your own test set, by default the source file's name.
         files: your own test set in place of a split: sources and references, one sentence per line. Columns of a table
@@ -146,7 +146,12 @@ def evaluate_runs(
         _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
         report: dict[str, Any] = {
             "test_set": {**test_set, "sentences": len(sources), "empty": result.empty, "cut": result.truncated},
-            "settings": {"beam": beam_size, "alpha": length_penalty, "device": str(device)},
+            "settings": {
+                "beam": beam_size,
+                "alpha": length_penalty,
+                "device": str(device),
+                "precision": device.precision,
+            },
             "model": {key: checkpoint.get(key) for key in ("weights", "averaged", "metrics")},
             "versions": _versions(),
             "seconds": result.seconds,

@@ -95,6 +95,7 @@ def _training_data(data: dict[str, Any]) -> str:
 def _evaluation(scores: dict[str, Any]) -> str:
     """Return a table with one column for each test set and search, and a table of the signatures."""
     test_sets, provenance = scores["test_sets"], scores["provenance"]
+    device = provenance["device"].partition(" (")[0]  # such as "cpu in fp32", without the reasons
     header = ["metric"]
     for test_set in test_sets:
         search = "greedy" if test_set["beam"] == 1 else f"beam size {test_set['beam']}"
@@ -109,8 +110,8 @@ def _evaluation(scores: dict[str, Any]) -> str:
         [
             tabulate(rows, header, "github", disable_numparse=True),
             f"Beam search with a length penalty of {max(test_set['alpha'] for test_set in test_sets)}. "
-            f"Measured on {provenance['date']} at commit {provenance['commit']} on {provenance['machine']}, with "
-            f"{provenance['versions']}.",
+            f"Measured on {provenance['date']} at commit {provenance['commit']} on {provenance['machine']} ({device}), "
+            f"with {provenance['versions']}.",
             tabulate(signatures, ["metric", "signature"], "github"),
         ]
     )

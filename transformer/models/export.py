@@ -36,7 +36,7 @@ def export(
     Args:
         run: run folder.
         folder: folder to create; its name becomes the name of the model.
-        device: where to translate the test sets.
+        device: where to translate the test sets, and in which precision.
         splits: test sets of the run's corpus to score the model on, by default all. Those that cannot be
             downloaded or read are skipped.
         mirror: as in `sentence_pairs`.
@@ -99,5 +99,11 @@ def _evaluate(
     """Return the scores of a test set and the settings of the search, as they are saved."""
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     result = evaluate_test_set(translator, sources, references, direction, beam_size, length_penalty)
-    settings = {"sentences": len(pairs), "beam": beam_size, "alpha": length_penalty, "seconds": result.seconds}
+    settings = {
+        "sentences": len(pairs),
+        "beam": beam_size,
+        "alpha": length_penalty,
+        "precision": translator.device.precision,
+        "seconds": result.seconds,
+    }
     return settings | {"scores": [asdict(score) for score in result.scores]}

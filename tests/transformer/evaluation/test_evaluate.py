@@ -93,7 +93,7 @@ def test_everything_is_kept_and_the_sacrebleu_command_agrees(
         "cut": 1,
     }
     assert report["settings"].pop("device").startswith("cpu in fp32")
-    assert report["settings"] == {"beam": 3, "alpha": 0.5}
+    assert report["settings"] == {"beam": 3, "alpha": 0.5, "precision": "fp32"}
     assert report["model"]["metrics"] == {"step": 7} and len(report["model"]["weights"]["sha256"]) == 64
     assert {"sacrebleu", "sacremoses", "nltk", "torch", "python", "transformer-course"} <= report["versions"].keys()
     assert 0 < report["seconds"] < 60 and "compared_with" not in report
