@@ -1,9 +1,9 @@
 """Estimate the memory that training needs, measure what some work used, and explain what to do when it runs out."""
 
-import sys
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
+from itertools import accumulate
 
 import psutil  # type: ignore[import-untyped]
 import torch
@@ -64,31 +64,20 @@ def explain_out_of_memory(gradient_accumulation_steps: int) -> Iterator[None]:
 
 
 def peak_memory(work: Callable[[], object], device: Device) -> int:
-    """Do some work and return the most bytes that it used at once, beyond what the process used before.
+    """Do some work and return the most bytes of tensors that it had allocated at once.
 
-    For a CPU, the earlier peak can be reset only on Linux; on other systems it may be included.
+    Tensors from before don't count, and freeing them doesn't either. The result doesn't depend on what the process did
+    before, because PyTorch's allocators report each allocation; the resident memory of the process would depend on it.
     """
-    x = torch.randn(64, 64, device=device.device, requires_grad=True)
-    (x @ x).softmax(-1).sum().backward()  # PyTorch loads its libraries now, so that they don't count
-    torch.optim.Adam([x], fused=True).step()
     if device.device.type == "cuda":
+        x = torch.randn(64, 64, device=device.device, requires_grad=True)
+        (x @ x).sum().backward()  # allocates the workspaces of cuBLAS, which stay, so that they don't count
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         work()
         return torch.cuda.max_memory_allocated() - before
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-    resident: int = psutil.Process().memory_info().rss
-    work()
-    return _peak_resident_memory() - resident
-
-
-def _peak_resident_memory() -> int:
-    try:
-        status = Path("/proc/self/status").read_text()
-        return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]) * 1024
-    except (OSError, StopIteration):
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak * 1024
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # otherwise the profiler announces its start and its end
+    with torch.autograd.profiler.profile(profile_memory=True) as profiler:
+        work()
+    events = profiler.kineto_results.events()
+    return max(accumulate((event.nbytes() for event in events if event.name() == "[memory]"), initial=0))

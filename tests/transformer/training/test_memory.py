@@ -11,7 +11,7 @@ from transformer.device import Device, choose_device
 from transformer.errors import UserError
 from transformer.model import Transformer
 from transformer.training.distributed import DistributedContext
-from transformer.training.memory import check_memory, training_bytes
+from transformer.training.memory import check_memory, peak_memory, training_bytes
 from transformer.training.trainer import Trainer
 
 CHOICES = itertools.product(["post", "pre"], ["sinusoidal", "learned", "rotary"], ["none", "decoder", "all"])
@@ -64,3 +64,17 @@ def test_the_free_memory_is_that_of_the_device(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (10**8, 10**11))
     with pytest.raises(UserError, match=r"this GPU has 0\.1 GB free"):
         check_memory(base, TrainingConfig(), gpu)
+
+
+def test_peak_memory_is_that_of_the_tensors_that_exist_at_once() -> None:
+    """One of 4,000 bytes that is freed, then two of 6,000 and 1,000; one from before is freed, which doesn't count."""
+    before = [torch.zeros(10**6)]
+
+    def work() -> None:
+        torch.zeros(1000)
+        before.clear()
+        first = torch.zeros(1500)
+        (first[:250] + 1).sum().item()
+
+    assert peak_memory(work, choose_device("cpu")) == 7004  # with the sum
+    assert peak_memory(work, choose_device("cpu")) == 7004
