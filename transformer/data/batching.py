@@ -130,8 +130,12 @@ class Batch:
         """Number of target tokens that enter the loss: all except padding."""
         return int((self.labels != PAD).sum())
 
+    def pin_memory(self) -> "Batch":
+        """Return a copy of this batch in page-locked memory, from which a GPU can copy while the host goes on."""
+        return Batch(self.source.pin_memory(), self.decoder_input.pin_memory(), self.labels.pin_memory())
+
     def to(self, device: torch.device) -> "Batch":
-        """Return this batch on another device."""
+        """Return this batch on another device; from pinned memory to a GPU, the host doesn't wait for the copy."""
         return Batch(*(t.to(device, non_blocking=True) for t in (self.source, self.decoder_input, self.labels)))
 
 

@@ -25,6 +25,7 @@ from transformer.checkpoint import (
 )
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import Batch, Batches, Indices, collate, token_batches
+from transformer.data.prefetch import Prefetcher
 from transformer.data.prepare import PreparedData
 from transformer.data.tokenizer import PAD
 from transformer.device import Device
@@ -106,7 +107,7 @@ class Trainer:
         self.progress = Progress(
             world_size=context.world_size, gradient_accumulation_steps=config.gradient_accumulation_steps
         )
-        self.batches = self._make_batches(context.rank, context.world_size, config.gradient_accumulation_steps)
+        self._use(self._make_batches(context.rank, context.world_size, config.gradient_accumulation_steps))
         # Summed on the device, because reading it would force a host–device synchronisation. MPS has no float64.
         sum_dtype = torch.float32 if device.device.type == "mps" else torch.float64
         self.unread_loss = torch.zeros((), dtype=sum_dtype, device=device.device)
@@ -135,6 +136,15 @@ class Trainer:
             pairs,
         )
 
+    @property
+    def batches(self) -> Batches:
+        """The batches of this process, at the position that the last step has reached."""
+        return self.prefetcher.position
+
+    def _use(self, batches: Batches) -> None:
+        """Take the next steps with these batches."""
+        self.prefetcher = Prefetcher(batches, self.device.device)
+
     def _change_batches(self, gradient_accumulation_steps: int, pairs: Indices | None) -> None:
         """Continue with another number of processes, or of batches per process and step.
 
@@ -159,7 +169,7 @@ class Trainer:
             pairs = np.sort(np.concatenate(unused)) if unused else None
             progress.epoch, progress.epoch_step = progress.epoch + (not unused), 0
         try:
-            self.batches = self._make_batches(context.rank, context.world_size, gradient_accumulation_steps, pairs)
+            self._use(self._make_batches(context.rank, context.world_size, gradient_accumulation_steps, pairs))
         except UserError as error:
             if pairs is None:
                 raise
@@ -223,7 +233,7 @@ class Trainer:
                 group["lr"] = learning_rate(
                     progress.step, self.model.config.d_model, config.warmup_steps, config.learning_rate_factor
                 )
-        batches = [next(self.batches) for _ in range(progress.gradient_accumulation_steps)]
+        batches = [next(self.prefetcher) for _ in range(progress.gradient_accumulation_steps)]
         progress.epoch, progress.epoch_step = self.batches.epoch, self.batches.step
         # The loss is the mean over the target tokens of the whole step, in all batches of all processes.
         (total_tokens,) = self.context.all_reduce([sum(batch.n_tokens for batch in batches)])

@@ -3,8 +3,8 @@
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from transformer.checkpoint import read_tensors, step_name
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data import batching
+from transformer.data.batching import Batch, Indices, Sequences
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.device import choose_device
 from transformer.errors import UserError
@@ -34,10 +35,25 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
 
 @pytest.fixture(autouse=True)
 def only_data() -> object:
-    """Trainers of all ranks live in this process, and their steps read batches without computing anything."""
+    """Trainers of all ranks live in this process, and their steps read batches without computing anything.
+
+    Each batch remembers its pairs, and each trainer those of all its batches.
+    """
+    collate = batching.collate
+
+    def remembering(sources: Sequences, targets: Sequences, pairs: Indices) -> Batch:
+        batch = collate(sources, targets, pairs)
+        object.__setattr__(batch, "pairs", pairs)
+        return batch
+
+    def backward(trainer: Any, batches: Any, n_tokens: int) -> torch.Tensor:
+        trainer.used = [pair for batch in batches for pair in batch.pairs.tolist()]
+        return torch.zeros(())
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("transformer.training.trainer.DistributedDataParallel", lambda module: module)
-        patch.setattr(Trainer, "_backward", lambda *_: torch.zeros(()))
+        patch.setattr(batching, "collate", remembering)
+        patch.setattr(Trainer, "_backward", backward)
         patch.setattr(DistributedContext, "all_reduce", lambda _, numbers: list(numbers))
         yield
 
@@ -61,18 +77,9 @@ class Run:
                 trainer.restore(self.folder, step_name(self.step))
 
     def take_step(self) -> None:
-        collate = batching.collate
-
-        def counting(sources: object, targets: object, indices: np.ndarray) -> object:
-            read.extend(indices.tolist())
-            return collate(sources, targets, indices)
-
         for trainer in self.trainers:
-            read: list[int] = []
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(batching, "collate", counting)
-                trainer.step()
-            self.pairs.setdefault(trainer.progress.epoch, Counter()).update(read)
+            trainer.step()
+            self.pairs.setdefault(trainer.progress.epoch, Counter()).update(trainer.used)  # type: ignore[attr-defined]
         self.step, self.epoch = self.trainers[0].progress.step, self.trainers[0].progress.epoch
 
     def save(self) -> None:
