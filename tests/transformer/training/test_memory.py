@@ -74,7 +74,7 @@ def test_peak_memory_is_that_of_the_tensors_that_exist_at_once() -> None:
         torch.zeros(1000)
         before.clear()
         first = torch.zeros(1500)
-        (first[:250] + 1).sum().item()
+        first[:250].clone()
 
-    assert peak_memory(work, choose_device("cpu")) == 7004  # with the sum
-    assert peak_memory(work, choose_device("cpu")) == 7004
+    assert peak_memory(work, choose_device("cpu")) == 7000
+    assert peak_memory(work, choose_device("cpu")) == 7000
