@@ -234,9 +234,9 @@ def describe_run(
     }
     if failed:
         return row
-    translator, facts = Translator.load(folder)
+    translator = Translator.load(folder)
     row["parameters"] = sum(p.numel() for p in translator.model.parameters())
-    row["weights"] = facts["weights"]["sha256"]
+    row["weights"] = translator.metadata["weights"]["sha256"]
     reusable = before["test_sets"] if before and before.get("weights") == row["weights"] else []
     row["test_sets"] = [
         next((test for test in reusable if test["beam"] == beam), None) or _evaluate(folder, beam, mirror)

@@ -454,7 +454,7 @@ for text in (
     "Where is the station?",
     "asdf qwer",
 ):
-    print(text, "→", translator.beam_search([text])[0][0].text)
+    print(text, "→", translator.translate(text))
 
 # %% [markdown]
 # So a translation that reads well is no proof that it is one. That is why translations are scored against those of people, on sentences that the

@@ -411,7 +411,7 @@ training_curves(
 # %%
 from transformer.translator import Translator
 
-translator, _ = Translator.load(run, choose_device("cpu"))
+translator = Translator.load(run, choose_device("cpu"))
 some = tests[:6]
 for (source, reference), translation in zip(
     some, translator.greedy_search([s for s, _ in some]), strict=True

@@ -741,7 +741,7 @@ from transformer.translator import Translator
 setting = TrainingConfig(batch_tokens=2000, validation_sentences=1)
 losses = {}
 for name in [*step_checkpoints(whole), "averaged"]:
-    translator, _ = Translator.load(whole, cpu, name)
+    translator = Translator.load(whole, cpu, name)
     losses[name] = validate(translator, data, setting)["valid_loss"]
     print(f"{name:13} {losses[name]:.3f}")
 assert losses["averaged"] < min(losses[name] for name in step_checkpoints(whole))
@@ -754,10 +754,10 @@ assert losses["averaged"] < min(losses[name] for name in step_checkpoints(whole)
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 ends = [
-    parameters_to_vector(Translator.load(whole, cpu, name)[0].model.parameters())
+    parameters_to_vector(Translator.load(whole, cpu, name).model.parameters())
     for name in step_checkpoints(whole)[-2:]
 ]
-walker, _ = Translator.load(whole, cpu)
+walker = Translator.load(whole, cpu)
 way = np.linspace(-0.5, 1.5, 9)
 heights = []
 for t in way:
@@ -1021,7 +1021,7 @@ same = sum(map(str.__eq__, ours, theirs))
 print(f"{same} of 1000 pieces have kept their number")
 
 # %%
-translator, _ = Translator.load(whole, cpu)
+translator = Translator.load(whole, cpu)
 found = {}
 for name, tokenizer in {"its own": data.tokenizer, "another": another}.items():
     texts = [lines_of(f"valid.{language}") for language in languages]

@@ -29,7 +29,7 @@ from transformer.recipes import RECIPES
 from transformer.training.distributed import is_main_process
 from transformer.training.loop import train as train_model
 from transformer.training.run_folder import RECIPE, read_metrics
-from transformer.translator import Translator, search_errors_as_user_errors
+from transformer.translator import Translator
 
 Compile = Literal["auto", "yes", "no"]
 XAxis = Literal["step", "minutes", "target_tokens"]
@@ -308,8 +308,7 @@ def evaluate(
     if (source is None) != (reference is None):
         raise UserError("pass both --source and --reference, or neither")
     files = None if source is None or reference is None else (source, reference)
-    with search_errors_as_user_errors():
-        check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
+    check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
     runs = [find_model(model) for model in models]
     folders = [Path("evaluations", run.name) if run.parent == MODELS_FOLDER else run for run in runs]
     for text in evaluate_runs(
@@ -358,16 +357,14 @@ def translate(
         n_best: Number of translations to print for each sentence; if more than one, each line starts with the score.
         device: Where to translate; auto chooses the fastest device available.
     """
-    with search_errors_as_user_errors():
-        check_search(beam_size, length_penalty, n_best, max_new_tokens)
+    check_search(beam_size, length_penalty, n_best, max_new_tokens)
     translator = load_model(model, device, precision)
     sentences = list(text) or _read_standard_input()
     nonempty = [i for i, sentence in enumerate(sentences) if text or sentence.strip()]
     _check_sentences(translator, sentences, nonempty, "sentence" if text else "line")
-    with search_errors_as_user_errors():
-        results = translator.beam_search(
-            [sentences[i] for i in nonempty], beam_size, length_penalty, n_best, max_new_tokens=max_new_tokens
-        )
+    results = translator.beam_search(
+        [sentences[i] for i in nonempty], beam_size, length_penalty, n_best, max_new_tokens
+    )
     translations = dict(zip(nonempty, results, strict=True))
     for i in range(len(sentences)):
         for translation in translations.get(i, []):

@@ -73,7 +73,7 @@ def length_limits(model: Transformer, source: Tensor, max_new_tokens: int | None
         (batch,), int64.
 
     Raises:
-        ValueError: if ``max_new_tokens`` is less than 1.
+        UserError: if ``max_new_tokens`` is less than 1.
     """
     _check_max_new_tokens(max_new_tokens)
     if max_new_tokens is None:
@@ -85,7 +85,7 @@ def length_limits(model: Transformer, source: Tensor, max_new_tokens: int | None
 
 def _check_max_new_tokens(max_new_tokens: int | None) -> None:
     if max_new_tokens is not None and max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens must be at least 1; got {max_new_tokens}")
+        raise UserError(f"max_new_tokens must be at least 1; got {max_new_tokens}")
 
 
 def greedy_search(model: Transformer, source: Tensor, max_new_tokens: int | None = None) -> list[list[int]]:
@@ -101,7 +101,7 @@ def greedy_search(model: Transformer, source: Tensor, max_new_tokens: int | None
         For each sentence its token ids, without bos and eos.
 
     Raises:
-        ValueError: if ``max_new_tokens`` is less than 1.
+        UserError: if ``max_new_tokens`` is less than 1.
     """
     return _generate(model, source, lambda logits: logits.argmax(-1), max_new_tokens)
 
@@ -132,14 +132,14 @@ def sample(
         For each sentence its token ids, without bos and eos.
 
     Raises:
-        ValueError: if an argument is out of range.
+        UserError: if an argument is out of range.
     """
     if temperature <= 0:
-        raise ValueError(f"temperature must be greater than 0; got {temperature}")
+        raise UserError(f"temperature must be greater than 0; got {temperature}")
     if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k must be at least 1; got {top_k}")
+        raise UserError(f"top_k must be at least 1; got {top_k}")
     if not 0 < top_p <= 1:
-        raise ValueError(f"top_p must be greater than 0 and at most 1; got {top_p}")
+        raise UserError(f"top_p must be greater than 0 and at most 1; got {top_p}")
 
     def draw(logits: Tensor) -> Tensor:
         sorted_logits, sorted_tokens = (logits.float() / temperature).sort(dim=-1, descending=True)
@@ -190,14 +190,14 @@ def check_search(beam_size: int, length_penalty: float, n_best: int = 1, max_new
     """Check the arguments of `beam_search` that do not depend on the model, to report an error before it is loaded.
 
     Raises:
-        ValueError: if one is out of range.
+        UserError: if one is out of range.
     """
     if beam_size < 1:
-        raise ValueError(f"beam_size must be at least 1; got {beam_size}")
+        raise UserError(f"beam_size must be at least 1; got {beam_size}")
     if not 1 <= n_best <= beam_size:
-        raise ValueError(f"n_best must be from 1 to beam_size; got n_best={n_best}, beam_size={beam_size}")
+        raise UserError(f"n_best must be from 1 to beam_size; got n_best={n_best}, beam_size={beam_size}")
     if not 0 <= length_penalty < math.inf:
-        raise ValueError(f"length_penalty must be finite and not negative; got {length_penalty}")
+        raise UserError(f"length_penalty must be finite and not negative; got {length_penalty}")
     _check_max_new_tokens(max_new_tokens)
 
 
@@ -231,8 +231,7 @@ def beam_search(
         For each sentence its ``n_best`` hypotheses, best first.
 
     Raises:
-        ValueError: if an argument is out of range.
-        UserError: if the model outputs NaN.
+        UserError: if an argument is out of range, or the model outputs NaN.
     """
     check_search(beam_size, length_penalty, n_best)
     limits = length_limits(model, source, max_new_tokens)
@@ -259,14 +258,14 @@ def beam_search(
         values, indices = (scores[:, :, None] + log_probs).flatten(1).topk(2 * beam_size)  # (sentences, candidates)
         step = _Step.read(values, indices // log_probs.size(-1), next_tokens.flatten(1).gather(1, indices))
 
-        for row, column in zip(*step.is_end[:, :beam_size].nonzero(), strict=True):
+        for row, column in zip(*step.finished(beam_size).nonzero(), strict=True):
             log_probability = float(step.values[row, column])
             ids = prefixes[row, step.parents[row, column], 1:].tolist()
             score = log_probability / length_normalisation(length, length_penalty)
             finished[sentences[row]].append(Hypothesis(ids, log_probability, score))
         if trace is not None:
             trace.extend(_candidates(sentences, length, length_penalty, step, beam_size))
-        step = step.continuing(beam_size)
+        step = step.kept(beam_size)
         prefixes = np.take_along_axis(prefixes, step.parents[:, :, None], axis=1)
         prefixes = np.concatenate([prefixes, step.tokens[:, :, None]], axis=2)
 
@@ -300,20 +299,25 @@ class _Step:
     """Which beam each candidate extends."""
     tokens: NDArray[np.int64]
 
-    @property
-    def is_end(self) -> NDArray[np.bool_]:
-        """Which candidates finish their hypothesis with an eos."""
-        return (self.tokens == EOS) & np.isfinite(self.values)
-
     @classmethod
     def read(cls, values: Tensor, parents: Tensor, tokens: Tensor) -> "_Step":
         """Copy a step from the device, all at once, because each copy waits for the device."""
         values, parents, tokens = torch.stack([values, parents.float(), tokens.float()]).cpu()  # ids < 2²⁴ stay exact
         return cls(values.numpy(), parents.long().numpy(), tokens.long().numpy())
 
-    def continuing(self, beam_size: int) -> "_Step":
-        """Return the best candidates that are not an eos; where there are too few, the log-probability is -inf."""
-        columns = np.argsort(self.tokens == EOS, axis=1, kind="stable")[:, :beam_size]  # moves each eos to the end
+    def finished(self, beam_size: int) -> NDArray[np.bool_]:
+        """Return which candidates finish their hypothesis: an eos among the ``beam_size`` best."""
+        finished = (self.tokens == EOS) & np.isfinite(self.values)
+        finished[:, beam_size:] = False
+        return finished
+
+    def kept_columns(self, beam_size: int) -> NDArray[np.int64]:
+        """Return the columns of the best candidates that are not an eos; if there are too few, an eos fills up."""
+        return np.argsort(self.tokens == EOS, axis=1, kind="stable")[:, :beam_size]  # moves each eos to the end
+
+    def kept(self, beam_size: int) -> "_Step":
+        """Return the candidates that become the next prefixes; where there are too few, their values are -inf."""
+        columns = self.kept_columns(beam_size)
         tokens = np.take_along_axis(self.tokens, columns, axis=1)
         values = np.take_along_axis(self.values, columns, axis=1)
         values[tokens == EOS] = -np.inf
@@ -324,26 +328,21 @@ def _candidates(
     sentences: NDArray[np.int64], length: int, length_penalty: float, step: _Step, beam_size: int
 ) -> Iterator[Candidate]:
     """Describe all candidates of one step for the trace, best first."""
+    finished, kept_columns = step.finished(beam_size), step.kept_columns(beam_size)
     for row, sentence in enumerate(sentences):
-        kept = 0
+        beams = {int(column): beam for beam, column in enumerate(kept_columns[row]) if step.tokens[row, column] != EOS}
         for column in np.isfinite(step.values[row]).nonzero()[0]:
-            token, value = int(step.tokens[row, column]), float(step.values[row, column])
-            fate: Literal["kept", "finished", "dropped"] = "dropped"
-            if token == EOS and column < beam_size:
-                fate = "finished"
-            elif token != EOS and kept < beam_size:
-                fate = "kept"
+            value, beam = float(step.values[row, column]), beams.get(int(column))
             yield Candidate(
                 sentence=int(sentence),
                 length=length,
                 parent=int(step.parents[row, column]),
-                token=token,
+                token=int(step.tokens[row, column]),
                 log_probability=value,
                 score=value / length_normalisation(length, length_penalty),
-                fate=fate,
-                beam=kept if fate == "kept" else None,
+                fate="finished" if finished[row, column] else "dropped" if beam is None else "kept",
+                beam=beam,
             )
-            kept += fate == "kept"
 
 
 def _best_tokens(logits: Tensor, count: int, at_limit: Tensor) -> tuple[Tensor, Tensor]:

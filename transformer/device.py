@@ -1,6 +1,7 @@
 """Where a model runs and in which precision; nothing else in the package decides it."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,9 @@ DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+CPU_OUT_OF_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
+"""PyTorch's messages on Linux and on Windows; on a CPU it does not raise ``torch.OutOfMemoryError``."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,22 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     if not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
+
+
+@contextmanager
+def explain_out_of_memory(hint: str) -> Iterator[None]:
+    """Turn PyTorch's error for a lack of memory into one that contains a hint what to do; other errors pass through.
+
+    Raises:
+        UserError: if the device runs out of memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and not any(text in str(error) for text in CPU_OUT_OF_MEMORY):
+            raise
+        reason = str(error).splitlines()[0][:100]
+        raise UserError(f"the device is out of memory: {hint} ({reason})") from error
 
 
 def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> Device:

@@ -216,16 +216,18 @@ class Transformer(nn.Module):
         )
 
     def decode_step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
-        """Run the decoder and its output layer on the newest token of each hypothesis, using the cache for the others.
+        """Run the decoder on one new token of each hypothesis, and return the logits of the next.
+
+        The keys and values of all earlier tokens are read from the cache, and those of the new tokens are appended.
 
         Args:
-            tokens: the newest token ids, (sentences, beams), int64.
-            cache: of all earlier tokens; this appends the newest.
+            tokens: the new token ids, (sentences, beams), int64; bos in the first step.
+            cache: the result of `start_cache`, with the tokens of all earlier steps.
 
         Returns:
-            Logits of the next token, (sentences, beams, vocab_size), equal to those of `decode` on the whole target.
+            (sentences, beams, vocab_size), float32: what `decode` and `logits` on the whole target give at its end.
         """
-        # The beams take the place of the positions, so that they share the sentence's cache and memory.
+        # Where `decode` has positions, x has beams: so the beams of a sentence attend to the same cache and memory.
         x = self.embed(tokens, self.target_embedding, position=cache.length)
         mask = cache.prefix_mask[:, None, :, : cache.length + 1].flatten(3) if tokens.size(1) > 1 else None
         for layer, key_value, memory in zip(self.decoder, cache.target, cache.memory, strict=True):

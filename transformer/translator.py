@@ -1,7 +1,6 @@
 """A trained model with its tokenizer: text in, text out."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,15 +14,12 @@ from transformer.config import ModelConfig
 from transformer.data.batching import pad
 from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.decoding import EXTRA_LENGTH, Hypothesis, beam_search, check_search, greedy_search
-from transformer.device import Device, choose_device
+from transformer.device import Device, choose_device, explain_out_of_memory
 from transformer.errors import UserError
 from transformer.model import Transformer
 
 Result = TypeVar("Result")
 """What a search returns for one sentence."""
-
-CPU_OUT_OF_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
-"""PyTorch's messages on Linux and on Windows; on a CPU it does not raise ``torch.OutOfMemoryError``."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +31,8 @@ class Translation:
 
 
 @dataclass(frozen=True)
-class TranslatedSentences:
-    """The result of `Translator.translate_all`."""
+class TranslatedTestSet:
+    """The result of `Translator.translate_test_set`."""
 
     texts: list[str]
     """One translation for each sentence, in the given order."""
@@ -44,23 +40,6 @@ class TranslatedSentences:
     """Number of sentences without any token; their translations are empty, too."""
     truncated: int
     """Number of sentences that were truncated because they were longer than the model's ``max_length``."""
-
-
-@contextmanager
-def search_errors_as_user_errors() -> Iterator[None]:
-    """Convert the errors of a search that a user can correct: an argument out of range, and memory that runs out.
-
-    Raises:
-        UserError: in place of a ``ValueError``, and of PyTorch's ``RuntimeError`` for a lack of memory.
-    """
-    try:
-        yield
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    except RuntimeError as error:
-        if not isinstance(error, torch.OutOfMemoryError) and not any(text in str(error) for text in CPU_OUT_OF_MEMORY):
-            raise
-        raise UserError("out of memory: try a smaller beam size or shorter sentences") from error
 
 
 def decoding_bytes(config: ModelConfig, longest: int, beam_size: int) -> int:
@@ -101,22 +80,26 @@ class Translator:
         model: moved to the device; its mode (training or eval) is the same after a translation as before.
         tokenizer: the one that the model was trained with.
         device: where to run the model; None: on the CPU.
+        metadata: the content of the checkpoint's JSON file, if the model was loaded from one.
     """
 
-    def __init__(self, model: Transformer, tokenizer: Tokenizer, device: Device | None = None) -> None:
+    def __init__(
+        self,
+        model: Transformer,
+        tokenizer: Tokenizer,
+        device: Device | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
         self.device = device or choose_device("cpu")
-        self.model, self.tokenizer = model.to(self.device.device), tokenizer
+        self.model, self.tokenizer, self.metadata = model.to(self.device.device), tokenizer, metadata or {}
 
     @classmethod
-    def load(cls, run: Path, device: Device | None = None, checkpoint: str = "") -> tuple["Translator", dict[str, Any]]:
+    def load(cls, run: Path, device: Device | None = None, checkpoint: str = "") -> "Translator":
         """Load a model from a run folder.
 
         Args:
             device: where to run the model; None: on the CPU.
             checkpoint: the checkpoint's name; by default, see `default_checkpoint`.
-
-        Returns:
-            The translator, and the content of the checkpoint's JSON file.
 
         Raises:
             UserError: if this is not a run folder, or files are missing or damaged.
@@ -124,13 +107,13 @@ class Translator:
         if not run.is_dir():
             raise UserError(f"there is no run folder {run}; `transformer train` makes one")
         checkpoint = checkpoint or default_checkpoint(run)
-        model, described = load_checkpoint(run, checkpoint)
+        model, metadata = load_checkpoint(run, checkpoint)
         tokenizer = Tokenizer.load(run / "tokenizer.model")
         if len(tokenizer) != model.config.vocab_size:
             raise UserError(
                 f"{run}: its tokenizer has {len(tokenizer)} pieces, its model expects {model.config.vocab_size}"
             )
-        return cls(model, tokenizer, device), described
+        return cls(model, tokenizer, device, metadata)
 
     def encode(self, sentence: str) -> list[int]:
         """Return a sentence's token ids, with eos at the end, as the model expects them.
@@ -147,6 +130,20 @@ class Translator:
             )
         return [*ids, EOS]
 
+    def translate(
+        self, sentence: str, beam_size: int = 4, length_penalty: float = 0.6, max_new_tokens: int | None = None
+    ) -> str:
+        """Translate one sentence by beam search; the defaults are the paper's (§6.1).
+
+        Args:
+            beam_size, length_penalty, max_new_tokens: as in `decoding.beam_search`.
+
+        Raises:
+            UserError: if the sentence is empty or too long, an argument is out of range, or memory runs out.
+        """
+        ((best,),) = self.beam_search([sentence], beam_size, length_penalty, max_new_tokens=max_new_tokens)
+        return best.text
+
     def greedy_search(self, sentences: Sequence[str], max_new_tokens: int | None = None) -> list[str]:
         """Translate sentences by greedy search.
 
@@ -157,8 +154,7 @@ class Translator:
             One translation for each sentence.
 
         Raises:
-            UserError: if a sentence is empty or too long.
-            ValueError: if ``max_new_tokens`` is less than 1.
+            UserError: if a sentence is empty or too long, ``max_new_tokens`` is less than 1, or memory runs out.
         """
         encoded = [self.encode(sentence) for sentence in sentences]
         translations = self._in_batches(encoded, 1, lambda source: greedy_search(self.model, source, max_new_tokens))
@@ -181,8 +177,7 @@ class Translator:
             For each sentence its ``n_best`` translations, best first.
 
         Raises:
-            UserError: if a sentence is empty or too long.
-            ValueError: if an argument is out of range.
+            UserError: if a sentence is empty or too long, an argument is out of range, or memory runs out.
         """
         check_search(beam_size, length_penalty, n_best, max_new_tokens)
         encoded = [self.encode(sentence) for sentence in sentences]
@@ -195,22 +190,22 @@ class Translator:
         )
         return [[Translation(self.tokenizer.decode(h.tokens), h) for h in hypotheses] for hypotheses in n_best_lists]
 
-    def translate_all(
+    def translate_test_set(
         self,
         sentences: Sequence[str],
         beam_size: int = 4,
         length_penalty: float = 0.6,
         max_new_tokens: int | None = None,
         progress: bool = False,
-    ) -> TranslatedSentences:
-        """Translate a whole test set by beam search; empty sentences stay empty, and too long ones are truncated.
+    ) -> TranslatedTestSet:
+        """Translate sentences by beam search; empty ones stay empty, and those that are too long are truncated.
 
         Args:
             beam_size, length_penalty, max_new_tokens: as in `decoding.beam_search`.
             progress: show a progress bar.
 
         Raises:
-            ValueError: if an argument is out of range.
+            UserError: if an argument is out of range, or memory runs out.
         """
         check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
         encoded = [self.tokenizer.encode(sentence) for sentence in sentences]
@@ -225,7 +220,7 @@ class Translator:
         texts = [""] * len(encoded)
         for i, (best,) in zip(not_empty, hypotheses, strict=True):
             texts[i] = self.tokenizer.decode(best.tokens)
-        return TranslatedSentences(
+        return TranslatedTestSet(
             texts, empty=len(encoded) - len(not_empty), truncated=sum(len(ids) > max_tokens for ids in encoded)
         )
 
@@ -236,15 +231,22 @@ class Translator:
         search: Callable[[Tensor], list[Result]],
         progress: bool = False,
     ) -> list[Result]:
-        """Search in batches of similar length, longest first; return the results in the order of the sentences."""
+        """Search in batches of similar length, longest first; return the results in the order of the sentences.
+
+        Args:
+            search: finds the translations of a padded batch of sources, (batch, source).
+        """
         order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
         results: dict[int, Result] = {}
         was_training = self.model.training
         self.model.eval()
         try:
-            with tqdm(
-                total=len(order), desc="translating", unit="sentence", disable=not progress, dynamic_ncols=True
-            ) as bar:
+            with (
+                explain_out_of_memory("try a smaller beam size or shorter sentences"),
+                tqdm(
+                    total=len(order), desc="translating", unit="sentence", disable=not progress, dynamic_ncols=True
+                ) as bar,
+            ):
                 while order:
                     size = batch_size(self.model.config, self.device, len(encoded[order[0]]), beam_size)
                     rows, order = order[:size], order[size:]

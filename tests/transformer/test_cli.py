@@ -291,7 +291,7 @@ def test_a_reader_that_leaves_early_is_no_error(environment: object, monkeypatch
 
 
 def test_order_and_batches_do_not_matter(run: Path) -> None:
-    translator, _ = Translator.load(run)
+    translator = Translator.load(run)
     sentences = ["a b c d e f g h", "x y z", "m n o p q"]
     together = translator.greedy_search(sentences)
     assert (
@@ -305,7 +305,7 @@ def test_changed_settings_reach_the_run(workplace: Path, environment: pytest.Mon
     folder = workplace / "runs" / "tiny"
     changes = ["--model.d-model", "32", "--training.steps", "2", "--data.max-train-pairs", "3000"]
     main(["train", "copy", "--device", "cpu", "--run", str(folder), *changes])
-    assert Translator.load(folder)[0].model.config.d_model == 32
+    assert Translator.load(folder).model.config.d_model == 32
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,12 +101,12 @@ def test_length_normalisation_by_hand() -> None:
 
 
 def test_arguments_out_of_range_are_rejected(tiny: Transformer, source: Tensor) -> None:
-    with pytest.raises(ValueError, match="n_best=3, beam_size=2"):
+    with pytest.raises(UserError, match="n_best=3, beam_size=2"):
         beam_search(tiny, source, beam_size=2, n_best=3)
-    with pytest.raises(ValueError, match="beam_size must be at least 1; got 0"):
+    with pytest.raises(UserError, match="beam_size must be at least 1; got 0"):
         beam_search(tiny, source, beam_size=0)
     for length_penalty in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="length_penalty must be finite and not negative"):
+        with pytest.raises(UserError, match="length_penalty must be finite and not negative"):
             beam_search(tiny, source, length_penalty=length_penalty)
 
 
@@ -128,7 +128,7 @@ def test_max_new_tokens_counts_the_eos(
     longest = tiny.config.max_length
     assert search(tiny, source, 10 * longest) == search(tiny, source, longest)
     for n in (0, -1):
-        with pytest.raises(ValueError, match=f"max_new_tokens must be at least 1; got {n}"):
+        with pytest.raises(UserError, match=f"max_new_tokens must be at least 1; got {n}"):
             search(tiny, source, n)
 
 
@@ -241,5 +241,5 @@ def test_sampling_settings_out_of_range_are_rejected(
     tiny: Transformer, source: Tensor, wrong: dict[str, float]
 ) -> None:
     (name,) = wrong
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(UserError, match=name):
         sample(tiny, source, **wrong)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from transformer.device import Device, choose_device
+from transformer.device import Device, choose_device, explain_out_of_memory
 from transformer.errors import UserError
 
 
@@ -64,3 +64,18 @@ def test_synchronize_waits_for_the_device_it_is_called_on(monkeypatch: pytest.Mo
     for name in ("cpu", "cuda", "mps"):
         Device(torch.device(name)).synchronize()
     assert waited == ["cuda", "mps"]
+
+
+def test_only_a_lack_of_memory_is_explained() -> None:
+    for error in (
+        RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8 bytes.\nand more"),
+    ):
+        with pytest.raises(UserError) as caught, explain_out_of_memory("try less"):
+            raise error
+        reason = str(error).splitlines()[0]
+        assert str(caught.value) == f"the device is out of memory: try less ({reason})"
+    for message in ("shapes do not match", "CUDA error: an illegal memory access was encountered"):
+        with pytest.raises(RuntimeError, match=message), explain_out_of_memory("try less"):
+            raise RuntimeError(message)

@@ -29,7 +29,7 @@ from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
 from transformer.model import ModelConfig
 from transformer.models import MODELS_FOLDER, find_model, list_models, load_model
-from transformer.models.card import CARD, SCORES, card
+from transformer.models.card import CARD, SCORES, model_card
 from transformer.models.export import export
 from transformer.recipes import RECIPES
 from transformer.training.loop import train
@@ -71,7 +71,7 @@ def test_a_pretrained_model_is_what_its_recipe_makes(name: str) -> None:
 
 @pytest.mark.parametrize("name", LARGEST)
 def test_a_card_agrees_with_the_files(name: str) -> None:
-    assert (MODELS_FOLDER / name / CARD).read_text("utf-8") == card(MODELS_FOLDER / name, name)
+    assert (MODELS_FOLDER / name / CARD).read_text("utf-8") == model_card(MODELS_FOLDER / name, name)
     scores = read_json(MODELS_FOLDER / name / SCORES)
     assert scores["weights"] == read_json(MODELS_FOLDER / name / f"{BEST}.json")["weights"]["sha256"]
     commands = [
@@ -130,7 +130,7 @@ def test_an_exported_model_translates_as_the_run_does(run: Path, tmp_path: Path)
     exported(run, tmp_path / "mine")
     sentences = ["a b c", "d e f g h"]
     assert load_model(tmp_path / "mine").greedy_search(sentences) == load_model(run).greedy_search(sentences)
-    was, now = (Translator.load(folder)[0].model.state_dict() for folder in (run, tmp_path / "mine"))
+    was, now = (Translator.load(folder).model.state_dict() for folder in (run, tmp_path / "mine"))
     for name, weight in was.items():
         assert now[name].dtype == torch.float32 and now[name].equal(weight.half().float() if weight.ndim else weight)
 
@@ -154,7 +154,7 @@ def test_the_scores_are_those_of_what_was_exported(
 def test_a_card_has_every_fact(run: Path, tmp_path: Path) -> None:
     exported(run, tmp_path / "mine")
     text = (tmp_path / "mine" / CARD).read_text("utf-8")
-    assert text == card(tmp_path / "mine", "mine")
+    assert text == model_card(tmp_path / "mine", "mine")
     session = json.loads((run / SESSIONS).read_text())
     scores = read_json(tmp_path / "mine" / SCORES)
     facts = [session[key] for key in ("date", "commit", "machine", "versions")] + [scores["weights"], "d_model 32"]
@@ -182,7 +182,7 @@ def test_a_card_names_each_command_of_training_once(run: Path, tmp_path: Path) -
     first, longer = ({**session, "command": f"transformer train copy{more}"} for more in ("", " --training.steps 40"))
     lines = [json.dumps(made) + "\n" for made in (first, longer, longer)]
     (tmp_path / "mine" / SESSIONS).write_text("".join(lines), "utf-8")
-    text = card(tmp_path / "mine", "mine")
+    text = model_card(tmp_path / "mine", "mine")
     assert "```\ntransformer train copy\ntransformer train copy --training.steps 40\n```" in text
     assert text.count("transformer train") == 2
 
@@ -279,8 +279,6 @@ def test_the_commands_take_names(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_load_is_at_the_top_and_costs_nothing_before() -> None:
     assert transformer.load is load_model
-    assert transformer.load("pocket-small", "cpu").greedy_search(["The old woman sleeps."]) == [
-        "Die alte Frau schläft."
-    ]
+    assert transformer.load("pocket-small", "cpu").translate("The old woman sleeps.") == "Die alte Frau schläft."
     program = "import sys, transformer; sys.exit('torch' in sys.modules or hasattr(transformer, 'lode'))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

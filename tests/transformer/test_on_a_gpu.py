@@ -120,7 +120,7 @@ def test_a_shipped_model_is_loaded_there_and_translates_as_on_the_cpu(gpu: Devic
     there, here = transformer.load("pocket-small"), transformer.load("pocket-small", device="cpu")
     assert there.device == gpu and there.model.unembedding.weight.device == gpu.device
     assert there.greedy_search(sentences[:2]) == here.greedy_search(sentences[:2])
-    assert there.translate_all(sentences) == here.translate_all(sentences)
+    assert there.translate_test_set(sentences) == here.translate_test_set(sentences)
     best, same = ([h.text for h in t.beam_search(sentences[:1], n_best=4)[0]] for t in (there, here))
     assert best == same
 

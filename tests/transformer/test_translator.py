@@ -10,7 +10,7 @@ from transformer.device import Device, choose_device
 from transformer.errors import UserError
 from transformer.model import ModelConfig, Transformer
 from transformer.training.memory import peak_memory
-from transformer.translator import Translator, batch_size, decoding_bytes, search_errors_as_user_errors
+from transformer.translator import Translator, batch_size, decoding_bytes
 
 SENTENCES = ["a b c", "d e f g a", "b"]
 
@@ -35,8 +35,8 @@ def test_the_mode_of_the_model_is_the_same_afterwards(translator: Translator, tr
 
 
 def test_wrong_arguments_of_a_search_are_rejected(translator: Translator) -> None:
-    for search in (translator.beam_search, translator.translate_all):
-        with pytest.raises(ValueError, match="beam_size must be at least 1; got 0"):
+    for search in (translator.beam_search, translator.translate_test_set):
+        with pytest.raises(UserError, match="beam_size must be at least 1; got 0"):
             search(SENTENCES, beam_size=0)
 
 
@@ -67,22 +67,26 @@ def test_max_new_tokens_limits_every_translation(translator: Translator) -> None
     assert len(longest[0].hypothesis.tokens) > 2
     limited = translator.beam_search(SENTENCES, max_new_tokens=3)
     assert all(len(best.hypothesis.tokens) <= 2 for (best,) in limited)
-    assert translator.translate_all(SENTENCES, max_new_tokens=3).texts == [best.text for (best,) in limited]
+    assert translator.translate_test_set(SENTENCES, max_new_tokens=3).texts == [best.text for (best,) in limited]
     assert translator.greedy_search(SENTENCES, max_new_tokens=1) == [""] * 3
-    for translate in (translator.greedy_search, translator.beam_search, translator.translate_all):
-        with pytest.raises(ValueError, match="max_new_tokens must be at least 1; got 0"):
+    for translate in (translator.greedy_search, translator.beam_search, translator.translate_test_set):
+        with pytest.raises(UserError, match="max_new_tokens must be at least 1; got 0"):
             translate(SENTENCES, max_new_tokens=0)
 
 
-def test_only_errors_that_a_user_can_correct_become_user_errors() -> None:
-    for error in (
-        ValueError("beam_size must be at least 1"),
-        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."),
-        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."),
-        torch.OutOfMemoryError("CUDA out of memory"),
-    ):
-        with pytest.raises(UserError), search_errors_as_user_errors():
-            raise error
-    for message in ("shapes do not match", "CUDA error: an illegal memory access was encountered"):
-        with pytest.raises(RuntimeError, match=message), search_errors_as_user_errors():
-            raise RuntimeError(message)
+def test_one_sentence_is_translated_as_by_beam_search(translator: Translator) -> None:
+    ((best,),) = translator.beam_search(["a b c"], 3, 1.0, max_new_tokens=5)
+    assert translator.translate("a b c", 3, 1.0, 5) == best.text
+    assert translator.translate("a b c") == translator.translate_test_set(["a b c"]).texts[0]
+    with pytest.raises(UserError, match="the sentence is empty"):
+        translator.translate(" ")
+
+
+def test_a_lack_of_memory_is_explained(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(translator.model, "encode", fail)
+    for translate in (translator.greedy_search, translator.beam_search, translator.translate_test_set):
+        with pytest.raises(UserError, match=r"out of memory: try a smaller beam size or shorter sentences \(CUDA"):
+            translate(SENTENCES)

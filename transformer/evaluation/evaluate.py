@@ -19,7 +19,7 @@ from transformer.data.readers import TextFile, read_pairs
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.evaluation.metrics import Score, comparison_table, paired_bootstrap, score_table, score_translations
-from transformer.translator import Translator, search_errors_as_user_errors
+from transformer.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,7 @@ def evaluate_test_set(
         UserError: if a setting of the search is out of range, or memory runs out.
     """
     start = time.perf_counter()
-    with search_errors_as_user_errors():
-        result = translator.translate_all(
-            sources, beam_size, length_penalty, max_new_tokens=max_new_tokens, progress=progress
-        )
+    result = translator.translate_test_set(sources, beam_size, length_penalty, max_new_tokens, progress)
     seconds = round(time.perf_counter() - start, 3)
     translations = [_one_line(text) for text in result.texts]
     scores = score_translations(translations, references, direction.rpartition("-")[2])
@@ -114,7 +111,7 @@ def evaluate_runs(
     """
     if not runs:
         raise UserError("give at least one run folder; `transformer train` creates one")
-    loaded = [Translator.load(run, device) for run in runs]
+    translators = [Translator.load(run, device) for run in runs]
     data = [DataConfig.from_dict(read_settings(run / "recipe.json").get("data", {})) for run in runs]
     names = names or [str(run) for run in runs]
     direction = data[0].direction
@@ -135,8 +132,8 @@ def evaluate_runs(
 
     results: list[TestSetResult] = []
     comparisons = []
-    for number, (run_name, folder, (translator, checkpoint)) in enumerate(
-        zip(names, output_folders or runs, loaded, strict=True), 1
+    for number, (run_name, folder, translator) in enumerate(
+        zip(names, output_folders or runs, translators, strict=True), 1
     ):
         result = evaluate_test_set(
             translator, sources, references, direction, beam_size, length_penalty, max_new_tokens
@@ -152,7 +149,7 @@ def evaluate_runs(
                 "device": str(device),
                 "precision": device.precision,
             },
-            "model": {key: checkpoint.get(key) for key in ("weights", "averaged", "metrics")},
+            "model": {key: translator.metadata.get(key) for key in ("weights", "averaged", "metrics")},
             "versions": _versions(),
             "seconds": result.seconds,
             "scores": [asdict(score) for score in result.scores],

@@ -52,4 +52,4 @@ def load_model(name: str | Path, device: DeviceName = "auto", precision: Precisi
     Raises:
         UserError: if there is no such model, or its files are damaged.
     """
-    return Translator.load(find_model(name), choose_device(device, precision))[0]
+    return Translator.load(find_model(name), choose_device(device, precision))

@@ -33,7 +33,7 @@ LIMITATIONS = {
 """Limitations of models by corpus; larger variants of a corpus share them: ``pocket-200k`` those of ``pocket``."""
 
 
-def card(folder: Path, name: str) -> str:
+def model_card(folder: Path, name: str) -> str:
     """Return the card of an exported model, as Markdown with the usual headings of model cards.
 
     Args:
@@ -54,7 +54,7 @@ def card(folder: Path, name: str) -> str:
         f"d_model {config.d_model}, {config.n_layers} encoder and {config.n_layers} decoder layers, "
         f"{config.n_heads} heads, d_ff {config.d_ff}, {config.norm}-norm, and a vocabulary of {config.vocab_size:,} "
         "subwords that both languages share.",
-        f'```python\nimport transformer\n\ntransformer.load("{name}").beam_search(["…"])\n```',
+        f'```python\nimport transformer\n\ntransformer.load("{name}").translate("…")\n```',
         "## Training data",
         _training_data(data),
         "## Limitations",

@@ -16,7 +16,7 @@ from transformer.data.prepare import DataConfig
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import evaluate_test_set
-from transformer.models.card import CARD, SCORES, card
+from transformer.models.card import CARD, SCORES, model_card
 from transformer.provenance import provenance
 from transformer.training.run_folder import METRICS, RECIPE, SESSIONS, read_sessions
 from transformer.translator import Translator
@@ -49,7 +49,7 @@ def export(
             test set is available.
     """
     made = provenance(device)
-    translator, checkpoint = Translator.load(run, device)
+    translator = Translator.load(run, device)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir()) and not (folder / CARD).exists()):
         raise UserError(f"{folder} contains something other than an exported model: choose another folder")
     if not read_sessions(run):
@@ -61,13 +61,12 @@ def export(
     try:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
-        kept: dict[str, Any] = {
-            key: checkpoint[key] for key in ("metrics", "training", "averaged") if key in checkpoint
-        }
-        save_checkpoint(work, BEST, translator.model, kept, dtype=torch.float16)
+        kept = ("metrics", "training", "averaged")
+        metadata = {key: value for key, value in translator.metadata.items() if key in kept}
+        save_checkpoint(work, BEST, translator.model, metadata, dtype=torch.float16)
         for name in ("tokenizer.model", RECIPE, METRICS, SESSIONS):
             shutil.copyfile(run / name, work / name)
-        translator, checkpoint = Translator.load(work, device)
+        translator = Translator.load(work, device)
         test_sets = []
         for split, text in texts.items():
             try:
@@ -82,9 +81,9 @@ def export(
                 test_sets.append({"corpus": data.corpus, "split": split, "direction": data.direction, **result})
         if not test_sets:
             raise UserError("no test set is available, and a model cannot be exported without scores")
-        scores = {"weights": checkpoint["weights"]["sha256"], "provenance": made, "test_sets": test_sets}
+        scores = {"weights": translator.metadata["weights"]["sha256"], "provenance": made, "test_sets": test_sets}
         (work / SCORES).write_text(json.dumps(scores, indent=2) + "\n", "utf-8")
-        (work / CARD).write_text(card(work, folder.name), "utf-8")
+        (work / CARD).write_text(model_card(work, folder.name), "utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(work, folder)
     except OSError as error:

@@ -20,11 +20,10 @@ from transformer.checkpoint import (
 )
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
-from transformer.device import Device
+from transformer.device import Device, explain_out_of_memory
 from transformer.errors import UserError, require_extra
 from transformer.training.display import Display
 from transformer.training.distributed import init_distributed
-from transformer.training.memory import explain_out_of_memory
 from transformer.training.run_folder import (
     RECIPE,
     append_log,
@@ -104,7 +103,7 @@ def train(
             "no validation loss was a finite number: lower --training.learning-rate-factor "
             "or raise --training.warmup-steps"
         )
-    return Translator.load(run, device)[0]
+    return Translator.load(run, device)
 
 
 def check_lengths(data: PreparedData, max_length: int) -> None:
@@ -132,9 +131,13 @@ def _loop(
     config, progress, context = trainer.config, trainer.progress, trainer.context
     started = time.monotonic() - progress.seconds
     log_seconds, log_tokens = 0.0, progress.target_tokens  # since the last row of the log
+    hint = (
+        f"try --training.gradient-accumulation-steps {2 * progress.gradient_accumulation_steps}, which halves the "
+        "batches and changes nothing else"
+    )
     while not trainer.is_done:
         step_started = time.monotonic()
-        with explain_out_of_memory(progress.gradient_accumulation_steps):
+        with explain_out_of_memory(hint):
             trainer.step()
         display.advance()
         row = trainer.log_row() if progress.step % config.log_every == 0 else None
@@ -154,7 +157,7 @@ def _loop(
         last = progress.step == config.steps
         (stop,) = context.all_reduce([stop_requested()])
         if last or progress.step % config.validate_every == 0:
-            with explain_out_of_memory(progress.gradient_accumulation_steps):
+            with explain_out_of_memory(hint):
                 metrics = trainer.validate()
             last = trainer.is_done
             if context.is_main:

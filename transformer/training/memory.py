@@ -1,8 +1,7 @@
-"""Estimate the memory that training needs, measure what some work used, and explain what to do when it runs out."""
+"""Estimate the memory that training needs, and measure what some work used."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import accumulate
 
 import psutil  # type: ignore[import-untyped]
@@ -44,23 +43,6 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device) -
             f"this model has {model.n_parameters:,} parameters and needs about {needed / 1e9:,.1f} GB to train; "
             f"this {place} has {available / 1e9:,.1f} GB free: choose a smaller model"
         )
-
-
-@contextmanager
-def explain_out_of_memory(gradient_accumulation_steps: int) -> Iterator[None]:
-    """Turn PyTorch's error into one that suggests a setting.
-
-    Raises:
-        UserError: if the device runs out of memory.
-    """
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise UserError(
-            f"the device is out of memory: try --training.gradient-accumulation-steps "
-            f"{2 * gradient_accumulation_steps}, which halves the batches and changes nothing else. "
-            f"{str(error).splitlines()[0][:100]}"
-        ) from error
 
 
 def peak_memory(work: Callable[[], object], device: Device) -> int:

@@ -142,7 +142,7 @@ def test_a_split_and_its_settings_in_place_of_files(
     )
     report = json.loads((run / "valid.scores.json").read_text())
     assert report["test_set"]["corpus"] == "copy" and report["test_set"]["split"] == "valid"
-    beam = Translator.load(run)[0].beam_search([source for source, _ in pairs])
+    beam = Translator.load(run).beam_search([source for source, _ in pairs])
     assert lines(run / "valid.hypotheses.txt") == [best.text for (best,) in beam]
     expected = score_translations([best.text for (best,) in beam], [target for _, target in pairs], "de")
     assert [s["value"] for s in report["scores"]] == [s.value for s in expected]
@@ -293,11 +293,11 @@ def test_no_run_at_all(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_translate_still_refuses_what_a_test_set_may_hold(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    translator, _ = Translator.load(run)
-    result = translator.translate_all(["", "a b c", "a " * 12, "a " * 11])
+    translator = Translator.load(run)
+    result = translator.translate_test_set(["", "a b c", "a " * 12, "a " * 11])
     assert result.texts[0] == "" and (result.empty, result.truncated) == (1, 1)
     assert result.texts[1:] == [best.text for (best,) in translator.beam_search(["a b c", "a " * 11, "a " * 11])]
-    assert translator.translate_all([]).texts == translator.translate_all([" "]).texts[1:] == []
+    assert translator.translate_test_set([]).texts == translator.translate_test_set([" "]).texts[1:] == []
     for text, message in (("", "is empty"), ("a " * 12, "has 12 tokens; the model reads at most 11")):
         with pytest.raises(SystemExit):
             main(["translate", str(run), text])
