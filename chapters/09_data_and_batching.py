@@ -169,8 +169,8 @@ clean = (
 dirty = {
     "drop_empty": ("Thank you, Mr President.", ""),
     "drop_control": ("It costs 20 \x80 a day.", "Das kostet 20 \x80 am Tag."),
-    "min_tokens": ("(Applause)", "(Beifall)"),
-    "max_tokens": ("and so on " * 51, "und so weiter " * 51),
+    "min_words": ("(Applause)", "(Beifall)"),
+    "max_words": ("and so on " * 51, "und so weiter " * 51),
     "max_ratio": (
         "The sitting is closed.",
         "Die Sitzung ist geschlossen. Wir fahren morgen um neun Uhr fort.",

@@ -65,20 +65,20 @@ from torch import Tensor
 from exercises.checks.data_and_batching import check, given
 from transformer.data.tokenizer import BOS, EOS, PAD  # 1, 2 and 0
 
-Pair = tuple[str, str]  # a sentence and its translation
+SentencePair = tuple[str, str]  # a sentence and its translation
 
 # %% [markdown]
 # ## 1 · Which pairs to keep
 #
 # ★★☆ · 15 minutes · §5.1
 #
-# The text is dirty, and the paper does not say how it was cleaned. Keep a pair, as it is and in its place, unless one of these holds. A token is here what
+# The text is dirty, and the paper does not say how it was cleaned. Keep a pair, as it is and in its place, unless one of these holds. A word is whatever
 # stands between white space.
 #
-# 1. A side has no token.
-# 2. A side has more than `max_tokens` tokens.
-# 3. The longer side has more than `max_ratio` times the tokens of the shorter one.
-# 4. Both sides have the same tokens in the same order.
+# 1. A side has no word.
+# 2. A side has more than `max_words` words.
+# 3. The longer side has more than `max_ratio` times the words of the shorter one.
+# 4. Both sides have the same words in the same order.
 # 5. The very same pair was kept before: both strings are equal, white space and all.
 #
 # (The package has two rules more: for characters that a wrong encoding destroyed, and for the very short.)
@@ -87,12 +87,12 @@ Pair = tuple[str, str]  # a sentence and its translation
 #
 # ```text
 # for each pair:
-#     the tokens of both sides; how many the shorter and the longer one has
+#     the words of both sides; how many the shorter and the longer one has
 #     go on to the next pair if one of the five holds
 #     keep it, and remember that you did
 # ```
 #
-# Does the third rule divide? Then see to it that it never meets a side without a token.
+# Does the third rule divide? Then see to it that it never meets a side without a word.
 # </details>
 # <details><summary>Help: <code>'tuple' object has no attribute 'split'</code></summary>
 #
@@ -100,13 +100,13 @@ Pair = tuple[str, str]  # a sentence and its translation
 # </details>
 # <details><summary>Help: <code>unhashable type: 'list'</code></summary>
 #
-# A set holds what cannot change, and a list of tokens can. A pair of strings is a tuple of strings, and may go in.
+# A set holds what cannot change, and a list of words can. A pair of strings is a tuple of strings, and may go in.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: clean_pairs
-def clean_pairs(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
+def clean_pairs(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     """Leave out what teaches nothing or something wrong.
 
     pairs: source and target sentences
@@ -114,14 +114,14 @@ def clean_pairs(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pa
     returns: the pairs that are kept, unchanged and in their order
     """
     ### BEGIN SOLUTION
-    kept: list[Pair] = []
-    seen: set[Pair] = set()
+    kept: list[SentencePair] = []
+    seen: set[SentencePair] = set()
     for source, target in pairs:
-        source_tokens, target_tokens = source.split(), target.split()
-        shorter, longer = sorted([len(source_tokens), len(target_tokens)])
-        fits = shorter > 0 and longer <= max_tokens and longer <= max_ratio * shorter
+        source_words, target_words = source.split(), target.split()
+        shorter, longer = sorted([len(source_words), len(target_words)])
+        fits = shorter > 0 and longer <= max_words and longer <= max_ratio * shorter
         is_new = (source, target) not in seen
-        if fits and is_new and source_tokens != target_tokens:
+        if fits and is_new and source_words != target_words:
             kept.append((source, target))
             seen.add((source, target))
     return kept

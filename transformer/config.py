@@ -183,6 +183,7 @@ class TrainingConfig:
 
 OLD_NAMES: dict[str, dict[str, str]] = {
     "data": {"train_pairs": "max_train_pairs"},
+    "cleaning": {"min_tokens": "min_words", "max_tokens": "max_words"},
     "model": {"tie": "tie_embeddings", "inner_dropout": "activation_dropout"},
     "training": {
         "accumulate": "gradient_accumulation_steps",
@@ -222,6 +223,9 @@ def update_old_settings(saved: dict[str, Any]) -> dict[str, Any]:
         for name, value in saved[section].items():
             name = OLD_NAMES[section].get(name, name)
             settings[name] = OLD_VALUES.get(name, {}).get(str(value), value)
+        if isinstance(settings.get("cleaning"), dict):
+            names = OLD_NAMES["cleaning"]
+            settings["cleaning"] = {names.get(name, name): value for name, value in settings["cleaning"].items()}
         if settings.get("pad_id") == 0:  # no longer a setting: it is always PAD
             del settings["pad_id"]
         updated[section] = settings

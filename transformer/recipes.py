@@ -22,7 +22,7 @@ class Recipe:
     """The hyperparameters."""
 
 
-WMT14_CLEANING = CleaningConfig(min_tokens=3, max_tokens=150, max_ratio=2.0)
+WMT14_CLEANING = CleaningConfig(min_words=3, max_words=150, max_ratio=2.0)
 
 RECIPES: dict[str, Recipe] = {
     "copy": Recipe(

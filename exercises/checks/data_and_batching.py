@@ -9,7 +9,8 @@ from torch import Tensor
 
 from exercises.check import Topic
 from transformer.data.batching import Sequences, collate
-from transformer.data.cleaning import Cleaner, CleaningConfig, Pair
+from transformer.data.cleaning import Cleaner, CleaningConfig
+from transformer.data.readers import SentencePair
 from transformer.data.tokenizer import BOS, EOS, PAD
 
 topic = Topic()
@@ -23,15 +24,15 @@ Order = Callable[[int], list[int]]
 
 
 @topic.exercise(
-    {"pairs": [("Good day", "Guten Tag"), ("Good day", "")], "max_tokens": 5, "max_ratio": 2.0},
-    {"pairs": [(" ", "Ja"), ("Yes", "Ja")], "max_tokens": 5, "max_ratio": 2.0},
+    {"pairs": [("Good day", "Guten Tag"), ("Good day", "")], "max_words": 5, "max_ratio": 2.0},
+    {"pairs": [(" ", "Ja"), ("Yes", "Ja")], "max_words": 5, "max_ratio": 2.0},
     {
         "pairs": [
             ("It is late", "Es ist spät"),
             ("It is very late", "Es ist spät"),
             ("It rains", "Es regnet sehr oft"),
         ],
-        "max_tokens": 3,
+        "max_words": 3,
         "max_ratio": 2.0,
     },
     {
@@ -41,7 +42,7 @@ Order = Callable[[int], list[int]]
             ("Will you please come in", "Herein bitte"),
             ("The vote is now over", "Beendet"),
         ],
-        "max_tokens": 9,
+        "max_words": 9,
         "max_ratio": 2.0,
     },
     {
@@ -52,7 +53,7 @@ Order = Callable[[int], list[int]]
             ("Help", "HELP"),
             ("Kim Min", "Min Kim"),
         ],
-        "max_tokens": 9,
+        "max_words": 9,
         "max_ratio": 3.0,
     },
     {
@@ -65,17 +66,17 @@ Order = Callable[[int], list[int]]
             ("Hi", "Hallo"),
             ("Good  day", "Guten Tag"),
         ],
-        "max_tokens": 9,
+        "max_words": 9,
         "max_ratio": 3.0,
     },
 )
-def clean_pairs(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
+def clean_pairs(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     """What the package's filters let through, that for control characters left out."""
-    config = CleaningConfig(drop_control=False, max_tokens=max_tokens, max_ratio=max_ratio)
+    config = CleaningConfig(drop_control=False, max_words=max_words, max_ratio=max_ratio)
     return list(Cleaner(config).clean(pairs))
 
 
-def _n_tokens(side: str) -> int:
+def _n_words(side: str) -> int:
     return len(side.split())
 
 
@@ -88,14 +89,14 @@ def _equal(source: str, target: str) -> bool:
 
 
 def _kept(
-    pairs: list[Pair],
+    pairs: list[SentencePair],
     long: Callable[[int, int], bool],
     uneven: Callable[[int, int], bool],
     *,
-    size: Callable[[str], int] = _n_tokens,
+    size: Callable[[str], int] = _n_words,
     empty: Callable[[str], bool] = _has_nothing,
     equal: Callable[[str, str], bool] = _equal,
-) -> list[Pair]:
+) -> list[SentencePair]:
     """Pairs without a fault, duplicates and all; the sizes of the two sides go to ``long`` and ``uneven``."""
     kept = []
     for source, target in pairs:
@@ -105,7 +106,7 @@ def _kept(
     return kept
 
 
-def _once(pairs: list[Pair]) -> list[Pair]:
+def _once(pairs: list[SentencePair]) -> list[SentencePair]:
     return list(dict.fromkeys(pairs))
 
 
@@ -119,22 +120,22 @@ def _uneven_by(ratio: float) -> Callable[[int, int], bool]:
 
 @clean_pairs.mistake(
     "white space passes for a sentence",
-    "It stops at a side that holds a blank and no token, and so has the length 0. Is it as empty as the other ones?",
+    "It stops at a side that holds a blank and no word, and so has the length 0. Is it as empty as the other ones?",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _once(_kept(pairs, _longer_than(max_tokens), _uneven_by(max_ratio), empty=lambda side: side == ""))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, _longer_than(max_words), _uneven_by(max_ratio), empty=lambda side: side == ""))
 
 
 @clean_pairs.mistake(
     "cut at every blank",
-    "Two blanks in a row make one token more for you, an empty one, and a side of white space has tokens too. White "
+    "Two blanks in a row make one word more for you, an empty one, and a side of white space has words too. White "
     "space of any length is one border.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(
         _kept(
             pairs,
-            _longer_than(max_tokens),
+            _longer_than(max_words),
             _uneven_by(max_ratio),
             size=lambda side: len(side.split(" ")) if side else 0,
             empty=lambda side: side == "",
@@ -145,42 +146,42 @@ def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
 
 @clean_pairs.mistake(
     "characters counted",
-    "You measure in characters. Both limits are meant for tokens: what stands between white space.",
+    "You measure in characters. Both limits are meant for words: what stands between white space.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _once(_kept(pairs, _longer_than(max_tokens), _uneven_by(max_ratio), size=len))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, _longer_than(max_words), _uneven_by(max_ratio), size=len))
 
 
 @clean_pairs.mistake(
     "the longest that is allowed is dropped",
-    "A side of exactly max_tokens is lost. The rule is for those that have more.",
+    "A side of exactly max_words is lost. The rule is for those that have more.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _once(_kept(pairs, _longer_than(max_tokens - 1), _uneven_by(max_ratio)))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, _longer_than(max_words - 1), _uneven_by(max_ratio)))
 
 
 @clean_pairs.mistake(
     "only the source is measured",
     "A source that is too long is dropped, a target that is too long stays. The rule is for either side.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _once(_kept(pairs, lambda a, b: a > max_tokens, _uneven_by(max_ratio)))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, lambda a, b: a > max_words, _uneven_by(max_ratio)))
 
 
 @clean_pairs.mistake(
     "both sides must be too long",
     "A pair with one side that is too long stays. One is enough to fill the memory.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _once(_kept(pairs, lambda a, b: min(a, b) > max_tokens, _uneven_by(max_ratio)))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, lambda a, b: min(a, b) > max_words, _uneven_by(max_ratio)))
 
 
 @clean_pairs.mistake(
     "the largest ratio that is allowed is dropped",
     "A pair with exactly max_ratio is lost. The rule is for those that have more.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _once(_kept(pairs, _longer_than(max_tokens), lambda a, b: max(a, b) / min(a, b) >= max_ratio))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, _longer_than(max_words), lambda a, b: max(a, b) / min(a, b) >= max_ratio))
 
 
 @clean_pairs.mistake(
@@ -188,8 +189,8 @@ def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
     "A source that is much longer than its target is dropped, a target that is much longer than its source stays. "
     "A sentence can be missing on either side.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _once(_kept(pairs, _longer_than(max_tokens), lambda a, b: a / b > max_ratio))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, _longer_than(max_words), lambda a, b: a / b > max_ratio))
 
 
 @clean_pairs.mistake(
@@ -197,49 +198,49 @@ def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
     "A target that is much longer than its source is dropped, a source that is much longer than its target stays. "
     "A sentence can be missing on either side.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _once(_kept(pairs, _longer_than(max_tokens), lambda a, b: b / a > max_ratio))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, _longer_than(max_words), lambda a, b: b / a > max_ratio))
 
 
 @clean_pairs.mistake(
     "a ratio in whole numbers",
-    "Five tokens to two pass for twice as many. Your division forgets what is behind the point.",
+    "Five words to two pass for twice as many. Your division forgets what is behind the point.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _once(_kept(pairs, _longer_than(max_tokens), lambda a, b: max(a, b) // min(a, b) > max_ratio))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, _longer_than(max_words), lambda a, b: max(a, b) // min(a, b) > max_ratio))
 
 
 @clean_pairs.mistake(
     "copies stay",
     "Pairs whose two sides are the same stay. A model learns fast from them not to translate.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _once(_kept(pairs, _longer_than(max_tokens), _uneven_by(max_ratio), equal=lambda s, t: False))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, _longer_than(max_words), _uneven_by(max_ratio), equal=lambda s, t: False))
 
 
 @clean_pairs.mistake(
     "a blank more hides a copy",
-    "Two sides with the same tokens stay where their white space differs. What the rule compares is the tokens.",
+    "Two sides with the same words stay where their white space differs. What the rule compares is the words.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _once(_kept(pairs, _longer_than(max_tokens), _uneven_by(max_ratio), equal=lambda s, t: s == t))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _once(_kept(pairs, _longer_than(max_words), _uneven_by(max_ratio), equal=lambda s, t: s == t))
 
 
 @clean_pairs.mistake(
     "capitals do not count",
-    "You lose a pair whose sides are the same but for capitals. Here they are different tokens, as to a tokenizer.",
+    "You lose a pair whose sides are the same but for capitals. Here they are different words, as to a tokenizer.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    faults = _longer_than(max_tokens), _uneven_by(max_ratio)
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    faults = _longer_than(max_words), _uneven_by(max_ratio)
     return _once(_kept(pairs, *faults, equal=lambda s, t: _equal(s.lower(), t.lower())))
 
 
 @clean_pairs.mistake(
-    "the order of the tokens does not count",
-    "You lose a pair whose sides have the same tokens in another order. That is no copy.",
+    "the order of the words does not count",
+    "You lose a pair whose sides have the same words in another order. That is no copy.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    faults = _longer_than(max_tokens), _uneven_by(max_ratio)
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    faults = _longer_than(max_words), _uneven_by(max_ratio)
     return _once(_kept(pairs, *faults, equal=lambda s, t: sorted(s.split()) == sorted(t.split())))
 
 
@@ -247,24 +248,24 @@ def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
     "the sentences come back changed",
     "The right pairs stay, but you have tidied their white space. A filter takes or leaves; it does not edit.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return [(" ".join(s.split()), " ".join(t.split())) for s, t in clean_pairs.reference(pairs, max_tokens, max_ratio)]
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return [(" ".join(s.split()), " ".join(t.split())) for s, t in clean_pairs.reference(pairs, max_words, max_ratio)]
 
 
 @clean_pairs.mistake(
     "duplicates stay",
     "A pair that was kept before is kept again.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    return _kept(pairs, _longer_than(max_tokens), _uneven_by(max_ratio))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    return _kept(pairs, _longer_than(max_words), _uneven_by(max_ratio))
 
 
 @clean_pairs.mistake(
     "duplicates stay unless they are neighbours",
     "You compare a pair with the one before it. The same pair may have come a million lines earlier.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    kept = _kept(pairs, _longer_than(max_tokens), _uneven_by(max_ratio), equal=lambda s, t: False)
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    kept = _kept(pairs, _longer_than(max_words), _uneven_by(max_ratio), equal=lambda s, t: False)
     kept = [pair for i, pair in enumerate(kept) if i == 0 or pair != kept[i - 1]]
     return [(s, t) for s, t in kept if s.split() != t.split()]
 
@@ -273,18 +274,18 @@ def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
     "every copy of a duplicate is dropped",
     "Where a pair comes twice, you drop it twice. The first time it was as good as any.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    kept = _kept(pairs, _longer_than(max_tokens), _uneven_by(max_ratio))
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    kept = _kept(pairs, _longer_than(max_words), _uneven_by(max_ratio))
     return [pair for pair in kept if Counter(kept)[pair] == 1]
 
 
 @clean_pairs.mistake(
-    "the same tokens taken for the same pair",
-    "For you two pairs are the same as soon as their tokens are. Here the strings themselves have to be equal.",
+    "the same words taken for the same pair",
+    "For you two pairs are the same as soon as their words are. Here the strings themselves have to be equal.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    first: dict[str, Pair] = {}
-    for source, target in clean_pairs.reference(pairs, max_tokens, max_ratio):
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    first: dict[str, SentencePair] = {}
+    for source, target in clean_pairs.reference(pairs, max_words, max_ratio):
         first.setdefault(f"{source.split()} {target.split()}", (source, target))
     return list(first.values())
 
@@ -293,9 +294,9 @@ def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
     "a source may not come again",
     "A sentence that has two translations keeps only its first. Both are true; what may not come again is the pair.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
-    first: dict[str, Pair] = {}
-    for pair in clean_pairs.reference(pairs, max_tokens, max_ratio):
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
+    first: dict[str, SentencePair] = {}
+    for pair in clean_pairs.reference(pairs, max_words, max_ratio):
         first.setdefault(pair[0], pair)
     return list(first.values())
 
@@ -304,10 +305,10 @@ def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
     "no sentence may come again",
     "A pair is lost when either of its sentences came before. What may not come again is the two together.",
 )
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     seen: set[str] = set()
     kept = []
-    for pair in clean_pairs.reference(pairs, max_tokens, max_ratio):
+    for pair in clean_pairs.reference(pairs, max_words, max_ratio):
         if not seen & set(pair):
             seen |= set(pair)
             kept.append(pair)
@@ -315,9 +316,9 @@ def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
 
 
 @clean_pairs.mistake("the dropped ones", "These are the pairs to be left out. The others are asked for.")
-def _(pairs: list[Pair], max_tokens: int, max_ratio: float) -> list[Pair]:
+def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     dropped = list(pairs)
-    for pair in clean_pairs.reference(pairs, max_tokens, max_ratio):
+    for pair in clean_pairs.reference(pairs, max_words, max_ratio):
         dropped.remove(pair)
     return dropped
 

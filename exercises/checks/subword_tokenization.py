@@ -10,7 +10,7 @@ from transformer.data import bpe
 topic = Topic()
 check, given = topic.check, topic.given
 
-Pair = tuple[str, str]
+SymbolPair = tuple[str, str]
 
 
 # 1 --------------------------------------------------------------------------------------------------------------------
@@ -21,9 +21,9 @@ Pair = tuple[str, str]
     {"words": [["o", "d", "d", "o"], ["d", "o", "o", "o"]], "counts": [2, 5]},
     {"words": [["th", "e"], ["e", "th"], ["a"]], "counts": [4, 1, 9]},
 )
-def count_pairs(words: list[list[str]], counts: list[int]) -> dict[Pair, int]:
+def count_pairs(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     """Every pair of neighbours, as often as its word occurs."""
-    found: Counter[Pair] = Counter()
+    found: Counter[SymbolPair] = Counter()
     for symbols, count in zip(words, counts, strict=True):
         for pair in pairwise(symbols):
             found[pair] += count
@@ -34,7 +34,7 @@ def count_pairs(words: list[list[str]], counts: list[int]) -> dict[Pair, int]:
     "each word counts once",
     "Frequent words should weigh more than rare ones: each pair counts as often as its word occurs.",
 )
-def _(words: list[list[str]], counts: list[int]) -> dict[Pair, int]:
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     return count_pairs.reference(words, [1] * len(words))
 
 
@@ -42,8 +42,8 @@ def _(words: list[list[str]], counts: list[int]) -> dict[Pair, int]:
     "once a word",
     "In a word that has the same pair twice, you count it once. It stands there twice.",
 )
-def _(words: list[list[str]], counts: list[int]) -> dict[Pair, int]:
-    found: Counter[Pair] = Counter()
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
+    found: Counter[SymbolPair] = Counter()
     for symbols, count in zip(words, counts, strict=True):
         for pair in set(pairwise(symbols)):
             found[pair] += count
@@ -54,7 +54,7 @@ def _(words: list[list[str]], counts: list[int]) -> dict[Pair, int]:
     "from word to word",
     "You count pairs of a word's last symbol and the next word's first. A merge never leaves its word.",
 )
-def _(words: list[list[str]], counts: list[int]) -> dict[Pair, int]:
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     all_symbols = [s for symbols, count in zip(words, counts, strict=True) for _ in range(count) for s in symbols]
     return dict(Counter(pairwise(all_symbols)))
 
@@ -63,8 +63,8 @@ def _(words: list[list[str]], counts: list[int]) -> dict[Pair, int]:
     "order does not matter",
     "For you a pair and its mirror image are the same. `d o` and `o d` are two different pairs.",
 )
-def _(words: list[list[str]], counts: list[int]) -> dict[Pair, int]:
-    found: Counter[Pair] = Counter()
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
+    found: Counter[SymbolPair] = Counter()
     for (a, b), count in count_pairs.reference(words, counts).items():
         found[(a, b) if a <= b else (b, a)] += count
     return dict(found)
@@ -74,7 +74,7 @@ def _(words: list[list[str]], counts: list[int]) -> dict[Pair, int]:
     "the last pair left out",
     "Each word's last pair is missing: your loop ends one step too early.",
 )
-def _(words: list[list[str]], counts: list[int]) -> dict[Pair, int]:
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     return count_pairs.reference([symbols[:-1] for symbols in words], counts)
 
 
@@ -108,7 +108,7 @@ def _(words: list[list[str]], counts: list[int]) -> dict[str, int]:
     {"pairs": {("a", "bc"): 4, ("ab", "a"): 4}},
     {"pairs": {("z", "zz"): 9, ("a", "b"): 1, ("a", "c"): 1}},
 )
-def best_pair(pairs: dict[Pair, int]) -> Pair:
+def best_pair(pairs: dict[SymbolPair, int]) -> SymbolPair:
     """The most frequent; of those the shortest, then the first."""
     return min(pairs, key=lambda pair: (-pairs[pair], len("".join(pair)), "".join(pair)))
 
@@ -118,7 +118,7 @@ def best_pair(pairs: dict[Pair, int]) -> Pair:
     "It is the most frequent, but among equals you take whichever was counted first. The rule for ties is in the "
     "text above.",
 )
-def _(pairs: dict[Pair, int]) -> Pair:
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return max(pairs, key=lambda pair: pairs[pair])
 
 
@@ -126,7 +126,7 @@ def _(pairs: dict[Pair, int]) -> Pair:
     "ties by the alphabet alone",
     "Among equally frequent pairs the shorter symbol comes first, and only then the alphabet.",
 )
-def _(pairs: dict[Pair, int]) -> Pair:
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], "".join(pair)))
 
 
@@ -134,7 +134,7 @@ def _(pairs: dict[Pair, int]) -> Pair:
     "ties by the length alone",
     "Among equally long ones you take whichever was counted first.",
 )
-def _(pairs: dict[Pair, int]) -> Pair:
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], len("".join(pair))))
 
 
@@ -142,7 +142,7 @@ def _(pairs: dict[Pair, int]) -> Pair:
     "the pairs compared, not what they become",
     "You compare the first halves, and then the second ones. It is the joined symbols that are compared.",
 )
-def _(pairs: dict[Pair, int]) -> Pair:
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], len("".join(pair)), pair))
 
 
@@ -150,7 +150,7 @@ def _(pairs: dict[Pair, int]) -> Pair:
     "the last in the alphabet",
     "Among equals you take the last one, where the first is asked for.",
 )
-def _(pairs: dict[Pair, int]) -> Pair:
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return max(pairs, key=lambda pair: (pairs[pair], -len("".join(pair)), "".join(pair)))
 
 
@@ -158,7 +158,7 @@ def _(pairs: dict[Pair, int]) -> Pair:
     "the longer first",
     "Among equals you take the longest symbol, where the shortest is asked for.",
 )
-def _(pairs: dict[Pair, int]) -> Pair:
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], -len("".join(pair)), "".join(pair)))
 
 
@@ -167,7 +167,7 @@ def _(pairs: dict[Pair, int]) -> Pair:
     "You take the shortest symbol of all, and look at the counts only among equally short ones. It is the other way "
     "round: the length decides only among equally frequent pairs.",
 )
-def _(pairs: dict[Pair, int]) -> Pair:
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (len("".join(pair)), -pairs[pair], "".join(pair)))
 
 
@@ -175,7 +175,7 @@ def _(pairs: dict[Pair, int]) -> Pair:
     "the rarest",
     "You take the rarest pair. What is merged first is what occurs most.",
 )
-def _(pairs: dict[Pair, int]) -> Pair:
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (pairs[pair], len("".join(pair)), "".join(pair)))
 
 
@@ -183,7 +183,7 @@ def _(pairs: dict[Pair, int]) -> Pair:
     "the pair with its count",
     "The right pair, and its count beside it: `pairs.items()` has both. Asked is the pair alone.",
 )
-def _(pairs: dict[Pair, int]) -> tuple[Pair, int]:
+def _(pairs: dict[SymbolPair, int]) -> tuple[SymbolPair, int]:
     best = best_pair.reference(pairs)
     return best, pairs[best]
 
@@ -192,7 +192,7 @@ def _(pairs: dict[Pair, int]) -> tuple[Pair, int]:
     "joined",
     "That is the symbol that the right pair becomes. The pair itself is asked for, with its two halves apart.",
 )
-def _(pairs: dict[Pair, int]) -> str:
+def _(pairs: dict[SymbolPair, int]) -> str:
     return "".join(best_pair.reference(pairs))
 
 
@@ -200,7 +200,7 @@ def _(pairs: dict[Pair, int]) -> str:
     "its count",
     "That is how often the best pair occurs. Which pair is it?",
 )
-def _(pairs: dict[Pair, int]) -> int:
+def _(pairs: dict[SymbolPair, int]) -> int:
     return max(pairs.values())
 
 
@@ -215,7 +215,7 @@ def _(pairs: dict[Pair, int]) -> int:
     {"symbols": ["a"], "pair": ("a", "b")},
     {"symbols": ["a", "c", "a", "b", "a", "b"], "pair": ("a", "b")},
 )
-def merge_pair(symbols: list[str], pair: Pair) -> list[str]:
+def merge_pair(symbols: list[str], pair: SymbolPair) -> list[str]:
     """The package's merge."""
     return bpe.merge_pair(symbols, pair)
 
@@ -224,7 +224,7 @@ def merge_pair(symbols: list[str], pair: Pair) -> list[str]:
     "only the first",
     "The pair stands in the word more than once, and you join it once.",
 )
-def _(symbols: list[str], pair: Pair) -> list[str]:
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     for i, neighbours in enumerate(pairwise(symbols)):
         if neighbours == pair:
             return [*symbols[:i], "".join(pair), *symbols[i + 2 :]]
@@ -235,7 +235,7 @@ def _(symbols: list[str], pair: Pair) -> list[str]:
     "from right to left",
     "Where a pair overlaps itself you join from the right. From left to right is asked for.",
 )
-def _(symbols: list[str], pair: Pair) -> list[str]:
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return (
         bpe.merge_pair(symbols[::-1], (pair[1], pair[0]))[::-1] if pair[0] == pair[1] else bpe.merge_pair(symbols, pair)
     )
@@ -245,7 +245,7 @@ def _(symbols: list[str], pair: Pair) -> list[str]:
     "joined twice",
     "After a join you go on with its second half, so that it can be joined again. What has been joined is done with.",
 )
-def _(symbols: list[str], pair: Pair) -> list[str]:
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     merged, i = [], 0
     while i < len(symbols):
         if tuple(symbols[i : i + 2]) == pair:
@@ -261,7 +261,7 @@ def _(symbols: list[str], pair: Pair) -> list[str]:
     "the second half stays",
     "You join the pair and leave its second half standing behind it, as if it had not been used.",
 )
-def _(symbols: list[str], pair: Pair) -> list[str]:
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return ["".join(two) if two == pair else two[0] for two in pairwise([*symbols, ""])]
 
 
@@ -270,7 +270,7 @@ def _(symbols: list[str], pair: Pair) -> list[str]:
     "You replace in a string of all symbols with spaces between. There the end of one symbol and the beginning of "
     "another look like the pair. Compare whole symbols.",
 )
-def _(symbols: list[str], pair: Pair) -> list[str]:
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return " ".join(symbols).replace(" ".join(pair), "".join(pair)).split()
 
 
@@ -279,7 +279,7 @@ def _(symbols: list[str], pair: Pair) -> list[str]:
     "Two pairs that follow each other share the space between them in your text, so the second one is not found. "
     "Compare whole symbols.",
 )
-def _(symbols: list[str], pair: Pair) -> list[str]:
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return f" {' '.join(symbols)} ".replace(f" {' '.join(pair)} ", f" {''.join(pair)} ").split()
 
 
@@ -287,7 +287,7 @@ def _(symbols: list[str], pair: Pair) -> list[str]:
     "by splitting letters",
     "You join all symbols and cut the text anew. What had been joined before must stay as it is.",
 )
-def _(symbols: list[str], pair: Pair) -> list[str]:
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return bpe.merge_pair(list("".join(symbols)), pair)
 
 
@@ -295,7 +295,7 @@ def _(symbols: list[str], pair: Pair) -> list[str]:
     "the last symbol lost",
     "If the last symbol is not part of a pair, it is missing.",
 )
-def _(symbols: list[str], pair: Pair) -> list[str]:
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     merged = bpe.merge_pair(symbols, pair)
     return merged if tuple(symbols[-2:]) == pair and merged[-1] == "".join(pair) else merged[:-1]
 
@@ -304,7 +304,7 @@ def _(symbols: list[str], pair: Pair) -> list[str]:
     "nothing joined",
     "The symbols come out as they went in.",
 )
-def _(symbols: list[str], pair: Pair) -> list[str]:
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return list(symbols)
 
 
@@ -320,7 +320,7 @@ ANIMALS = {"lower": 5, "lowest": 2, "newer": 6, "wider": 3, "new": 2}
     {"text": {"cat": 1, "at": 1}, "n_merges": 9},
     {"text": {"banana": 2, "ban": 1}, "n_merges": 4},
 )
-def learn(text: dict[str, int], n_merges: int) -> list[Pair]:
+def learn(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     """The package's learner."""
     return [merge.pair for merge in bpe.learn((w for w, count in text.items() for _ in range(count)), n_merges)]
 
@@ -328,12 +328,12 @@ def learn(text: dict[str, int], n_merges: int) -> list[Pair]:
 def _learn(
     text: dict[str, int],
     n_merges: int,
-    best: Callable[[dict[Pair, int]], Pair] = best_pair.reference,
-    merge: Callable[[list[str], Pair], list[str]] = bpe.merge_pair,
+    best: Callable[[dict[SymbolPair, int]], SymbolPair] = best_pair.reference,
+    merge: Callable[[list[str], SymbolPair], list[str]] = bpe.merge_pair,
     least: int = 1,
-) -> list[Pair]:
+) -> list[SymbolPair]:
     words, counts = [list(word) for word in text], list(text.values())
-    merges: list[Pair] = []
+    merges: list[SymbolPair] = []
     while len(merges) < n_merges:
         pairs = {p: n for p, n in count_pairs.reference(words, counts).items() if n >= least}
         if not pairs:
@@ -348,7 +348,7 @@ def _learn(
     "You count the pairs of characters once and take the most frequent of them. After each merge there are new "
     "symbols, and new pairs: count again.",
 )
-def _(text: dict[str, int], n_merges: int) -> list[Pair]:
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     pairs = count_pairs.reference([list(word) for word in text], list(text.values()))
     return sorted(pairs, key=lambda pair: (-pairs[pair], len("".join(pair)), "".join(pair)))[:n_merges]
 
@@ -357,7 +357,7 @@ def _(text: dict[str, int], n_merges: int) -> list[Pair]:
     "each word counts once",
     "Frequent words should weigh more than rare ones: their counts are in the dict.",
 )
-def _(text: dict[str, int], n_merges: int) -> list[Pair]:
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(dict.fromkeys(text, 1), n_merges)
 
 
@@ -365,7 +365,7 @@ def _(text: dict[str, int], n_merges: int) -> list[Pair]:
     "one too many",
     "You learn one merge more than is asked for, where there are enough.",
 )
-def _(text: dict[str, int], n_merges: int) -> list[Pair]:
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges + 1)
 
 
@@ -373,7 +373,7 @@ def _(text: dict[str, int], n_merges: int) -> list[Pair]:
     "one too few",
     "You learn one merge less than is asked for.",
 )
-def _(text: dict[str, int], n_merges: int) -> list[Pair]:
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges - 1)
 
 
@@ -381,7 +381,7 @@ def _(text: dict[str, int], n_merges: int) -> list[Pair]:
     "pairs that occur once are left out",
     "You stop when no pair occurs twice. There are still pairs, and merges are asked for.",
 )
-def _(text: dict[str, int], n_merges: int) -> list[Pair]:
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges, least=2)
 
 
@@ -389,7 +389,7 @@ def _(text: dict[str, int], n_merges: int) -> list[Pair]:
     "ties by the order of counting",
     "Among equally frequent pairs you take the one that was counted first. `given.best_pair` knows the rule.",
 )
-def _(text: dict[str, int], n_merges: int) -> list[Pair]:
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges, best=lambda pairs: max(pairs, key=lambda pair: pairs[pair]))
 
 
@@ -405,7 +405,7 @@ def _(text: dict[str, int], n_merges: int) -> list[str]:
     "only the first place of each word is merged",
     "A pair that stands in a word twice is joined there once. Join it wherever it stands.",
 )
-def _(text: dict[str, int], n_merges: int) -> list[Pair]:
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges, merge=merge_pair.mistakes[0].function)
 
 
@@ -424,7 +424,7 @@ MERGES = [("e", "r"), ("l", "o"), ("lo", "w"), ("n", "e"), ("w", "er"), ("low", 
     {"word": "abcb", "merges": [("b", "c"), ("a", "bc"), ("a", "b")]},
     {"word": "x", "merges": []},
 )
-def segment(word: str, merges: list[Pair]) -> list[str]:
+def segment(word: str, merges: list[SymbolPair]) -> list[str]:
     """The package's."""
     return bpe.segment(word, {pair: rank for rank, pair in enumerate(merges)})
 
@@ -433,7 +433,7 @@ def segment(word: str, merges: list[Pair]) -> list[str]:
     "from left to right",
     "You join the first pair of the word that is known at all. What was learned first comes first, wherever it stands.",
 )
-def _(word: str, merges: list[Pair]) -> list[str]:
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)
     while known := [pair for pair in pairwise(symbols) if pair in merges]:
         symbols = bpe.merge_pair(symbols, known[0])
@@ -444,7 +444,7 @@ def _(word: str, merges: list[Pair]) -> list[str]:
     "the latest first",
     "You begin with what was learned last. It is repeated in the order of learning.",
 )
-def _(word: str, merges: list[Pair]) -> list[str]:
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)
     while known := [pair for pair in pairwise(symbols) if pair in merges]:
         symbols = bpe.merge_pair(symbols, max(known, key=merges.index))
@@ -456,7 +456,7 @@ def _(word: str, merges: list[Pair]) -> list[str]:
     "You go through the merges backwards. The symbols of a late merge are made by early ones, so that hardly any of "
     "it fits.",
 )
-def _(word: str, merges: list[Pair]) -> list[str]:
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)
     for pair in merges[::-1]:
         symbols = bpe.merge_pair(symbols, pair)
@@ -467,7 +467,7 @@ def _(word: str, merges: list[Pair]) -> list[str]:
     "the longest known beginning",
     "You look for the longest known symbol, from the left. Other methods do that. Here the merges are repeated.",
 )
-def _(word: str, merges: list[Pair]) -> list[str]:
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
     known, found, start = {"".join(pair) for pair in merges}, [], 0
     while start < len(word):
         end = next((e for e in range(len(word), start, -1) if word[start:e] in known), start + 1)
@@ -480,7 +480,7 @@ def _(word: str, merges: list[Pair]) -> list[str]:
     "stopped at the first that does not fit",
     "You stop at the first merge that the word does not have. The next ones may fit.",
 )
-def _(word: str, merges: list[Pair]) -> list[str]:
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)
     for pair in merges:
         if pair not in pairwise(symbols):
@@ -493,7 +493,7 @@ def _(word: str, merges: list[Pair]) -> list[str]:
     "each merge at one place",
     "A merge that fits twice is made once. Make it wherever it fits.",
 )
-def _(word: str, merges: list[Pair]) -> list[str]:
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)
     for pair in merges:
         symbols = merge_pair.mistakes[0].function(symbols, pair)
@@ -504,7 +504,7 @@ def _(word: str, merges: list[Pair]) -> list[str]:
     "unknown characters dropped",
     "Characters that are in no merge are missing. They stay as they are, each a symbol.",
 )
-def _(word: str, merges: list[Pair]) -> list[str]:
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
     known = {character for pair in merges for character in "".join(pair)}
     return [symbol for symbol in segment.reference(word, merges) if symbol[0] in known]
 
@@ -513,7 +513,7 @@ def _(word: str, merges: list[Pair]) -> list[str]:
     "characters",
     "The word is spelled in characters, and nothing is merged.",
 )
-def _(word: str, merges: list[Pair]) -> list[str]:
+def _(word: str, merges: list[SymbolPair]) -> list[str]:
     return list(word)
 
 

@@ -757,10 +757,10 @@ def heads_off_by_subtraction(heads: Tensor, off: list[int], w_output: Tensor, bi
     return everything - sum(heads[:, h] @ w_output[h * width : (h + 1) * width] for h in off)
 
 
-def pairs_by_products(pairs: list[tuple[str, str]], max_tokens: int, max_ratio: float) -> list[tuple[str, str]]:
+def pairs_by_products(pairs: list[tuple[str, str]], max_words: int, max_ratio: float) -> list[tuple[str, str]]:
     def good(source: list[str], target: list[str]) -> bool:
         a, b = len(source), len(target)
-        return a * b > 0 and a <= max_ratio * b and b <= max_ratio * a and max(a, b) <= max_tokens and source != target
+        return a * b > 0 and a <= max_ratio * b and b <= max_ratio * a and max(a, b) <= max_words and source != target
 
     return [p for i, p in enumerate(pairs) if good(*map(str.split, p)) and p not in pairs[:i]]
 

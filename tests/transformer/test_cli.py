@@ -170,9 +170,9 @@ def test_prepare_prints_what_cleaning_dropped(environment: object, capsys: pytes
     main(small)
     assert capsys.readouterr().out.startswith("prepared in ")
     for _ in range(2):  # also when it is prepared already
-        main([*small, "--data.cleaning.min-tokens", "5"])
+        main([*small, "--data.cleaning.min-words", "5"])
         out = capsys.readouterr().out
-        assert "min_tokens=5" in out and "line " in out and "prepared in " in out
+        assert "min_words=5" in out and "line " in out and "prepared in " in out
     assert "drop_identical: 300" in fails(capsys, *small, "--data.cleaning.drop-identical")
     assert "max_ratio must be 0" in fails(capsys, *small, "--data.cleaning.max-ratio", "0.5")
 
@@ -258,7 +258,7 @@ def test_data_shows_what_there_is_to_learn_from(environment: object, capsys: pyt
     main([*small, "--samples", "2", "--training.batch-tokens", "500", "--seed", "1"])
     other = capsys.readouterr().out
     assert other != out and other.split("Samples")[0] == out.split("Samples")[0]
-    main([*small, "--data.cleaning.min-tokens", "5"])
+    main([*small, "--data.cleaning.min-words", "5"])
     assert "Pairs dropped from train\n\nfilter" in capsys.readouterr().out
     assert "samples must not be negative; got -1" in fails(capsys, *small, "--samples", "-1")
     assert "no recipe 'copi'; did you mean copy?" in fails(capsys, "data", "copi")

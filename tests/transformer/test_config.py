@@ -3,12 +3,15 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from transformer.checkpoint import CheckpointError, load_checkpoint, read_settings, save_checkpoint
 from transformer.config import ModelConfig, TrainingConfig
+from transformer.data.cleaning import CleaningConfig
+from transformer.data.prepare import DataConfig
 from transformer.data.tokenizer import Tokenizer
 from transformer.model import Transformer
 from transformer.training.run_folder import differences, open_run_folder
@@ -39,12 +42,16 @@ NEW_TRAINING = TrainingConfig(
 
 
 def test_the_recipe_of_an_old_run_equals_the_same_settings_under_new_names(tmp_path: Path) -> None:
-    recipe = {"description": "an old run", "data": {"corpus": "copy", "max_train_pairs": 7}}
-    old_data = {"corpus": "copy", "train_pairs": 7}
+    recipe: dict[str, Any] = {"description": "an old run", "data": {"corpus": "copy", "max_train_pairs": 7}}
+    recipe["data"]["cleaning"] = asdict(CleaningConfig(min_words=2, max_words=50))
+    old_cleaning = {**asdict(CleaningConfig()), "min_tokens": 2, "max_tokens": 50}
+    del old_cleaning["min_words"], old_cleaning["max_words"]
+    old_data = {"corpus": "copy", "train_pairs": 7, "cleaning": old_cleaning}
     path = tmp_path / "recipe.json"
     path.write_text(json.dumps({**recipe, "data": old_data, "model": MODEL, "training": TRAINING}))
     now = json.loads(json.dumps({**recipe, "model": asdict(NEW_MODEL), "training": asdict(NEW_TRAINING)}))
     assert list(differences(read_settings(path), now)) == []
+    assert DataConfig.from_dict(read_settings(path)["data"]).cleaning.max_words == 50
     with open_run_folder(tmp_path, now):
         pass  # it may be resumed
 

@@ -29,14 +29,15 @@ from itertools import groupby, pairwise
 WORD_START = "▁"
 MAX_SYMBOL_LENGTH = 16  # characters
 
-Pair = tuple[str, str]
+SymbolPair = tuple[str, str]
+"""Two adjacent symbols."""
 
 
 @dataclass(frozen=True)
 class Merge:
     """A learned merge: the pair of symbols, its count when it was merged, and the number of earlier merges."""
 
-    pair: Pair
+    pair: SymbolPair
     count: int
     rank: int
 
@@ -58,7 +59,7 @@ def split_words(text: str) -> list[str]:
     return words
 
 
-def merge_pair(symbols: Sequence[str], pair: Pair) -> list[str]:
+def merge_pair(symbols: Sequence[str], pair: SymbolPair) -> list[str]:
     """Merge all occurrences of the pair in the symbols of a word, from left to right."""
     merged: list[str] = []
     for symbol in symbols:
@@ -89,8 +90,8 @@ def learn(words: Iterable[str], n_merges: int) -> list[Merge]:
         raise ValueError("words must be a list of words, not a string: use split_words(text)")
     frequency = Counter(words)
     spelling = {word: list(word) for word in frequency}
-    counts: Counter[Pair] = Counter()
-    words_with: defaultdict[Pair, set[str]] = defaultdict(set)
+    counts: Counter[SymbolPair] = Counter()
+    words_with: defaultdict[SymbolPair, set[str]] = defaultdict(set)
 
     def count_pairs(word: str, sign: int) -> None:
         for pair in pairwise(spelling[word]):
@@ -115,7 +116,7 @@ def learn(words: Iterable[str], n_merges: int) -> list[Merge]:
     return merges
 
 
-def segment(word: str, ranks: Mapping[Pair, int]) -> list[str]:
+def segment(word: str, ranks: Mapping[SymbolPair, int]) -> list[str]:
     """Split a word into symbols: repeatedly apply the merge that was learned first, until none applies.
 
     Args:
@@ -128,7 +129,7 @@ def segment(word: str, ranks: Mapping[Pair, int]) -> list[str]:
     return symbols
 
 
-def encode(text: str, ranks: Mapping[Pair, int]) -> list[str]:
+def encode(text: str, ranks: Mapping[SymbolPair, int]) -> list[str]:
     """Split a text into symbols."""
     return [symbol for word in split_words(text) for symbol in segment(word, ranks)]
 

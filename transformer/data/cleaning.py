@@ -13,9 +13,8 @@ from typing import Any
 
 from tabulate import tabulate
 
+from transformer.data.readers import SentencePair
 from transformer.errors import UserError
-
-Pair = tuple[str, str]
 
 CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0a-\x0c\x0e-\x1f\x7f-\x9f\ufffd]")
 r"""Control characters (Unicode category Cc) and U+FFFD, the replacement character: signs of a wrong encoding.
@@ -30,37 +29,33 @@ MAX_EXAMPLE_LENGTH = 500  # characters per side
 
 @dataclass(frozen=True)
 class CleaningConfig:
-    """Which pairs to drop. Tokens are counted by splitting at white space, since there is no vocabulary yet.
+    """Which pairs to drop. A word is whatever stands between white space: there is no vocabulary yet.
 
-    The defaults suit most text. For WMT14, common limits are 3 to 150 tokens and a ratio of 2:
-    ``CleaningConfig(min_tokens=3, max_tokens=150, max_ratio=2)``. To use only these three filters, start from
-    `NO_CLEANING`: ``dataclasses.replace(NO_CLEANING, min_tokens=3, max_tokens=150, max_ratio=2)``.
+    The defaults suit most text. For WMT14, common limits are 3 to 150 words and a ratio of 2:
+    ``CleaningConfig(min_words=3, max_words=150, max_ratio=2)``. To use only these three filters, start from
+    `NO_CLEANING`: ``dataclasses.replace(NO_CLEANING, min_words=3, max_words=150, max_ratio=2)``.
     """
 
     drop_empty: bool = True
     """Drop pairs with a side that is empty or only white space."""
     drop_control: bool = True
     """Drop pairs that contain control characters (except tab and carriage return) or the replacement character."""
-    min_tokens: int = 0
-    """Drop pairs with fewer tokens than this on either side; 0: no limit."""
-    max_tokens: int = 250
-    """Drop pairs with more tokens than this on either side; 0: no limit."""
+    min_words: int = 0
+    """Drop pairs with fewer words than this on either side; 0: no limit."""
+    max_words: int = 250
+    """Drop pairs with more words than this on either side; 0: no limit."""
     max_ratio: float = 3.0
-    """Drop pairs whose longer side has more than this many times the tokens of the shorter side; 0: no limit."""
+    """Drop pairs whose longer side has more than this many times the words of the shorter side; 0: no limit."""
     drop_identical: bool = True
     """Drop pairs whose two sides are the same, apart from white space."""
     drop_duplicates: bool = True
     """Drop pairs that occurred before."""
 
     def __post_init__(self) -> None:
-        if self.min_tokens < 0 or self.max_tokens < 0:
-            raise UserError(
-                f"min_tokens and max_tokens must not be negative; got {self.min_tokens} and {self.max_tokens}"
-            )
-        if 0 < self.max_tokens < self.min_tokens:
-            raise UserError(
-                f"min_tokens must not be greater than max_tokens; got {self.min_tokens} and {self.max_tokens}"
-            )
+        if self.min_words < 0 or self.max_words < 0:
+            raise UserError(f"min_words and max_words must not be negative; got {self.min_words} and {self.max_words}")
+        if 0 < self.max_words < self.min_words:
+            raise UserError(f"min_words must not be greater than max_words; got {self.min_words} and {self.max_words}")
         if self.max_ratio != 0 and not 1 <= self.max_ratio < float("inf"):
             raise UserError(f"max_ratio must be 0 (no limit) or at least 1; got {self.max_ratio}")
 
@@ -138,7 +133,7 @@ class Cleaner:
         self.report = CleaningReport(settings, dropped=dict.fromkeys(settings, 0))
         self._hashes: set[int] = set()
 
-    def clean(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+    def clean(self, pairs: Iterable[SentencePair]) -> Iterator[SentencePair]:
         """Yield the pairs that pass all filters, in their order."""
         report = self.report
         for source, target in pairs:
@@ -157,19 +152,19 @@ class Cleaner:
     def _first_filter(self, source: str, target: str) -> str | None:
         """The name of the first filter that drops the pair, or None."""
         config = self.config
-        source_tokens, target_tokens = source.split(), target.split()
-        shorter, longer = sorted((len(source_tokens), len(target_tokens)))
+        source_words, target_words = source.split(), target.split()
+        shorter, longer = sorted((len(source_words), len(target_words)))
         if config.drop_empty and shorter == 0:
             return "drop_empty"
         if config.drop_control and (CONTROL_CHARACTERS.search(source) or CONTROL_CHARACTERS.search(target)):
             return "drop_control"
-        if shorter < config.min_tokens:
-            return "min_tokens"
-        if 0 < config.max_tokens < longer:
-            return "max_tokens"
+        if shorter < config.min_words:
+            return "min_words"
+        if 0 < config.max_words < longer:
+            return "max_words"
         if config.max_ratio and longer and (shorter == 0 or longer / shorter > config.max_ratio):
             return "max_ratio"
-        if config.drop_identical and source_tokens == target_tokens:
+        if config.drop_identical and source_words == target_words:
             return "drop_identical"
         if config.drop_duplicates:
             pair_hash = hash((source, target))

@@ -19,11 +19,8 @@ from typing import Any, cast
 from transformer.data import pocket
 from transformer.data.download import RemoteFile, data_folder, fetch
 from transformer.data.manifest import Manifest
-from transformer.data.readers import TextFile, read_pairs
+from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.errors import UserError
-
-Pair = tuple[str, str]
-"""A sentence and its translation."""
 
 GENERATED_SIZE: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000}
 """Number of pairs in each split of a generated corpus."""
@@ -71,10 +68,10 @@ class FileCorpus:
     def download(self, split: str, mirror: str | None = None) -> None:
         """Download the files of a split, so that it can be read without a network later."""
         for part in self.manifest.splits.get(split, []):
-            for text in part.values():
-                self._text_file(text, mirror)
+            for location in part.values():
+                self._text_file(location, mirror)
 
-    def pairs(self, split: str, mirror: str | None = None) -> Iterator[Pair]:
+    def pairs(self, split: str, mirror: str | None = None) -> Iterator[SentencePair]:
         """Yield the pairs of a split, in the order of ``languages``. No source sentence is in two held-out splits."""
         splits = self.manifest.splits
         missing = [name for name in ("valid", "test") if name not in splits]
@@ -97,29 +94,30 @@ class FileCorpus:
             UserError: if one of these files cannot be read.
         """
         digest = hashlib.sha256(json.dumps(asdict(self.manifest), sort_keys=True).encode())
-        texts = [text for parts in self.manifest.splits.values() for part in parts for text in part.values()]
-        local = [self._text_file(text, None).path for text in texts if not self._is_remote(text)]
+        parts = [part for parts in self.manifest.splits.values() for part in parts]
+        locations = [location for part in parts for location in part.values() if not self._is_remote(location)]
+        local = [self._text_file(location, None).path for location in locations]
         for path in dict.fromkeys(local):
             digest.update(_file_digest(path))
         return digest.hexdigest()
 
-    def _read(self, parts: list[dict[str, str]], mirror: str | None) -> Iterator[Pair]:
+    def _read(self, parts: list[dict[str, str]], mirror: str | None) -> Iterator[SentencePair]:
         for part in parts:
             source, target = (self._text_file(part[language], mirror) for language in self.languages)
             yield from read_pairs(source, target)
 
-    def _is_remote(self, text: str) -> bool:
-        return text.partition(":")[0] in self.manifest.files
+    def _is_remote(self, location: str) -> bool:
+        return location.partition(":")[0] in self.manifest.files
 
-    def _text_file(self, text: str, mirror: str | None) -> TextFile:
-        """Locate a text of the manifest, and download its file first if necessary."""
-        name, _, selector = text.partition(":")
-        if self._is_remote(text):
+    def _text_file(self, location: str, mirror: str | None) -> TextFile:
+        """Return the file of a text by its location in the manifest; download it first if necessary."""
+        name, _, selector = location.partition(":")
+        if self._is_remote(location):
             file = self.manifest.files[name]
             urls = tuple(f"{base.rstrip('/')}/{file.path or name}" for base in self.manifest.base_urls)
             remote = RemoteFile(name, urls, file.digest, file.size)
             return TextFile(fetch(remote, data_folder() / "downloads" / self.name, mirror), selector)
-        return TextFile.parse(text, self.folder)
+        return TextFile.parse(location, self.folder)
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ class GeneratedCorpus:
     """A corpus that is generated and needs no download."""
 
     name: str
-    generate: Callable[[str], Iterable[Pair]]
+    generate: Callable[[str], Iterable[SentencePair]]
     """Returns the pairs of a split."""
     modules: tuple[str, ...]
     """The files of the package that determine the text."""
@@ -137,7 +135,7 @@ class GeneratedCorpus:
     def download(self, split: str, mirror: str | None = None) -> None:
         """Do nothing: there is nothing to download."""
 
-    def pairs(self, split: str, mirror: str | None = None) -> Iterator[Pair]:
+    def pairs(self, split: str, mirror: str | None = None) -> Iterator[SentencePair]:
         """Yield the pairs of a split."""
         return iter(self.generate(split))
 
@@ -186,7 +184,9 @@ def find_corpus(name: str) -> Corpus:
     return FileCorpus(Path(english.removesuffix(":1")).stem, manifest, Path.cwd())
 
 
-def sentence_pairs(name: str, split: str, direction: str = "en-de", mirror: str | None = None) -> Iterator[Pair]:
+def sentence_pairs(
+    name: str, split: str, direction: str = "en-de", mirror: str | None = None
+) -> Iterator[SentencePair]:
     """Yield the sentence pairs of a split, (source, target).
 
     Args:
@@ -227,17 +227,17 @@ def random_strings(split: str) -> list[str]:
     return lines
 
 
-def copy_pairs(split: str) -> list[Pair]:
+def copy_pairs(split: str) -> list[SentencePair]:
     """Strings that are their own translation: the smallest task that needs attention."""
     return [(line, line) for line in random_strings(split)]
 
 
-def reverse_pairs(split: str) -> list[Pair]:
+def reverse_pairs(split: str) -> list[SentencePair]:
     """Strings whose translation is their reverse: every position must attend to a different one."""
     return [(line, line[::-1]) for line in random_strings(split)]
 
 
-def pocket_pairs(split: str, times: int = 1) -> Iterator[Pair]:
+def pocket_pairs(split: str, times: int = 1) -> Iterator[SentencePair]:
     """English-German sentences from the grammar of `pocket`, with ``times`` as many training pairs as usual."""
     count = GENERATED_SIZE[split] * (times if split == "train" else 1)
     for pair in islice(pocket.generate(cast(pocket.Split, split)), count):

@@ -46,8 +46,8 @@ class Manifest:
     splits: dict[str, list[dict[str, str]]]
     """The texts of ``train`` and, optionally, of ``valid``, ``test`` and other splits.
 
-    A split is a list of parts that are read one after another. A part maps each language to its text: ``FILE``,
-    ``ARCHIVE:MEMBER`` or ``FILE.tsv:COLUMN``.
+    A split is a list of parts that are read one after another. A part maps each language to the location of its text:
+    ``FILE``, ``ARCHIVE:MEMBER`` or ``FILE.tsv:COLUMN``.
     """
     files: dict[str, ManifestFile] = field(default_factory=dict)
     """The files to download, by name. Other files are looked up relative to the manifest's folder."""
@@ -113,7 +113,7 @@ def _split(value: Any, path: str, languages: tuple[str, str]) -> list[dict[str, 
     if not parts:
         raise _FieldError(path, "the list is empty")
     return [
-        {language: _string(text, f"{part_path}.{language}") for language, text in part.items()}
+        {language: _string(location, f"{part_path}.{language}") for language, location in part.items()}
         for part_path, part in ((p, _object(v, p, languages)) for p, v in parts)
     ]
 

@@ -21,9 +21,9 @@ from tqdm import tqdm
 
 from transformer.data.batching import Sequences, SequencesWriter
 from transformer.data.cleaning import NO_CLEANING, Cleaner, CleaningConfig, CleaningReport
-from transformer.data.corpora import Pair, find_corpus, sentence_pairs
+from transformer.data.corpora import find_corpus, sentence_pairs
 from transformer.data.download import data_folder
-from transformer.data.readers import TextFile, read_pairs
+from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
 from transformer.errors import UserError
 
@@ -115,7 +115,7 @@ class PreparedData:
             raise UserError(f"{path} is missing or damaged: delete its folder and prepare the data again") from error
 
     @property
-    def valid(self) -> list[Pair]:
+    def valid(self) -> list[SentencePair]:
         """The sentence pairs of ``valid``, as text."""
         return list(read_pairs(*_text(self.folder, "valid")))
 
@@ -177,7 +177,7 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
     cleaner = Cleaner(data.cleaning)
     counts = {"train": 0, "valid": 0}
 
-    def clean_pairs(split: str) -> Iterator[Pair]:
+    def clean_pairs(split: str) -> Iterator[SentencePair]:
         pairs = sentence_pairs(data.corpus, split, data.direction, mirror)
         return cleaner.clean(islice(pairs, data.max_train_pairs)) if split == "train" else pairs
 
@@ -235,7 +235,7 @@ def _text(folder: Path, split: str) -> tuple[TextFile, TextFile]:
     return TextFile(folder / f"{split}.source.txt"), TextFile(folder / f"{split}.target.txt")
 
 
-def _chunks(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
+def _chunks(pairs: Iterable[SentencePair], size: int) -> Iterator[list[SentencePair]]:
     iterator = iter(pairs)
     while chunk := list(islice(iterator, size)):
         yield chunk

@@ -29,22 +29,27 @@ TAR, ZIP = (".tgz", ".tar.gz", ".tar"), (".zip",)
 TAG = re.compile(r"<(/?seg|src)(?:\s[^>]*)?>", re.IGNORECASE)
 
 
+SentencePair = tuple[str, str]
+"""A sentence and its translation."""
+
+
 class TextFile(NamedTuple):
-    """The location of a text: the arguments of `read_lines`."""
+    """The location of a text: a file, a column of a table, or a member of an archive."""
 
     path: Path
     selector: str = ""
+    """The number of the column, or the name of the member; otherwise empty."""
 
     @classmethod
-    def parse(cls, text: str, folder: Path = Path()) -> "TextFile":
+    def parse(cls, location: str, folder: Path = Path()) -> "TextFile":
         """Parse ``FILE``, ``FILE.tsv:COLUMN`` or ``ARCHIVE:MEMBER``, relative to a folder."""
-        whole = folder / os.path.expanduser(text)
+        whole = folder / os.path.expanduser(location)
         if whole.is_file():  # its name may contain a colon
             return cls(whole)
-        if text.rpartition(":")[2].isdecimal():  # a column; the file name may contain colons
-            name, _, selector = text.rpartition(":")
+        if location.rpartition(":")[2].isdecimal():  # a column; the file name may contain colons
+            name, _, selector = location.rpartition(":")
         else:
-            name, _, selector = text.partition(":")
+            name, _, selector = location.partition(":")
         return cls(folder / os.path.expanduser(name), selector)
 
     def __str__(self) -> str:
@@ -68,24 +73,24 @@ def read_lines(path: Path, selector: str = "") -> Iterator[str]:
             damaged, is not UTF-8, or has a line that is too long to be a sentence.
     """
     column = 0
-    text, name = TextFile(path, selector), selector.rpartition("/")[2]
+    file, name = TextFile(path, selector), selector.rpartition("/")[2]
     if not _is_archive(path):
-        text, name = TextFile(path), path.name.removesuffix(".gz")
+        file, name = TextFile(path), path.name.removesuffix(".gz")
         if selector or name.endswith(".tsv"):
             if not re.fullmatch("[1-9][0-9]{0,3}", selector):
                 if not selector:
                     raise UserError(f"{path} is a table: say which column, as in {path}:1")
                 raise UserError(f"{path} is not an archive: give the number of a column after it, not {selector!r}")
             column = int(selector)
-    lines = _lines(_blocks(text), text)
+    lines = _lines(_blocks(file), file)
     if name.lower().endswith((".sgm", ".sgml", ".xml")):
-        lines = _segments(lines, text)
+        lines = _segments(lines, file)
     if name.startswith("train.tags."):
         lines = (line for line in lines if not line.startswith("<"))
-    return _cells(lines, column, text) if column else lines
+    return _cells(lines, column, file) if column else lines
 
 
-def read_pairs(source: TextFile, target: TextFile) -> Iterator[tuple[str, str]]:
+def read_pairs(source: TextFile, target: TextFile) -> Iterator[SentencePair]:
     """Yield the lines of two texts in parallel.
 
     Raises:

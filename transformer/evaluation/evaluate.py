@@ -13,9 +13,9 @@ import torch
 
 from transformer import __version__
 from transformer.checkpoint import read_settings, write_atomically
-from transformer.data.corpora import Pair, find_corpus, sentence_pairs
+from transformer.data.corpora import find_corpus, sentence_pairs
 from transformer.data.prepare import DataConfig
-from transformer.data.readers import TextFile, read_pairs
+from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.evaluation.metrics import Score, comparison_table, paired_bootstrap, score_table, score_translations
@@ -203,7 +203,7 @@ def _read_test_set(
     data: DataConfig, split: str, files: tuple[Path, Path] | None, mirror: str | None
 ) -> tuple[list[str], list[str]]:
     """Return the sources and the references, which are single lines."""
-    pairs: list[Pair]
+    pairs: list[SentencePair]
     if files is None:
         pairs = list(sentence_pairs(data.corpus, split, data.direction, mirror))
     else:

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from transformer.checkpoint import BEST, read_settings, save_checkpoint
-from transformer.data.corpora import Pair, find_corpus, sentence_pairs
+from transformer.data.corpora import find_corpus, sentence_pairs
 from transformer.data.prepare import DataConfig
+from transformer.data.readers import SentencePair
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import evaluate_test_set
@@ -93,7 +94,7 @@ def export(
 
 
 def _evaluate(
-    translator: Translator, pairs: list[Pair], direction: str, beam_size: int, length_penalty: float
+    translator: Translator, pairs: list[SentencePair], direction: str, beam_size: int, length_penalty: float
 ) -> dict[str, Any]:
     """Return the scores of a test set and the settings of the search, as they are saved."""
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]

@@ -6,7 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer.data import pocket
-from transformer.data.bpe import MAX_SYMBOL_LENGTH, Merge, Pair, decode, encode, learn, merge_pair, segment, split_words
+from transformer.data.bpe import (
+    MAX_SYMBOL_LENGTH,
+    Merge,
+    SymbolPair,
+    decode,
+    encode,
+    learn,
+    merge_pair,
+    segment,
+    split_words,
+)
 from transformer.data.tokenizer import Tokenizer
 
 PAPER = ["▁low"] * 5 + ["▁lower"] * 2 + ["▁newest"] * 6 + ["▁widest"] * 3
@@ -17,7 +27,7 @@ texts = st.text() | st.text("ab") | st.text("abc é.1▁\t\n")
 counted = st.lists(st.text("abc", min_size=1, max_size=9), max_size=30)
 
 
-def ranks_of(merges: list[Merge]) -> dict[Pair, int]:
+def ranks_of(merges: list[Merge]) -> dict[SymbolPair, int]:
     return {merge.pair: merge.rank for merge in merges}
 
 

@@ -20,7 +20,7 @@ from transformer.data.cleaning import (
 from transformer.errors import UserError
 
 Pairs = list[tuple[str, str]]
-STRICT = CleaningConfig(min_tokens=3, max_tokens=150, max_ratio=2)
+STRICT = CleaningConfig(min_words=3, max_words=150, max_ratio=2)
 
 
 def charge(config: CleaningConfig, *pairs: tuple[str, str]) -> dict[str, int]:
@@ -45,11 +45,11 @@ def words(n: int, word: str = "w") -> str:
         ({"drop_control": True}, ("a\x7f", "b"), ("a\xa0", "b~")),
         ({"drop_control": True}, ("a", "\x00b"), ("a", " b")),
         ({"drop_control": True}, ("a", "b\x9f"), ("a", "b\ufffc")),
-        ({"min_tokens": 3}, (words(2), words(3)), (words(3), words(3))),
-        ({"min_tokens": 3}, (words(3), words(2)), (words(3), words(4))),
-        ({"min_tokens": 1}, ("", "b"), ("a", "b")),
-        ({"max_tokens": 150}, (words(151), words(3)), (words(150), words(150))),
-        ({"max_tokens": 150}, (words(3), words(151)), (words(1), words(150))),
+        ({"min_words": 3}, (words(2), words(3)), (words(3), words(3))),
+        ({"min_words": 3}, (words(3), words(2)), (words(3), words(4))),
+        ({"min_words": 1}, ("", "b"), ("a", "b")),
+        ({"max_words": 150}, (words(151), words(3)), (words(150), words(150))),
+        ({"max_words": 150}, (words(3), words(151)), (words(1), words(150))),
         ({"max_ratio": 2}, (words(5), words(2)), (words(4), words(2))),
         ({"max_ratio": 2}, (words(2), words(5)), (words(2), words(4))),
         ({"max_ratio": 2}, ("", "b"), ("", "")),
@@ -87,16 +87,16 @@ def test_pairs_come_out_unchanged_and_in_order() -> None:
     ("pair", "first", "then"),
     [
         (("", "\x92"), "drop_empty", "drop_control"),
-        (("\x92", words(2)), "drop_control", "min_tokens"),
-        ((words(2), words(7)), "min_tokens", "max_tokens"),
-        ((words(3), words(7)), "max_tokens", "max_ratio"),
-        ((words(7), words(7)), "max_tokens", "drop_identical"),
+        (("\x92", words(2)), "drop_control", "min_words"),
+        ((words(2), words(7)), "min_words", "max_words"),
+        ((words(3), words(7)), "max_words", "max_ratio"),
+        ((words(7), words(7)), "max_words", "drop_identical"),
         ((words(3), words(6)), "max_ratio", "drop_duplicates"),
         ((words(3), words(3)), "drop_identical", "drop_duplicates"),
     ],
 )
 def test_a_pair_is_counted_under_the_first_filter(pair: tuple[str, str], first: str, then: str) -> None:
-    config = CleaningConfig(min_tokens=3, max_tokens=6, max_ratio=1.5)
+    config = CleaningConfig(min_words=3, max_words=6, max_ratio=1.5)
     assert charge(config, pair, pair) == {first: 2}
     without_first = replace(config, **{first: type(getattr(config, first))(0)})  # type: ignore[arg-type]
     assert charge(without_first, pair, pair) == {then: 1 if then == "drop_duplicates" else 2}
@@ -132,20 +132,20 @@ def test_the_report_holds_the_first_examples_with_their_lines_and_stays_small() 
     report = cleaner.report
     assert (report.seen, report.kept) == (53, 1)
     assert [example["line"] for example in report.examples["drop_empty"]] == [2, 3, 4][:N_EXAMPLES]
-    assert report.examples["min_tokens"] == [{"line": 52, "source": "a b", "target": "c d"}]
+    assert report.examples["min_words"] == [{"line": 52, "source": "a b", "target": "c d"}]
     assert report.examples["drop_duplicates"][0]["line"] == 53
     assert len(report.examples["drop_empty"][0]["source"]) == MAX_EXAMPLE_LENGTH
     assert CleaningReport(**json.loads(json.dumps(report.as_dict()))) == report
 
 
 def test_the_table() -> None:
-    cleaner = Cleaner(replace(NO_CLEANING, drop_control=True, min_tokens=3, max_ratio=1.5))
+    cleaner = Cleaner(replace(NO_CLEANING, drop_control=True, min_words=3, max_ratio=1.5))
     many = [("a b c", "d e f")] * 4990
     list(cleaner.clean([*many, ("so \x92 it is", "1\ufffd"), ("7", "8"), *[(words(40), words(61))] * 8]))
     lines = cleaner.report.table(width=20).splitlines()
     assert [line.split() for line in lines[2:]] == [
         "drop_control 1 0.02% line 4991: so \\x92 i… | 1\ufffd".split(),
-        "min_tokens=3 1 0.02% line 4992: 7 | 8".split(),
+        "min_words=3 1 0.02% line 4992: 7 | 8".split(),
         "max_ratio=1.5 8 0.16% line 4993: w w w w w… | w w w w w…".split(),
         "total 10 0.20%".split(),
     ]
@@ -159,7 +159,7 @@ def test_nothing_left_is_an_error_with_the_numbers_in_one_line() -> None:
         cleaner.report.require_pairs("mini train")
     assert str(raised.value) == (
         "mini train has no sentence pairs to train on: kept 0 of 1,201 pairs; "
-        "dropped by drop_empty: 1,200, min_tokens=3: 1"
+        "dropped by drop_empty: 1,200, min_words=3: 1"
     )
     with pytest.raises(UserError, match=r"kept 0 of 0 pairs$"):
         CleaningReport({}).require_pairs("nothing")
@@ -170,9 +170,9 @@ def test_nothing_left_is_an_error_with_the_numbers_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"min_tokens": -1}, "must not be negative; got -1 and 250"),
-        ({"max_tokens": -1}, "must not be negative; got 0 and -1"),
-        ({"min_tokens": 9, "max_tokens": 8}, "min_tokens must not be greater than max_tokens; got 9 and 8"),
+        ({"min_words": -1}, "must not be negative; got -1 and 250"),
+        ({"max_words": -1}, "must not be negative; got 0 and -1"),
+        ({"min_words": 9, "max_words": 8}, "min_words must not be greater than max_words; got 9 and 8"),
         ({"max_ratio": 0.5}, "max_ratio must be 0 .* or at least 1; got 0.5"),
         ({"max_ratio": float("nan")}, "got nan"),
         ({"max_ratio": float("inf")}, "got inf"),
@@ -181,16 +181,16 @@ def test_nothing_left_is_an_error_with_the_numbers_in_one_line() -> None:
 def test_impossible_settings(setting: dict[str, float], message: str) -> None:
     with pytest.raises(UserError, match=message):
         CleaningConfig(**setting)  # type: ignore[arg-type]
-    CleaningConfig(min_tokens=8, max_tokens=8, max_ratio=1)
-    CleaningConfig(min_tokens=8, max_tokens=0, max_ratio=0)
+    CleaningConfig(min_words=8, max_words=8, max_ratio=1)
+    CleaningConfig(min_words=8, max_words=0, max_ratio=0)
 
 
 sentences = st.lists(st.sampled_from(["a", "b", "ä", "\x92", "\ufffd", "\t", "\x85"]), max_size=5).map(" ".join)
 texts = st.lists(st.tuples(sentences | st.text(max_size=8), sentences), max_size=25)
 configs = st.builds(
     CleaningConfig,
-    min_tokens=st.integers(0, 3),
-    max_tokens=st.sampled_from([0, 3, 4]),
+    min_words=st.integers(0, 3),
+    max_words=st.sampled_from([0, 3, 4]),
     max_ratio=st.sampled_from([0, 1, 1.5, 2]),
     drop_empty=st.booleans(),
     drop_control=st.booleans(),

@@ -23,13 +23,13 @@ from transformer.data.corpora import (
     GENERATED_SIZE,
     HELD_OUT,
     FileCorpus,
-    Pair,
     downloadable_corpora,
     find_corpus,
     sentence_pairs,
 )
 from transformer.data.download import RemoteFile, data_folder
 from transformer.data.manifest import Manifest
+from transformer.data.readers import SentencePair
 from transformer.errors import UserError
 
 one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -49,7 +49,7 @@ def pairs_of(corpus: str | Path, split: str = "train", direction: str = "en-de",
     return list(sentence_pairs(str(corpus), split, direction, mirror and str(mirror)))
 
 
-def swapped(pairs: list[Pair]) -> list[Pair]:
+def swapped(pairs: list[SentencePair]) -> list[SentencePair]:
     return [(target, source) for source, target in pairs]
 
 
@@ -237,7 +237,7 @@ SMALL: dict[str, dict[str, bytes]] = {
 }
 """Miniature versions of the built-in corpora, with the official file names, archive members and markup."""
 
-EXPECTED: dict[str, dict[str, list[Pair]]] = {
+EXPECTED: dict[str, dict[str, list[SentencePair]]] = {
     "multi30k": {
         split: [(f"{file} en.", f"{file} de."), ("A\u2028en.", "A\u2028de."), ("\x85 en", "\x85 de")]
         for split, file in {
@@ -437,7 +437,7 @@ def test_files_are_read_lazily(folder: Path) -> None:
 # Sentences held out
 
 
-def own(*parts: list[Pair], **splits: list[Pair]) -> FileCorpus:
+def own(*parts: list[SentencePair], **splits: list[SentencePair]) -> FileCorpus:
     """A corpus in tables, with these parts of ``train``."""
     named = {f"train{i}": pairs for i, pairs in enumerate(parts)} | splits
     for name, pairs in named.items():

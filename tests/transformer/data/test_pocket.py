@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 import pytest
 
 from transformer.data import pocket
-from transformer.data.pocket import Pair, Split, sampler
+from transformer.data.pocket import AlignedPair, Split, sampler
 from transformer.data.pocket.grammar import (
     BE,
     POSSESSIVES,
@@ -469,11 +469,11 @@ def test_number(value: int, english: str, german: str) -> None:
 
 
 @cache
-def corpus(split: Split, count: int) -> list[Pair]:
+def corpus(split: Split, count: int) -> list[AlignedPair]:
     return pocket.pairs(split, count)
 
 
-def everything() -> Iterator[Pair]:
+def everything() -> Iterator[AlignedPair]:
     for split, count in (("train", 10_000), ("valid", 1_000), ("test", 1_000)):
         yield from corpus(split, count)
 

@@ -86,7 +86,7 @@ def test_stored_tokens_are_those_of_the_cleaned_text_in_order(
     chunk: int, direction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prepare_module, "CHUNK", chunk)
-    cleaning = CleaningConfig(min_tokens=2)
+    cleaning = CleaningConfig(min_words=2)
     data = prepare(config(direction=direction, cleaning=cleaning), SIZE)
     encode = data.tokenizer.encode
     train, valid = (list(sentence_pairs("own.json", split, direction)) for split in ("train", "valid"))
@@ -96,7 +96,7 @@ def test_stored_tokens_are_those_of_the_cleaned_text_in_order(
     assert ids(data, "valid") == [(encode(s), encode(t)) for s, t in valid]
     assert data.valid == valid
     report = data.cleaning
-    assert (report.seen, report.kept) == (PAIRS, len(clean)) and report.dropped["min_tokens"] > 0
+    assert (report.seen, report.kept) == (PAIRS, len(clean)) and report.dropped["min_words"] > 0
     described = json.loads((data.folder / "store.json").read_text())
     assert described["pairs"] == {"train": len(clean), "valid": 20} and described["vocab_size"] == SIZE
     assert DataConfig.from_dict(described["data"]) == config(direction=direction, cleaning=cleaning)
@@ -118,7 +118,7 @@ def test_files_of_a_prepared_folder() -> None:
 def test_the_vocabulary_is_learned_from_the_cleaned_text_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr(prepare_module, "sample_lines", lambda lines: seen.extend(lines) or seen)
-    cleaning = CleaningConfig(min_tokens=3)
+    cleaning = CleaningConfig(min_words=3)
     data = prepare(config(cleaning=cleaning, max_train_pairs=200), SIZE)
     pairs = list(sentence_pairs("own.json", "train"))[:200]
     clean = list(Cleaner(cleaning).clean(pairs))
@@ -287,8 +287,8 @@ OTHER_SETTINGS: dict[str, Any] = {
 OTHER_CLEANING = {
     "drop_empty": True,
     "drop_control": True,
-    "min_tokens": 1,
-    "max_tokens": 100,
+    "min_words": 1,
+    "max_words": 100,
     "max_ratio": 2.0,
     "drop_identical": True,
     "drop_duplicates": True,
@@ -556,9 +556,9 @@ def test_a_text_that_cannot_be_used(text: bytes, message: str, cache: Path) -> N
 
 def test_everything_filtered_away(cache: Path) -> None:
     with pytest.raises(
-        UserError, match=r"^own train has no sentence pairs to train on: kept 0 of 300 pairs.* min_tokens=9: 300$"
+        UserError, match=r"^own train has no sentence pairs to train on: kept 0 of 300 pairs.* min_words=9: 300$"
     ):
-        prepare(config(cleaning=dataclasses.replace(NO_CLEANING, min_tokens=9)), SIZE)
+        prepare(config(cleaning=dataclasses.replace(NO_CLEANING, min_words=9)), SIZE)
     long = "a b c d e f g h"
     Path("valid.tsv").write_text(f"{long}\t{long}\n")
     with pytest.raises(UserError, match=r"^none of the 1 valid pairs of own has 1 to 7 tokens on each side$"):
@@ -622,7 +622,7 @@ def test_settings_survive_json() -> None:
         ({"corpus": "copy", "max_train_pairs": "many"}, "another version of the course"),
         ({"corpus": "copy", "max_length": 0}, "must be at least 1"),
         ({"corpus": "copy", "cleaning": {"min_colour": 1}}, "another version of the course: .*'min_colour'"),
-        ({"corpus": "copy", "cleaning": {"min_tokens": "many"}}, "another version of the course"),
+        ({"corpus": "copy", "cleaning": {"min_words": "many"}}, "another version of the course"),
         ({"corpus": "copy", "cleaning": None}, "another version of the course"),
         ({"corpus": "copy", "cleaning": {"max_ratio": 0.5}}, "max_ratio must be 0"),
     ],

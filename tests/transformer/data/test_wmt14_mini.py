@@ -12,7 +12,7 @@ import pytest
 
 from transformer.cli import main
 from transformer.data import corpora, pocket
-from transformer.data.pocket import Pair, Split
+from transformer.data.pocket import AlignedPair, Split
 
 pytestmark = pytest.mark.slow
 
@@ -30,11 +30,11 @@ def archive(path: Path, members: dict[str, str]) -> None:
             tar.addfile(info, io.BytesIO(text.encode()))
 
 
-def lines(pairs: list[Pair], side: str) -> str:
+def lines(pairs: list[AlignedPair], side: str) -> str:
     return "".join(f"{getattr(pair, side)}\n" for pair in pairs)
 
 
-def sgm(pairs: list[Pair], side: str) -> str:
+def sgm(pairs: list[AlignedPair], side: str) -> str:
     segments = [f'<seg id="{i}">{escape(getattr(pair, side))}</seg>\n' for i, pair in enumerate(pairs, 1)]
     return f'<srcset setid="newstest2014">\n<doc docid="a">\n{"".join(segments)}</doc>\n</srcset>\n'
 

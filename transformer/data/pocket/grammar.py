@@ -6,7 +6,7 @@ on either side; the alignment follows automatically. From the bottom up, this mo
 
 1. the lexicon (``lexicon.tsv``), and the endings and forms of German words;
 2. the syntax tree of a sentence, which is independent of the language (`NounPhrase`, `Clause`, `Sentence`, ...);
-3. the rules: `render` turns a tree into a `Pair`.
+3. the rules: `render` turns a tree into a `AlignedPair`.
 
 Words that express a concept together are all aligned with each other: "opens" with "macht" and "auf", "kitchen" and
 "table" with "Küchentisch", "not" and "a" with "kein", "bought" with "hat" and "gekauft". Only a comma that exists in
@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True)
-class Pair:
+class AlignedPair:
     """A sentence and its translation; `alignment` contains sorted (source word, target word) indices, from 0."""
 
     source: str
@@ -732,7 +732,7 @@ def render_complement(clause: Clause) -> Phrase:
     return Phrase(inner.english, [], [COMMA, *inner.german, COMMA])
 
 
-def render(sentence: Sentence) -> Pair:
+def render(sentence: Sentence) -> AlignedPair:
     """Render a sentence in both languages, with the word alignment."""
     main, other = sentence.main, sentence.other
     stop = aligned("?", "?") if sentence.question else aligned(".", ".")
@@ -756,7 +756,7 @@ def render(sentence: Sentence) -> Pair:
     return to_pair(concatenate(whole, stop))
 
 
-def to_pair(phrase: Phrase) -> Pair:
+def to_pair(phrase: Phrase) -> AlignedPair:
     """Clean up commas, capitalise the first word, and align the words that share a concept."""
     english, german = phrase.english, merge_commas(phrase.german)
     english[0] = english[0]._replace(text=english[0].text[0].upper() + english[0].text[1:])
@@ -767,7 +767,7 @@ def to_pair(phrase: Phrase) -> Pair:
             positions.setdefault(concept, []).append(j)
     links = {(i, j) for i, word in enumerate(english) for concept in word.concepts for j in positions.get(concept, ())}
     source, target = tuple(w.text for w in english), tuple(w.text for w in german)
-    return Pair(detokenize(source), detokenize(target), source, target, tuple(sorted(links)))
+    return AlignedPair(detokenize(source), detokenize(target), source, target, tuple(sorted(links)))
 
 
 def merge_commas(words: Words) -> Words:

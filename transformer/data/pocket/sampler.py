@@ -37,6 +37,7 @@ from transformer.data.pocket.grammar import (
     Adjective,
     AdjectivePredicate,
     AgePredicate,
+    AlignedPair,
     Clause,
     CompoundModifier,
     Coordination,
@@ -45,7 +46,6 @@ from transformer.data.pocket.grammar import (
     Nominal,
     Noun,
     NounPhrase,
-    Pair,
     Prepositional,
     RelativeGap,
     Sentence,
@@ -54,7 +54,7 @@ from transformer.data.pocket.grammar import (
     render,
 )
 
-__all__ = ["Pair", "Split", "count_lemmas", "generate", "language_size", "pairs"]
+__all__ = ["AlignedPair", "Split", "count_lemmas", "generate", "language_size", "pairs"]
 
 T = TypeVar("T")
 Split = Literal["train", "valid", "test"]
@@ -540,7 +540,7 @@ def split_of(sentence: Sentence) -> Split | None:
     return None if len(splits) > 1 else splits.pop() if splits else "train"
 
 
-def pairs(split: Split, count: int, seed: int = 0) -> list[Pair]:
+def pairs(split: Split, count: int, seed: int = 0) -> list[AlignedPair]:
     """Return the first `count` sentence pairs of a split. They are all different, and the same on every machine.
 
     Raises:
@@ -551,7 +551,7 @@ def pairs(split: Split, count: int, seed: int = 0) -> list[Pair]:
     return list(islice(generate(split, seed), count))
 
 
-def generate(split: Split, seed: int = 0) -> Iterator[Pair]:
+def generate(split: Split, seed: int = 0) -> Iterator[AlignedPair]:
     """Generate the sentence pairs of a split, without end. They are all different, as in `pairs`.
 
     Raises:
@@ -562,7 +562,7 @@ def generate(split: Split, seed: int = 0) -> Iterator[Pair]:
     return _unique_pairs(split, Sampler(f"pocket {split} {seed}"))
 
 
-def _unique_pairs(split: Split, sampler: Sampler) -> Iterator[Pair]:
+def _unique_pairs(split: Split, sampler: Sampler) -> Iterator[AlignedPair]:
     seen: set[str] = set()
     while True:
         sentence = sampler.sentence()
