@@ -4,6 +4,7 @@ A figure takes its text colour from the page around it, so that it is readable i
 phone, and it always has an alt text.
 """
 
+import ast
 import html
 import inspect
 import io
@@ -110,7 +111,10 @@ class Row:
 
 
 class Source:
-    """The source code of functions or classes, read from the package's files and highlighted like the code cells."""
+    """The source code of functions or classes, read from the package's files and highlighted like the code cells.
+
+    Docstrings, and checks that do nothing but raise an error, are left out.
+    """
 
     def __init__(self, *objects: Any) -> None:
         self.objects = objects
@@ -125,7 +129,29 @@ class Source:
     def _source(item: Any) -> str:
         file = inspect.getmodule(item).__name__.replace(".", "/") + ".py"  # type: ignore[union-attr]
         lines, start = inspect.getsourcelines(item)
-        return f"# {file}, line {start}\n{textwrap.dedent(''.join(lines))}"
+        return f"# {file}, line {start}\n{essential_lines(textwrap.dedent(''.join(lines)))}"
+
+
+def essential_lines(code: str) -> str:
+    """Return Python source code without docstrings and without checks that do nothing but raise an error."""
+    lines = code.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(code)):
+        if _is_docstring(node) or (isinstance(node, ast.If | ast.For) and _only_raises(node)):
+            assert isinstance(node, ast.stmt) and node.end_lineno
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
+    return re.sub(r":\n\n+(?= )", ":\n", "".join(lines))
+
+
+def _is_docstring(node: ast.AST) -> bool:
+    """Return whether a statement is only a string, such as the docstring of a function or an attribute."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _only_raises(node: ast.AST) -> bool:
+    """Return whether a statement can do nothing but raise an error."""
+    if isinstance(node, ast.If | ast.For):
+        return not node.orelse and all(map(_only_raises, node.body))
+    return isinstance(node, ast.Raise)
 
 
 def in_style() -> AbstractContextManager[None]:

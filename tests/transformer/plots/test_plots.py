@@ -8,6 +8,7 @@ import matplotlib as mpl
 import pytest
 import torch
 
+from transformer.attention import MultiHeadAttention
 from transformer.masks import causal_mask, padding_mask
 from transformer.plots import curves, masks, next_token, style
 from transformer.plots.heat_map import heat_map
@@ -15,6 +16,7 @@ from transformer.plots.path_length import path_length
 from transformer.plots.rotate_query import rotate_query
 from transformer.plots.soft_lookup import soft_lookup
 from transformer.plots.strip_plot import strip_plot
+from transformer.positions import angles
 
 WORDS = ["dog", "left", "milk"]
 KEY = torch.tensor([[2.0, 0], [-1, -1], [0, 2]])
@@ -43,6 +45,14 @@ def test_source_comes_from_the_file() -> None:
     markdown = style.Source(causal_mask, padding_mask)._repr_markdown_()
     assert markdown.startswith("```python\n# transformer/masks.py, line ")
     assert "tril()" in markdown and "(ids != pad_id)" in markdown
+
+
+def test_source_leaves_out_docstrings_and_checks() -> None:
+    code = repr(style.Source(MultiHeadAttention.forward, angles))
+    assert '"""' not in code and "raise" not in code and "for name, tensor" not in code
+    assert "return self.output(" in code and "if memory is not None:" in code and "def angles(" in code
+    assert style.essential_lines("if x:\n    y = 1\nelse:\n    raise ValueError\n").count("\n") == 4
+    assert style.essential_lines('class A:\n    """Doc."""\n\n    x = 1\n    """Of x."""\n') == "class A:\n    x = 1\n"
 
 
 def test_a_heat_map_leaves_hidden_cells_empty() -> None:
