@@ -300,7 +300,7 @@ def profile_training(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     steps, batch_tokens = (2, 200) if quick else (20, 25_000)
     with TemporaryDirectory() as folder:
         data = random_data(Path(folder), shape, 500 if quick else 100_000)
-        alone = DistributedContext(0, 1, device.device)
+        alone = DistributedContext()
         for compiled in (False, True) if device.device.type == "cuda" else (False,):
             trainer = Trainer(shape, TrainingConfig(batch_tokens=batch_tokens), data, device, alone, compiled)
             for _ in range(1 if quick else 10):

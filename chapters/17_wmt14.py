@@ -429,6 +429,8 @@ Picture(
 # torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
 # ```
 #
+# GPUs in several machines work together in the same way if the machines share a file system: every process reads the prepared data and the run folder.
+#
 # Now we walk it. The recipe `wmt14-mini` is the same way with a small model on the smallest part of WMT14. That too is a download, so we put a **corpus of our
 # own** in its place: short sentences of the pocket corpus, written to files as you would write yours, and a manifest that says which file is what.
 

@@ -170,7 +170,8 @@ def train(options: _one_subcommand_per_recipe(TrainOptions)) -> None:  # type: i
     """Train the model of a recipe; every setting of the recipe can be changed.
 
     `transformer train RECIPE --help` lists the settings of a recipe. An interrupted run is resumed by the same
-    command. The last example trains on eight GPUs.
+    command. The last example trains on eight GPUs. Several machines can train together if they share a file system that
+    contains the prepared data and the run folder.
 
     Examples:
         transformer train pocket

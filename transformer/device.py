@@ -1,5 +1,6 @@
 """Where a model runs and in which precision; nothing else in the package decides it."""
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
     """Choose the fastest available device and the fastest precision that trains stably on it, or check the given ones.
 
     A GPU that supports bfloat16 (NVIDIA Ampere and later) uses it; an older one uses float16, which needs loss scaling.
-    MPS and the CPU use float32.
+    MPS and the CPU use float32. Under ``torchrun`` each process uses the GPU of its local rank.
 
     Raises:
         UserError: if the device is not available or does not support the precision.
@@ -89,6 +90,8 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
     chosen = next(n for n, is_available in available.items() if is_available) if name == "auto" else name
     if not available[chosen]:
         raise UserError(f"this machine has no {chosen} device that PyTorch can use; try --device cpu")
+    if chosen == "cuda" and "LOCAL_RANK" in os.environ:  # torchrun has started this process
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))  # before anything else uses a GPU
     has_bf16 = chosen != "cuda" or torch.cuda.get_device_capability() >= (8, 0)
     if precision == "bf16" and not has_bf16:
         raise UserError("this GPU does not support bfloat16; try --precision fp16")

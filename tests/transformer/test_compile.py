@@ -83,7 +83,7 @@ def test_several_processes_train_compiled(tmp_path: Path, monkeypatch: pytest.Mo
     torch.distributed.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
     try:
         shape = ModelConfig(57, 128, 4, 1024, 1, dropout=0.0, max_length=64)
-        two = DistributedContext(0, 2, torch.device("cpu"))
+        two = DistributedContext(0, 2)
         training = Trainer(shape, TrainingConfig(batch_tokens=200), data, choose_device("cpu"), two, compiled=True)
         assert sum(p.numel() for p in training.model.parameters()) * 4 > 2**20
         for _ in range(3):

@@ -38,6 +38,15 @@ def test_a_gpu_runs_in_the_precision_it_supports(
     assert (device.device.type, device.autocast_dtype) == ("cuda", dtype) and text in str(device)
 
 
+def test_each_process_of_torchrun_chooses_its_gpu_before_it_uses_one(gpu: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+    gpu.setattr(torch.cuda, "set_device", lambda number: called.append(f"set_device {number}"))
+    gpu.setattr(torch.cuda, "get_device_capability", lambda *_: called.append("use") or (9, 0))
+    gpu.setenv("LOCAL_RANK", "3")
+    choose_device()
+    assert called == ["set_device 3", "use"]
+
+
 def test_both_can_be_requested(gpu: pytest.MonkeyPatch) -> None:
     gpu.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 5))
     assert choose_device("cpu", "bf16").autocast_dtype == torch.bfloat16

@@ -13,7 +13,7 @@ import torch
 
 import transformer
 from tests.pretend_gpu import HOST_READS, pretend_gpu
-from transformer.config import TrainingConfig
+from transformer.config import OptimizerName, TrainingConfig
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.decoding import Candidate, beam_search, greedy_search, sample
 from transformer.device import Device, choose_device
@@ -21,7 +21,9 @@ from transformer.evaluation.evaluate import evaluate_test_set
 from transformer.inspection import ablate_heads, record_attention
 from transformer.loss import label_smoothed_cross_entropy, linear_label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
+from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
+from transformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
 
@@ -145,6 +147,20 @@ def test_a_run_there_trains_and_resumes_as_on_the_cpu(tmp_path: Path, gpu: Devic
             )  # fmt: skip
         assert translator.device == device
     assert len(seen["there"]) == 2 and seen["there"] == pytest.approx(seen["here"], abs=1e-4)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_training_steps_read_nothing_from_the_gpu(optimizer: OptimizerName, gpu: Device, data: PreparedData) -> None:
+    """Neither for the loss, nor to find out whether the gradient is finite, nor to average the weights."""
+    shape = replace(SHAPE, vocab_size=57, dropout=0.1, max_length=64)
+    config = TrainingConfig(20, 300, gradient_accumulation_steps=2, average_steps=15, optimizer=optimizer)
+    trainer = Trainer(shape, config, data, gpu, DistributedContext())
+    HOST_READS.clear()
+    for _ in range(10):
+        trainer.step()
+    assert not HOST_READS
+    trainer.log_row()
+    assert len(HOST_READS) == 1
 
 
 def test_a_test_set_is_evaluated_there_as_on_the_cpu(gpu: Device) -> None:

@@ -148,7 +148,7 @@ def _training_step(
         if number > 0:
             trainer.step()
         else:  # only now, so that the memory of the model is measured too
-            alone = DistributedContext(0, 1, device.device)
+            alone = DistributedContext()
             trainer = Trainer(recipe.model, recipe.training, PreparedData(folder), device, alone, compiled)
             if baseline:
                 use_torch_transformer(trainer, paper_dropout=True, compiled=compiled)

@@ -15,14 +15,12 @@ from transformer.errors import UserError
 
 @dataclass(frozen=True)
 class DistributedContext:
-    """The rank and the device of this process, among all processes that train one model together."""
+    """Which process this is among those that train one model together."""
 
-    rank: int
+    rank: int = 0
     """The number of this process, from 0."""
-    world_size: int
+    world_size: int = 1
     """The number of processes."""
-    device: torch.device
-    """The device of this process."""
 
     @property
     def is_main(self) -> bool:
@@ -30,12 +28,15 @@ class DistributedContext:
         return self.rank == 0
 
     def all_reduce(self, numbers: Sequence[float]) -> list[float]:
-        """Return the sum of each number over all processes. All must call this; each waits for the last one."""
+        """Return the sum of each number over all processes. All must call this; each waits for the last one.
+
+        The numbers go from CPU to CPU, by Gloo, so no process has to wait for its GPU.
+        """
         if self.world_size == 1:
             return list(numbers)
-        total = torch.tensor(numbers, dtype=torch.float64, device=self.device)
+        total = torch.tensor(numbers, dtype=torch.float64)
         dist.all_reduce(total)
-        return [float(number) for number in total]
+        return total.tolist()
 
 
 def is_main_process() -> bool:
@@ -52,14 +53,16 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
     """
     world_size = int(os.environ.get("WORLD_SIZE", "1"))
     if world_size == 1:
-        yield DistributedContext(0, 1, device.device)
+        yield DistributedContext()
         return
-    on_gpus = device.device.type == "cuda"
-    if on_gpus:
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if on_gpus else "gloo", timeout=timedelta(minutes=30))
+    timeout = timedelta(minutes=30)
+    if device.device.type == "cuda":
+        gpu = torch.device("cuda", torch.cuda.current_device())
+        dist.init_process_group("cpu:gloo,cuda:nccl", timeout=timeout, device_id=gpu)
+    else:
+        dist.init_process_group("gloo", timeout=timeout)
     try:
-        yield DistributedContext(dist.get_rank(), world_size, device.device)
+        yield DistributedContext(dist.get_rank(), world_size)
     except RuntimeError as error:
         message = str(error)
         if "gloo" in message.lower() or "nccl" in message.lower() or "Connection" in message:

@@ -138,7 +138,7 @@ def _loop(
     while not trainer.is_done:
         step_started = time.monotonic()
         with explain_out_of_memory(hint):
-            trainer.step()
+            stop = trainer.step(stop_requested())
         display.advance()
         row = trainer.log_row() if progress.step % config.log_every == 0 else None
         now = time.monotonic()
@@ -155,7 +155,6 @@ def _loop(
                     writer.log(row)
 
         last = progress.step == config.steps
-        (stop,) = context.all_reduce([stop_requested()])
         if last or progress.step % config.validate_every == 0:
             with explain_out_of_memory(hint):
                 metrics = trainer.validate()

@@ -26,8 +26,7 @@ class Muon(torch.optim.Optimizer):
     start of training its gradient is about twenty times as large as those of W_Q and W_K. A parameter group's entry
     ``"parts"`` is the number of matrices in each of its weights.
 
-    As with Adam's fused kernel, the weights stay as they are if ``found_inf`` is set to a positive number. Here that
-    needs one host–device synchronisation per step, because a step consists of many kernels.
+    As with Adam's fused kernel, nothing changes if ``found_inf``, a scalar on the device, is positive.
 
     Args:
         groups: parameter groups of weight matrices.
@@ -35,7 +34,6 @@ class Muon(torch.optim.Optimizer):
         dtype: of the matrix products that make the momentum orthogonal.
     """
 
-    _step_supports_amp_scaling = True  # GradScaler sets found_inf instead of reading it on the host
     found_inf: Tensor | None = None
 
     def __init__(
@@ -46,14 +44,17 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Take a step, unless ``found_inf`` forbids it."""
-        if self.found_inf is not None and self.found_inf > 0:
-            return
         for group in self.param_groups:
             for weight in group["params"]:
                 momentum = self.state[weight].setdefault("momentum_buffer", torch.zeros_like(weight))
-                momentum.lerp_(weight.grad, 1 - group["momentum"])
-                ahead = weight.grad.lerp(momentum, group["momentum"])  # Nesterov's form of momentum
+                gradient, skip = weight.grad, None if self.found_inf is None else self.found_inf > 0
+                if skip is not None:
+                    gradient = torch.where(skip, momentum, gradient)  # which leaves the momentum as it is
+                momentum.lerp_(gradient, 1 - group["momentum"])
+                ahead = gradient.lerp(momentum, group["momentum"])  # Nesterov's form of momentum
                 direction = orthogonalize(ahead.unflatten(0, (group["parts"], -1)).to(group["dtype"]))
+                if skip is not None:
+                    direction.masked_fill_(skip, 0)
                 size = 0.2 * math.sqrt(max(direction.shape[1:]))
                 weight.sub_(direction.flatten(0, 1), alpha=size * group["lr"])
 
@@ -94,6 +95,18 @@ def build_optimizers(model: Transformer, name: OptimizerName, device: Device) ->
         has_bf16 = device.autocast_dtype == torch.bfloat16
         optimizers["muon"] = Muon(muon, dtype=torch.bfloat16 if has_bf16 else torch.float32)
     return optimizers
+
+
+def step_if_finite(optimizers: Mapping[str, torch.optim.Optimizer], gradient_norm: Tensor) -> None:
+    """Let the optimisers take a step if the norm of the whole gradient, (), is finite; otherwise nothing changes.
+
+    The device decides it, because the host would have to wait for the norm. For this, fused optimisers have an
+    attribute ``found_inf``, which `torch.amp.GradScaler` uses, too.
+    """
+    found_inf = 1 - gradient_norm.isfinite().float()
+    for optimizer in optimizers.values():
+        optimizer.found_inf = found_inf  # type: ignore[attr-defined]
+        optimizer.step()
 
 
 def optimizer_state(optimizers: Mapping[str, torch.optim.Optimizer]) -> dict[str, Tensor]:

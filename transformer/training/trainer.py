@@ -3,6 +3,7 @@
 import math
 import sys
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -12,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim.swa_utils import AveragedModel
 
 from transformer.checkpoint import (
     CheckpointError,
@@ -37,11 +37,14 @@ from transformer.model import Transformer
 from transformer.schedule import learning_rate
 from transformer.training.distributed import DistributedContext
 from transformer.training.memory import check_memory
-from transformer.training.optimizer import build_optimizers, load_optimizer_state, optimizer_state
+from transformer.training.optimizer import build_optimizers, load_optimizer_state, optimizer_state, step_if_finite
+from transformer.training.totals import DeviceTotals
 from transformer.translator import Translator
 
 MAX_SKIPPED_STEPS = 30
-"""Training stops after this many steps in a row without a finite gradient; fp16 skips a few until its scale fits."""
+"""Training stops if it finds this many steps in a row without a finite gradient; fp16 skips a few until its scale fits.
+
+It finds them when it reads from the device, for a row of the log or a checkpoint."""
 
 
 @dataclass
@@ -56,7 +59,7 @@ class Progress:
     """Lowest validation loss so far."""
     validations_since_best: int = 0
     skipped_steps: int = 0
-    """Steps in a row that were skipped because the gradient was not finite."""
+    """Steps in a row that were skipped because the gradient was not finite, as last read from the device."""
     world_size: int = 1
     """Number of processes."""
     gradient_accumulation_steps: int = 1
@@ -103,17 +106,17 @@ class Trainer:
         self.translator = Translator(self.model, data.tokenizer, device)
         self.optimizers = build_optimizers(self.model, config.optimizer, device)
         self.scaler = device.scaler()
-        self.averaged = AveragedModel(self.model) if config.average_steps else None
+        self.averaged = deepcopy(self.model) if config.average_steps else None
+        self.n_averaged = 0
         self.progress = Progress(
             world_size=context.world_size, gradient_accumulation_steps=config.gradient_accumulation_steps
         )
         self._use(self._make_batches(context.rank, context.world_size, config.gradient_accumulation_steps))
-        # Summed on the device, because reading it would force a host–device synchronisation. MPS has no float64.
-        sum_dtype = torch.float32 if device.device.type == "mps" else torch.float64
-        self.unread_loss = torch.zeros((), dtype=sum_dtype, device=device.device)
+        self.totals = DeviceTotals(device.device)
         self.loss: nn.Module = ModelWithLoss(self.model, config.label_smoothing)
         if context.world_size > 1:
-            self.loss = DistributedDataParallel(self.loss)
+            # The buffers are constant tables, equal in all processes.
+            self.loss = DistributedDataParallel(self.loss, broadcast_buffers=False, gradient_as_bucket_view=True)
         self.eager_loss = self.loss
         self.has_stepped = False
         if compiled:
@@ -224,8 +227,17 @@ class Trainer:
             return False
         return True
 
-    def step(self) -> None:
-        """Take one step (§5.3): forward and backward for each batch, then clip the gradient and update the weights."""
+    def step(self, stop_requested: bool = False) -> bool:
+        """Take one step (§5.3): forward and backward for each batch, then clip the gradient and update the weights.
+
+        The host reads nothing from the device here, so that it is always ahead of it: see `DeviceTotals`.
+
+        Args:
+            stop_requested: whether this process has been asked to stop.
+
+        Returns:
+            Whether any process has been asked to stop.
+        """
         config, progress = self.config, self.progress
         progress.step += 1
         for optimizer in self.optimizers.values():
@@ -236,7 +248,7 @@ class Trainer:
         batches = [next(self.prefetcher) for _ in range(progress.gradient_accumulation_steps)]
         progress.epoch, progress.epoch_step = self.batches.epoch, self.batches.step
         # The loss is the mean over the target tokens of the whole step, in all batches of all processes.
-        (total_tokens,) = self.context.all_reduce([sum(batch.n_tokens for batch in batches)])
+        total_tokens, stop = self.context.all_reduce([sum(batch.n_tokens for batch in batches), stop_requested])
         n_tokens = int(total_tokens)
         try:
             loss = self._backward(batches, n_tokens)
@@ -255,19 +267,13 @@ class Trainer:
         for optimizer in self.optimizers.values():
             self.scaler.unscale_(optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm or math.inf)
-        progress.target_tokens += n_tokens
-        if torch.isfinite(norm):
-            for optimizer in self.optimizers.values():
-                self.scaler.step(optimizer)
-            progress.skipped_steps = 0
-            self.unread_loss += loss
-            progress.loss_tokens += n_tokens
-            progress.log_loss_tokens += n_tokens
-        else:
-            self._skip_step(float(loss) * self.context.world_size / n_tokens)
+        step_if_finite(self.optimizers, norm)
         self.scaler.update()
         self.model.zero_grad()
+        progress.target_tokens += n_tokens
+        self.totals.add(loss, n_tokens, norm.isfinite())
         self._average()
+        return stop > 0
 
     def _backward(self, batches: list[Batch], n_tokens: int) -> Tensor:
         """Accumulate the gradients of the mean loss over ``n_tokens``; return the summed loss of these batches, ()."""
@@ -286,32 +292,25 @@ class Trainer:
         """Return a context in which processes exchange gradients only after the last batch of a step."""
         return nullcontext() if last or self.context.world_size == 1 else self.loss.no_sync()  # type: ignore[operator]
 
-    def _skip_step(self, loss: float) -> None:
-        """Count a step that is skipped because its gradient is not finite; stop the run after too many in a row."""
-        self.progress.skipped_steps += 1
-        if self.progress.skipped_steps >= MAX_SKIPPED_STEPS:
-            raise UserError(
-                f"the gradient was not finite in {self.progress.skipped_steps} steps in a row, up to step "
-                f"{self.progress.step} (loss {loss:.4g} per token): lower --training.learning-rate-factor, raise "
-                f"--training.warmup-steps" + (", or try --precision bf16 or fp32" if self.scaler.is_enabled() else "")
-            )
-
     def _average(self) -> None:
         """Add the weights to the mean over the last ``average_steps`` steps, which they become at the end."""
         step, steps = self.progress.step, self.config.steps
         if self.averaged is not None and step > steps - self.config.average_steps:
             if step == steps - self.config.average_steps + 1:
-                self.averaged.n_averaged.zero_()  # a finished run that is trained for more steps has a mean already
-            self.averaged.update_parameters(self.model)
+                self.n_averaged = 0  # a finished run that is trained for more steps has a mean already
+            self.n_averaged += 1
+            with torch.no_grad():
+                for mean, weight in zip(self.averaged.parameters(), self.model.parameters(), strict=True):
+                    mean.lerp_(weight, 1 / self.n_averaged)
             if step == steps:
-                self.model.load_state_dict(self.averaged.module.state_dict())
+                self.model.load_state_dict(self.averaged.state_dict())
 
     def log_row(self) -> dict[str, float]:
         """Return the step, the learning rate and the mean training loss (nats per token) since the last call.
 
         All processes must call it. The loss is the mean over all processes.
         """
-        self._read_loss()
+        self._read_totals()
         progress = self.progress
         (loss_sum,) = self.context.all_reduce([progress.log_loss_sum])
         row = {
@@ -322,16 +321,28 @@ class Trainer:
         progress.log_loss_sum, progress.log_loss_tokens = 0.0, 0
         return row
 
-    def _read_loss(self) -> None:
-        """Add the loss that was summed on the device to that in ``progress``; this synchronises host and device."""
-        loss = float(self.unread_loss)
-        self.unread_loss.zero_()
-        self.progress.loss_sum += loss
-        self.progress.log_loss_sum += loss
+    def _read_totals(self) -> None:
+        """Add what was summed on the device to ``progress``; this is where the host waits for the device.
+
+        Raises:
+            UserError: if too many steps in a row were skipped.
+        """
+        progress = self.progress
+        loss, tokens, progress.skipped_steps = self.totals.read()
+        progress.loss_sum += loss
+        progress.log_loss_sum += loss
+        progress.loss_tokens += tokens
+        progress.log_loss_tokens += tokens
+        if progress.skipped_steps >= MAX_SKIPPED_STEPS:
+            raise UserError(
+                f"the gradient was not finite in {progress.skipped_steps} steps in a row, up to step {progress.step}: "
+                "lower --training.learning-rate-factor, raise --training.warmup-steps"
+                + (", or try --precision bf16 or fp32" if self.scaler.is_enabled() else "")
+            )
 
     def validate(self) -> dict[str, float]:
         """Return the metrics of the current step. All processes must call it."""
-        self._read_loss()
+        self._read_totals()
         progress = self.progress
         (loss_sum,) = self.context.all_reduce([progress.loss_sum])
         metrics = {
@@ -366,7 +377,7 @@ class Trainer:
 
     def save(self, run: Path) -> None:
         """Save a checkpoint to resume from, and delete those that are too old. All processes must call it."""
-        self._read_loss()
+        self._read_totals()
         progress = self.progress
         loss_sum, log_loss_sum = self.context.all_reduce([progress.loss_sum, progress.log_loss_sum])
         if not self.context.is_main:
@@ -399,14 +410,17 @@ class Trainer:
         self.model.load_state_dict(model.state_dict())
         try:
             load_optimizer_state(self.optimizers, state)
-            averaged = {k.removeprefix("averaged."): t for k, t in state.items() if k.startswith("averaged.")}
-            if self.averaged is not None and averaged:
-                self.averaged.load_state_dict(averaged, strict=False)
+            if self.averaged is not None and "averaged.n_averaged" in state:
+                self.n_averaged = int(state["averaged.n_averaged"])
+                prefix = "averaged.module."
+                mean = {k.removeprefix(prefix): t for k, t in state.items() if k.startswith(prefix)}
+                self.averaged.load_state_dict(mean, strict=False)
             if self.scaler.is_enabled() and metadata["scaler"]:  # empty if the last steps were not in fp16
                 self.scaler.load_state_dict(metadata["scaler"])
             fields = {OLD_PROGRESS.get(key, key): value for key, value in metadata["progress"].items()}
             # Earlier versions did not save the number of processes: assume that it is the same.
             self.progress = Progress(**{"world_size": self.context.world_size, **fields})
+            self.totals.skipped_steps.fill_(self.progress.skipped_steps)
             torch.set_rng_state(state["random.cpu"])
             if self.device.device.type == "cuda" and "random.cuda" in state:
                 torch.cuda.set_rng_state(state["random.cuda"])
@@ -434,9 +448,9 @@ class Trainer:
         if self.batches.pairs is not None:
             state["epoch.pairs"] = torch.from_numpy(self.batches.pairs)
         state |= optimizer_state(self.optimizers)
-        if self.averaged is not None and self.averaged.n_averaged:
-            state["averaged.n_averaged"] = self.averaged.n_averaged
-            state |= {f"averaged.module.{name}": p for name, p in self.averaged.module.named_parameters()}
+        if self.averaged is not None and self.n_averaged:
+            state["averaged.n_averaged"] = torch.tensor(self.n_averaged)
+            state |= {f"averaged.module.{name}": p for name, p in self.averaged.named_parameters()}
         return state
 
 
@@ -474,7 +488,7 @@ def validate(
         context: the processes that share the work of the loss; all must call this, and get the same result.
     """
     model, device = translator.model, translator.device
-    context = context or DistributedContext(0, 1, device.device)
+    context = context or DistributedContext()
     sources, targets = data.tokens("valid")
     was_training = model.training
     model.eval()

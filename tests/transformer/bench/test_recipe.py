@@ -58,7 +58,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trainer_of(recipe: Recipe, folder: Path) -> Trainer:
-    alone = DistributedContext(0, 1, QUICK.device.device)
+    alone = DistributedContext()
     return Trainer(recipe.model, recipe.training, PreparedData(folder), QUICK.device, alone)
 
 

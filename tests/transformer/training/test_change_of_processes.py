@@ -22,7 +22,6 @@ from transformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
 
-CPU = torch.device("cpu")
 SHAPE = ModelConfig(57, 8, 1, 8, 1, max_length=64)
 
 
@@ -51,7 +50,7 @@ def only_data() -> object:
         return torch.zeros(())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("transformer.training.trainer.DistributedDataParallel", lambda module: module)
+        patch.setattr("transformer.training.trainer.DistributedDataParallel", lambda module, **_: module)
         patch.setattr(batching, "collate", remembering)
         patch.setattr(Trainer, "_backward", backward)
         patch.setattr(DistributedContext, "all_reduce", lambda _, numbers: list(numbers))
@@ -70,7 +69,7 @@ class Run:
     def resume(self, world_size: int, gradient_accumulation_steps: int = 1) -> None:
         """Start one trainer per rank, from the last checkpoint if there is one."""
         config = TrainingConfig(batch_tokens=self.batch_tokens, gradient_accumulation_steps=gradient_accumulation_steps)
-        contexts = [DistributedContext(rank, world_size, CPU) for rank in range(world_size)]
+        contexts = [DistributedContext(rank, world_size) for rank in range(world_size)]
         self.trainers = [Trainer(SHAPE, config, self.data, choose_device("cpu"), context) for context in contexts]
         if self.step:
             for trainer in self.trainers:

@@ -6,13 +6,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from transformer.checkpoint import step_checkpoints
-from transformer.training.distributed import DistributedContext
+from transformer.config import ModelConfig, TrainingConfig
+from transformer.data.prepare import DataConfig, prepare
+from transformer.device import Device, choose_device
+from transformer.training.distributed import DistributedContext, init_distributed
+from transformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +77,49 @@ def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_
     assert step_checkpoints(run)
 
 
+@pytest.fixture
+def alone_of_two(tmp_path: Path) -> Iterator[DistributedContext]:
+    """A process that takes part in all communication of two, in a group of one."""
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
+    yield DistributedContext(0, 2)
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("ignore")  # of the profiler
+def test_a_step_needs_one_small_all_reduce_and_that_of_the_gradient(
+    alone_of_two: DistributedContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No buffer is broadcast, and what the processes tell each other goes from CPU to CPU."""
+    monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "data"))
+    data, config = prepare(DataConfig("copy", max_train_pairs=60), 57), TrainingConfig(batch_tokens=100)
+    trainer = Trainer(ModelConfig(57, 8, 1, 8, 1, max_length=64), config, data, choose_device("cpu"), alone_of_two)
+    for _ in range(2):  # DistributedDataParallel arranges the gradients anew after the first step
+        trainer.step()
+    told: list[torch.Tensor] = []
+    all_reduce = torch.distributed.all_reduce
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda t: told.append(t) or all_reduce(t))
+    with torch.profiler.profile() as profiler:
+        for step in range(3):
+            assert trainer.step(stop_requested=step == 2) == (step == 2)
+    calls = {event.key: event.count for event in profiler.key_averages() if event.key.startswith("c10d::")}
+    assert calls == {"c10d::allreduce_": 6} and len(told) == 3
+    assert all(numbers.is_cpu and numbers.shape == (2,) for numbers in told)
+
+
+def test_nccl_is_for_tensors_on_gpus_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: dict[str, object] = {}
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(
+        torch.distributed, "init_process_group", lambda backend, **options: called.update(options, to=backend)
+    )
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: called.update(ended=True))
+    with init_distributed(Device(torch.device("cuda"))) as context:
+        assert context == DistributedContext(1, 2)
+    assert called["to"] == "cpu:gloo,cuda:nccl" and called["device_id"] == torch.device("cuda", 1) and called["ended"]
+
+
 def test_a_single_process_needs_no_others() -> None:
-    single = DistributedContext(0, 1, torch.device("cpu"))
+    single = DistributedContext()
     assert single.is_main and single.all_reduce([2, 0.5]) == [2, 0.5]

@@ -1,5 +1,6 @@
 import io
 import json
+import math
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import ModelConfig, Transformer
 from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
+from transformer.training.optimizer import optimizer_state
 from transformer.training.run_folder import read_log, read_metrics
 from transformer.training.trainer import ModelWithLoss, Trainer, batch_loss, validate
 from transformer.translator import Translator
@@ -190,7 +192,7 @@ class Full:
 
 def trainer(data: PreparedData, precision: Precision = "fp32", **settings: object) -> Trainer:
     config = TrainingConfig(**{"steps": 4, "batch_tokens": 1000, "warmup_steps": 2, **settings})  # type: ignore[arg-type]
-    return Trainer(SHAPE, config, data, choose_device("cpu", precision), DistributedContext(0, 1, torch.device("cpu")))
+    return Trainer(SHAPE, config, data, choose_device("cpu", precision), DistributedContext())
 
 
 def test_batches_are_split_until_they_fit_into_memory(
@@ -270,11 +272,25 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped(
     Poisoned({2}, monkeypatch)
     training.step()
     before = weights(training.model).clone()
+    moments = {name: tensor.clone() for name, tensor in optimizer_state(training.optimizers).items()}
     training.step()
-    assert torch.equal(weights(training.model), before) and training.progress.skipped_steps == 1
+    assert torch.equal(weights(training.model), before) and training.totals.skipped_steps == 1
+    assert all(torch.equal(moments[name], tensor) for name, tensor in optimizer_state(training.optimizers).items())
     training.step()
-    assert not torch.equal(weights(training.model), before) and training.progress.skipped_steps == 0
+    assert not torch.equal(weights(training.model), before) and training.totals.skipped_steps == 0
     assert torch.isfinite(weights(training.model)).all()
+
+
+def test_a_skipped_step_does_not_enter_the_training_loss(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = trainer(data, batch_tokens=200)
+    Poisoned({2}, monkeypatch)
+    tokens, before = [], 0
+    for _ in range(3):
+        training.step()
+        tokens.append(training.progress.target_tokens - before)
+        before = training.progress.target_tokens
+    row = training.log_row()
+    assert math.isfinite(row["train_loss"]) and training.progress.loss_tokens == tokens[0] + tokens[2]
 
 
 def test_a_step_is_the_papers_adam_with_a_clipped_gradient(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,10 +395,7 @@ def test_processes_share_the_validation_and_get_the_same_loss(
     parts: list[list[float]] = []
     monkeypatch.setattr(DistributedContext, "all_reduce", lambda _, numbers: parts.append(list(numbers)) or [4.0, 2.0])
     for rank in range(3):
-        assert (
-            validate(translator, reversed_data, config, DistributedContext(rank, 3, torch.device("cpu")))["valid_loss"]
-            == 2
-        )
+        assert validate(translator, reversed_data, config, DistributedContext(rank, 3))["valid_loss"] == 2
     loss, tokens = map(sum, zip(*parts, strict=True))
     assert tokens == (reversed_data.tokens("valid")[1].lengths() + 1).sum()
     assert alone["valid_loss"] == pytest.approx(loss / tokens)
@@ -428,11 +441,10 @@ def test_a_run_without_a_finite_loss_is_explained(
 def test_too_many_skipped_steps_in_a_row_end_the_run_with_a_diagnosis(
     tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """They are counted on the device, and found at the next row of the log."""
     Poisoned(set(range(3, 100)), monkeypatch)
-    with pytest.raises(
-        UserError, match=r"not finite in 30 steps in a row, up to step 32 .*--training\.learning-rate-factor"
-    ):
-        run(tmp_path / "run", data, steps=100, validate_every=100)
+    with pytest.raises(UserError, match=r"in 38 steps in a row, up to step 40: lower --training\.learning-rate-factor"):
+        run(tmp_path / "run", data, steps=100, validate_every=100, log_every=10)
 
 
 def test_a_model_that_cannot_be_compiled_runs_uncompiled(
@@ -563,8 +575,8 @@ def test_the_loss_is_read_from_the_device_only_for_the_log(
 ) -> None:
     """Reading it makes a GPU wait."""
     steps: list[int] = []
-    original = Trainer._read_loss
-    monkeypatch.setattr(Trainer, "_read_loss", lambda self: steps.append(self.progress.step) or original(self))
+    original = Trainer._read_totals
+    monkeypatch.setattr(Trainer, "_read_totals", lambda self: steps.append(self.progress.step) or original(self))
     run(tmp_path / "run", data, steps=8, log_every=3, validate_every=8)
     assert sorted(set(steps)) == [3, 6, 8]
 

@@ -51,7 +51,7 @@ def test_a_model_that_is_too_large_is_refused_before_it_is_built(
     monkeypatch.setattr("transformer.training.trainer.Transformer", build)
     config, device = ModelConfig(**settings), choose_device("cpu")
     with pytest.raises(UserError, match=r"needs about [\d,.]+ GB to train; this machine has [\d,.]+ GB free"):
-        Trainer(config, TrainingConfig(), None, device, DistributedContext(0, 1, device.device))  # type: ignore[arg-type]
+        Trainer(config, TrainingConfig(), None, device, DistributedContext())  # type: ignore[arg-type]
 
 
 def test_the_free_memory_is_that_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,20 @@
 """Muon updates the weight matrices of the layers, Adam everything else."""
 
+import math
+
 import pytest
 import torch
+from torch import Tensor
 
+from transformer.config import OptimizerName
 from transformer.device import choose_device
 from transformer.model import ModelConfig, Transformer
 from transformer.training.optimizer import (
-    Muon,
     build_optimizers,
     load_optimizer_state,
     optimizer_state,
     orthogonalize,
+    step_if_finite,
 )
 
 CPU = choose_device("cpu")
@@ -77,19 +81,29 @@ def test_orthogonalised_matrices_have_singular_values_close_to_one() -> None:
         torch.testing.assert_close(product, product.mT, atol=1e-3, rtol=1e-3)
 
 
-def test_found_inf_forbids_a_step() -> None:
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("name", ["adam", "muon"])
+def test_a_gradient_that_is_not_finite_changes_nothing(name: OptimizerName, bad: float) -> None:
+    """Neither the weights nor the momentum, neither in the first step nor later."""
     model = model_with_gradients()
-    weight = model.encoder[0].feed_forward.inner.weight
-    muon = build_optimizers(model, "muon", CPU)["muon"]
-    assert isinstance(muon, Muon)
-    muon.param_groups[1]["lr"] = 0.1
-    before = weight.detach().clone()
-    muon.found_inf = torch.ones(())
-    muon.step()
-    assert torch.equal(weight, before) and not muon.state
-    muon.found_inf = torch.zeros(())
-    muon.step()
-    assert not torch.equal(weight, before)
+    optimizers = build_optimizers(model, name, CPU)
+    for optimizer in optimizers.values():
+        optimizer.param_groups[-1]["lr"] = 0.1
+    gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    def step(factor: float) -> list[Tensor]:
+        for p, gradient in zip(model.parameters(), gradients, strict=True):
+            p.grad = gradient * factor
+        step_if_finite(optimizers, torch.stack([p.grad.norm() for p in model.parameters()]).norm())  # type: ignore[union-attr]
+        return [p.detach().clone() for p in model.parameters()]
+
+    before = [p.detach().clone() for p in model.parameters()]
+    assert all(map(torch.equal, step(bad), before))
+    after = step(1.0)
+    state = {key: tensor.clone() for key, tensor in optimizer_state(optimizers).items()}
+    assert not all(map(torch.equal, after, before))
+    assert all(map(torch.equal, step(bad), after))
+    assert all(torch.equal(tensor, state[key]) for key, tensor in optimizer_state(optimizers).items())
 
 
 @pytest.mark.parametrize("name", ["adam", "muon"])

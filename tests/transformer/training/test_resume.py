@@ -168,10 +168,11 @@ def test_a_stop_signal_saves_and_stops(
 ) -> None:
     run, original, handler = tmp_path / "run", Trainer.step, signal.getsignal(signal.SIGINT)
 
-    def step(self: Trainer) -> None:
-        original(self)
-        if self.progress.step == 7:
-            os.kill(os.getpid(), number)
+    def step(self: Trainer, stop_requested: bool) -> bool:
+        stop = original(self, stop_requested)
+        if self.progress.step == 6:
+            os.kill(os.getpid(), number)  # all processes learn of it in the next step, which is the last
+        return stop
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "step", step)

@@ -1,0 +1,36 @@
+"""Sums over training steps that stay on the device until they are needed."""
+
+import torch
+from torch import Tensor
+
+
+class DeviceTotals:
+    """The loss, its number of tokens and the skipped steps, summed on the device.
+
+    A GPU works through what the host has queued for it. To read a number from it, the host has to wait until the GPU
+    has caught up, and then the GPU has to wait until the host has queued more. So a training step reads nothing, and
+    these sums are read when a row is logged, a validation starts or a checkpoint is saved.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        dtype = torch.float32 if device.type == "mps" else torch.float64  # MPS has no float64
+        self.loss, self.tokens, self.skipped_steps = torch.zeros(3, dtype=dtype, device=device).unbind()
+
+    def add(self, loss: Tensor, n_tokens: int, is_finite: Tensor) -> None:
+        """Add a step.
+
+        Args:
+            loss: its loss, summed over the target tokens of this process, ().
+            n_tokens: its target tokens in all processes.
+            is_finite: whether its gradient is finite, bool, (). Otherwise the step is skipped, and only counted.
+        """
+        self.loss += loss.where(is_finite, 0)
+        self.tokens += n_tokens * is_finite
+        self.skipped_steps.add_(1).mul_(~is_finite)
+
+    def read(self) -> tuple[float, int, int]:
+        """Return the loss and the tokens since they were last read, and how many steps in a row were skipped last."""
+        loss, tokens, skipped_steps = torch.stack([self.loss, self.tokens, self.skipped_steps]).tolist()
+        self.loss.zero_()
+        self.tokens.zero_()
+        return loss, int(tokens), int(skipped_steps)
