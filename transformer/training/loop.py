@@ -55,8 +55,9 @@ def train(
 
     The folder gets ``recipe.json`` (the settings), ``tokenizer.model``, ``sessions.jsonl`` (when, how and where it was
     trained), ``metrics.jsonl`` (a row per validation), ``log.jsonl`` (a row every ``config.log_every`` steps), the best
-    checkpoint and the last ones. When started by ``torchrun``, several processes train one model. Ctrl-C and SIGTERM
-    save a checkpoint and stop.
+    checkpoint and the last ones. When started by ``torchrun``, several processes train one model; on several machines,
+    the folder must be on a file system that they share. Ctrl-C and SIGTERM save a checkpoint after the next step, and
+    stop.
 
     Args:
         run: the run folder.
