@@ -1,18 +1,19 @@
 """Corpora of sentence pairs by name: where they come from, how they are downloaded and verified, and how they are read.
 
 Most corpora are described by a `Manifest`: those of ``corpora.json``, and your own. Your own text may also be given
-without a manifest. The corpora ``copy``, ``reverse`` and ``pocket`` are generated.
+without a manifest. The corpora ``copy``, ``reverse`` and ``pocket`` are generated; ``everyday`` combines two others.
 """
 
 import hashlib
 import json
 import os
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib.resources import files
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +26,7 @@ from transformer.errors import UserError
 GENERATED_SIZE: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000}
 """Number of pairs in each split of a generated corpus."""
 
-HELD_OUT = 1_000
+HELD_OUT = 2_000
 """Pairs to hold out for ``valid``, and as many for ``test``, if a corpus lacks these splits; at most one pair in 20."""
 
 
@@ -59,6 +60,11 @@ class FileCorpus:
     def languages(self) -> tuple[str, str]:
         """The codes of the two languages."""
         return self.manifest.languages
+
+    @property
+    def manifests(self) -> list[Manifest]:
+        """The manifest, with the description, the licence and the citation of the corpus."""
+        return [self.manifest]
 
     @property
     def splits(self) -> list[str]:
@@ -131,6 +137,7 @@ class GeneratedCorpus:
     """The files of the package that determine the text."""
     languages: tuple[str, str] = ("en", "de")
     splits: tuple[str, ...] = tuple(GENERATED_SIZE)
+    manifests: tuple[Manifest, ...] = ()
 
     def download(self, split: str, mirror: str | None = None) -> None:
         """Do nothing: there is nothing to download."""
@@ -145,7 +152,66 @@ class GeneratedCorpus:
         return hashlib.sha256("".join([str(GENERATED_SIZE), *texts]).encode()).hexdigest()
 
 
-Corpus = FileCorpus | GeneratedCorpus
+@dataclass(frozen=True)
+class CombinedCorpus:
+    """Several corpora that are used as one.
+
+    Training pairs are left out if either of their sentences also occurs in ``valid`` or ``test`` of any of the corpora,
+    so that no test sentence was seen in training. Sentences that differ only in capitals and punctuation count as
+    equal.
+    """
+
+    name: str
+    parts: tuple[FileCorpus, ...]
+    """The corpora, all with the same languages."""
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The codes of the two languages."""
+        return self.parts[0].languages
+
+    @property
+    def manifests(self) -> list[Manifest]:
+        """The manifests of the parts."""
+        return [part.manifest for part in self.parts]
+
+    @property
+    def splits(self) -> list[str]:
+        """The names of the splits: those of all parts together, and the test set of each part."""
+        return ["train", "valid", "test", *(f"test_{part.name}" for part in self.parts)]
+
+    def download(self, split: str, mirror: str | None = None) -> None:
+        """Download what is needed to read a split; for ``train``, this includes ``valid`` and ``test``."""
+        needed = ("train", "valid", "test") if split == "train" else (split.partition("_")[0],)
+        for part in self._parts_of(split):
+            for name in needed:
+                part.download(name, mirror)
+
+    def pairs(self, split: str, mirror: str | None = None) -> Iterator[SentencePair]:
+        """Yield the pairs of a split, one part after another."""
+        if split != "train":
+            return self._concatenated(split, mirror)
+        held_out = chain(self._concatenated("valid", mirror), self._concatenated("test", mirror))
+        keys = {_comparable(sentence) for pair in held_out for sentence in pair}
+        return (pair for pair in self._concatenated("train", mirror) if keys.isdisjoint(map(_comparable, pair)))
+
+    def fingerprint(self) -> str:
+        """A hash of everything that the text depends on."""
+        return hashlib.sha256("".join(part.fingerprint() for part in self.parts).encode()).hexdigest()
+
+    def _parts_of(self, split: str) -> list[FileCorpus]:
+        return [part for part in self.parts if split in ("train", "valid", "test", f"test_{part.name}")]
+
+    def _concatenated(self, split: str, mirror: str | None) -> Iterator[SentencePair]:
+        return chain.from_iterable(part.pairs(split.partition("_")[0], mirror) for part in self._parts_of(split))
+
+
+def _comparable(sentence: str) -> str:
+    """The words of a sentence, without capitals and punctuation."""
+    return re.sub(r"[\W_]+", " ", sentence.casefold()).strip()
+
+
+Corpus = FileCorpus | GeneratedCorpus | CombinedCorpus
 
 
 def find_corpus(name: str) -> Corpus:
@@ -154,7 +220,7 @@ def find_corpus(name: str) -> Corpus:
     Args:
         name: one of
 
-            - ``pocket``, ``pocket-200k``, ``copy``, ``reverse`` or a name in ``corpora.json``;
+            - ``pocket``, ``pocket-200k``, ``copy``, ``reverse``, ``everyday`` or a name in ``corpora.json``;
             - the path of a manifest (``.json``);
             - the path of a table with a sentence pair per line: English, a tab, German;
             - the paths of two files, English and German, separated by a comma.
@@ -164,8 +230,10 @@ def find_corpus(name: str) -> Corpus:
     """
     if name in GENERATED:
         return GENERATED[name]
+    if name in COMBINED:
+        return CombinedCorpus(name, tuple(_downloadable_corpus(part) for part in COMBINED[name]))
     if name in downloadable_corpora():
-        return FileCorpus(name, Manifest.from_json(downloadable_corpora()[name], name), Path())
+        return _downloadable_corpus(name)
     if name.endswith(".json"):
         return FileCorpus.load(Path(os.path.expanduser(name)))
     if os.path.isfile(os.path.expanduser(name)):
@@ -175,7 +243,7 @@ def find_corpus(name: str) -> Corpus:
     elif name.endswith((".tsv", ".gz")) or os.sep in name:
         raise UserError(f"cannot read {name}: no such file")
     else:
-        known = ", ".join([*GENERATED, *downloadable_corpora()])
+        known = ", ".join([*GENERATED, *downloadable_corpora(), *COMBINED])
         raise UserError(
             f"there is no corpus {name!r}; choose one of {known}, or your own text: MANIFEST.json, TABLE.tsv or "
             "TEXT.en,TEXT.de"
@@ -258,6 +326,10 @@ GENERATED: dict[str, GeneratedCorpus] = {
 """The generated corpora, by name."""
 
 
+COMBINED: dict[str, tuple[str, ...]] = {"everyday": ("tatoeba", "multi30k")}
+"""The combined corpora, by name, and their parts."""
+
+
 @cache
 def downloadable_corpora() -> dict[str, dict[str, Any]]:
     """The manifests of the corpora that can be downloaded, by name: the contents of ``corpora.json``."""
@@ -265,6 +337,10 @@ def downloadable_corpora() -> dict[str, dict[str, Any]]:
         files("transformer.data").joinpath("corpora.json").read_text("utf-8")
     )
     return manifests
+
+
+def _downloadable_corpus(name: str) -> FileCorpus:
+    return FileCorpus(name, Manifest.from_json(downloadable_corpora()[name], name), Path())
 
 
 def _file_digest(path: Path) -> bytes:

@@ -41,7 +41,10 @@ class DataConfig:
     """The training data and how it is tokenised."""
 
     corpus: str = "pocket"
-    """pocket, pocket-200k, copy, reverse, multi30k, iwslt17, wmt14, wmt14-mini, MANIFEST.json, X.tsv or X.en,X.de."""
+    """A corpus: pocket, pocket-200k, copy, reverse, multi30k, tatoeba, everyday, iwslt17, wmt14 or wmt14-mini.
+
+    For your own text: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de.
+    """
     direction: str = "en-de"
     """Source language and target language."""
     max_train_pairs: int | None = None

@@ -204,15 +204,15 @@ def corpus_statistics(
 
 def _corpus_table(config: DataConfig) -> str:
     corpus = find_corpus(config.corpus)
-    manifest = corpus.manifest if isinstance(corpus, FileCorpus) else None
-    held_out = set(corpus.splits) - set(manifest.splits) if manifest else set()
+    held_out = set(corpus.splits) - set(corpus.manifest.splits) if isinstance(corpus, FileCorpus) else set()
+    manifests = corpus.manifests
     rows = {
         "corpus": corpus.name,
-        "description": manifest.description if manifest else "generated",
+        "description": "; ".join(m.description or "" for m in manifests) if manifests else "generated",
         "direction": config.direction.replace("-", " → "),
         "splits": ", ".join(f"{s} (held out of train)" if s in held_out else s for s in corpus.splits),
-        "licence": manifest and manifest.licence,
-        "citation": manifest and manifest.citation,
+        "licence": "; ".join(m.licence for m in manifests if m.licence),
+        "citation": "; ".join(m.citation for m in manifests if m.citation),
     }
     known = [(name, text) for name, text in rows.items() if text]
     return tabulate(known, tablefmt="plain", maxcolwidths=[None, WIDTH - 13])

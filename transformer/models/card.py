@@ -8,7 +8,7 @@ from tabulate import tabulate
 
 from transformer.checkpoint import BEST, load_checkpoint, read_json, read_settings
 from transformer.config import ModelConfig, TrainingConfig
-from transformer.data.corpora import FileCorpus, find_corpus
+from transformer.data.corpora import find_corpus
 from transformer.data.prepare import DataConfig
 from transformer.inspection import parameter_counts
 from transformer.training.run_folder import RECIPE, read_metrics, read_sessions
@@ -76,17 +76,20 @@ def model_card(folder: Path, name: str) -> str:
 def _training_data(data: dict[str, Any]) -> str:
     """Return a description of the corpus, with its licence and source."""
     corpus = find_corpus(data["corpus"])
-    if not isinstance(corpus, FileCorpus):
+    if not corpus.manifests:
         return (
             f"The corpus `{data['corpus']}`, which the course generates from a small grammar "
             "(`transformer/data/pocket/`). It is under the licence of the course, MIT."
         )
-    manifest = corpus.manifest
+    sources = [
+        f"{manifest.description or 'No description'}.\n\n*Licence of the data:* {manifest.licence or 'not stated'}.\n\n"
+        f"*Source:* {manifest.citation or 'not stated'}."
+        for manifest in corpus.manifests
+    ]
     return "\n\n".join(
         [
-            f"`{corpus.name}`: {manifest.description or 'no description'}.",
-            f"*Licence of the data:* {manifest.licence or 'not stated'}.",
-            f"*Source:* {manifest.citation or 'not stated'}.",
+            f"`{corpus.name}`: {sources[0]}",
+            *sources[1:],
             "The weights are under the licence of the course, MIT, as far as the licence of the data permits.",
         ]
     )

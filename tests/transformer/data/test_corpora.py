@@ -22,6 +22,7 @@ from transformer.data.corpora import (
     GENERATED,
     GENERATED_SIZE,
     HELD_OUT,
+    CombinedCorpus,
     FileCorpus,
     downloadable_corpora,
     find_corpus,
@@ -81,6 +82,7 @@ def sha256(data: bytes) -> str:
 
 
 OFFICIAL = """
+0374e52a56ddc7b7e6eb7c7758d6f6915d49dbafdd32693979365022754076bd 3998026 deu.txt.gz
 0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7 657632379 training-parallel-europarl-v7.tgz
 c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5 918311367 training-parallel-commoncrawl.tgz
 cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485 80418416 training-parallel-nc-v9.tgz
@@ -122,7 +124,8 @@ def test_a_built_in_manifest_is_valid_and_lists_all_files_that_it_reads(name: st
         text.partition(":")[0] for parts in described["splits"].values() for part in parts for text in part.values()
     }
     assert read == set(described["files"])
-    assert described["licence"] and described["citation"] and len(described["base_urls"]) >= 2
+    assert described["licence"] and described["citation"]
+    assert len(described["base_urls"]) >= (1 if name == "tatoeba" else 2), "a host may die"
 
 
 @pytest.mark.parametrize(
@@ -132,6 +135,8 @@ def test_a_built_in_manifest_is_valid_and_lists_all_files_that_it_reads(name: st
         ("iwslt17", "train valid test test_2015"),
         ("wmt14", "train valid test"),
         ("wmt14-mini", "train valid test"),
+        ("tatoeba", "train valid test"),
+        ("everyday", "train valid test test_tatoeba test_multi30k"),
         ("pocket", "train valid test"),
         ("copy", "train valid test"),
         ("reverse", "train valid test"),
@@ -193,6 +198,9 @@ def xml(*lines: str) -> str:
     return f'<?xml version="1.0"?>\n<mteval>\n<doc docid="1">\n<title>T</title>\n{segments}</doc></mteval>'
 
 
+TATOEBA_VALID, TATOEBA_TEST = [26, 38], [6, 7, 30]
+"""Which of the sentences ``0!`` to ``39!`` are held out by their hash."""
+
 SMALL: dict[str, dict[str, bytes]] = {
     "multi30k": {
         f"{split}.{side}.gz": gzip.compress(f"{split} {side}.\nA\u2028{side}.\n\x85 {side}\n".encode())
@@ -234,6 +242,7 @@ SMALL: dict[str, dict[str, bytes]] = {
         "iwslt17-test-en-de.tgz": tgz({"en-de/IWSLT17.TED.tst2017.en-de.en.xml": xml("Seventeen", "more")}),
         "iwslt17-test-de-en.tgz": tgz({"de-en/IWSLT17.TED.tst2017.de-en.de.xml": xml("Siebzehn", "mehr")}),
     },
+    "tatoeba": {"deu.txt.gz": gzip.compress("".join(f"{i}!\t{i}, ja\n" for i in range(40)).encode())},
 }
 """Miniature versions of the built-in corpora, with the official file names, archive members and markup."""
 
@@ -265,6 +274,11 @@ EXPECTED: dict[str, dict[str, list[SentencePair]]] = {
         "valid": [('Last year "I"', "Letztes Jahr")],
         "test": [("Seventeen", "Siebzehn"), ("more", "mehr")],
         "test_2015": [("Fifteen", "Fünfzehn")],
+    },
+    "tatoeba": {
+        "train": [(f"{i}!", f"{i}, ja") for i in range(40) if i not in TATOEBA_VALID + TATOEBA_TEST],
+        "valid": [(f"{i}!", f"{i}, ja") for i in TATOEBA_VALID],
+        "test": [(f"{i}!", f"{i}, ja") for i in TATOEBA_TEST],
     },
 }
 
@@ -466,7 +480,7 @@ def test_all_pairs_of_a_source_sentence_are_in_one_split_and_none_is_lost(
         assert all(pair in remaining for pair in split)
 
 
-@pytest.mark.parametrize(("count", "share"), [(15_000, 1 / 20), (21_000, 1 / 21), (30_000, 1 / 30)])
+@pytest.mark.parametrize(("count", "share"), [(15_000, 1 / 20), (42_000, 1 / 21), (60_000, 1 / 30)])
 def test_how_much_is_held_out(count: int, share: float) -> None:
     corpus = own([(str(i), "x") for i in range(count)])
     for split in ("valid", "test"):
@@ -491,12 +505,48 @@ def test_only_what_is_missing_is_held_out() -> None:
     assert only_valid.splits == ["train", "valid", "test", "extra"]
 
 
-def test_sentences_keep_their_split_while_a_corpus_grows_up_to_21_thousand_pairs() -> None:
+def test_sentences_keep_their_split_while_a_corpus_grows_up_to_42_thousand_pairs() -> None:
     splits = []
-    for count in (1000, 20_999):
+    for count in (1000, 41_999):
         corpus = own([(str(i), f"{count}") for i in range(count)])
         splits.append({split: {s for s, _ in corpus.pairs(split)} for split in corpus.splits})
     assert all(splits[0][split] < splits[1][split] for split in splits[0])
+
+
+# Combined corpora
+
+
+def test_no_held_out_sentence_is_in_the_train_split_of_a_combined_corpus() -> None:
+    """Not even with other capitals or punctuation, another translation, or held out of the other part only."""
+    captions = own(
+        [("A cat?", "Kater"), ("Kitty", "DIE KATZE!"), ("A dog sleeps.", "Er schläft.")],
+        valid=[("a cat", "die Katze")],
+        test=[("Snow-white", "nichts")],
+    )
+    write(Path("sentences.tsv"), "A dog\tHund\nsnow WHITE!\tschneeweiß\nA cat sleeps\tx\n")
+    write(Path("held_out.tsv"), "Thanks.\tDanke.\n")
+    locations = {part: [{"en": f"{part}.tsv:1", "de": f"{part}.tsv:2"}] for part in ("sentences", "held_out")}
+    splits = {"train": locations["sentences"], "valid": locations["held_out"], "test": locations["held_out"]}
+    sentences = corpus_of("sentences", {"languages": ["en", "de"], "splits": splits})
+    combined = CombinedCorpus("both", (captions, sentences))
+    assert list(combined.pairs("train")) == [("A dog sleeps.", "Er schläft."), ("A dog", "Hund"), ("A cat sleeps", "x")]
+    assert list(combined.pairs("valid")) == [("a cat", "die Katze"), ("Thanks.", "Danke.")]
+    assert list(combined.pairs("test")) == [("Snow-white", "nichts"), ("Thanks.", "Danke.")]
+    assert list(combined.pairs("test_own")) == [("Snow-white", "nichts")]
+    assert list(combined.pairs("test_sentences")) == [("Thanks.", "Danke.")]
+    assert combined.splits == ["train", "valid", "test", "test_own", "test_sentences"]
+    assert combined.fingerprint() != CombinedCorpus("both", (sentences, captions)).fingerprint()
+
+
+def test_the_corpus_everyday_from_a_mirror(small: Path) -> None:
+    captions, sentences = EXPECTED["multi30k"], EXPECTED["tatoeba"]
+    held_out = {"A\u2028en.", "\x85 en"}  # each split of the miniature captions has these two
+    find_corpus("everyday").download("train", str(small))
+    small.rename("gone")
+    expected = [pair for pair in sentences["train"] + captions["train"] if pair[0] not in held_out]
+    assert pairs_of("everyday", "train", "de-en") == swapped(expected)
+    assert pairs_of("everyday", "test_tatoeba") == sentences["test"]
+    assert pairs_of("everyday", "test") == sentences["test"] + captions["test"]
 
 
 # Fingerprints
@@ -546,7 +596,7 @@ def test_the_fingerprint_of_a_generated_corpus(monkeypatch: pytest.MonkeyPatch) 
     [
         (
             "wmt99",
-            "there is no corpus 'wmt99'; choose one of pocket, pocket-200k, copy, reverse, multi30k, iwslt17, ",
+            "there is no corpus 'wmt99'; choose one of pocket, pocket-200k, copy, reverse, multi30k, tatoeba, ",
         ),
         ("", "there is no corpus ''"),
         ("none.tsv", "cannot read none.tsv: no such file$"),
