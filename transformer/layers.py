@@ -25,7 +25,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each position of x, (batch, length, d_model); return the same shape."""
-        return self.outer(self.dropout(self.inner(x).relu_()))
+        return self.outer(self.dropout(self.inner(x).relu()))
 
 
 class Residual(nn.Module):
