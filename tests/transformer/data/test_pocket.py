@@ -30,7 +30,7 @@ from transformer.data.pocket.grammar import (
     Sentence,
     Verb,
     lexicon,
-    number,
+    number_words,
     render,
 )
 
@@ -465,7 +465,7 @@ def test_rule(case: Case) -> None:
     ],
 )
 def test_number(value: int, english: str, german: str) -> None:
-    assert number(value) == (english, german)
+    assert number_words(value) == (english, german)
 
 
 @cache

@@ -81,11 +81,11 @@ class Verb(NamedTuple):
     prefix: str  # of a separable verb, or ""
     german_present: str  # with er, sie, es
     german_participle: str
-    auxiliary: str
-    frame: str
-    subjects: tuple[str, ...]
-    objects: tuple[str, ...]
-    extras: tuple[str, ...]
+    auxiliary: str  # "haben" or "sein"
+    frame: str  # the arguments it requires, such as "accusative", "ditransitive" or "direction"
+    subject_kinds: tuple[str, ...]
+    object_kinds: tuple[str, ...]  # or the prepositions of its direction
+    features: tuple[str, ...]  # the adverbials it may have: manner, place, with, for; and "state" if it describes one
     german_past: str = "-"  # with er; only for verbs that use the simple past
 
 
@@ -94,7 +94,7 @@ class Invariable(NamedTuple):
 
     english: str
     german: str
-    when: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()  # the tenses or times it fits, "early" in the German clause, or the gender of a name
 
 
 class Pronoun(NamedTuple):
@@ -140,17 +140,31 @@ def lexicon() -> Lexicon:
             table = words.adjectives if kind == "adjective" else words.colours
             table[english] = Adjective(english, alone, stem, tuple(kinds.split()), *comparatives)
         elif kind == "verb":
-            infinitive, present, participle, auxiliary, frame, subjects, objects, extras, past = rest
-            size = len(english.split()) // 4
-            forms = [" ".join(english.split()[i * size : (i + 1) * size]) for i in range(4)]
-            prefix, _, stem = infinitive.rpartition("|")
-            words.verbs[forms[0], frame] = Verb(
-                *(forms[0], forms[1], forms[2], forms[3], stem, prefix, present, participle, auxiliary, frame),
-                *(tuple(subjects.split()), tuple(objects.split()), tuple(extras.split()), past),
+            german, german_present, german_participle, auxiliary, frame, subjects, objects, features, past = rest
+            n_words = len(english.split()) // 4  # of each form
+            base, present, english_past, participle = (
+                " ".join(english.split()[i * n_words : (i + 1) * n_words]) for i in range(4)
+            )
+            prefix, _, infinitive = german.rpartition("|")
+            words.verbs[base, frame] = Verb(
+                base=base,
+                present=present,
+                past=english_past,
+                participle=participle,
+                infinitive=infinitive,
+                prefix=prefix,
+                german_present=german_present,
+                german_participle=german_participle,
+                auxiliary=auxiliary,
+                frame=frame,
+                subject_kinds=tuple(subjects.split()),
+                object_kinds=tuple(objects.split()),
+                features=tuple(features.split()),
+                german_past=past,
             )
         else:
-            when = tuple(rest[1].split()) if len(rest) > 1 else ()
-            words.invariables.setdefault(kind, {})[english] = Invariable(english, rest[0], when)
+            tags = tuple(rest[1].split()) if len(rest) > 1 else ()
+            words.invariables.setdefault(kind, {})[english] = Invariable(english, rest[0], tags)
     return words
 
 
@@ -165,11 +179,8 @@ ARTICLE = {
     "accusative": {"der": "den", "die": "die", "das": "das", "plural": "die"},
     "dative": {"der": "dem", "die": "der", "das": "dem", "plural": "den"},
 }
-# After a determiner that shows them, adjectives have the weak endings: -e here, -en elsewhere.
-WEAK_E = (
-    *(("nominative", "der"), ("nominative", "die"), ("nominative", "das")),
-    *(("accusative", "die"), ("accusative", "das")),
-)
+# After a determiner that shows them, adjectives have the weak endings: -e for these genders, -en for all others.
+WEAK_E = {"nominative": ("der", "die", "das"), "accusative": ("die", "das"), "dative": ()}
 # English determiner -> (German stem, declension). "strong" has the strong endings; "ein" has none in three forms;
 # "quantity" is declined like an adjective, and the adjectives after it keep the strong endings too.
 DETERMINERS = {
@@ -266,8 +277,8 @@ ENGLISH_TENS = "_ _ twenty thirty forty fifty sixty seventy eighty ninety".split
 GERMAN_TENS = "_ _ zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
 
 
-def number(value: int) -> tuple[str, str]:
-    """2 to 99 in words: 21 -> twenty-one, einundzwanzig."""
+def number_words(value: int) -> tuple[str, str]:
+    """A number from 2 to 99 in words: twenty-one, einundzwanzig."""
     if value < 20:
         return ENGLISH_UNITS[value], GERMAN_UNITS[value]
     tens, unit = divmod(value, 10)
@@ -460,7 +471,7 @@ def render_determiner(item: NounPhrase, case: Case, gender: str, negation: int |
     """Render the determiner. Also return whether its ending shows gender and case: if not, the adjectives do."""
     determiner = item.determiner
     if isinstance(determiner, int):
-        return aligned(*number(determiner)), False
+        return aligned(*number_words(determiner)), False
     if not determiner and negation is None:
         return EMPTY, False
     stem, kind = DETERMINERS[determiner if negation is None else "no"]
@@ -478,7 +489,7 @@ def render_noun_phrase(item: NounPhrase, case: Case, negation: int | None = None
     determiner, shows_case = render_determiner(item, case, gender, negation)
     ending = STRONG[case][gender]
     if shows_case:
-        ending = "e" if (case, gender) in WEAK_E else "en"
+        ending = "e" if gender in WEAK_E[case] else "en"
     degree = render_invariable(item.degree) if item.degree else EMPTY
     adjectives = [aligned(a.english, a.stem + ending) for a in item.adjectives]
     english, german, _ = concatenate(determiner, degree, *adjectives, render_noun(item, case))
@@ -523,7 +534,7 @@ def render_prepositional(item: Prepositional) -> Phrase:
 def render_time(item: Invariable | Prepositional | int) -> Phrase:
     """Render an adverbial of time: yesterday, before the concert, at eight o'clock."""
     if isinstance(item, int):
-        return concatenate(aligned("at", "um"), aligned(*number(item)), aligned("o'clock", "Uhr"))
+        return concatenate(aligned("at", "um"), aligned(*number_words(item)), aligned("o'clock", "Uhr"))
     return render_invariable(item) if isinstance(item, Invariable) else render_prepositional(item)
 
 
@@ -532,7 +543,7 @@ def render_predicate(item: AdjectivePredicate | AgePredicate | NounPhrase, negat
     if isinstance(item, NounPhrase):
         return render_noun_phrase(item, "nominative", negation)
     if isinstance(item, AgePredicate):
-        return concatenate(aligned(*number(item.years)), aligned("years", "Jahre"), aligned("old", "alt"))
+        return concatenate(aligned(*number_words(item.years)), aligned("years", "Jahre"), aligned("old", "alt"))
     if item.than:
         comparative = aligned(item.adjective.english_comparative, item.adjective.german_comparative)
         return concatenate(comparative, aligned("than", "als"), render_nominal(item.than))
@@ -569,7 +580,7 @@ class VerbPhrase(NamedTuple):
     end: Words
 
 
-def render_verb(clause: Clause, asks: bool, negation: int | None) -> VerbPhrase:
+def render_verb(clause: Clause, is_question: bool, negation: int | None) -> VerbPhrase:
     """Render the verb in its tense.
 
     Two concepts are used: one for the finite verb and for "does", "has" and "will", the other for the verb's meaning.
@@ -578,17 +589,18 @@ def render_verb(clause: Clause, asks: bool, negation: int | None) -> VerbPhrase:
     """
     verb, tense, person = clause.verb, clause.tense, clause.subject.person
     finite, meaning = _new_concept(), _new_concept()
-    needed = asks or negation is not None
-    does, past = "does" if person == 1 else "do", verb is BE or verb.german_past != "-"
+    needs_auxiliary = is_question or negation is not None
+    does = "does" if person == 1 else "do"
+    has_german_past = verb is BE or verb.german_past != "-"
     if tense in MODALS:
         modal = MODALS[tense]
         auxiliary, rest = make_words(modal.english[person], finite), make_words(verb.base, meaning)
-        if modal.base and needed:
+        if modal.base and needs_auxiliary:
             auxiliary, rest = make_words("did" if modal.past else does, finite), make_words(modal.base, finite) + rest
         elif modal.base:
             auxiliary, rest = [], auxiliary + rest
         german, end = make_words(modal.german[person], finite), make_words(verb.prefix + verb.infinitive, meaning)
-    elif tense == "perfect" or tense == "past" and not past:
+    elif tense == "perfect" or tense == "past" and not has_german_past:
         german = make_words((SEIN if verb.auxiliary == "sein" else HABEN)[person], finite)
         end = make_words(verb.german_participle, meaning)
         auxiliary, rest = make_words("has" if person == 1 else "have", finite), make_words(verb.participle, meaning)
@@ -601,7 +613,7 @@ def render_verb(clause: Clause, asks: bool, negation: int | None) -> VerbPhrase:
     if verb is BE and tense in ("present", "past"):
         forms = ("am", "is", "are") if tense == "present" else ("was", "was", "were")
         auxiliary, rest = make_words(forms[person], finite, meaning), []
-    elif tense in ("present", "past") and not needed:
+    elif tense in ("present", "past") and not needs_auxiliary:
         form = verb.past if tense == "past" else verb.present if person == 1 else verb.base
         auxiliary, rest = [], make_words(form, finite, meaning)
     if negation is not None:
@@ -663,37 +675,31 @@ def render_clause(clause: Clause, order: Order, opening: Phrase = EMPTY) -> Phra
     if order == "to":
         verb = to_infinitive(clause.verb)
     subject = verb.auxiliary + english("subject") if order == "question" else english("subject") + verb.auxiliary
-    source = [
-        *(opening.english + front.english + subject + english("frequency") + verb.rest),
-        *english("dative", "accusative", "predicate", "direction", "manner", "partner", "place", "time", "complement"),
-    ]
+    after_verb = ("dative", "accusative", "predicate", "direction", "manner", "partner", "place", "time", "complement")
+    source = opening.english + front.english + subject + english("frequency") + verb.rest + english(*after_verb)
 
     # The German middle field: known information is early, new information is late, and "nicht" is between them.
     objects = [name for name in ("dative", "accusative") if name in parts and getattr(clause, name)]
     pronouns = [name for name in objects if isinstance(getattr(clause, name), Pronoun)]
     known = [name for name in objects if name not in pronouns and is_definite(getattr(clause, name))]
     new = [name for name in objects if name not in pronouns + known]
-    early = clause.frequency is not None and "early" in clause.frequency.when
-    middle = [
-        *(german(*pronouns, "frequency", *known, "time") if early else german(*pronouns, *known, "time", "frequency")),
-        *(make_words("nicht", negation) if negation is not None and kein is None else []),
-        *german("manner", "partner", "place", *new, "predicate", "direction"),
-    ]
+    early = clause.frequency is not None and "early" in clause.frequency.tags
+    given = german(*pronouns, "frequency", *known, "time") if early else german(*pronouns, *known, "time", "frequency")
+    nicht = make_words("nicht", negation) if negation is not None and kein is None else []
+    middle = given + nicht + german("manner", "partner", "place", *new, "predicate", "direction")
     extraposing = ("dative", "accusative", "predicate", "complement")
     extraposed = [word for name in extraposing if name in parts for word in parts[name].extraposed]
     german_subject = german("subject") + (parts["subject"].extraposed if "subject" in parts else [])
-    if order == "second":
-        target = [
-            *(front.german + verb.finite + german_subject if front.german else german_subject + verb.finite),
-            *middle,
-            *verb.end,
-        ]
+    if order == "second" and front.german:
+        target = front.german + verb.finite + german_subject + middle + verb.end
+    elif order == "second":
+        target = german_subject + verb.finite + middle + verb.end
     elif order in ("question", "inverted"):
-        target = [*opening.german, *verb.finite, *german_subject, *middle, *verb.end]
+        target = opening.german + verb.finite + german_subject + middle + verb.end
     elif order == "to":
         target = middle + verb.end
     else:
-        target = [*opening.german, *front.german, *german_subject, *middle, *verb_final(verb)]
+        target = opening.german + front.german + german_subject + middle + verb_final(verb)
     return Phrase(source, target + extraposed, [])
 
 

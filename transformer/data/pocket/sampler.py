@@ -154,15 +154,15 @@ def verbs_of(frame: str, subject: Noun | None = None, accusative: Noun | None = 
         verb
         for verb in lexicon().verbs.values()
         if verb.frame == frame
-        and (subject is None or not set(verb.subjects).isdisjoint(subject.kinds))
-        and (accusative is None or not set(verb.objects).isdisjoint(accusative.kinds))
+        and (subject is None or not set(verb.subject_kinds).isdisjoint(subject.kinds))
+        and (accusative is None or not set(verb.object_kinds).isdisjoint(accusative.kinds))
     )
 
 
 @cache
-def invariables_of(kind: str, when: str = "") -> tuple[Invariable, ...]:
-    """The adverbs or names of a kind; `when`: only those that fit a time."""
-    return tuple(item for item in lexicon().invariables[kind].values() if not when or when in item.when)
+def invariables_of(kind: str, tag: str = "") -> tuple[Invariable, ...]:
+    """The adverbs or names of a kind; `tag`: only those that have it, such as those that fit a tense."""
+    return tuple(item for item in lexicon().invariables[kind].values() if not tag or tag in item.tags)
 
 
 @cache
@@ -179,7 +179,7 @@ def head_noun(item: Nominal) -> Noun:
 def gender_of(item: Nominal) -> str:
     """The gender of a person, if the German words show it."""
     if isinstance(item, Name):
-        return item.name.when[0]
+        return item.name.tags[0]
     return item.noun.gender if isinstance(item, (NounPhrase, RelativeGap)) and "person" in item.noun.kinds else ""
 
 
@@ -301,7 +301,7 @@ class Sampler:
 
     def destination(self, verb: Verb) -> Prepositional:
         """The direction of a verb of motion."""
-        preposition = self.choose(verb.objects)
+        preposition = self.choose(verb.object_kinds)
         if preposition == "city":
             return Prepositional("to city", Name(self.choose(invariables_of("city"))))
         kinds = {"out": ("in",), "into": ("in",), "onto": ("on",), "to": ("building", "area")}[preposition]
@@ -329,9 +329,9 @@ class Sampler:
         if not verbs:
             return self.copular_clause(tense, subject, plain)
         verb = self.choose(verbs)
-        if "state" in verb.extras:
+        if "state" in verb.features:
             tense = "past" if period_of(tense) == "past" else "present"
-        item = Clause(subject or self.subject(verb.subjects, plain), verb, tense)
+        item = Clause(subject or self.subject(verb.subject_kinds, plain), verb, tense)
         self.add_arguments(item, relative=not plain)
         self.add_adverbials(item, plain)
         return item
@@ -340,12 +340,12 @@ class Sampler:
         """Add the objects and adverbials that the verb requires."""
         verb = item.verb
         if verb.frame == "accusative":
-            item.accusative = self.object(verb.objects, relative=relative)
+            item.accusative = self.object(verb.object_kinds, relative=relative)
         elif verb.frame == "dative":
-            item.dative = self.object(verb.objects, relative=relative)
+            item.dative = self.object(verb.object_kinds, relative=relative)
         elif verb.frame == "ditransitive":
             item.dative = self.object(("person",), "known")
-            item.accusative = self.noun_phrase(self.choose_noun(verb.objects), relative=relative)
+            item.accusative = self.noun_phrase(self.choose_noun(verb.object_kinds), relative=relative)
         elif verb.frame == "direction":
             item.direction = self.destination(verb)
         elif verb.frame == "location":
@@ -353,7 +353,7 @@ class Sampler:
 
     def add_adverbials(self, item: Clause, plain: bool = False) -> None:
         """Add negation and optional adverbials, but not after the relative clause of an object."""
-        extras, period = item.verb.extras, period_of(item.tense)
+        features, period = item.verb.features, period_of(item.tense)
         if may_negate(item) and self.decide("negated"):
             item.negated = True
         phrases = [x for x in (item.subject, item.dative, item.accusative) if isinstance(x, NounPhrase)]
@@ -365,13 +365,13 @@ class Sampler:
             item.frequency = self.choose(invariables_of("frequency", item.tense))
         if plain or any(x.relative for x in phrases if x is not item.subject):
             return
-        if "manner" in extras and not negative and self.decide("manner"):
+        if "manner" in features and not negative and self.decide("manner"):
             item.manner = self.choose(invariables_of("manner"))
-        if ("with" in extras or "for" in extras) and self.decide("partner"):
-            item.partner = Prepositional("with" if "with" in extras else "for", self.object(("person",), "known"))
-        if "place" in extras and self.decide("place"):
+        if ("with" in features or "for" in features) and self.decide("partner"):
+            item.partner = Prepositional("with" if "with" in features else "for", self.object(("person",), "known"))
+        if "place" in features and self.decide("place"):
             item.place = self.place()
-        if period != "perfect" and "state" not in extras and self.decide("time"):
+        if period != "perfect" and "state" not in features and self.decide("time"):
             item.time = (
                 self.choose(invariables_of("time", "habit")) if item.frequency or negative else self.time(period)
             )
@@ -423,8 +423,8 @@ class Sampler:
             return self.clause(tense, gap, plain=True)
         item = Clause(self.subject(("person",), plain=True), BE, tense)
         if choice == "place" and (person or "in" in noun.kinds):
-            extra = "with" if person else "place"
-            item.verb = self.choose([verb for verb in verbs_of("intransitive", people) if extra in verb.extras])
+            feature = "with" if person else "place"
+            item.verb = self.choose([verb for verb in verbs_of("intransitive", people) if feature in verb.features])
             item.partner = Prepositional("with", gap) if person else None
             item.place = None if person else Prepositional("in", gap)
         elif person and self.decide("dative relative"):
@@ -447,7 +447,7 @@ class Sampler:
             return self.question(tense)
         if kind in ("that", "to"):
             verb = self.choose(verbs_of(kind))
-            main = Clause(self.subject(verb.subjects), verb, "past" if period == "past" else "present")
+            main = Clause(self.subject(verb.subject_kinds), verb, "past" if period == "past" else "present")
             self.add_adverbials(main, plain=True)
             main.complement = self.clause(tense) if kind == "that" else self.infinitive_clause(main.subject)
             return Sentence(main)
@@ -590,7 +590,11 @@ def language_size() -> int:
     """
 
     def phrases(kinds: Sequence[str]) -> int:
-        nouns = [noun for noun in nouns_of(*kinds) if noun.english_plural != "-"]
-        return sum((2 + ("own" in noun.kinds) * len(POSSESSIVES)) * (1 + len(adjectives_of(noun))) for noun in nouns)
+        n_phrases = 0
+        for noun in nouns_of(*kinds):
+            if noun.english_plural != "-":
+                n_determiners = 2 + (len(POSSESSIVES) if "own" in noun.kinds else 0)
+                n_phrases += n_determiners * (1 + len(adjectives_of(noun)))
+        return n_phrases
 
-    return sum(phrases(verb.subjects) * phrases(verb.objects) for verb in verbs_of("accusative"))
+    return sum(phrases(verb.subject_kinds) * phrases(verb.object_kinds) for verb in verbs_of("accusative"))
