@@ -62,7 +62,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import transformer
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -275,7 +275,7 @@ print(len(at_once), "questions in one pass, the same answers")
 # %%
 from transformer.model import Transformer
 
-Source(Transformer.forward)
+SourceCode(Transformer.forward)
 
 # %% [markdown]
 # ## Where it looks

@@ -51,7 +51,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -286,7 +286,7 @@ Row(
             gradient,
             "$d_k$",
             "Gradient of the winner's weight",
-            doubling=True,
+            log2_x=True,
         ),
         alt=(
             "Gradient against d_k from 2 to 1024. Without scaling it falls from "
@@ -299,7 +299,7 @@ Row(
             entropy,
             "$d_k$",
             "Entropy, as a share of its maximum",
-            doubling=True,
+            log2_x=True,
         ),
         alt=(
             "Entropy against d_k from 2 to 1024. Without scaling it falls to "
@@ -389,7 +389,7 @@ assert_close(attention_by_matrices(*tables), attention_by_loops(*tables))
 # %%
 from transformer.attention import attention, fused_attention
 
-Source(attention)
+SourceCode(attention)
 
 # %% [markdown]
 # Four forms should give the same numbers: our loops, our matrices, the package, and PyTorch's `scaled_dot_product_attention`, which has

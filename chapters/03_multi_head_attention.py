@@ -54,7 +54,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from transformer.attention import MultiHeadAttention, attention, fused_attention
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -355,7 +355,7 @@ print("the sum of three answers = joined, then projected")
 
 # %%
 methods = ("attend", "split_heads", "join_heads", "project")
-Source(*(getattr(MultiHeadAttention, name) for name in methods))
+SourceCode(*(getattr(MultiHeadAttention, name) for name in methods))
 
 # %% [markdown]
 # PyTorch keeps its matrices transposed, and each layer has a bias, which we set to zero. Otherwise the numbers from above go straight in:
@@ -442,7 +442,7 @@ for h in (1, 2, 4, 8, 16):
 # (`cache` belongs to decoding.)
 
 # %%
-Source(MultiHeadAttention.forward)
+SourceCode(MultiHeadAttention.forward)
 
 # %% [markdown]
 # **`x` asks, `memory` is asked.** Queries are made from the one, keys and values from the other. Without a memory a sentence asks itself. It is the
@@ -622,7 +622,7 @@ from transformer.plots.curves import curves
 
 one_guessed = ("one answered, one guessed", math.log(10) / 2)
 Picture(
-    curves(range(400), curves_of, "step", "Loss an answer", level=one_guessed),
+    curves(range(400), curves_of, "step", "Loss an answer", reference=one_guessed),
     alt=(
         "Three loss curves over 400 steps. All fall to the level where one "
         "question is answered and the other guessed. The one with a single head "

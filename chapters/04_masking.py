@@ -52,7 +52,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -319,7 +319,7 @@ print("loops = matrices = package = PyTorch")
 # The package's masks, from their file. They are as short as the idea:
 
 # %%
-Source(padding_mask, causal_mask, target_mask)
+SourceCode(padding_mask, causal_mask, target_mask)
 
 # %% [markdown]
 # ## A row with nothing to look at
@@ -567,7 +567,7 @@ from transformer.plots.curves import curves
 
 guessing = ("guessing, ln 10", math.log(10))
 Picture(
-    curves(range(200), lines, "step", "Loss on random digits", level=guessing),
+    curves(range(200), lines, "step", "Loss on random digits", reference=guessing),
     alt=(
         "Three loss curves over 200 steps. The honest one stays at the level of "
         "guessing, 2.303. With the mask off by one it falls to 0.3, with the "

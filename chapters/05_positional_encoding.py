@@ -54,7 +54,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -238,7 +238,7 @@ assert_close(encoding_by_table(50, 32), expected)
 # with too few.
 
 # %%
-Source(angles, sinusoidal_encoding)
+SourceCode(angles, sinusoidal_encoding)
 
 # %% [markdown]
 # And this is all that the model does with it: word vectors times $\sqrt{d_\text{model}}$, plus the first rows of the table.
@@ -312,7 +312,7 @@ Row(
             {"p·p, as a share": share[doublings].tolist(), "the line": line},
             "distance, in doublings",
             "Far positions, by doublings",
-            doubling=True,
+            log2_x=True,
         ),
         alt=(
             "The same share over distances 1, 2, 4 to 1024 on a logarithmic axis: "
@@ -522,7 +522,7 @@ plots.rotary_dot_product(
 )
 
 # %%
-Source(rotate)
+SourceCode(rotate)
 
 # %% [markdown]
 # To verify it on this code, one query and one key are put at all of twenty positions. For comparison the same two words with positions *added*, and

@@ -66,7 +66,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -306,10 +306,10 @@ print("the stream = embedding + all said")
 # %%
 from transformer.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 
-Source(FeedForward.forward, Residual)
+SourceCode(FeedForward.forward, Residual)
 
 # %%
-Source(EncoderLayer, DecoderLayer.forward)
+SourceCode(EncoderLayer, DecoderLayer.forward)
 
 # %% [markdown]
 # **Part by part.** Our numbers from above, the package's module and PyTorch's own:
@@ -840,7 +840,7 @@ from transformer.plots.run_comparison import run_comparison
 
 run_comparison(
     runs,
-    level=("guessing, ln 12", math.log(12)),
+    reference=("guessing, ln 12", math.log(12)),
     learning_rate=0.01,
     description=(
         "Training loss over 160 steps, four lines: post-norm and pre-norm, each "

@@ -66,7 +66,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -172,7 +172,7 @@ Picture(
 # Here is the package's model, from its file: `encode` is the left stack, `decode` the right one, `forward` both.
 
 # %%
-Source(Transformer.encode, Transformer.decode, Transformer.forward)
+SourceCode(Transformer.encode, Transformer.decode, Transformer.forward)
 
 # %% [markdown]
 # Now without that class. We take one matrix and two lists of layers, and write down what the picture shows:
@@ -242,7 +242,7 @@ assert abs(plain * d - 1) < 0.02 and abs(scaled - 1) < 0.02
 # Without the factor a word is a whisper beside its position. In the package the factor and the sum stand in one place, for both sides:
 
 # %%
-Source(Transformer.embed)
+SourceCode(Transformer.embed)
 
 # %% [markdown]
 # Here is what the first layer gets to see. We compare the vectors of a sentence with each other by the cosine of
@@ -409,7 +409,7 @@ assert 0.5 < bare["0.044"][-1] < 2
 # So much for a bare stack. Is the Transformer as touchy? The paper does not say how it started. The package has two ways for its linear layers, and here they are, with the matrices that are tied at the end:
 
 # %%
-Source(Transformer.reset_parameters)
+SourceCode(Transformer.reset_parameters)
 
 # %% [markdown]
 # We try both, and one deviation that is far too small and one far too large.

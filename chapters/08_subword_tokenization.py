@@ -53,7 +53,7 @@ import torch
 
 from transformer.data import pocket
 from transformer.data.bpe import split_words
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 # %% [markdown]
 # ## The question
@@ -103,7 +103,7 @@ Picture(
         unknown,
         "sentence pairs read before",
         "Unknown words in new text, percent",
-        doubling=True,
+        log2_x=True,
     ),
     alt=(
         "Unknown words in percent against 500 to 8000 sentence pairs read. The "
@@ -380,7 +380,7 @@ plots.merge_explorer(
 # only the words that a merge changes:
 
 # %%
-Source(learn)
+SourceCode(learn)
 
 # %% [markdown]
 # The same merges? Our loop against the package's, on two hundred sentences. We also count how many words a merge changes, to see what the
@@ -405,7 +405,7 @@ print(f"equal; a merge changed {changed / 200:.0f} of {len(frequency)} words")
 # takes the earliest:
 
 # %%
-Source(segment)
+SourceCode(segment)
 
 # %%
 for word in list(dict.fromkeys(words))[:300]:
@@ -676,7 +676,7 @@ Row(
             per_word,
             "pieces in the vocabulary",
             "Pieces per word of new text",
-            doubling=True,
+            log2_x=True,
         ),
         alt=(
             "Pieces per word against a vocabulary of 125 to 8000 pieces. Both "
@@ -690,7 +690,7 @@ Row(
             {"fewer than 10 uses": rare},
             "pieces in the vocabulary",
             "Rare pieces, percent",
-            doubling=True,
+            log2_x=True,
         ),
         alt=(
             "The share of pieces that fewer than ten places in the training text "

@@ -54,7 +54,7 @@ from torch.testing import assert_close
 
 import transformer
 from transformer.data import pocket
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=3, sci_mode=False)
 
@@ -319,7 +319,7 @@ assert torch.equal(batch.decoder_input, by_hand)
 assert torch.equal(batch.labels, torch.tensor([says, [*short, EOS, *fill]]))
 assert torch.equal(batch.source[0], torch.tensor([*source, EOS]))
 print(batch.labels, f"{batch.n_tokens} real tokens", sep="\n")
-Source(collate)
+SourceCode(collate)
 
 # %% [markdown]
 # ### A sentence's probability is a product
@@ -596,7 +596,7 @@ ours = batches_by_loop(600)
 theirs = token_batches(sources, targets, 600)
 assert [list(b) for b in theirs] == ours
 print(f"{len(ours)} batches, equal")
-Source(token_batches)
+SourceCode(token_batches)
 
 # %% [markdown]
 # ### Why not so many sentences

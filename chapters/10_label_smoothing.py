@@ -68,7 +68,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -321,7 +321,7 @@ Picture(
         {name: [gap[n - 1] for n in doublings] for name, gap in gaps.items()},
         "steps of gradient descent",
         "How far the right logit is ahead",
-        doubling=True,
+        log2_x=True,
     ),
     alt=(
         "Gap between the right logit and the others against steps from 1 to 4096, "
@@ -503,7 +503,7 @@ def loss_by_means(logits, target, eps):
 # And the package's, from its file. It is the second with the third convention as an option, and padding left out:
 
 # %%
-Source(label_smoothed_cross_entropy)
+SourceCode(label_smoothed_cross_entropy)
 
 # %%
 torch.manual_seed(0)
@@ -571,7 +571,7 @@ print(f"{n_bytes * 25_000 / 4096 / 1e6:.0f} MB for the 25,000 of the paper's bat
 from transformer.loss import CHUNK_ROWS, _LinearCrossEntropy
 from transformer.loss import linear_label_smoothed_cross_entropy as linear_loss
 
-Source(_LinearCrossEntropy.forward)
+SourceCode(_LinearCrossEntropy.forward)
 
 # %% [markdown]
 # `p.div_(total).sub_(uniform)` and what follows is our $p - q$: `uniform` is everybody's share, `peak` what the right one has on top. Is it the same? And does it really never hold the table? We listen to every operation and write down the largest tensor that any of them returns.

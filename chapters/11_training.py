@@ -67,7 +67,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -247,7 +247,7 @@ by_torch = F.cross_entropy(
 )
 assert_close(batch_loss(untrained, one, smoothing=0.0), losses.sum())
 assert_close(by_torch, losses.sum())
-Source(batch_loss)
+SourceCode(batch_loss)
 
 # %% [markdown]
 # No logits are to be seen: the loss takes the decoder's states and the output matrix, and makes the logits itself, some rows at a time.
@@ -355,7 +355,7 @@ assert loss < 0.1
 # %%
 from transformer.training.trainer import Trainer
 
-Source(Trainer.step)
+SourceCode(Trainer.step)
 
 # %% [markdown]
 # `train` has around it what a long run needs: a new order every epoch, validation, and everything written down in a **run folder**, with

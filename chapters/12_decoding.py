@@ -64,7 +64,7 @@ import torch
 from torch.testing import assert_close
 
 import transformer
-from transformer.plots.style import Picture, Source
+from transformer.plots.style import Picture, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -256,7 +256,7 @@ assert_close(found[0], packaged.log_probability, atol=1e-3, rtol=1e-3)
 tokenizer.decode(packaged.tokens)
 
 # %%
-Source(beam_search)
+SourceCode(beam_search)
 
 # %% [markdown]
 # ## The picture
@@ -386,7 +386,7 @@ Picture(
         {"the found translation": [-mean for mean in means]},
         "beams",
         "Mean of −log P, lower is more probable",
-        doubling=True,
+        log2_x=True,
     ),
     alt=(
         "Mean negative log-probability of the translations found, against the "
@@ -476,7 +476,7 @@ print(
 # %%
 from transformer.decoding import _is_done
 
-Source(_is_done)
+SourceCode(_is_done)
 
 # %% [markdown]
 # **The wrong neighbour's past.** When beams change places, their caches must go with them. Forget it, and a hypothesis goes on with the keys and values of

@@ -69,7 +69,7 @@ from itertools import pairwise
 import numpy as np
 
 from transformer.evaluation.metrics import bleu
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 # %% [markdown]
 # ## The question
@@ -349,7 +349,7 @@ for name, system in {"dropper": drops, "swapper": swaps}.items():
     by_hand = bleu_of(table_of(system).sum(axis=0))
     assert math.isclose(by_hand, bleu(system, references).value)
     print(f"{name}  {by_hand:.2f}")
-Source(bleu)
+SourceCode(bleu)
 
 # %% [markdown]
 # ### Why not the mean over the sentences?

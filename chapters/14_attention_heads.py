@@ -70,7 +70,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from transformer.plots import style
-from transformer.plots.style import Picture, Row, Source
+from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -214,7 +214,7 @@ head_grid(
 # touched, and when the `with` block ends, the hooks are gone.
 
 # %%
-Source(record_attention)
+SourceCode(record_attention)
 
 # %% [markdown]
 # Two claims, two checks. The model's output is the same bit by bit, whether somebody is watching or not. And the weights are the real ones: a hook of our own takes the values of one
@@ -855,7 +855,7 @@ assert found_far(by_head)[1] > 0.8 > found_far(diagonal)[1]
 # %%
 from transformer.inspection import ablate_heads
 
-Source(ablate_heads)
+SourceCode(ablate_heads)
 
 # %% [markdown]
 # That it is the same as zeroing those columns of $W^O$:

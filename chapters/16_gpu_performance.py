@@ -68,7 +68,7 @@ import torch.nn.functional as F
 from tabulate import tabulate
 from torch.testing import assert_close
 
-from transformer.plots.style import Picture, Source
+from transformer.plots.style import Picture, SourceCode
 
 torch.set_printoptions(precision=4, sci_mode=False)
 
@@ -365,7 +365,7 @@ print("in pieces = fused = explicit")
 # Ours only shows the idea. Each line is an operation of its own, and goes out to memory; the fused kernel is one operation, which the package calls:
 
 # %%
-Source(fused_attention)
+SourceCode(fused_attention)
 
 # %% [markdown]
 # What is kept for the backward pass? We listen, as in [The full model](07_full_model.ipynb), and let sentences grow:
@@ -399,9 +399,7 @@ assert growth["explicit"] > 2.8 and growth["fused"] < 2.1
 from transformer.plots.curves import curves
 
 Picture(
-    curves(
-        lengths, kept, "tokens", "kept for the backward pass, MiB", doubling=True
-    ),
+    curves(lengths, kept, "tokens", "kept for the backward pass, MiB", log2_x=True),
     alt=(
         "Memory over the length of a sentence, up to 512 tokens. The explicit "
         "form's curve bends upwards, nearly four times as much for twice the "
@@ -483,7 +481,7 @@ assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 # %%
 from transformer.device import choose_device
 
-Source(choose_device)
+SourceCode(choose_device)
 
 # %% [markdown]
 # How far do results move? The whole of a small model, in float32 and under autocast:
@@ -588,7 +586,7 @@ Picture(
         {"forward and backward": speeds},
         "target tokens in the batch",
         "tokens a millisecond",
-        doubling=True,
+        log2_x=True,
     ),
     alt=(
         "Tokens a millisecond over the tokens in the batch, from 16 to 2048: the "

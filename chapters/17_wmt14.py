@@ -72,7 +72,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.plots import style
-from transformer.plots.style import Picture, Source
+from transformer.plots.style import Picture, SourceCode
 
 # %% [markdown]
 # ## The question
@@ -853,7 +853,7 @@ said = shell(
 # %%
 from transformer.checkpoint import average_checkpoints
 
-Source(average_checkpoints)
+SourceCode(average_checkpoints)
 
 # %% [markdown]
 # `recipes.py` holds the settings, `training.py` the run and `trainer.py` the step, `checkpoint.py` what is on disk, `assessment.py` the evaluation, `cli.py`

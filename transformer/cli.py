@@ -226,7 +226,7 @@ def average(
     print(f"averaged {', '.join(names)}")
     if not checkpoints and len(names) < last:
         log(
-            f"averaged only {len(names)} checkpoint{'s' * (len(names) > 1)} instead of {last}: the run has no more "
+            f"averaged only {len(names)} of the {last} checkpoints asked for: the run has no more "
             "(--training.keep-checkpoints sets how many it keeps)"
         )
 

@@ -94,8 +94,8 @@ def greedy_search(model: Transformer, source: Tensor, max_new_tokens: int | None
     Args:
         model: a model in eval mode.
         source: token ids, (batch, source), int64; padding at the end.
-        max_new_tokens: maximum number of tokens to generate per sentence, counting eos; a hypothesis that reaches the
-            limit is ended with eos (unlike in Hugging Face). None: the source's length + 50.
+        max_new_tokens: maximum number of tokens to generate per sentence, counting eos, which every hypothesis gets at
+            the limit at the latest. None: the source's length + 50.
 
     Returns:
         For each sentence its token ids, without bos and eos.
@@ -125,8 +125,8 @@ def sample(
         top_p: draw only from the smallest set of most probable tokens whose probabilities sum to this (nucleus
             sampling); 1: from all.
         generator: the random number generator, on the model's device; None: PyTorch's default.
-        max_new_tokens: maximum number of tokens to generate per sentence, counting eos; a hypothesis that reaches the
-            limit is ended with eos (unlike in Hugging Face). None: the source's length + 50.
+        max_new_tokens: maximum number of tokens to generate per sentence, counting eos, which every hypothesis gets at
+            the limit at the latest. None: the source's length + 50.
 
     Returns:
         For each sentence its token ids, without bos and eos.
@@ -224,8 +224,8 @@ def beam_search(
         length_penalty: exponent of the length normalisation; 0 ranks by log-probability alone.
         n_best: number of hypotheses to return for each sentence, at most ``beam_size``.
         trace: a list to which every candidate is appended, to inspect or draw the search.
-        max_new_tokens: maximum number of tokens to generate per sentence, counting eos; a hypothesis that reaches the
-            limit is ended with eos (unlike in Hugging Face). None: the source's length + 50.
+        max_new_tokens: maximum number of tokens to generate per sentence, counting eos, which every hypothesis gets at
+            the limit at the latest. None: the source's length + 50.
 
     Returns:
         For each sentence its ``n_best`` hypotheses, best first.

@@ -94,7 +94,7 @@ RECIPES: dict[str, Recipe] = {
         TrainingConfig(steps=100_000, batch_tokens=25_000, warmup_steps=4000, validate_every=2000),
     ),
     "wmt14-big": Recipe(
-        "The paper's big model on the same corpus: 300,000 steps (§5).",
+        "The paper's big model on the corpus of wmt14-base: 300,000 steps (§5).",
         DataConfig("wmt14", cleaning=WMT14_CLEANING),
         PRESETS["big"],
         TrainingConfig(steps=300_000, batch_tokens=25_000, warmup_steps=4000, validate_every=2000, keep_checkpoints=20),
@@ -105,18 +105,18 @@ _captions, _pocket = RECIPES["multi30k"], RECIPES["pocket"]
 RECIPES |= {
     "multi30k-de-en": replace(
         _captions,
-        description="The same captions, German to English.",
+        description="29,000 image captions, German to English.",
         data=replace(_captions.data, direction="de-en"),
     ),
     "pocket-small": replace(
         _pocket,
-        description="The pocket recipe with five times the text and eight times the steps: almost no mistakes.",
+        description="Like pocket, with five times the text and eight times the steps: almost no mistakes.",
         data=DataConfig("pocket-200k"),
         training=replace(_pocket.training, steps=48_000, average_steps=8000),
     ),
     "pocket-large": replace(
         _pocket,
-        description="The same text for a model with more layers and heads to look into.",
+        description="Like pocket-small, with more layers and heads to look into.",
         data=DataConfig("pocket-200k"),
         model=replace(_pocket.model, d_model=192, n_heads=6, d_ff=512, n_layers=3),
         training=replace(_pocket.training, steps=30_000, average_steps=5000),

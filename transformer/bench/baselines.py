@@ -88,7 +88,7 @@ LAYERS = {
     "self_attention": "self_attn",
     r"output\.": "out_proj.",
 }
-"""Patterns in our names of weights, and what both PyTorch and Hugging Face call them."""
+"""Patterns in the names of our weights → their replacements, which PyTorch and Hugging Face have in common."""
 TORCH_LAYERS = LAYERS | {
     "(encoder|decoder)_norm": r"\1.norm",
     "cross_attention": "multihead_attn",
@@ -197,7 +197,7 @@ def use_torch_transformer(trainer: Trainer, paper_dropout: bool, compiled: bool 
         trainer.loss = torch.compile(trainer.loss, dynamic=True)  # type: ignore[assignment]
 
 
-class Marian:
+class HuggingFaceMarian:
     """Hugging Face's ``MarianMTModel``, for models with ``norm="post"``, sinusoidal positions and tied embeddings."""
 
     def __init__(self, ours: Transformer) -> None:
@@ -245,14 +245,14 @@ class Marian:
 
 
 class CTranslate2:
-    """CTranslate2, an inference engine in C++; its own converter reads our weights from `Marian`."""
+    """CTranslate2, an inference engine in C++; its own converter reads our weights from `HuggingFaceMarian`."""
 
     def __init__(self, ours: Transformer, device: Device, threads: int) -> None:
-        """Convert a model of the kind that `Marian` takes, and load it."""
+        """Convert a model of the kind that `HuggingFaceMarian` takes, and load it."""
         import ctranslate2
         from ctranslate2.converters.transformers import BartLoader
 
-        marian = Marian(ours).model.cpu()
+        marian = HuggingFaceMarian(ours).model.cpu()
         marian.config.normalize_before = marian.config.normalize_embedding = False
         spec = BartLoader().get_model_spec(marian)
         special = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", UNK: "<unk>"}

@@ -20,7 +20,7 @@ from transformer.attention import AttentionForm
 from transformer.bench import report
 from transformer.bench.baselines import (
     CTranslate2,
-    Marian,
+    HuggingFaceMarian,
     linear_cross_entropy,
     linear_kl_divergence,
     uncached_beam_search,
@@ -100,9 +100,9 @@ def growth(options: BenchmarkOptions) -> Benchmark:
         f"beam size 4, {_sentences(options)}, {lengths[0]} and {lengths[1]} tokens generated",
         "sentences/s",
         [
-            replace(one, name=f"{one.name}, {tokens} tokens")
+            replace(implementation, name=f"{implementation.name}, {tokens} tokens")
             for tokens in lengths
-            for one in (
+            for implementation in (
                 Implementation("ours", partial(_decoding, options, tokens, beam_search)),
                 _engines(options, tokens, beam_size=4)[1],
             )
@@ -196,12 +196,12 @@ def _loss_step(options: BenchmarkOptions, tokens: int, d_model: int, vocab_size:
 
 
 def _engines(options: BenchmarkOptions, tokens: int, beam_size: int) -> list[Implementation]:
-    """Marian and CTranslate2."""
-    marian = partial(Marian.search, beam_size=beam_size)
+    """The inference engines to compare with."""
+    marian = partial(HuggingFaceMarian.search, beam_size=beam_size)
     ctranslate2 = partial(CTranslate2.search, beam_size=beam_size)
     load_ctranslate2 = partial(CTranslate2, device=options.device, threads=options.threads)
     return [
-        Implementation("Hugging Face Marian", partial(_decoding, options, tokens, marian, Marian)),
+        Implementation("Hugging Face Marian", partial(_decoding, options, tokens, marian, HuggingFaceMarian)),
         Implementation("CTranslate2", partial(_decoding, options, tokens, ctranslate2, load_ctranslate2)),
     ]
 

@@ -95,21 +95,22 @@ def run(benchmark: Benchmark, options: BenchmarkOptions, rounds: int, progress: 
 
     An implementation that fails doesn't stop the others.
     """
-    rows = {one: Measurement(one.name) for one in benchmark.implementations}
+    rows = {implementation: Measurement(implementation.name) for implementation in benchmark.implementations}
     total = (rounds + 1) * len(rows)
     bar = tqdm(total=total, desc=benchmark.name, unit="round", dynamic_ncols=True, disable=not progress)
     workers: dict[Implementation, Worker] = {}
     with bar, ExitStack() as stack:
-        for number in [None, *range(rounds)]:
-            for one, row in rows.items():
-                bar.set_postfix_str(one.name)
+        for number in [None, *range(rounds)]:  # None: start the process, and warm up
+            for implementation, row in rows.items():
+                bar.set_postfix_str(implementation.name)
                 try:
                     if number is None:
-                        workers[one] = stack.enter_context(closing(Worker(one, options)))
-                        memory = int(workers[one].receive())
-                        row.peak_memory = memory if one.memory else None
+                        worker = stack.enter_context(closing(Worker(implementation, options)))
+                        workers[implementation] = worker
+                        memory = int(worker.receive())
+                        row.peak_memory = memory if implementation.memory else None
                     elif not row.error:
-                        row.speeds.append(workers[one].run(number))
+                        row.speeds.append(workers[implementation].run(number))
                 except ImportError:
                     row.error = NOT_INSTALLED
                 except RuntimeError as error:

@@ -138,13 +138,15 @@ def split_at_hyphens(words: Sequence[str]) -> str:
     """Join words to a line and split those with a hyphen: "S-Bahn" becomes "S ##AT##-##AT## Bahn".
 
     Compounds without a hyphen, such as "Straßenbahn", are not split. Matches cannot overlap, so a single letter between
-    two hyphens stays with the second one: "a-b-c" becomes "a ##AT##-##AT## b-c", as in the authors' script.
+    two hyphens stays with the second one: "a-b-c" becomes "a ##AT##-##AT## b-c", as in Tensor2Tensor's script.
     """
     return re.sub(r"(\S)-(\S)", r"\1 ##AT##-##AT## \2", " ".join(words))
 
 
 def paper_bleu(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]], language: str) -> Score:
-    """Compute BLEU like the authors' script: Moses tokens, split at hyphens, case-sensitive, without smoothing.
+    """Compute BLEU as the paper's authors did: Moses tokens, split at hyphens, case-sensitive, without smoothing.
+
+    Their script is ``get_ende_bleu.sh`` in Tensor2Tensor.
 
     Splitting at a hyphen turns one word into three, one of which nearly always matches. The score is therefore higher
     than the others: use it only to compare with the paper. The authors used references that had already been

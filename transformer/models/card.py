@@ -135,14 +135,13 @@ def _training_procedure(
     columns = {"from step": "step", "date": "date", "commit": "commit", "machine": "machine", "device": "device"}
     columns |= {"threads": "threads", "versions": "versions"}
     rows = [[session[key] for key in columns.values()] for session in sessions]
+    averaged = f" The weights are the average of {n_averaged} checkpoints." if n_averaged else ""
     return "\n\n".join(
         [
             "```\n" + "\n".join(commands) + "\n```",
             tabulate(rows, list(columns), "github"),
             f"{metrics['step']:,} steps, {metrics['target_tokens']:,} target tokens, {metrics['minutes']:.0f} minutes. "
-            f"Validation loss at step {metrics['step']:,}: {metrics['valid_loss']:.3f} nats per token."
-            + f" The weights are the average of {n_averaged} checkpoints."
-            * (n_averaged > 0),
+            f"Validation loss at step {metrics['step']:,}: {metrics['valid_loss']:.3f} nats per token.{averaged}",
         ]
     )
 

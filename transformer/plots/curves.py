@@ -13,8 +13,8 @@ def curves(
     lines: Mapping[str, Sequence[float]],
     x_label: str,
     title: str,
-    doubling: bool = False,
-    level: tuple[str, float] | None = None,
+    log2_x: bool = False,
+    reference: tuple[str, float] | None = None,
 ) -> Figure:
     """Draw one or more lines over shared x values; the y axis starts at 0.
 
@@ -23,16 +23,17 @@ def curves(
         lines: label → y values, one for each x; at most four lines.
         x_label: label of the x axis.
         title: the quantity on the y axis.
-        doubling: use a logarithmic x axis with powers of two.
-        level: label and y value of a horizontal reference line.
+        log2_x: use a logarithmic x axis, with powers of two as ticks.
+        reference: label and y value of a horizontal reference line.
     """
     with style.in_style():
         figure, axes = style.new_figure(3.6, 2.7)
         for (label, y), (colour, dashes) in zip(lines.items(), style.LINE_STYLES, strict=False):
-            axes.plot(x, y, dashes, color=colour, label=label, marker="o" if doubling else None, markersize=4)
-        if level:
-            axes.axhline(level[1], color=style.INK, linewidth=1, linestyle=":", label=level[0])
-        if doubling:
+            axes.plot(x, y, dashes, color=colour, label=label, marker="o" if log2_x else None, markersize=4)
+        if reference:
+            label, y_reference = reference
+            axes.axhline(y_reference, color=style.INK, linewidth=1, linestyle=":", label=label)
+        if log2_x:
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter(ScalarFormatter())
             axes.set_xticks(list(x)[::2], [f"{tick:g}" for tick in list(x)[::2]])

@@ -81,8 +81,8 @@ def label_smoothing_explorer(description: str) -> Any:
     mark = lowest.mark_point(filled=True, size=90, opacity=1, color=style.QUERY).encode(
         x, alt.Y("low:Q", scale=scale, title=None)
     )
-    level = lowest.mark_rule(color=style.QUERY, strokeDash=[2, 3]).encode(alt.Y("low:Q", scale=scale, title=None))
-    losses = (hard + curve + level + hover + mark).properties(
+    dashes = lowest.mark_rule(color=style.QUERY, strokeDash=[2, 3]).encode(alt.Y("low:Q", scale=scale, title=None))
+    losses = (hard + curve + dashes + hover + mark).properties(
         width=WIDTH, height=170, title="Loss (dashed: hard target)"
     )
     readout = numbers.properties(width=WIDTH, height=60)

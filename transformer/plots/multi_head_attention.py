@@ -93,7 +93,7 @@ def multi_head_attention(words: Sequence[str], query: Tensor, key: Tensor, value
         draw_cells(axes, concatenated, start, rows[2], style.OUTPUT)
         write(right - d_model / 2, bottom - 0.4, "projected")
         draw_cells(axes, concatenated @ w_output, right - d_model, rows[2], style.OUTPUT)
-        level = rows[2] + length / 2
-        arrow((start + d_model + 0.2, level), (right - d_model - 0.2, level))
-        write((start + d_model + right - d_model) / 2, level - 0.7, "$W^O$", 11)
+        middle = rows[2] + length / 2
+        arrow((start + d_model + 0.2, middle), (right - d_model - 0.2, middle))
+        write((start + d_model + right - d_model) / 2, middle - 0.7, "$W^O$", 11)
     return figure

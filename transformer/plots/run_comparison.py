@@ -16,7 +16,7 @@ EVERY = 5
 
 def run_comparison(
     runs: Mapping[tuple[str, str, float], Sequence[float]],
-    level: tuple[str, float],
+    reference: tuple[str, float],
     learning_rate: float,
     description: str,
 ) -> Any:
@@ -24,7 +24,7 @@ def run_comparison(
 
     Args:
         runs: (norm, warm-up, learning rate) → the loss of every step.
-        level: label and value of a horizontal reference line.
+        reference: label and value of a horizontal reference line.
         learning_rate: the learning rate that is selected at first.
         description: the alt text.
     """
@@ -68,8 +68,11 @@ def run_comparison(
         )
     )
     ruler = alt.Chart(table).mark_rule(strokeWidth=10, opacity=0).encode(x).add_params(point)
-    reference = alt.Chart(pd.DataFrame([{"name": level[0], "loss": level[1]}]))
-    line = reference.mark_rule(color=style.PLAIN, strokeDash=[2, 3]).encode(y="loss:Q")
-    label = reference.mark_text(align="right", dy=12, fontSize=12).encode(x=alt.value(WIDTH), y="loss:Q", text="name:N")
+    name, loss = reference
+    reference_chart = alt.Chart(pd.DataFrame([{"name": name, "loss": loss}]))
+    line = reference_chart.mark_rule(color=style.PLAIN, strokeDash=[2, 3]).encode(y="loss:Q")
+    label = reference_chart.mark_text(align="right", dy=12, fontSize=12).encode(
+        x=alt.value(WIDTH), y="loss:Q", text="name:N"
+    )
     chart = alt.layer(ruler, line, label, lines, points).properties(width=WIDTH, height=220, title="Training loss")
     return style.chart_style(alt.vconcat(chart, description=description).add_params(rate, show))

@@ -110,7 +110,7 @@ class Row:
         return f'<div style="display: flex; flex-wrap: wrap; gap: 0.5rem 1rem; align-items: flex-end">{cells}</div>'
 
 
-class Source:
+class SourceCode:
     """The source code of functions or classes, read from the package's files and highlighted like the code cells.
 
     Docstrings, and checks that do nothing but raise an error, are left out.

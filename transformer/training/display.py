@@ -56,7 +56,9 @@ class Display:
     def validation(self, metrics: dict[str, float]) -> None:
         """Show the metrics of a validation."""
         self._line(
-            int(metrics["step"]), f"validation loss {metrics['valid_loss']:.3f}", f"BLEU {metrics['valid_bleu']:.1f}"
+            int(metrics["step"]),
+            f"validation loss {metrics['valid_loss']:.3f} (not smoothed)",
+            f"BLEU {metrics['valid_bleu']:.1f}",
         )
 
     def _line(self, step: int, *values: str) -> None:

@@ -15,9 +15,13 @@ from transformer.provenance import provenance
 RECIPE = "recipe.json"
 """All settings of the run."""
 METRICS = "metrics.jsonl"
-"""One line per validation."""
+"""One line per validation.
+
+``train_loss`` is what training minimises: the cross-entropy with label smoothing and dropout, averaged since the line
+before. ``valid_loss`` has neither, so it is often lower. Both are in nats per target token.
+"""
 LOG = "log.jsonl"
-"""One line every ``log_every`` steps."""
+"""One line every ``log_every`` steps, with ``train_loss`` as above."""
 SESSIONS = "sessions.jsonl"
 """One line each time the run was started or resumed."""
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from transformer.attention import MultiHeadAttention
 from transformer.bench.baselines import (
     CTranslate2,
-    Marian,
+    HuggingFaceMarian,
     ModelWithCrossEntropy,
     TorchTransformer,
     linear_cross_entropy,
@@ -98,7 +98,7 @@ def equal(generated: list[list[int]], translations: list[list[int]]) -> bool:
 
 def test_marian_generates_the_same(lively: Transformer, sentences: Tensor, translations: list[list[int]]) -> None:
     pytest.importorskip("transformers", reason="pip install 'transformer-course[bench]'")
-    assert equal(Marian(lively).search(sentences, MAX_NEW_TOKENS, beam_size=1), translations)
+    assert equal(HuggingFaceMarian(lively).search(sentences, MAX_NEW_TOKENS, beam_size=1), translations)
 
 
 def test_ctranslate2_generates_the_same(lively: Transformer, sentences: Tensor, translations: list[list[int]]) -> None:

@@ -42,13 +42,13 @@ def test_a_picture_needs_an_alt_text(alt: str) -> None:
 
 
 def test_source_comes_from_the_file() -> None:
-    markdown = style.Source(causal_mask, padding_mask)._repr_markdown_()
+    markdown = style.SourceCode(causal_mask, padding_mask)._repr_markdown_()
     assert markdown.startswith("```python\n# transformer/masks.py, line ")
     assert "tril()" in markdown and "(ids != pad_id)" in markdown
 
 
 def test_source_leaves_out_docstrings_and_checks() -> None:
-    code = repr(style.Source(MultiHeadAttention.forward, angles))
+    code = repr(style.SourceCode(MultiHeadAttention.forward, angles))
     assert '"""' not in code and "raise" not in code and "for name, tensor" not in code
     assert "return self.output(" in code and "if memory is not None:" in code and "def angles(" in code
     assert style.essential_lines("if x:\n    y = 1\nelse:\n    raise ValueError\n").count("\n") == 4
@@ -96,13 +96,13 @@ def test_combined_masks_have_three_panels() -> None:
 
 
 def test_curves_have_names() -> None:
-    figure = curves.curves([1, 2], {"a": [1.0, 2.0], "b": [2.0, 1.0]}, "x", "title", level=("floor", 0.5))
+    figure = curves.curves([1, 2], {"a": [1.0, 2.0], "b": [2.0, 1.0]}, "x", "title", reference=("floor", 0.5))
     legend = figure.axes[0].get_legend()
     assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["a", "b", "floor"]
 
 
 def test_nearly_constant_lines_have_an_axis_from_0_and_a_margin_above() -> None:
-    (axes,) = curves.curves([1, 2, 4], {"a": [1.6, 1.5, 1.5]}, "x", "title", doubling=True).axes
+    (axes,) = curves.curves([1, 2, 4], {"a": [1.6, 1.5, 1.5]}, "x", "title", log2_x=True).axes
     bottom, top = axes.get_ylim()
     assert bottom == 0 and 1.6 * 1.03 < top < 1.6 * 1.2
 

@@ -602,7 +602,7 @@ def test_without_a_terminal_there_is_one_line_per_row(
         pattern = rf"step {step}/4  loss \d\.\d{{3}}  lr \d\.\de-0\d  [\d,]+ tokens/s  ETA \d\d:\d\d"
         assert re.fullmatch(pattern, line), line
     assert second.endswith("ETA 00:00")
-    assert re.fullmatch(r"step 4/4  validation loss \d\.\d{3}  BLEU \d+\.\d", validation), validation
+    assert re.fullmatch(r"step 4/4  validation loss \d\.\d{3} \(not smoothed\)  BLEU \d+\.\d", validation), validation
 
 
 def test_in_a_terminal_there_is_a_bar(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -611,7 +611,7 @@ def test_in_a_terminal_there_is_a_bar(tmp_path: Path, data: PreparedData, monkey
     train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"))
     text = terminal.getvalue()
     assert re.search(r"\rtraining run: 100%.* 4/4 \[.*, loss \d\.\d{3}, lr \d\.\de-0\d, [\d,]+ tokens/s\]", text)
-    assert re.search(r"\rstep 4/4  validation loss \d\.\d{3}  BLEU \d+\.\d\n", text)
+    assert re.search(r"\rstep 4/4  validation loss \d\.\d{3} \(not smoothed\)  BLEU \d+\.\d\n", text)
     assert "tokens/s  left" not in text
 
 
