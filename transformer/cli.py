@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal
 
 import torch
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from transformer.checkpoint import average_checkpoints, read_json, step_checkpoints, write_atomically
-from transformer.command_line import check_name, run_command
+from transformer.command_line import Command, RecipeCommand, check_name, run_command
 from transformer.config import PRESETS, TrainingConfig
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.prepare import prepare as prepare_data
@@ -107,27 +107,14 @@ class TrainOptions(RecipeOptions):
     precision: PrecisionOption = "auto"
     compile: Compile = "auto"
     """Compile the model: this takes a minute or two, then steps are faster. auto compiles on a GPU only."""
-    force: bool = False
+    force: FlagCreatePairsOff[bool] = False
     """Resume a run even though its settings have changed."""
-    tensorboard: bool = False
+    tensorboard: FlagCreatePairsOff[bool] = False
     """Write the metrics for TensorBoard as well."""
 
 
-def _one_subcommand_per_recipe(options: type[RecipeOptions]) -> Any:
-    """Return a type that tyro parses into the options, with the settings of the chosen recipe as defaults."""
-    subcommands = []
-    for name, recipe in RECIPES.items():
-        default = options(recipe.data, recipe.model, recipe.training)
-        if isinstance(default, TrainOptions):
-            default.run = Path("runs", name)
-        subcommands.append(Annotated[options, subcommand(name, default=default, description=recipe.description)])
-    return Annotated[Union[tuple(subcommands)], arg(name="")]  # noqa: UP007
-
-
-def prepare(options: _one_subcommand_per_recipe(PrepareOptions)) -> None:  # type: ignore[valid-type]
+def prepare(options: PrepareOptions) -> None:
     """Download and clean a corpus, train a subword tokenizer on it, and save it as token ids.
-
-    `transformer prepare RECIPE --help` lists the settings of a recipe.
 
     Examples:
         transformer prepare pocket
@@ -140,10 +127,8 @@ def prepare(options: _one_subcommand_per_recipe(PrepareOptions)) -> None:  # typ
     print(f"prepared in {data.folder}")
 
 
-def show_data(options: _one_subcommand_per_recipe(DataOptions)) -> None:  # type: ignore[valid-type]
+def show_data(options: DataOptions) -> None:
     """Show statistics and samples of a recipe's data; the data is prepared first if necessary.
-
-    `transformer data RECIPE --help` lists the settings of a recipe.
 
     Examples:
         transformer data pocket
@@ -166,12 +151,11 @@ def show_data(options: _one_subcommand_per_recipe(DataOptions)) -> None:  # type
         print(f"saved {options.figure}")
 
 
-def train(options: _one_subcommand_per_recipe(TrainOptions)) -> None:  # type: ignore[valid-type]
+def train(options: TrainOptions) -> None:
     """Train the model of a recipe; every setting of the recipe can be changed.
 
-    `transformer train RECIPE --help` lists the settings of a recipe. An interrupted run is resumed by the same
-    command. The last example trains on eight GPUs. Several machines can train together if they share a file system that
-    contains the prepared data and the run folder.
+    An interrupted run is resumed by the same command. The last example trains on eight GPUs. Several machines can train
+    together if they share a file system that contains the prepared data and the run folder.
 
     Examples:
         transformer train pocket
@@ -476,7 +460,7 @@ def bench(
     rounds: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 5)")] = None,
     steps: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 20, or 3 with --quick)")] = None,
     compile: Compile = "auto",
-    quick: bool = False,
+    quick: FlagCreatePairsOff[bool] = False,
     output: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None,
 ) -> None:
     """Compare speed and memory with other implementations, or measure how fast recipes train.
@@ -536,10 +520,19 @@ def log(message: str) -> None:
         print(message, file=sys.stderr, flush=True)
 
 
-COMMANDS: Mapping[str, Callable[..., None]] = {
-    "prepare": prepare,
-    "data": show_data,
-    "train": train,
+def _with_recipes(function: Callable[[Any], None], options: type[RecipeOptions]) -> RecipeCommand:
+    """Return a command that takes a recipe, whose settings are the defaults of the options."""
+    defaults = {name: options(recipe.data, recipe.model, recipe.training) for name, recipe in RECIPES.items()}
+    for name, default in defaults.items():
+        if isinstance(default, TrainOptions):
+            default.run = Path("runs", name)
+    return RecipeCommand(function, defaults, {name: recipe.description for name, recipe in RECIPES.items()})
+
+
+COMMANDS: Mapping[str, Command] = {
+    "prepare": _with_recipes(prepare, PrepareOptions),
+    "data": _with_recipes(show_data, DataOptions),
+    "train": _with_recipes(train, TrainOptions),
     "average": average,
     "curves": curves,
     "evaluate": evaluate,
@@ -554,15 +547,9 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command ``transformer``; see `run_command` for the exit codes."""
     description = "Train, evaluate and use the Transformer of “Attention Is All You Need”."
-    code = run_command("transformer", description, COMMANDS, sys.argv[1:] if args is None else args, _check_recipe)
+    code = run_command("transformer", description, COMMANDS, sys.argv[1:] if args is None else args)
     if code:
         sys.exit(code)
-
-
-def _check_recipe(args: Sequence[str]) -> None:
-    """Refuse an unknown recipe."""
-    if args[0] in ("prepare", "data", "train") and len(args) > 1 and not args[1].startswith("-"):
-        check_name(args[1], RECIPES, "recipe")
 
 
 def _check_sentences(translator: Translator, sentences: Sequence[str], indices: Sequence[int], kind: str) -> None:

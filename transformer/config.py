@@ -54,24 +54,22 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for name in ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "max_length"):
             if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1; got {getattr(self, name)}")
+                raise UserError(f"model.{name} must be at least 1; got {getattr(self, name)}")
         if self.d_model % self.n_heads:
-            raise UserError(
-                f"d_model must be a multiple of n_heads; got d_model={self.d_model}, n_heads={self.n_heads}"
-            )
+            raise UserError(f"model.d_model must be a multiple of model.n_heads; got {self.d_model} and {self.n_heads}")
         d_head = self.d_model // self.n_heads
         if self.positions == "rotary" and d_head % 2:
-            raise UserError(f"rotary positions rotate pairs: d_model / n_heads must be even; got {d_head}")
+            raise UserError(f"rotary positions rotate pairs: model.d_model / model.n_heads must be even; got {d_head}")
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise UserError(
-                f"sinusoidal positions are pairs of sine and cosine: d_model must be even; got {self.d_model}"
+                f"sinusoidal positions are pairs of sine and cosine: model.d_model must be even; got {self.d_model}"
             )
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 0 and less than 1; got {getattr(self, name)}")
+                raise UserError(f"model.{name} must be at least 0 and less than 1; got {getattr(self, name)}")
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
-                raise UserError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
+                raise UserError(f"model.{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
 
     @property
     def n_parameters(self) -> int:
@@ -163,22 +161,30 @@ class TrainingConfig:
             "checkpoint_every",
         ):
             if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1; got {getattr(self, name)}")
+                raise UserError(f"training.{name} must be at least 1; got {getattr(self, name)}")
         if self.optimizer not in get_args(OptimizerName):
-            raise UserError(f"optimizer must be one of {', '.join(get_args(OptimizerName))}; got {self.optimizer!r}")
+            raise UserError(
+                f"training.optimizer must be one of {', '.join(get_args(OptimizerName))}; got {self.optimizer!r}"
+            )
         if self.keep_checkpoints < 2:
             raise UserError(
-                f"keep_checkpoints must be at least 2, in case the last one is damaged; got {self.keep_checkpoints}"
+                "training.keep_checkpoints must be at least 2, in case the last one is damaged; "
+                f"got {self.keep_checkpoints}"
             )
-        if not 0 <= self.average_steps <= self.steps:
-            raise UserError(f"average_steps must be from 0 to steps; got {self.average_steps}, steps={self.steps}")
+        if self.average_steps > self.steps:
+            raise UserError(
+                f"training.average_steps is {self.average_steps}, more than training.steps, which is {self.steps}: "
+                "set it to 0 to train without averaging, or to fewer steps"
+            )
         if not 0 <= self.label_smoothing < 1:
-            raise UserError(f"label_smoothing must be at least 0 and less than 1; got {self.label_smoothing}")
+            raise UserError(f"training.label_smoothing must be at least 0 and less than 1; got {self.label_smoothing}")
         if not 0 < self.learning_rate_factor < math.inf:
-            raise UserError(f"learning_rate_factor must be positive and finite; got {self.learning_rate_factor}")
-        for name in ("max_grad_norm", "patience", "seed"):
+            raise UserError(
+                f"training.learning_rate_factor must be positive and finite; got {self.learning_rate_factor}"
+            )
+        for name in ("average_steps", "max_grad_norm", "patience", "seed"):
             if not getattr(self, name) >= 0:
-                raise UserError(f"{name} must not be negative; got {getattr(self, name)}")
+                raise UserError(f"training.{name} must not be negative; got {getattr(self, name)}")
 
 
 OLD_NAMES: dict[str, dict[str, str]] = {

@@ -193,7 +193,7 @@ def test_a_variant_that_cannot_start_is_an_error(
 ) -> None:
     bad = Experiment("", "copy", {"bad": ["--model.n-heads", "3"]}, seeds=(1,))
     monkeypatch.setitem(EXPERIMENTS, "bad", bad)
-    with pytest.raises(UserError, match=r"^bad, bad: d_model must be a multiple of n_heads"):
+    with pytest.raises(UserError, match=r"^bad, bad: --model.d-model must be a multiple of --model.n-heads"):
         list(experiments.run("bad", tmp_path / "runs", tmp_path))
     assert not (tmp_path / "bad.json").exists()
 

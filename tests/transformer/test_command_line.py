@@ -1,9 +1,11 @@
 """Programs that consist of commands: arguments, help and exit codes."""
 
+from dataclasses import dataclass
+
 import pytest
 from tyro.conf import Positional
 
-from transformer.command_line import check_name, run_command
+from transformer.command_line import Command, RecipeCommand, check_name, run_command
 from transformer.errors import UserError
 
 
@@ -29,8 +31,45 @@ def fail(how: Positional[str]) -> int:
     return int(how)
 
 
+@dataclass
+class Oven:
+    """How to bake."""
+
+    max_heat: int = 200
+    """Degrees."""
+
+
+@dataclass
+class BakeOptions:
+    """The options of `program bake RECIPE`."""
+
+    oven: Oven
+    """The oven."""
+    cups: int | None = None
+    """Cups of flour."""
+
+
+def bake(options: BakeOptions) -> None:
+    """Bake something.
+
+    Examples:
+        program bake bread
+    """
+    if options.oven.max_heat > 250:
+        raise UserError(f"oven.max_heat must be at most 250; got {options.oven.max_heat}")
+    print(options.oven.max_heat, options.cups)
+
+
+RECIPES = RecipeCommand(
+    bake,
+    {"bread": BakeOptions(Oven(230)), "cake": BakeOptions(Oven(180), 2)},
+    {"bread": "For soup.", "cake": "For tea."},
+)
+
+
 def run(*args: str) -> int:
-    return run_command("program", "Does things.", {"greet": greet, "fail": fail}, args)
+    commands: dict[str, Command] = {"greet": greet, "fail": fail, "bake": RECIPES}
+    return run_command("program", "Does things.", commands, args)
 
 
 def test_arguments_reach_the_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,9 +100,39 @@ def test_help_of_the_program_and_of_a_command(capsys: pytest.CaptureFixture[str]
 def test_unknown_commands_and_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("gret") == 2
     assert capsys.readouterr().err == "error: there is no command 'gret'; did you mean greet?\n"
+    assert run("greet", "Ann", "--loud") == 2
+    assert capsys.readouterr().err == ("error: there is no option --loud; `program greet --help` lists the options\n")
+    assert run("greet", "Ann", "--time=2") == 2
+    assert capsys.readouterr().err == "error: there is no option --time; did you mean --times?\n"
+    assert run("greet", "--", "--time") == 0
+    assert capsys.readouterr().out == "hello --time\n"
+
+
+def test_a_recipe_sets_the_defaults_of_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bake", "bread") == run("bake", "cake", "--oven.max-heat", "190") == 0
+    assert capsys.readouterr().out == "230 None\n190 2\n"
     with pytest.raises(SystemExit) as stopped:
-        run("greet", "Ann", "--loud")
-    assert stopped.value.code == 2 and "--loud" in capsys.readouterr().err
+        run("bake", "cake", "--help")
+    printed = capsys.readouterr().out
+    assert stopped.value.code == 0 and "cake: For tea." in printed and "(default: 180)" in printed
+    assert "--cups INT" in printed
+
+
+def test_help_of_a_command_with_recipes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bake", "--help") == 0
+    printed = capsys.readouterr().out
+    assert "Examples:\n    program bake bread\n\nRecipes:\n  bread  For soup.\n  cake   For tea.\n" in printed
+    assert run("bake") == run("bake", "--cups", "3", "cake") == 2
+    assert capsys.readouterr().err == "error: `program bake` needs the name of a recipe: bread, cake\n" * 2
+    assert run("bake", "brad") == 2
+    assert capsys.readouterr().err == "error: there is no recipe 'brad'; did you mean bread?\n"
+
+
+def test_errors_name_the_options_as_the_user_types_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bake", "bread", "--oven.max-heat", "300") == 2
+    assert capsys.readouterr().err == "error: --oven.max-heat must be at most 250; got 300\n"
+    assert run("bake", "bread", "--stove.max-heat", "300") == 2
+    assert capsys.readouterr().err == "error: there is no option --stove.max-heat; did you mean --oven.max-heat?\n"
 
 
 def test_a_name_unlike_all_others_lists_them() -> None:

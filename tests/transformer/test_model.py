@@ -134,11 +134,11 @@ def test_the_encoder_depends_on_the_order_of_tokens(positions: Positions) -> Non
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"d_model": 30, "n_heads": 4}, "d_model=30, n_heads=4"),
+        ({"d_model": 30, "n_heads": 4}, "model.d_model must be a multiple of model.n_heads; got 30 and 4"),
         ({"dropout": 1.0}, "dropout"),
         ({"norm": "both"}, "norm must be one of post, pre; got 'both'"),
         ({"attention_dropout": -0.1}, "attention_dropout must be at least 0"),
-        ({"d_model": 12, "n_heads": 4, "positions": "rotary"}, "d_model / n_heads must be even; got 3"),
+        ({"d_model": 12, "n_heads": 4, "positions": "rotary"}, "d_model / model.n_heads must be even; got 3"),
         ({"n_layers": 0}, "n_layers must be at least 1"),
     ],
 )

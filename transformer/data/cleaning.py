@@ -52,12 +52,16 @@ class CleaningConfig:
     """Drop pairs that occurred before."""
 
     def __post_init__(self) -> None:
-        if self.min_words < 0 or self.max_words < 0:
-            raise UserError(f"min_words and max_words must not be negative; got {self.min_words} and {self.max_words}")
+        for name in ("min_words", "max_words"):
+            if getattr(self, name) < 0:
+                raise UserError(f"data.cleaning.{name} must not be negative; got {getattr(self, name)}")
         if 0 < self.max_words < self.min_words:
-            raise UserError(f"min_words must not be greater than max_words; got {self.min_words} and {self.max_words}")
+            raise UserError(
+                "data.cleaning.min_words must not be greater than data.cleaning.max_words; "
+                f"got {self.min_words} and {self.max_words}"
+            )
         if self.max_ratio != 0 and not 1 <= self.max_ratio < float("inf"):
-            raise UserError(f"max_ratio must be 0 (no limit) or at least 1; got {self.max_ratio}")
+            raise UserError(f"data.cleaning.max_ratio must be 0 (no limit) or at least 1; got {self.max_ratio}")
 
 
 NO_CLEANING = CleaningConfig(False, False, 0, 0, 0.0, False, False)

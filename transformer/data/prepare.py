@@ -48,7 +48,7 @@ class DataConfig:
     direction: str = "en-de"
     """Source language and target language."""
     max_train_pairs: int | None = None
-    """Use only this many training pairs, the first ones of the corpus."""
+    """Use only this many training pairs, the first ones of the corpus; None: all."""
     max_length: int = 150
     """Drop training and validation pairs with more subword tokens than this on either side."""
     byte_fallback: bool = False
@@ -62,17 +62,18 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if not re.fullmatch("[a-z]+-[a-z]+", self.direction):
-            raise UserError(f"the direction must be two languages with a hyphen, such as en-de; got {self.direction!r}")
-        if self.max_length < 1 or self.max_train_pairs is not None and self.max_train_pairs < 1:
             raise UserError(
-                f"max_length and max_train_pairs must be at least 1; got {self.max_length} and {self.max_train_pairs}"
+                f"data.direction must be two languages with a hyphen, such as en-de; got {self.direction!r}"
             )
+        for name in ("max_length", "max_train_pairs"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise UserError(f"data.{name} must be at least 1; got {value}")
         if not 0 <= self.bpe_dropout < 1:
-            raise UserError(f"bpe_dropout must be at least 0 and less than 1; got {self.bpe_dropout}")
+            raise UserError(f"data.bpe_dropout must be at least 0 and less than 1; got {self.bpe_dropout}")
         if self.segmentations < 1 or self.segmentations > 1 and not self.bpe_dropout:
             raise UserError(
-                "segmentations must be at least 1, and exactly 1 without bpe_dropout, because all of them would be "
-                f"identical; got {self.segmentations}"
+                "data.segmentations must be at least 1, and exactly 1 without data.bpe_dropout, because all of them "
+                f"would be identical; got {self.segmentations}"
             )
 
     @classmethod

@@ -585,18 +585,18 @@ def test_an_unknown_direction_or_corpus_leaves_no_files(cache: Path) -> None:
     [
         (
             {"direction": "../../en-de"},
-            r"^the direction must be two languages with a hyphen, such as en-de; got '\.\./\.\./en-de'$",
+            r"^data.direction must be two languages with a hyphen, such as en-de; got '\.\./\.\./en-de'$",
         ),
         (
             {"direction": "en-de\n"},
-            r"^the direction must be two languages with a hyphen, such as en-de; got 'en-de\\n'$",
+            r"^data.direction must be two languages with a hyphen, such as en-de; got 'en-de\\n'$",
         ),
-        ({"direction": "ende"}, "^the direction must be two languages"),
-        ({"max_train_pairs": 0}, "^max_length and max_train_pairs must be at least 1; got 150 and 0$"),
-        ({"max_length": 0}, "^max_length and max_train_pairs must be at least 1; got 0 and None$"),
-        ({"bpe_dropout": 1.0}, r"^bpe_dropout must be at least 0 and less than 1; got 1\.0$"),
-        ({"bpe_dropout": -0.1}, "^bpe_dropout must be at least 0"),
-        ({"segmentations": 0}, "^segmentations must be at least 1"),
+        ({"direction": "ende"}, "^data.direction must be two languages"),
+        ({"max_train_pairs": 0}, "^data.max_train_pairs must be at least 1; got 0$"),
+        ({"max_length": 0}, "^data.max_length must be at least 1; got 0$"),
+        ({"bpe_dropout": 1.0}, r"^data.bpe_dropout must be at least 0 and less than 1; got 1\.0$"),
+        ({"bpe_dropout": -0.1}, "^data.bpe_dropout must be at least 0"),
+        ({"segmentations": 0}, "^data.segmentations must be at least 1"),
         ({"segmentations": 2}, "because all of them would be identical; got 2$"),
     ],
 )

@@ -285,7 +285,7 @@ def test_settings_out_of_range_and_a_folder_that_cannot_be_written(
     with pytest.raises(SystemExit):
         main(["evaluate", str(run), *files, "--device", "cpu", "--beam-size", "0"])
     printed = capsys.readouterr()
-    assert printed.out == "" and printed.err == "error: beam_size must be at least 1; got 0\n"
+    assert printed.out == "" and printed.err == "error: --beam-size must be at least 1; got 0\n"
 
 
 def test_no_run_at_all(capsys: pytest.CaptureFixture[str]) -> None:
