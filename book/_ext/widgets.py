@@ -4,9 +4,10 @@ import html
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -18,32 +19,51 @@ SUFFIX = ".mjs"
 
 MODELS: dict[str, dict[str, Any]] = {
     "multi30k": {
-        "title": "English to German: captions of pictures",
+        "title": "English to German: captions of photographs",
         "languages": ["en", "de"],
-        "sentences": ["A little girl in a red dress is jumping into the water.", "Two dogs are playing in the snow."],
+        "trainedOn": "29,000 captions of photographs",
+        "sentences": [
+            "An old man feeds the pigeons in front of a church.",
+            "Two dogs are playing in the snow.",
+            "A woman is reading a book on a bench in the park.",
+            "A street musician plays the violin while people walk past.",
+        ],
     },
     "multi30k-de-en": {
-        "title": "German to English: captions of pictures",
+        "title": "German to English: captions of photographs",
         "languages": ["de", "en"],
+        "trainedOn": "29,000 captions of photographs",
         "sentences": ["Zwei Hunde spielen im Schnee.", "Eine Frau sitzt auf einer Bank im Park."],
     },
     "pocket-small": {
         "title": "English to German: the pocket corpus",
         "languages": ["en", "de"],
+        "trainedOn": "200,000 sentences from a small grammar",
         "sentences": ["The old woman gives the child a red apple.", "Why does the dog not sleep?"],
     },
 }
-"""The models that the live translator offers, each with examples."""
+"""The models that the live translator offers, each with what it was trained on, and with examples."""
 
 
-def translator() -> tuple[dict[str, Any], str]:
-    """Return the values of the live translator, with translations computed in this build, and its static content."""
+def translator(folded: bool) -> tuple[dict[str, Any], str]:
+    """Return the values of the live translator, with translations computed in this build, and its static content.
+
+    Args:
+        folded: show only the first model, and fold away its search and its heads.
+    """
     models, rows = [], []
-    for name, model in MODELS.items():
-        n_best = load_model(name, "cpu").beam_search(model["sentences"])
+    for name, model in list(MODELS.items())[: 1 if folded else None]:
+        loaded = load_model(name, "cpu")
+        n_best = loaded.beam_search(model["sentences"])
         pairs = [(sentence, best.text) for sentence, (best,) in zip(model["sentences"], n_best, strict=True)]
-        size = sum(path.stat().st_size for path in model_paths(MODELS_FOLDER / name))
-        models.append(model | {"name": name, "translations": [t for _, t in pairs], "megabytes": round(size / 1e6, 1)})
+        values = {
+            "name": name,
+            "translations": [translation for _, translation in pairs],
+            "megabytes": round(sum(path.stat().st_size for path in model_paths(MODELS_FOLDER / name)) / 1e6, 1),
+            "about": f"A Transformer with {loaded.model.config.n_parameters / 1e6:.1f} million parameters, trained on "
+            f"{model['trainedOn']} by this course's own code, and running in your browser.",
+        }
+        models.append(model | values)
         for pair in pairs:
             texts = zip(model["languages"], pair, strict=True)
             cells = "".join(f'<td lang="{language}">{html.escape(text)}</td>' for language, text in texts)
@@ -51,22 +71,26 @@ def translator() -> tuple[dict[str, Any], str]:
     head = "<thead><tr><th>sentence</th><th>translation</th></tr></thead>"
     content = f'<table class="table">{head}<tbody>{"".join(rows)}</tbody></table>'
     note = "<p>Computed when this book was built. Open the book on a web server to translate any sentence here.</p>"
-    return {"models": models}, content + note
+    return {"models": models, "folded": folded}, content + note
 
 
 CONTENT = {"translator": translator}
-"""For each widget a function that returns its values, and the HTML that is shown until it runs."""
+"""For each widget a function of ``folded`` that returns its values, and the HTML that is shown until it runs."""
 
 
 class WidgetDirective(SphinxDirective):
-    """``{widget} NAME``: runs the module book/widgets/NAME.mjs when it is scrolled into view."""
+    """``{widget} NAME``: runs the module book/widgets/NAME.mjs when it is scrolled into view.
+
+    The option ``:folded:`` folds details away.
+    """
 
     required_arguments = 1
+    option_spec: ClassVar[dict[str, Any]] = {"folded": directives.flag}
 
     def run(self) -> list[nodes.Node]:
         """Return the nodes in place of the directive."""
         name = self.arguments[0]
-        values, content = CONTENT[name]()
+        values, content = CONTENT[name]("folded" in self.options)
         data = html.escape(json.dumps(values, ensure_ascii=False))
         noscript = "<noscript><p>Turn on JavaScript to translate sentences of your own here.</p></noscript>"
         text = f'<div class="widget" data-widget="{name}" data-values="{data}">{content}{noscript}</div>'

@@ -112,10 +112,32 @@ def test_a_head_can_be_enlarged_read_and_switched_off_with_the_keyboard(live):
 
 def test_another_model_comes_with_its_own_examples(live):
     tab, errors = live
-    change(tab, lambda: tab.select_option(".translator select", label="German to English: captions of pictures"))
+    change(tab, lambda: tab.select_option(".translator select", label="German to English: captions of photographs"))
     sentence = tab.input_value(".translator input[type=text]")
     assert tab.inner_text(TRANSLATION) == expected(sentence, model="multi30k-de-en")[0][0]
     assert errors == []
+
+
+def test_the_page_says_when_the_model_is_guessing(live):
+    tab, _ = live
+    change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
+    assert tab.inner_text(".translator .unsure") == ""
+    change(tab, lambda: tab.fill(".translator input[type=text]", "Where is the station?"))
+    assert "The model is guessing" in tab.inner_text(".translator .unsure")
+    assert "trained on 29,000 captions of photographs, and on nothing else" in tab.inner_text(".translator .unsure")
+
+
+def test_the_first_page_translates_and_unfolds_how(opened, address, html):
+    with opened(f"{address}book/intro.html") as (tab, errors):
+        wait_for_status(tab)
+        assert tab.locator(TRANSLATION).bounding_box()["y"] < 500, "the translation is not on the first screen"
+        assert not tab.locator(BEST).is_visible()
+        example = tab.locator(".translator .examples button").nth(1)
+        change(tab, example.click)
+        assert tab.inner_text(TRANSLATION) == expected(example.inner_text())[0][0]
+        tab.get_by_text("See how the model found it").click()
+        assert n_best(tab) == expected(example.inner_text())
+        assert errors == []
 
 
 def test_without_javascript_there_are_examples(browser, address, html):
