@@ -30,12 +30,12 @@ from transformer.translator import Translator
 
 RESULTS = Path(__file__).parent / "results"
 RUNS = Path("runs", "experiments")
-SHORT = ["--training.steps", "3000", "--training.average-steps", "500", "--training.validate-every", "250"]
+SHORT = "--training.steps 3000 --training.average-steps 500 --training.validate-every 250".split()
 """Half of the steps of ``pocket``: enough to distinguish good settings from bad ones."""
-CAPTIONS = [
-    *("--model.vocab-size", "4000", "--model.dropout", "0.15"),
-    *("--training.steps", "2000", "--training.validate-every", "250", "--training.average-steps", "300"),
-]
+CAPTIONS = (
+    "--model.vocab-size 4000 --model.dropout 0.15 "
+    "--training.steps 2000 --training.validate-every 250 --training.average-steps 300"
+).split()
 """The baseline of the ``multi30k`` experiments: half of its vocabulary and dropout, a sixth of its steps."""
 
 

@@ -40,7 +40,7 @@ from transformer.model import Transformer
 from transformer.provenance import provenance
 from transformer.training.distributed import DistributedContext
 from transformer.training.trainer import Trainer
-from transformer.translator import batch_size
+from transformer.translator import decoding_batch_size
 
 RESULTS = Path(__file__).parent / "results" / "gpu"
 RUNS = Path("runs", "gpu")
@@ -276,7 +276,7 @@ def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
         def translate_all(beams: int = beams, search: Callable[..., object] = search) -> None:
             start = 0
             while start < count:
-                size = batch_size(shape, device, len(sources[start]), beams)
+                size = decoding_batch_size(shape, device, len(sources[start]), beams)
                 with device.autocast():
                     source = pad([[*ids, EOS] for ids in sources[start : start + size]]).to(device.device)
                     search(model, source, max_new_tokens=tokens)
@@ -288,7 +288,7 @@ def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
             "search": name,
             "sentences": count,
             "new_tokens": tokens,
-            "first_batch": batch_size(shape, device, len(sources[0]), beams),
+            "first_batch": decoding_batch_size(shape, device, len(sources[0]), beams),
             "seconds": seconds,
             "sentences_per_second": count / seconds,
         }

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, sync_playwright
 from pypdf import PdfReader, PdfWriter
 
 from book.browser import find_browser, launch, serve_book, visit
-from book.sync import Sync, pages
+from book.sync import Sync, pages_address
 
 ROOT = Path(__file__).parent.parent
 WIDTH = 720
@@ -64,7 +64,7 @@ def write(names: list[str], path: Path) -> int:
         The number of sheets.
     """
     settings = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
-    home = f"https://{pages(Sync(ROOT).address)}"
+    home = f"https://{pages_address(Sync(ROOT).address)}"
     book, rows = PdfWriter(), []
     with serve_book() as address, sync_playwright() as playwright:
         browser = launch(playwright)

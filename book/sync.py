@@ -101,19 +101,19 @@ class Sync:
         """Return a file's text with the repository's address in place of the old one, which is in pyproject.toml."""
         text = path.read_text("utf-8")
         old = self.project["urls"]["Repository"]
-        for form in (slug, pages):
+        for form in (repository_name, pages_address):
             text = text.replace(form(old), form(self.address))
         return text
 
 
-def slug(address: str) -> str:
+def repository_name(address: str) -> str:
     """Return ``owner/name`` from a repository's address."""
     return "/".join(address.split("/")[-2:])
 
 
-def pages(address: str) -> str:
+def pages_address(address: str) -> str:
     """Return the address, without ``https://``, where the repository's book is published."""
-    owner, name = slug(address).split("/")
+    owner, name = repository_name(address).split("/")
     return f"{owner}.github.io/{name}"
 
 

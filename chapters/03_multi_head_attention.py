@@ -485,8 +485,9 @@ assert (asker, asked, both) == ([0, 0, 1, 0, 0], [1] * 5, [1] * 5)
 # A small model, four source words and six target words, tells us itself:
 
 # %%
+from transformer.config import ModelConfig
 from transformer.inspection import record_attention
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 
 torch.manual_seed(0)
 small = ModelConfig(vocab_size=20, d_model=12, n_heads=3, d_ff=24, n_layers=1)

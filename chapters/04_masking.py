@@ -244,7 +244,8 @@ Row(
 
 # %%
 from transformer.attention import MultiHeadAttention, attention, fused_attention
-from transformer.model import ModelConfig, Transformer
+from transformer.config import ModelConfig
+from transformer.model import Transformer
 
 torch.manual_seed(0)
 shape = ModelConfig(len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=1)

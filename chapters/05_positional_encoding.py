@@ -71,7 +71,8 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # where each word of the second sentence stands in the first.
 
 # %%
-from transformer.model import ModelConfig, Transformer
+from transformer.config import ModelConfig
+from transformer.model import Transformer
 
 words = "<pad> the dog bites man".split()
 ids = torch.tensor([[words.index(w) for w in "the dog bites the man".split()]])

@@ -335,7 +335,7 @@ assert_close(norm_by_hand(x, theirs.weight, theirs.bias), theirs(x))
 # wrong place may go unnoticed.
 
 # %%
-from transformer.model import ModelConfig
+from transformer.config import ModelConfig
 
 
 def shape(norm, layers=1, width=32, dropout=0.0):

@@ -133,7 +133,8 @@ print(E @ idle, "→", words[(E @ idle).argmax()])
 # - E itself: $4 \cdot 4 = 16$.
 
 # %%
-from transformer.model import ModelConfig, Transformer
+from transformer.config import ModelConfig
+from transformer.model import Transformer
 
 tiny = Transformer(ModelConfig(4, d_model=4, n_heads=2, d_ff=8, n_layers=1))
 assert sum(p.numel() for p in tiny.parameters()) == 172 + 260 + 16

@@ -622,7 +622,8 @@ assert alike < len(names.split())
 # allocating a single number:
 
 # %%
-from transformer.model import ModelConfig, Transformer
+from transformer.config import ModelConfig
+from transformer.model import Transformer
 
 
 def count_parameters(tie_embeddings):

@@ -826,11 +826,11 @@ assert (
 # %%
 import json
 
-from transformer.data.prepare import store_folder
+from transformer.data.prepare import prepared_folder
 
-other = store_folder(replace(config, max_length=100), 1000)
+other = prepared_folder(replace(config, max_length=100), 1000)
 assert other != data.folder and not other.exists()
-assert store_folder(config, 1000) == data.folder
+assert prepared_folder(config, 1000) == data.folder
 stored_settings = json.loads((data.folder / "store.json").read_text())
 print(stored_settings["pairs"])
 

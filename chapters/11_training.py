@@ -386,7 +386,7 @@ def report(line):
     )
 
 
-train(run, data, recipe.model, training, choose_device(), report=report)
+train(run, data, recipe.model, training, choose_device(), on_validation=report)
 
 # %% [markdown]
 # BLEU compares translations with a reference and goes from 0 to 100. The two curves tell different stories. The loss falls from the first step:

@@ -78,10 +78,11 @@ from transformer.attention import (
     attention,
     fused_attention,
 )
+from transformer.config import ModelConfig
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.layers import EncoderLayer, FeedForward
 from transformer.masks import causal_mask, padding_mask
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 from transformer.plots.style import Picture, Row
 from transformer.positions import rotary_table, rotate
 

@@ -81,7 +81,8 @@ torch.set_printoptions(precision=4, sci_mode=False)
 # %%
 from torch.utils.flop_counter import FlopCounterMode
 
-from transformer.model import ModelConfig, Transformer
+from transformer.config import ModelConfig
+from transformer.model import Transformer
 
 base = ModelConfig(attention="explicit")  # in this form every product is seen
 with torch.device("meta"):

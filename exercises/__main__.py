@@ -51,16 +51,16 @@ def grade(
     grades = grade_all(notebooks, seconds)
     for path, to_text in outputs:
         path.write_text(to_text(grades), "utf-8")
-    for one in grades:
-        if one.failure:
-            print(f"error: {one.failure}", file=sys.stderr)
+    for result in grades:
+        if result.failure:
+            print(f"error: {result.failure}", file=sys.stderr)
         else:
-            print(one)
+            print(result)
     if len(grades) > 1:
-        print(f"\ntotal: {sum(one.points for one in grades)} of {sum(len(one.messages) for one in grades)}")
-    if any(one.failure for one in grades):
+        print(f"\ntotal: {sum(r.points for r in grades)} of {sum(len(r.messages) for r in grades)}")
+    if any(result.failure for result in grades):
         return 2
-    return 0 if all(one.points == len(one.messages) for one in grades) else 1
+    return 0 if all(result.points == len(result.messages) for result in grades) else 1
 
 
 def status() -> None:
@@ -80,7 +80,7 @@ def status() -> None:
 def update(
     notebooks: Annotated[Positional[tuple[Path, ...]], arg(metavar="NOTEBOOK [NOTEBOOK ...]", help_behavior_hint="")],
 ) -> None:
-    """Copy your answers into the notebooks of this edition of the course.
+    """Copy your answers into the present version of the notebooks.
 
     The old notebook is kept as NAME.before.ipynb.
 
@@ -89,7 +89,7 @@ def update(
         python -m exercises update ~/mine/*.ipynb
 
     Args:
-        notebooks: Filled-in notebooks of any edition.
+        notebooks: Filled-in notebooks of an earlier version of the course.
     """
     require_extra("book", "jupytext", "nbclient", "nbformat")
     from exercises.update import update

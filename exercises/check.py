@@ -141,8 +141,8 @@ class Exercise:
         for mistake, results in mistakes:  # the same mistake in another shape or dtype
             same_numbers = all(map(CallResult.equals_in_numbers, results, actual))
             if same_numbers and not all(map(CallResult.equals_in_numbers, results, expected)):
-                one, other = next(pair for pair in zip(actual, expected, strict=True) if not CallResult.equals(*pair))
-                also = describe_difference(self.results, one.results, other.results)[0]
+                wrong, right = next(pair for pair in zip(actual, expected, strict=True) if not CallResult.equals(*pair))
+                also = describe_difference(self.results, wrong.results, right.results)[0]
                 return f"{mistake.title}\n{mistake.hint}\nAlso, {also}."
         return None
 
@@ -150,9 +150,10 @@ class Exercise:
         return [self._call(function, inputs) for inputs in self.inputs]
 
     def _call(self, function: Function, inputs: Inputs) -> CallResult:
-        own = any(function is one for one in (self.reference, *(mistake.function for mistake in self.mistakes)))
-        guard = contextlib.nullcontext if own else self.guard
-        return call(function, inputs, guard, several=len(self.results) > 1)
+        functions_of_the_course = (self.reference, *(mistake.function for mistake in self.mistakes))
+        is_trusted = any(function is trusted for trusted in functions_of_the_course)
+        guard = contextlib.nullcontext if is_trusted else self.guard
+        return call(function, inputs, guard, multiple_results=len(self.results) > 1)
 
     def _describe_failure(self, answer: Function, inputs: Inputs, expected: CallResult, actual: CallResult) -> str:
         if actual.error:
@@ -224,7 +225,7 @@ def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> T
 
 
 def call(
-    function: Function, inputs: Inputs, guard: Guard = contextlib.nullcontext, several: bool = False
+    function: Function, inputs: Inputs, guard: Guard = contextlib.nullcontext, multiple_results: bool = False
 ) -> CallResult:
     """Call a function with copies of the inputs. Exceptions and exits are caught, but not keyboard interrupts.
 
@@ -232,7 +233,7 @@ def call(
         function: the function to call.
         inputs: its arguments.
         guard: the context to call it in.
-        several: whether a returned tuple is several results rather than one.
+        multiple_results: whether a returned tuple is several results rather than one.
     """
     copies = copy.deepcopy(list(inputs.values()))
     value: Any = ()
@@ -244,7 +245,7 @@ def call(
                 value = to_builtin(function(*copies))
         except (Exception, SystemExit) as e:
             error = e
-    results = value if several and isinstance(value, tuple) else (value,)
+    results = value if multiple_results and isinstance(value, tuple) else (value,)
     return CallResult(results, error, printed.getvalue())
 
 

@@ -1,4 +1,4 @@
-"""Copy a learner's answers into a new edition of the course."""
+"""Copy a learner's answers into a new version of the course."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ COURSE_CELL_ID = re.compile(r"[a-z0-9-]+-\d{1,2}")
 
 
 def update(path: Path, root: Path = ROOT) -> str:
-    """Replace a filled-in notebook by this edition's, with the learner's answers and the cells they added.
+    """Replace a filled-in notebook by its present version, with the learner's answers and the cells they added.
 
     The old notebook is kept as ``NAME.before.ipynb``. Answers to exercises that no longer exist are appended as text.
 
@@ -34,12 +34,12 @@ def update(path: Path, root: Path = ROOT) -> str:
     """
     old = read_notebook(path)
     answers = {key: cell["source"] for cell in old["cells"] if (key := answer_key(cell))}
-    editions = {source: make_exercise(read_solution(source)) for source in solution_sources(root)}
-    keys = {source: {answer_key(cell) for cell in new["cells"]} - {None} for source, new in editions.items()}
+    exercises = {source: make_exercise(read_solution(source)) for source in solution_sources(root)}
+    keys = {source: {answer_key(cell) for cell in new["cells"]} - {None} for source, new in exercises.items()}
     source = max(keys, key=lambda source: len(keys[source] & answers.keys()))
     if not keys[source] & answers.keys():
         raise UserError(f"{path} is not an exercise notebook: it has no cell that begins with `# answer: …`")
-    new = editions[source]
+    new = exercises[source]
     copied = [key for key, text in answers.items() if key in keys[source] and PLACEHOLDER not in text]
     for cell in new["cells"]:
         if (key := answer_key(cell)) in copied:

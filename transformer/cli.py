@@ -13,7 +13,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from transformer.checkpoint import average_checkpoints, read_json, step_checkpoints, write_atomically
 from transformer.command_line import Command, RecipeCommand, check_name, run_command
-from transformer.config import PRESETS, TrainingConfig
+from transformer.config import PRESETS, ModelConfig, TrainingConfig
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.prepare import prepare as prepare_data
 from transformer.data.statistics import corpus_statistics
@@ -22,7 +22,7 @@ from transformer.device import Device, DeviceName, Precision, choose_device
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import evaluate_runs
 from transformer.inspection import parameter_table
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 from transformer.models import MODELS_FOLDER, find_model, list_models, load_model
 from transformer.models.export import export as export_model
 from transformer.recipes import RECIPES

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.attention import KeyValue, KeyValueCache
-from transformer.config import ModelConfig as ModelConfig
+from transformer.config import ModelConfig
 from transformer.data.tokenizer import PAD
 from transformer.device import without_autocast
 from transformer.layers import DecoderLayer, EncoderLayer

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from transformer.config import PRESETS, TrainingConfig
+from transformer.config import PRESETS, ModelConfig, TrainingConfig
 from transformer.data.cleaning import CleaningConfig
 from transformer.data.prepare import DataConfig
-from transformer.model import ModelConfig
 
 
 @dataclass(frozen=True)

@@ -42,35 +42,35 @@ class TranslatedTestSet:
     """Number of sentences that were truncated because they were longer than the model's ``max_length``."""
 
 
-def decoding_bytes(config: ModelConfig, longest: int, beam_size: int) -> int:
+def decoding_bytes(config: ModelConfig, source_length: int, beam_size: int) -> int:
     """Estimate how much memory beam search needs for each sentence of a batch, in bytes.
 
     These are the keys and values of all layers, for the source once and for the target in every beam, and the logits
     of a step. Both are counted twice, because there are copies of them while hypotheses are reordered and ranked.
 
     Args:
-        longest: tokens of the longest source sentence.
+        source_length: tokens of the longest source sentence.
     """
-    target = min(longest + EXTRA_LENGTH, config.max_length)
-    key_value = 2 * config.n_layers * config.d_model * (longest + beam_size * target)
+    target = min(source_length + EXTRA_LENGTH, config.max_length)
+    key_value = 2 * config.n_layers * config.d_model * (source_length + beam_size * target)
     logits = beam_size * config.vocab_size
     return 4 * 2 * (key_value + logits)
 
 
-def batch_size(config: ModelConfig, device: Device, longest: int, beam_size: int) -> int:
+def decoding_batch_size(config: ModelConfig, device: Device, source_length: int, beam_size: int) -> int:
     """Return how many sentences to translate at once.
 
     On a GPU these are as many as fit into half of its free memory, because it takes hardly longer for hundreds of
     sentences than for one. On other devices they have about 4,096 / beam_size tokens.
 
     Args:
-        longest: tokens of the longest source sentence.
+        source_length: tokens of the longest source sentence.
     """
     if device.device.type != "cuda":
-        return max(1, 4096 // (beam_size * longest))
+        return max(1, 4096 // (beam_size * source_length))
     free, _ = torch.cuda.mem_get_info(device.device)
     free += torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # PyTorch keeps what it has freed
-    return max(1, free // 2 // decoding_bytes(config, longest, beam_size))
+    return max(1, free // 2 // decoding_bytes(config, source_length, beam_size))
 
 
 class Translator:
@@ -248,7 +248,7 @@ class Translator:
                 ) as bar,
             ):
                 while order:
-                    size = batch_size(self.model.config, self.device, len(encoded[order[0]]), beam_size)
+                    size = decoding_batch_size(self.model.config, self.device, len(encoded[order[0]]), beam_size)
                     rows, order = order[:size], order[size:]
                     source = pad([encoded[i] for i in rows]).to(self.device.device)
                     with self.device.autocast():

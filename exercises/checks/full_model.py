@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from exercises.check import Topic, numbers
-from transformer.model import ModelConfig, Transformer
+from transformer.config import ModelConfig
+from transformer.model import Transformer
 
 topic = Topic()
 check, given = topic.check, topic.given

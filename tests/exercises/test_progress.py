@@ -1,4 +1,4 @@
-"""A learner's progress: shown by ``status``, and carried over into a new edition by ``update``."""
+"""A learner's progress: shown by ``status``, and carried over into a new version by ``update``."""
 
 import json
 import shutil
@@ -45,8 +45,8 @@ def test_an_update_within_one_edition_changes_nothing(filled: Path) -> None:
     assert filled.with_suffix(".before.ipynb").read_text("utf-8") == before
 
 
-def test_answers_get_into_the_text_of_the_new_edition(filled: Path) -> None:
-    """The notebook of another edition: other text, a cell that is no more, a blank that had another place."""
+def test_answers_get_into_the_text_of_the_new_version(filled: Path) -> None:
+    """The notebook of another version: other text, a cell that is no more, a blank that had another place."""
     notebook = read_notebook(filled)
     cells = notebook["cells"]
     for cell in cells:

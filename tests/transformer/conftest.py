@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from transformer.model import ModelConfig, Transformer
+from transformer.config import ModelConfig
+from transformer.model import Transformer
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from transformer.config import ModelConfig
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import (
     Candidate,
@@ -18,7 +19,7 @@ from transformer.decoding import (
     sample,
 )
 from transformer.errors import UserError
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 
 
 def log_probability(model: Transformer, source: Tensor, tokens: list[int]) -> float:

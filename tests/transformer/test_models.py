@@ -21,13 +21,12 @@ from transformer.checkpoint import (
     step_checkpoints,
 )
 from transformer.cli import main
-from transformer.config import TrainingConfig
+from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.corpora import sentence_pairs
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
-from transformer.model import ModelConfig
 from transformer.models import MODELS_FOLDER, find_model, list_models, load_model
 from transformer.models.card import CARD, SCORES, model_card
 from transformer.models.export import export
@@ -111,7 +110,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "model": vars(shape),
             "training": vars(config),
         }
-        train(folder, prepare(data, 57), shape, config, choose_device("cpu"), settings, report=lambda _: None)
+        train(folder, prepare(data, 57), shape, config, choose_device("cpu"), settings, on_validation=lambda _: None)
     return folder
 
 

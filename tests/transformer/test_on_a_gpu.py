@@ -13,14 +13,14 @@ import torch
 
 import transformer
 from tests.pretend_gpu import HOST_READS, pretend_gpu
-from transformer.config import OptimizerName, TrainingConfig
+from transformer.config import ModelConfig, OptimizerName, TrainingConfig
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.decoding import Candidate, beam_search, greedy_search, sample
 from transformer.device import Device, choose_device
 from transformer.evaluation.evaluate import evaluate_test_set
 from transformer.inspection import ablate_heads, record_attention
 from transformer.loss import label_smoothed_cross_entropy, linear_label_smoothed_cross_entropy
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
 from transformer.training.trainer import Trainer
@@ -143,7 +143,7 @@ def test_a_run_there_trains_and_resumes_as_on_the_cpu(tmp_path: Path, gpu: Devic
         for config in (half, whole):
             translator = train(
                 tmp_path / name, data, shape, config, device, force=True,
-                report=lambda metrics, name=name: seen[name].append(metrics["valid_loss"]),
+                on_validation=lambda metrics, name=name: seen[name].append(metrics["valid_loss"]),
             )  # fmt: skip
         assert translator.device == device
     assert len(seen["there"]) == 2 and seen["there"] == pytest.approx(seen["here"], abs=1e-4)

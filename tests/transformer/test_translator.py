@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from transformer.config import PRESETS
+from transformer.config import PRESETS, ModelConfig
 from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.decoding import beam_search
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 from transformer.training.memory import peak_memory
-from transformer.translator import Translator, batch_size, decoding_bytes
+from transformer.translator import Translator, decoding_batch_size, decoding_bytes
 
 SENTENCES = ["a b c", "d e f g a", "b"]
 
@@ -46,9 +46,9 @@ def test_a_batch_on_a_gpu_fits_into_half_of_its_free_memory(monkeypatch: pytest.
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 3 * 10**9)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 10**9)
     config, gpu = PRESETS["base"], Device(torch.device("cuda"))
-    assert batch_size(config, choose_device("cpu"), longest=10, beam_size=4) == 4096 // 40
-    assert batch_size(config, gpu, longest=10, beam_size=4) == 3 * 10**9 // decoding_bytes(config, 10, 4)
-    assert batch_size(config, gpu, longest=10**9, beam_size=4) == 1
+    assert decoding_batch_size(config, choose_device("cpu"), source_length=10, beam_size=4) == 4096 // 40
+    assert decoding_batch_size(config, gpu, source_length=10, beam_size=4) == 3 * 10**9 // decoding_bytes(config, 10, 4)
+    assert decoding_batch_size(config, gpu, source_length=10**9, beam_size=4) == 1
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from transformer.bench.baselines import use_torch_transformer
 from transformer.bench.benchmarks import random_data
 from transformer.bench.runner import Benchmark, BenchmarkOptions, Implementation, Measurement, Work, run
 from transformer.data.batching import Batches
-from transformer.data.prepare import PreparedData, store_folder
+from transformer.data.prepare import PreparedData, prepared_folder
 from transformer.data.tokenizer import PAD
 from transformer.errors import UserError
 from transformer.inspection import count_flops
@@ -68,7 +68,7 @@ def measure(
     parameters = sum(p.numel() for p in model.parameters())
     smaller = replace(recipe, training=replace(recipe.training, batch_tokens=step_tokens(recipe, parameters, options)))
     with TemporaryDirectory() as temporary:
-        folder = store_folder(recipe.data, recipe.model.vocab_size)
+        folder = prepared_folder(recipe.data, recipe.model.vocab_size)
         is_prepared = (folder / "store.json").exists()
         if not is_prepared:
             folder = Path(temporary)

@@ -82,8 +82,8 @@ class _FieldError(Exception):
 
 
 def _manifest(value: Any) -> Manifest:
-    optional = ("files", "base_urls", "description", "licence", "citation")
-    members = _object(value, "", ("languages", "splits"), optional)
+    texts = ("description", "licence", "citation")
+    members = _object(value, "", ("languages", "splits"), ("files", "base_urls", *texts))
     languages = _languages(members["languages"])
     splits = _object(members["splits"], "splits", ("train",), None, SPLIT_NAME)
     files = _object(members.get("files", {}), "files", (), None, FILE_NAME)
@@ -93,11 +93,11 @@ def _manifest(value: Any) -> Manifest:
     if files and not base_urls:
         raise _FieldError("files", "there are files to download, but no base_urls to download them from")
     return Manifest(
-        languages,
-        {name: _split(parts, f"splits.{name}", languages) for name, parts in splits.items()},
-        {name: _file(file, f"files.{name}") for name, file in files.items()},
-        base_urls,
-        *(_string(members[name], name, None) if name in members else None for name in optional[2:]),
+        languages=languages,
+        splits={name: _split(parts, f"splits.{name}", languages) for name, parts in splits.items()},
+        files={name: _file(file, f"files.{name}") for name, file in files.items()},
+        base_urls=base_urls,
+        **{name: _string(members[name], name, None) for name in texts if name in members},
     )
 
 

@@ -33,7 +33,7 @@ FORMAT = 4
 CHUNK = 10_000
 """Number of pairs to tokenise at a time."""
 
-BAR: dict[str, Any] = {"unit": " pairs", "dynamic_ncols": True}
+PROGRESS_BAR: dict[str, Any] = {"unit": " pairs", "dynamic_ncols": True}
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ class PreparedData:
         return list(read_pairs(*_text(self.folder, "valid")))
 
 
-def store_folder(data: DataConfig, vocab_size: int) -> Path:
-    """The cache folder for these settings. Any change that affects its contents leads to another folder."""
+def prepared_folder(data: DataConfig, vocab_size: int) -> Path:
+    """Return the folder of the data prepared with these settings; any change that affects the data changes it."""
     corpus = find_corpus(data.corpus)
     key = [FORMAT, asdict(data) | {"corpus": corpus.fingerprint()}, vocab_size, sentencepiece.__version__]
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
@@ -148,7 +148,7 @@ def prepare(data: DataConfig, vocab_size: int, mirror: str | None = None, progre
         UserError: if the text cannot be downloaded, read or stored, if all pairs are dropped, or if the text is too
             small for the vocabulary.
     """
-    folder = store_folder(data, vocab_size)
+    folder = prepared_folder(data, vocab_size)
     work = folder.with_name(f".{folder.name}.unfinished")
     try:
         if (folder / "store.json").exists():
@@ -189,7 +189,7 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
         """Write the pairs to text files, and yield both sentences of each."""
         source, target = (file.path.open("w", encoding="utf-8", newline="\n") for file in _text(folder, split))
         with source, target:
-            for pair in tqdm(clean_pairs(split), f"{name}, {split}", disable=not progress, **BAR):
+            for pair in tqdm(clean_pairs(split), f"{name}, {split}", disable=not progress, **PROGRESS_BAR):
                 source.write(pair[0] + "\n")
                 target.write(pair[1] + "\n")
                 yield from pair
@@ -207,7 +207,7 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
         with (
             SequencesWriter(folder, f"{split}.source", len(tokenizer)) as sources,
             SequencesWriter(folder, f"{split}.target", len(tokenizer)) as targets,
-            tqdm(desc=f"{name}, {split}, tokenising", disable=not progress, **BAR) as bar,
+            tqdm(desc=f"{name}, {split}, tokenising", disable=not progress, **PROGRESS_BAR) as bar,
         ):
             for chunk in _chunks(read_pairs(*_text(folder, split)), CHUNK):
                 for _ in range(segmentations):

@@ -264,13 +264,14 @@ def comparison_table(comparisons: Sequence[Sequence[Comparison]]) -> str:
         comparisons: the comparisons of each other system, in order; these systems are numbered from 2.
     """
     rows = [
-        [one.metric, f"{number} - 1", f"{one.second - one.first:+.2f}", f"{one.p:.3f}"]
-        for number, of_system in enumerate(comparisons, 2)
-        for one in of_system
+        [comparison.metric, f"{number} - 1", f"{comparison.second - comparison.first:+.2f}", f"{comparison.p:.3f}"]
+        for number, system in enumerate(comparisons, 2)
+        for comparison in system
     ]
     alignment = ("left", "right", "right", "right")
     table = tabulate(rows, ["metric", "systems", "difference", "p"], disable_numparse=True, colalign=alignment)
-    signatures = tabulate([[one.metric, one.signature] for one in comparisons[0]], tablefmt="plain")
+    metrics = [[comparison.metric, comparison.signature] for comparison in comparisons[0]]
+    signatures = tabulate(metrics, tablefmt="plain")
     return (
         f"{table}\n\n"
         "p is the probability of a larger difference by chance, if both systems are equally good;\n"

@@ -131,7 +131,7 @@ def _training_procedure(
         metrics: those of the exported checkpoint or, if it is an average, of the last step before it.
         n_averaged: number of checkpoints that were averaged; 0 for none.
     """
-    commands = dict.fromkeys(made["command"] for made in (*sessions, exported) if made["command"])
+    commands = dict.fromkeys(session["command"] for session in (*sessions, exported) if session["command"])
     columns = {"from step": "step", "date": "date", "commit": "commit", "machine": "machine", "device": "device"}
     columns |= {"threads": "threads", "versions": "versions"}
     rows = [[session[key] for key in columns.values()] for session in sessions]

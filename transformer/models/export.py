@@ -49,7 +49,7 @@ def export(
         UserError: if the run cannot be used, the folder contains something else, the corpus has no such split, or no
             test set is available.
     """
-    made = provenance(device)
+    exported = provenance(device)
     translator = Translator.load(run, device)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir()) and not (folder / CARD).exists()):
         raise UserError(f"{folder} contains something other than an exported model: choose another folder")
@@ -82,7 +82,7 @@ def export(
                 test_sets.append({"corpus": data.corpus, "split": split, "direction": data.direction, **result})
         if not test_sets:
             raise UserError("no test set is available, and a model cannot be exported without scores")
-        scores = {"weights": translator.metadata["weights"]["sha256"], "provenance": made, "test_sets": test_sets}
+        scores = {"weights": translator.metadata["weights"]["sha256"], "provenance": exported, "test_sets": test_sets}
         (work / SCORES).write_text(json.dumps(scores, indent=2) + "\n", "utf-8")
         (work / CARD).write_text(model_card(work, folder.name), "utf-8")
         shutil.rmtree(folder, ignore_errors=True)

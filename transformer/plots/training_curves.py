@@ -56,12 +56,12 @@ def training_curves(metrics: Sequence[dict[str, float]], description: str) -> An
     return style.chart_style(both.resolve_scale(color="independent"))
 
 
-def compare_runs(runs: Mapping[str, Sequence[Mapping[str, float]]], over: str) -> Figure:
+def compare_runs(runs: Mapping[str, Sequence[Mapping[str, float]]], x_axis: str) -> Figure:
     """Draw the validation loss, training loss and validation BLEU of several runs, one line for each run.
 
     Args:
         runs: name → rows of ``metrics.jsonl``; at most four runs.
-        over: the entry on the x axis, such as "step" or "minutes".
+        x_axis: the entry on the x axis, such as "step" or "minutes".
     """
     panels = {
         "valid_loss": "validation loss",
@@ -73,10 +73,10 @@ def compare_runs(runs: Mapping[str, Sequence[Mapping[str, float]]], over: str) -
         all_axes = figure.subplots(1, 3)
         for axes, (name, title) in zip(all_axes, panels.items(), strict=True):
             for (run, rows), (colour, dashes) in zip(runs.items(), style.LINE_STYLES, strict=False):
-                axes.plot([row[over] for row in rows], [row[name] for row in rows], dashes, color=colour, label=run)
+                axes.plot([row[x_axis] for row in rows], [row[name] for row in rows], dashes, color=colour, label=run)
             axes.set_ylim(bottom=0)
             axes.grid(True)
-            axes.set_xlabel(over.replace("_", " "))
+            axes.set_xlabel(x_axis.replace("_", " "))
             axes.set_title(title, loc="left")
         all_axes[0].legend(loc="best", fontsize=10)
     return figure

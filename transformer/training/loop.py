@@ -46,7 +46,7 @@ def train(
     config: TrainingConfig,
     device: Device,
     recipe: dict[str, Any] | None = None,
-    report: Callable[[Row], None] | None = None,
+    on_validation: Callable[[Row], None] | None = None,
     compiled: bool = False,
     force: bool = False,
     tensorboard: bool = False,
@@ -66,7 +66,7 @@ def train(
         config: the hyperparameters.
         device: where to train, and in which precision.
         recipe: the settings to write to the folder, or to compare with those in it; None: those of model and training.
-        report: called with the metrics of each validation; nothing is shown on stderr then.
+        on_validation: called with the metrics of each validation; nothing is shown on stderr then.
         compiled: use torch.compile: slow for a minute or two, and then faster.
         force: resume even if the settings have changed.
         tensorboard: also write the metrics for TensorBoard, into the folder ``tensorboard``.
@@ -97,8 +97,9 @@ def train(
                     append_session(run, step, device)
                 write_recipe(run, recipe)
             writer = TensorBoard(run / "tensorboard", step) if tensorboard and is_main else None
-            with Display(f"training {run.name}", step, config.steps, report is not None or not is_main) as display:
-                _loop(trainer, run, display, writer, report, stop_requested)
+            hidden = on_validation is not None or not is_main
+            with Display(f"training {run.name}", step, config.steps, hidden) as display:
+                _loop(trainer, run, display, writer, on_validation, stop_requested)
     if not (run / f"{BEST}.json").exists():
         raise UserError(
             "no validation loss was a finite number: lower --training.learning-rate-factor "
@@ -126,7 +127,7 @@ def _loop(
     run: Path,
     display: Display,
     writer: "TensorBoard | None",
-    report: Callable[[Row], None] | None,
+    on_validation: Callable[[Row], None] | None,
     stop_requested: Callable[[], bool],
 ) -> None:
     config, progress, context = trainer.config, trainer.progress, trainer.context
@@ -167,8 +168,8 @@ def _loop(
                     writer.validation(metrics)
                 if progress.validations_since_best == 0:
                     save_checkpoint(run, BEST, trainer.model, {"metrics": metrics, "training": asdict(config)})
-                if report is not None:
-                    report(metrics)
+                if on_validation is not None:
+                    on_validation(metrics)
         epoch_end = config.checkpoint_each_epoch and trainer.is_epoch_end
         if last or stop or epoch_end or progress.step % config.checkpoint_every == 0:
             trainer.save(run)

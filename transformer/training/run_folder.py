@@ -27,7 +27,7 @@ SESSIONS = "sessions.jsonl"
 
 NOT_COMPARED = {"description", "training.log_every", "training.checkpoint_each_epoch"}
 """Settings that don't change what is learned, and the recipe's description, which old runs have in their folder."""
-ONLY_MEMORY = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
+MAY_CHANGE = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
 """A run may be resumed with other values of these settings: only the memory and time of a step depend on them."""
 
 
@@ -54,7 +54,7 @@ def open_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> I
             remove_partial_files(run)
             if (run / RECIPE).exists() and not force:
                 changes = list(differences(read_settings(run / RECIPE), recipe))
-                changes = [change for change in changes if change.partition(":")[0] not in ONLY_MEMORY]
+                changes = [change for change in changes if change.partition(":")[0] not in MAY_CHANGE]
                 if changes:
                     raise UserError(
                         f"{run} was started with other settings ({'; '.join(changes[:5])}): "

@@ -27,7 +27,7 @@ from transformer.data import readers as reading
 from transformer.data.batching import SequencesWriter
 from transformer.data.cleaning import NO_CLEANING, Cleaner, CleaningConfig
 from transformer.data.corpora import sentence_pairs
-from transformer.data.prepare import DataConfig, PreparedData, prepare, store_folder
+from transformer.data.prepare import DataConfig, PreparedData, prepare, prepared_folder
 from transformer.data.tokenizer import UNK, Tokenizer, sample_lines
 from transformer.errors import UserError
 
@@ -306,11 +306,11 @@ def test_every_setting_has_its_own_folder() -> None:
     Path("other.json").write_text(Path("own.json").read_text().replace("train.tsv:2", "train.tsv:1"))
     changes = [DATA, *(other(name, value) for name, value in OTHER_SETTINGS.items())]
     changes += [config(cleaning=dataclasses.replace(NO_CLEANING, **{n: value})) for n, value in OTHER_CLEANING.items()]
-    folders = [store_folder(change, SIZE) for change in changes] + [store_folder(DATA, SIZE + 1)]
+    folders = [prepared_folder(change, SIZE) for change in changes] + [prepared_folder(DATA, SIZE + 1)]
     digests = [folder.name.rpartition("-")[2] for folder in folders]
     assert len(set(digests)) == len(digests) and all(len(digest) == 12 for digest in digests)
     assert folders[0].name == f"own-en-de-{SIZE}-{digests[0]}"
-    assert [store_folder(change, SIZE) for change in changes] == folders[:-1]
+    assert [prepared_folder(change, SIZE) for change in changes] == folders[:-1]
 
 
 def test_other_versions_have_their_own_folders(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,9 +324,9 @@ def test_other_versions_have_their_own_folders(monkeypatch: pytest.MonkeyPatch) 
         folders.add(new.folder)
     with monkeypatch.context() as patch:
         patch.setattr(sentencepiece, "__version__", "9.9")
-        folders.add(store_folder(DATA, SIZE))
+        folders.add(prepared_folder(DATA, SIZE))
     assert len(folders) == 3
-    assert store_folder(DATA, SIZE) == old.folder and contents(old.folder) == before
+    assert prepared_folder(DATA, SIZE) == old.folder and contents(old.folder) == before
 
 
 def test_changing_the_text_in_place_changes_the_folder() -> None:
@@ -347,7 +347,7 @@ def test_changing_a_checksum_in_the_manifest_changes_the_folder() -> None:
     for digit in "01":
         manifest["files"] = {"train.tsv": {"digest": "md5:" + digit * 32}}
         Path("own.json").write_text(json.dumps(manifest))
-        folders.add(store_folder(DATA, SIZE))
+        folders.add(prepared_folder(DATA, SIZE))
     assert len(folders) == 2
 
 
@@ -473,7 +473,7 @@ prepare(DataConfig("own.json"), int(sys.argv[1]))
             while not Path("inside").exists():
                 assert killed.poll() is None
                 time.sleep(0.01)
-            folder = store_folder(DATA, SIZE)
+            folder = prepared_folder(DATA, SIZE)
             assert (cache / f".{folder.name}.unfinished").is_dir() and not folder.exists()
             done: list[PreparedData] = []
             waiting = threading.Thread(target=lambda: done.append(prepare(DATA, SIZE)))

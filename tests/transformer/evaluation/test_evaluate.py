@@ -11,11 +11,12 @@ import torch
 
 from transformer.checkpoint import save_checkpoint
 from transformer.cli import main
+from transformer.config import ModelConfig
 from transformer.data.corpora import sentence_pairs
 from transformer.data.tokenizer import Tokenizer
 from transformer.evaluation import evaluate
 from transformer.evaluation.metrics import paired_bootstrap, score_translations
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 from transformer.translator import Translator
 
 SOURCES = ["a b c", "", "d e f g", "h i " * 20, "\x85"]

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from transformer.config import ModelConfig
 from transformer.decoding import Candidate, beam_search
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 from transformer.plots.beam_tree import beam_tree, candidate_table
 from transformer.plots.reranking import reranking
 

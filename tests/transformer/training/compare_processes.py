@@ -15,10 +15,10 @@ import torch
 
 from transformer.attention import MultiHeadAttention
 from transformer.checkpoint import read_json
-from transformer.config import OptimizerName, TrainingConfig
+from transformer.config import ModelConfig, OptimizerName, TrainingConfig
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 from transformer.training.loop import train
 from transformer.training.run_folder import read_log, read_metrics
 
@@ -37,7 +37,7 @@ TRAINING = TrainingConfig(
 
 def run(folder: Path, training: TrainingConfig) -> Transformer:
     data = prepare(DataConfig("copy", max_train_pairs=400), 57)
-    return train(folder, data, SHAPE, training, choose_device("cpu"), report=lambda _: None, force=True).model
+    return train(folder, data, SHAPE, training, choose_device("cpu"), on_validation=lambda _: None, force=True).model
 
 
 def run_rank(folder: Path, training: TrainingConfig, rank: int, world_size: int, port: int) -> None:

@@ -13,10 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from transformer.checkpoint import read_json, step_checkpoints
-from transformer.config import TrainingConfig
+from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
-from transformer.model import ModelConfig
 from transformer.training.loop import train
 from transformer.training.run_folder import read_log, read_metrics
 
@@ -40,7 +39,7 @@ def start_training(run: Path) -> int:
     child = os.fork()
     if child == 0:
         data = prepare(DataConfig("copy", max_train_pairs=400), 57)
-        train(run, data, SHAPE, TRAINING, choose_device("cpu"), report=lambda _: None)
+        train(run, data, SHAPE, TRAINING, choose_device("cpu"), on_validation=lambda _: None)
         os._exit(0)
     return child
 
@@ -64,7 +63,9 @@ def results(run: Path) -> dict[str, object]:
 def main(folder: Path, kills: int) -> None:
     """Train without interruption, and with a kill at random moments."""
     data = prepare(DataConfig("copy", max_train_pairs=400), 57)
-    train(folder / "first", data, SHAPE, replace(TRAINING, steps=15), choose_device("cpu"), report=lambda _: None)
+    train(
+        folder / "first", data, SHAPE, replace(TRAINING, steps=15), choose_device("cpu"), on_validation=lambda _: None
+    )
     started = time.monotonic()  # now that PyTorch has imported all that it needs
     os.waitpid(start_training(folder / "uninterrupted"), 0)
     duration = time.monotonic() - started

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from transformer.checkpoint import load_checkpoint
-from transformer.config import TrainingConfig
+from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import Batch, Batches, Sequences, collate
 from transformer.data.corpora import sentence_pairs
 from transformer.data.prepare import DataConfig, PreparedData, prepare
@@ -18,7 +18,7 @@ from transformer.data.tokenizer import EOS, PAD
 from transformer.device import Precision, choose_device
 from transformer.errors import UserError
 from transformer.loss import label_smoothed_cross_entropy
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
 from transformer.training.optimizer import optimizer_state
@@ -39,7 +39,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
 def run(folder: Path, data: PreparedData, force: bool = False, **settings: object) -> Translator:
     defaults = {"steps": 4, "batch_tokens": 300, "warmup_steps": 2, "validate_every": 2, "validation_sentences": 5}
     config = TrainingConfig(**{**defaults, **settings})  # type: ignore[arg-type]
-    return train(folder, data, SHAPE, config, choose_device("cpu"), report=lambda _: None, force=force)
+    return train(folder, data, SHAPE, config, choose_device("cpu"), on_validation=lambda _: None, force=force)
 
 
 def weights(model: Transformer) -> torch.Tensor:
@@ -455,7 +455,9 @@ def test_a_model_that_cannot_be_compiled_runs_uncompiled(
 
     monkeypatch.setattr(torch, "compile", lambda module, dynamic: broken)
     config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validation_sentences=5)
-    compiled = train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=lambda _: None, compiled=True)
+    compiled = train(
+        tmp_path / "a", data, SHAPE, config, choose_device("cpu"), on_validation=lambda _: None, compiled=True
+    )
     assert (
         capsys.readouterr().err == "compilation failed, so training runs uncompiled, which is slower: no C++ compiler\n"
     )
@@ -479,7 +481,9 @@ def test_a_backward_pass_that_cannot_be_compiled_runs_uncompiled(
 ) -> None:
     monkeypatch.setattr(torch, "compile", lambda loss, dynamic: lambda *batch: BackwardFails.apply(loss(*batch)))
     config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=2, validation_sentences=5)
-    compiled = train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=lambda _: None, compiled=True)
+    compiled = train(
+        tmp_path / "a", data, SHAPE, config, choose_device("cpu"), on_validation=lambda _: None, compiled=True
+    )
     assert capsys.readouterr().err == "compilation failed, so training runs uncompiled, which is slower: no kernel\n"
     assert torch.equal(weights(compiled.model), weights(run(tmp_path / "b", data).model))
 
@@ -501,7 +505,7 @@ def test_an_error_after_the_first_compiled_step_is_not_called_a_failed_compilati
     monkeypatch.setattr(torch, "compile", fails_later)
     config = TrainingConfig(steps=4, batch_tokens=300, warmup_steps=2, validate_every=4, validation_sentences=5)
     with pytest.raises(RuntimeError, match="device-side assert"):
-        train(tmp_path / "run", data, SHAPE, config, choose_device("cpu"), report=lambda _: None, compiled=True)
+        train(tmp_path / "run", data, SHAPE, config, choose_device("cpu"), on_validation=lambda _: None, compiled=True)
     assert "compilation failed" not in capsys.readouterr().err
 
 
@@ -511,7 +515,7 @@ def test_a_sentence_that_is_too_long_is_refused_before_the_first_step(tmp_path: 
     short = replace(SHAPE, max_length=int(longest))
     message = rf"has {longest} tokens, .*--model.max-length {longest + 1}, or .*--data.max-length {longest - 1}"
     with pytest.raises(UserError, match=message):
-        train(tmp_path / "run", data, short, config, choose_device("cpu"), report=lambda _: None)
+        train(tmp_path / "run", data, short, config, choose_device("cpu"), on_validation=lambda _: None)
     assert not (tmp_path / "run").exists()
     train(tmp_path / "run", data, replace(short, max_length=int(longest) + 1), config, choose_device("cpu"))
 
@@ -534,7 +538,7 @@ def test_tensorboard_gets_the_metrics_and_the_log(tmp_path: Path, data: Prepared
         steps=4, batch_tokens=300, warmup_steps=2, log_every=1, validate_every=2, validation_sentences=5
     )
     rows: list[dict[str, float]] = []
-    train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), report=rows.append, tensorboard=True)
+    train(tmp_path / "a", data, SHAPE, config, choose_device("cpu"), on_validation=rows.append, tensorboard=True)
     events = reader.EventAccumulator(str(tmp_path / "a" / "tensorboard"))
     events.Reload()
     for name, expected in (("valid_loss", rows), ("valid_bleu", rows), ("train_loss", read_log(tmp_path / "a"))):
@@ -618,7 +622,7 @@ def test_in_a_terminal_there_is_a_bar(tmp_path: Path, data: PreparedData, monkey
 def test_a_report_replaces_what_is_shown(
     tmp_path: Path, data: PreparedData, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"), report=lambda _: None)
+    train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"), on_validation=lambda _: None)
     assert capsys.readouterr().err == ""
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from transformer.config import OptimizerName
+from transformer.config import ModelConfig, OptimizerName
 from transformer.device import choose_device
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 from transformer.training.optimizer import (
     build_optimizers,
     load_optimizer_state,

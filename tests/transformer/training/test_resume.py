@@ -14,12 +14,12 @@ import torch
 
 from transformer import checkpoint
 from transformer.checkpoint import read_json, step_checkpoints
-from transformer.config import TrainingConfig
+from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import Batch, Batches
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
-from transformer.model import ModelConfig, Transformer
+from transformer.model import Transformer
 from transformer.provenance import provenance
 from transformer.training import run_folder as runs
 from transformer.training.loop import train
@@ -54,7 +54,7 @@ def run_training(
 ) -> Transformer:
     config = TrainingConfig(**{**SETTINGS, **changes})  # type: ignore[arg-type]
     device = device or choose_device("cpu")
-    return train(run, data, SHAPE, config, device, report=lambda _: None, force=force).model
+    return train(run, data, SHAPE, config, device, on_validation=lambda _: None, force=force).model
 
 
 class Crash(BaseException):
@@ -399,7 +399,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path, data: Prepared
     config = TrainingConfig(**{**SETTINGS, "steps": 14})  # type: ignore[arg-type]
     other = ModelConfig(57, 16, 4, 64, 1, dropout=0.1, max_length=64)
     with pytest.raises(UserError, match="has another model than the settings describe"):
-        train(run, data, other, config, choose_device("cpu"), report=lambda _: None, force=True)
+        train(run, data, other, config, choose_device("cpu"), on_validation=lambda _: None, force=True)
     assert step_checkpoints(run)[-1] == "step-0000012"
     run_training(run, data)  # as before: the refused settings are not written to the recipe
 
