@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Exercises: positional encoding
 #
-# Five blanks: clocks that run at different speeds, the vectors made of them, the shift that is a rotation, rotary positions,
-# and the sum that the first layer sees (§3.4 and §3.5 of the paper).
+# Five blanks: the frequencies, the sinusoidal encoding, the shift that is a rotation, rotary positions, and the input of the
+# first layer (§3.4 and §3.5 of the paper).
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
 #   wrong.
@@ -71,8 +71,8 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★☆☆ · 5 minutes · §3.5
 #
-# Two dimensions share a clock hand: one has its sine, the other its cosine. Hand $i$ turns by $10000^{-2i/d_\text{model}}$ with
-# each position. The first turns fastest, by one radian.
+# Each pair of dimensions is a clock hand: one has the sine of its angle, the other the cosine. From one position to the next,
+# hand $i$ turns by $10000^{-2i/d_\text{model}}$. The first hand is the fastest: it turns by one radian.
 #
 # <details><summary>Hint</summary>
 #
@@ -83,15 +83,15 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # </details>
 # <details><summary>Help: <code>expected Tensor as element 0 in argument 0, but got float</code></summary>
 #
-# `torch.stack` joins tensors, not numbers. `torch.tensor` makes a tensor of a list of numbers; better still, compute with a
-# tensor of all i.
+# `torch.stack` joins tensors, not numbers. `torch.tensor` turns a list of numbers into a tensor. Better still, compute with a
+# tensor that contains every i.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: frequencies
 def frequencies(d_model: int) -> Tensor:
-    """By how much each clock hand turns from one position to the next, in radians.
+    """Return the angle, in radians, by which each clock hand turns from one position to the next.
 
     d_model: even
     returns: (d_model / 2,), float32
@@ -129,7 +129,7 @@ check("frequencies", frequencies)
 # %% tags=["answer"]
 # answer: sinusoidal_encoding
 def sinusoidal_encoding(length: int, d_model: int) -> Tensor:
-    """The vector of each position, from 0 on.
+    """Return the vector of each position, starting with position 0.
 
     returns: (length, d_model), float32
     """
@@ -147,9 +147,9 @@ check("sinusoidal_encoding", sinusoidal_encoding)
 #
 # ★★★ · 20 minutes · §3.5
 #
-# The authors chose sinusoids because a fixed distance is always the same linear map. Prove it: from the vectors of **some**
-# positions, make the vectors of the positions $k$ further on, without being told which positions they are. For an angle $a$ and a
-# step $b$:
+# The authors chose sinusoids because moving by a fixed distance is the same linear map everywhere. Show it: from the vectors of
+# **some** positions, compute the vectors of the positions $k$ later, without knowing which positions they are. For an angle $a$
+# and a step $b$:
 #
 # $$\sin(a + b) = \sin a \cos b + \cos a \sin b, \qquad \cos(a + b) = \cos a \cos b - \sin a \sin b.$$
 #
@@ -159,19 +159,19 @@ check("sinusoidal_encoding", sinusoidal_encoding)
 # b = k · frequency, one for each pair
 # old sines: every second dimension from 0; old cosines: every second from 1
 # new sines and new cosines by the two formulas, from the OLD ones
-# put them beside each other again
+# put them next to each other again
 # ```
 # </details>
 # <details><summary>Help: <code>'int' object has no attribute 'cos'</code></summary>
 #
-# `k` is one number, and each pair of dimensions has a step of its own: k times its frequency. That is a tensor, and has a cosine.
+# `k` is one number, but each pair of dimensions has its own step: k times its frequency. That is a tensor, and has a cosine.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: shift
 def shift(encoding: Tensor, k: int) -> Tensor:
-    """The encodings of the positions k further on.
+    """Return the encodings of the positions k later.
 
     encoding: (n, d_model), of any n positions
     k: may be negative
@@ -192,8 +192,8 @@ check("shift", shift)
 #
 # ★★☆ · 15 minutes
 #
-# Rotary positions add nothing. They turn each pair of dimensions of a query or key by its position's angle, so that the dot
-# product of the two depends on their distance. Turning $(x, y)$ by $a$ gives
+# Rotary positions add nothing. They rotate each pair of dimensions of a query or key by the angle of its position, so that the
+# dot product of the two depends on their distance. Rotating $(x, y)$ by $a$ gives
 # $(x \cos a - y \sin a,\ x \sin a + y \cos a)$.
 #
 # <details><summary>Hint</summary>
@@ -201,19 +201,19 @@ check("shift", shift)
 # ```text
 # angle[pos, i] = pos · frequency[i]      (length, d_head / 2)
 # x: dimensions 0, 2, 4, …   y: dimensions 1, 3, 5, …
-# turn, and put the two beside each other again
+# rotate, and put the two next to each other again
 # ```
 # </details>
 # <details><summary>Help: <code>The size of tensor a (4) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
 #
-# There is one angle for each pair, so half as many as dimensions. Take the even and the odd dimensions apart first.
+# There is one angle for each pair, so there are half as many angles as dimensions. Separate the even and the odd dimensions first.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: rotate
 def rotate(x: Tensor) -> Tensor:
-    """Turn each pair of neighbouring dimensions by its position's angle.
+    """Rotate each pair of neighbouring dimensions by the angle of its position.
 
     x: queries or keys, (..., length, d_head); positions count from 0
     returns: (..., length, d_head)
@@ -230,12 +230,12 @@ def rotate(x: Tensor) -> Tensor:
 check("rotate", rotate)
 
 # %% [markdown]
-# ## 5 · What the first layer sees
+# ## 5 · The input of the first layer
 #
 # ★☆☆ · 5 minutes · §3.4
 #
-# Look up each token's vector, multiply it by $\sqrt{d_\text{model}}$, and add the vector of its position. The table of positions is
-# as long as the longest sentence, so take as much of it as you need.
+# Look up the embedding of each token, multiply it by $\sqrt{d_\text{model}}$, and add the vector of its position. The positional
+# encoding has enough rows for the longest sentence, so take only as many as you need.
 #
 # <details><summary>Hint</summary>
 #
@@ -247,17 +247,17 @@ check("rotate", rotate)
 # </details>
 # <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1</code></summary>
 #
-# The table of positions is longer than the sentences of this batch: cut it.
+# The positional encoding is longer than the sentences of this batch: take its first rows only.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: embed
 def embed(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
-    """Words and places, added.
+    """Return the embeddings, scaled, plus the positional encoding.
 
     ids: (batch, length), int64
-    table: (vocab_size, d_model), a vector for each token
+    table: (vocab_size, d_model), the embedding of each token
     encoding: (max_length, d_model), a vector for each position
     returns: (batch, length, d_model)
     """
@@ -272,10 +272,10 @@ check("embed", embed)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade positional_encoding`.
+# Save the notebook and grade it, with the cell below or in a terminal with `python -m exercises grade positional_encoding`.
 #
-# Then open `transformer/positions.py`: your first two blanks and the fourth. The shift is a property that only the chapter needs, and
-# the fifth is `embed` in `transformer/model.py`.
+# Then open `transformer/positions.py`, where you will find your first two blanks and the fourth. The fifth is `embed` in
+# `transformer/model.py`. Only the chapter needs the shift.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -103,7 +103,7 @@ def clocks(d_model: int, length: int, description: str) -> Any:
         x, alt.Y("cosine:Q", **y)
     )
     waves = (sine + cosine + line + ends).properties(
-        width=WIDTH, height=80, title="The selected pair: sine (solid), cosine (dashed)"
+        width=WIDTH, height=80, title="Its sine (solid) and cosine (dashed)"
     )
     reading = current.transform_calculate(
         first="'position ' + pos + ', pair ' + pair + "
@@ -114,6 +114,32 @@ def clocks(d_model: int, length: int, description: str) -> Any:
     text += reading.mark_text(align="left", fontSize=13).encode(x=alt.value(0), y=alt.value(26), text="second:N")
     chart = alt.vconcat(all_clocks, waves, text.properties(width=WIDTH, height=34), description=description)
     return style.chart_style(chart.add_params(position, selected_pair))
+
+
+def digits_and_waves(n_digits: int) -> Figure:
+    """Draw the binary digits of the positions as lines that jump, each with a sine wave of the same period.
+
+    Args:
+        n_digits: the number of digits, the last one at the top; there are 2 to the power of this many positions.
+    """
+    length = 2**n_digits
+    positions = np.arange(length)
+    smooth = np.linspace(-0.5, length - 0.5, 40 * length)
+    with style.in_style():
+        figure = Figure(figsize=(4.8, 0.8 * n_digits))
+        figure.subplots_adjust(hspace=0.45)
+        for n, axes in enumerate(figure.subplots(n_digits, sharex=True)):
+            digits = positions >> n & 1
+            axes.step(positions, digits, where="mid", color=style.PLAIN, linewidth=1.5)
+            axes.plot(smooth, (1 - np.sin(np.pi * (smooth + 0.5) / 2**n)) / 2, color=HAND, linewidth=2.5)
+            axes.plot(positions, digits, "o", color=style.PLAIN, markersize=4)
+            axes.set_yticks([0, 1])
+            axes.set_ylabel(f"{2**n}s", rotation=0, ha="right", va="center", labelpad=8)
+            axes.tick_params(length=0)
+            axes.spines[:].set_visible(False)
+        axes.set_xticks(positions)
+        axes.set_xlabel("position")
+    return figure
 
 
 def encoding_heat_map(encoding: Tensor, description: str) -> Any:

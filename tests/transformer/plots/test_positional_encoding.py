@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from matplotlib.patches import Arc
@@ -65,6 +66,16 @@ def test_the_same_offset_is_the_same_angle_everywhere() -> None:
         assert arc.theta2 - arc.theta1 == pytest.approx(math.degrees(2))
     assert figure.get_figwidth() <= 5
     assert style.INK not in style.Picture(figure, "turns")._repr_html_()
+
+
+def test_each_digit_has_a_wave_that_is_high_where_the_digit_is_1() -> None:
+    figure = plots.digits_and_waves(3)
+    for n, axes in enumerate(figure.axes):
+        steps, wave, _ = axes.lines
+        assert list(steps.get_ydata()) == [int(f"{position:03b}"[-1 - n]) for position in range(8)]
+        height = np.interp(range(8), wave.get_xdata(), wave.get_ydata())
+        assert ((height > 0.5) == (np.asarray(steps.get_ydata()) == 1)).all()
+    assert figure.get_figwidth() <= 5
 
 
 def test_the_values_of_a_pair_are_the_tip_of_its_hand() -> None:
