@@ -101,8 +101,7 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
     Raises:
         CheckpointError: if files are missing or damaged, or don't belong together.
     """
-    metadata = read_settings(folder / f"{name}.json")
-    weights = read_tensors(folder, name, "weights")
+    metadata, weights = _read_together(folder, name)
     try:
         model = Transformer(ModelConfig(**metadata["model"]))
     except (KeyError, TypeError, ValueError) as error:
@@ -112,6 +111,21 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
         raise CheckpointError(f"the weights of {folder / name} belong to another model than {name}.json describes")
     model.load_state_dict(weights, strict=False)
     return model.eval(), metadata
+
+
+def _read_together(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read the JSON file and the weights of a checkpoint; again, if training has replaced it in between."""
+    while True:
+        metadata = read_settings(folder / f"{name}.json")
+        try:
+            weights, error = read_tensors(folder, name, "weights"), None
+        except CheckpointError as missing_or_damaged:
+            weights, error = {}, missing_or_damaged
+        if read_settings(folder / f"{name}.json") != metadata:
+            continue
+        if error:
+            raise error
+        return metadata, weights
 
 
 def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
@@ -199,7 +213,18 @@ def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
 
 
 def default_checkpoint(folder: Path) -> str:
-    """Return the checkpoint to translate with: `AVERAGED`, if training was not resumed after averaging, or `BEST`."""
+    """Return the checkpoint to translate with: `AVERAGED`, if training was not resumed after averaging, or `BEST`.
+
+    Raises:
+        CheckpointError: if the folder has neither.
+    """
+    if not any((folder / f"{name}.json").exists() for name in (AVERAGED, BEST)):
+        if not (folder / "recipe.json").exists():
+            raise CheckpointError(f"{folder} is not a run folder: it has no {BEST}.json")
+        raise CheckpointError(
+            f"{folder} has no model yet: training saves it at its first validation (--training.validate-every). "
+            "Let it continue until then; if it was stopped, run the same `transformer train` command again"
+        )
     path, last = folder / f"{AVERAGED}.json", _last_checkpoint(folder)
     return AVERAGED if path.exists() and read_json(path).get("last_checkpoint", last) == last else BEST
 

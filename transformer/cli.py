@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated, Any, Literal
 import torch
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from transformer.checkpoint import average_checkpoints, read_json, step_checkpoints, write_atomically
+from transformer.checkpoint import average_checkpoints, read_json, read_settings, step_checkpoints, write_atomically
 from transformer.command_line import Command, RecipeCommand, check_name, run_command
 from transformer.config import PRESETS, ModelConfig, TrainingConfig
 from transformer.data.prepare import DataConfig, PreparedData
@@ -28,7 +29,8 @@ from transformer.models.export import export as export_model
 from transformer.recipes import RECIPES
 from transformer.training.distributed import is_main_process
 from transformer.training.loop import train as train_model
-from transformer.training.run_folder import RECIPE, read_metrics
+from transformer.training.memory import check_memory
+from transformer.training.run_folder import RECIPE, check_run_folder, read_metrics
 from transformer.translator import Translator
 
 Compile = Literal["auto", "yes", "no"]
@@ -101,7 +103,7 @@ class TrainOptions(RecipeOptions):
     """The options of `transformer train RECIPE`."""
 
     run: Annotated[Path, arg(metavar="FOLDER")] = Path("runs")
-    """The run folder: checkpoints, metrics and settings are saved there."""
+    """The run folder, where checkpoints, metrics and settings are saved, and from which an interrupted run resumes."""
     device: DeviceName = "auto"
     """Where to train; auto chooses the fastest device available."""
     precision: PrecisionOption = "auto"
@@ -164,21 +166,24 @@ def train(options: TrainOptions) -> None:
         torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
     """
     device = choose_device(options.device, options.precision)
-    data = options.prepare()
-    log(f"training on {device}")
+    settings = {part: dataclasses.asdict(getattr(options, part)) for part in ("data", "model", "training")}
+    if is_main_process():  # checked again later, but preparing the data may take long
+        check_run_folder(options.run, settings, options.force)
+        check_memory(options.model, options.training, device)
     train_model(
         options.run,
-        data,
+        options.prepare(),
         options.model,
         options.training,
         device,
-        {part: dataclasses.asdict(getattr(options, part)) for part in ("data", "model", "training")},
+        settings,
         compiled=should_compile(options.compile, device),
         force=options.force,
         tensorboard=options.tensorboard,
     )
     if is_main_process():
-        print(f"the model is in {options.run}; next: transformer evaluate {options.run}")
+        print(f"the model is in {options.run}")
+        log(f"next: {shlex.join(['transformer', 'evaluate', str(options.run)])}")
 
 
 def average(
@@ -200,19 +205,29 @@ def average(
         checkpoints: Names of the checkpoints to average.
         last: How many of the last checkpoints to average if none are named.
     """
-    if last < 1:
-        raise UserError(f"--last must be at least 1; got {last}")
-    existing = [path.stem for path in _own_run_folder(run).glob("*.json")]
+    if last < 2:
+        raise UserError(f"--last must be at least 2; got {last}")
+    saved = step_checkpoints(_own_run_folder(run))
     for name in checkpoints:
-        if name not in existing:
-            raise UserError(f"{run} has no checkpoint {name}; it has {', '.join(step_checkpoints(run)) or 'none'}")
-    names = average_checkpoints(run, checkpoints or step_checkpoints(run)[-last:])
-    print(f"averaged {', '.join(names)}")
-    if not checkpoints and len(names) < last:
-        log(
-            f"averaged only {len(names)} of the {last} checkpoints asked for: the run has no more "
-            "(--training.keep-checkpoints sets how many it keeps)"
+        if not (run / f"{name}.json").exists():
+            raise UserError(f"{run} has no checkpoint {name}; it has {', '.join(saved) or 'none'}")
+    names = checkpoints or saved[-last:]
+    if len(names) < 2:
+        raise UserError(
+            f"averaging needs at least two checkpoints, and here is {', '.join(names) or 'none'}: "
+            "train with a smaller --training.checkpoint-every to save more"
         )
+    average_checkpoints(run, names)
+    print(f"averaged {len(names)} checkpoints: {', '.join(names)}")
+    if len(names) < last and not checkpoints:
+        log(
+            f"these are all that {run} has, fewer than {last}: --training.checkpoint-every sets how often checkpoints "
+            "are saved, --training.keep-checkpoints how many are kept"
+        )
+    steps = read_settings(run / RECIPE).get("training", {}).get("average_steps") if (run / RECIPE).exists() else 0
+    if steps:
+        log(f"the last checkpoint was already an average, of the last {steps} steps (--training.average-steps)")
+    log(f"next: {shlex.join(['transformer', 'evaluate', str(run)])}, which uses the averaged weights from now on")
 
 
 def curves(
@@ -547,9 +562,12 @@ COMMANDS: Mapping[str, Command] = {
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command ``transformer``; see `run_command` for the exit codes."""
     description = "Train, evaluate and use the Transformer of “Attention Is All You Need”."
-    code = run_command("transformer", description, COMMANDS, sys.argv[1:] if args is None else args)
+    args = sys.argv[1:] if args is None else args
+    code = run_command("transformer", description, COMMANDS, args)
     if code:
         sys.exit(code)
+    if args[0] == "prepare" and not {"-h", "--help"} & set(args):
+        log(f"next: {shlex.join(['transformer', 'train', *args[1:]])}")
 
 
 def _check_sentences(translator: Translator, sentences: Sequence[str], indices: Sequence[int], kind: str) -> None:

@@ -117,7 +117,10 @@ class TrainingConfig:
     batch_tokens: int = 25_000
     """Maximum number of target tokens in a step, on all devices together, not counting padding."""
     gradient_accumulation_steps: int = 1
-    """Split each process's batch into this many smaller ones to save memory; the effective batch size is the same."""
+    """Split each process's batch into this many parts to save memory; it may change when a run is resumed.
+
+    The effective batch size is always batch_tokens; in Hugging Face's Trainer, it grows with this setting.
+    """
     activation_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and recompute the rest there: less memory, but slower."""
     optimizer: OptimizerName = "adam"
@@ -131,7 +134,10 @@ class TrainingConfig:
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """Average the weights over this many last steps (not if patience ends the run early); 0: no averaging."""
+    """End with the mean of the weights after each of the last steps, this many, a kind of checkpoint averaging (§6.1).
+
+    0: no averaging; nor is there any if patience ends the run early.
+    """
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""
     validate_every: int = 1000

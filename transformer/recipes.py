@@ -37,7 +37,7 @@ RECIPES: dict[str, Recipe] = {
         TrainingConfig(steps=1500, batch_tokens=2000, warmup_steps=200, validate_every=250),
     ),
     "pocket": Recipe(
-        "The built-in English-German corpus; three minutes on two cores.",
+        "Synthetic English-German sentences, generated from a small grammar; three minutes on two cores.",
         DataConfig("pocket"),
         ModelConfig(
             vocab_size=4000, d_model=128, n_heads=4, d_ff=256, n_layers=2, dropout=0.0, norm="pre", max_length=128

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from transformer.checkpoint import default_checkpoint, load_checkpoint
 from transformer.config import ModelConfig
@@ -17,6 +16,7 @@ from transformer.decoding import EXTRA_LENGTH, Hypothesis, beam_search, check_se
 from transformer.device import Device, choose_device, explain_out_of_memory
 from transformer.errors import UserError
 from transformer.model import Transformer
+from transformer.progress import progress_bar
 
 Result = TypeVar("Result")
 """What a search returns for one sentence."""
@@ -243,9 +243,7 @@ class Translator:
         try:
             with (
                 explain_out_of_memory("try a smaller beam size or shorter sentences"),
-                tqdm(
-                    total=len(order), desc="translating", unit="sentence", disable=not progress, dynamic_ncols=True
-                ) as bar,
+                progress_bar("translating", len(order), shown=progress, unit="sentence") as bar,
             ):
                 while order:
                     size = decoding_batch_size(self.model.config, self.device, len(encoded[order[0]]), beam_size)

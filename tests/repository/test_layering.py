@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "transformer"
 
 LAYERS = [
-    {"errors", "masks", "positions", "loss", "schedule", "provenance"},
+    {"errors", "progress", "masks", "positions", "loss", "schedule", "provenance"},
     {"attention", "device", "data", "command_line"},
     {"config"},
     {"layers"},

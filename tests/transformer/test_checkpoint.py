@@ -11,6 +11,7 @@ from transformer.checkpoint import (
     average_checkpoints,
     default_checkpoint,
     load_checkpoint,
+    read_tensors,
     remove_partial_files,
     save_checkpoint,
     step_name,
@@ -183,3 +184,30 @@ def test_checkpoints_that_cannot_be_averaged(tmp_path: Path, tiny: Transformer) 
     with pytest.raises(UserError, match=r"is not a run folder: it has no c\.json"):
         average_checkpoints(tmp_path, ["a", "c"])
     assert not (tmp_path / "averaged.json").exists()
+
+
+def test_a_checkpoint_that_training_replaces_while_it_is_read_is_read_again(
+    folder: Path, tiny: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace_first(*args: object) -> dict[str, torch.Tensor]:
+        monkeypatch.undo()
+        tiny.unembedding.weight.data += 1
+        old = weights(folder)
+        save_checkpoint(folder, "best", tiny, {"step": 4})
+        assert not old.exists(), "the weights that belong to the JSON file which was read"
+        raise CheckpointError("missing")
+
+    monkeypatch.setattr("transformer.checkpoint.read_tensors", replace_first)
+    model, metadata = load_checkpoint(folder, "best")
+    assert metadata["step"] == 4
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), tiny.parameters(), strict=True))
+
+
+def test_the_metadata_belongs_to_the_weights(folder: Path, tiny: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def replace_first(*args: str | Path) -> dict[str, torch.Tensor]:
+        monkeypatch.undo()
+        save_checkpoint(folder, "best", tiny, {"step": 4})
+        return read_tensors(*args)
+
+    monkeypatch.setattr("transformer.checkpoint.read_tensors", replace_first)
+    assert load_checkpoint(folder, "best")[1]["step"] == 4

@@ -145,6 +145,8 @@ def test_evaluate_prints_bleu_with_its_signature(run: Path, capsys: pytest.Captu
     main(["evaluate", str(run), "--beam-size", "1"])
     out = capsys.readouterr().out
     assert "BLEU " in out and "tok:13a" in out
+    assert "\nweights: the checkpoint with the lowest validation loss, step 60\n" in out
+    assert f"\nsaved in {run}: test.hypotheses.txt, test.references.txt, test.scores.json\n" in out
     assert len((run / "test.hypotheses.txt").read_text().splitlines()) == 1000
 
 
@@ -379,13 +381,42 @@ def test_a_finished_run_is_left_alone_and_other_settings_are_refused(
 
     before = contents()
     main(["train", "copy", "--device", "cpu", "--run", str(run), *SMALL])
-    assert "the model is in" in capsys.readouterr().out and contents() == before
+    printed = capsys.readouterr()
+    assert printed.out == f"the model is in {run}\n" and contents() == before
+    assert f"{run} is finished, after 60 of 60 steps; to train for longer, raise --training.steps" in printed.err
+    assert "training on" not in printed.err and f"next: transformer evaluate {run}\n" in printed.err
     other = ["--run", str(run), *SMALL, "--training.label-smoothing", "0.3"]
     message = fails(capsys, "train", "copy", "--device", "cpu", *other)
     assert (
-        "was started with other settings (training.label_smoothing: 0.1, now 0.3)" in message and "--force" in message
+        "was started with other settings (--training.label-smoothing: 0.1, now 0.3)" in message and "--force" in message
     )
     assert contents() == before
+
+
+def test_what_cannot_be_trained_is_refused_before_the_data_is_prepared(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformer.cli.prepare_data", lambda *_, **__: pytest.fail("prepared"))
+    (tmp_path / "thesis.txt").write_text("three years of work")
+    train = ["train", "copy", "--device", "cpu", *SMALL, "--run"]
+    assert "is not a run folder, and not empty" in fails(capsys, *train, str(tmp_path))
+    assert "was started with other settings" in fails(capsys, *train, str(run), "--model.norm", "pre")
+    huge = [str(tmp_path / "new"), "--model.n-layers", "10000000"]
+    assert " GB free" in fails(capsys, *train, *huge)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_run_without_a_model_yet(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copyfile(run / "recipe.json", tmp_path / "recipe.json")
+    for command in (["translate", str(tmp_path), "a"], ["evaluate", str(tmp_path)]):
+        message = fails(capsys, *command)
+        assert message.startswith(f"error: {tmp_path} has no model yet: training saves it at its first validation")
+
+
+def test_prepare_says_what_to_do_next(environment: object, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["prepare", "copy", "--data.max-train-pairs", "300", "--mirror", "a folder"])
+    printed = capsys.readouterr()
+    assert "next: transformer train copy --data.max-train-pairs 300 --mirror 'a folder'\n" in printed.err
 
 
 def test_empty_and_too_long_sentences(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -551,16 +582,22 @@ def test_curves_of_runs_and_what_cannot_be_plotted(
 def test_average_names_what_it_averaged(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
+    message = "error: averaging needs at least two checkpoints, and here is "
+    assert fails(capsys, "average", str(copy)).startswith(f"{message}step-0000060: ")
+    assert fails(capsys, "average", str(tmp_path)).startswith(f"{message}none: ")
+    assert "--last must be at least 2; got 1" in fails(capsys, "average", str(copy), "--last", "1")
+    assert "has no checkpoint step-7; it has step-0000060" in fails(capsys, "average", str(copy), "step-7")
+    shutil.copyfile(copy / "step-0000060.json", copy / "step-0000030.json")
     main(["average", str(copy)])
     printed = capsys.readouterr()
-    assert printed.out == "averaged step-0000060\n"
-    assert printed.err == (
-        "averaged only 1 checkpoint instead of 5: the run has no more "
-        "(--training.keep-checkpoints sets how many it keeps)\n"
-    )
-    assert "there is no checkpoint to average" in fails(capsys, "average", str(tmp_path))
-    assert "--last must be at least 1; got 0" in fails(capsys, "average", str(copy), "--last", "0")
-    assert "has no checkpoint step-7; it has step-0000060" in fails(capsys, "average", str(copy), "step-7")
+    assert printed.out == "averaged 2 checkpoints: step-0000030, step-0000060\n"
+    assert f"these are all that {copy} has, fewer than 5: --training.checkpoint-every sets" in printed.err
+    assert f"next: transformer evaluate {copy}, which uses the averaged weights from now on\n" in printed.err
+    text = str(tmp_path / "text")
+    Path(text).write_text("a b c\n")
+    main(["evaluate", str(copy), "--source", text, "--reference", text])
+    out = capsys.readouterr().out
+    assert "\nweights: the average of step-0000030, step-0000060\n" in out
     assert "there is no run folder" in fails(capsys, "average", str(tmp_path / "none"))
     assert "multi30k is a pretrained model, not a run folder" in fails(capsys, "average", "multi30k")
 

@@ -15,10 +15,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
 import torch
-from tqdm import tqdm
 
 from transformer.device import Device
 from transformer.errors import install_command
+from transformer.progress import progress_bar
 from transformer.training.memory import peak_memory
 
 FORKSERVER = get_context("forkserver")  # imports PyTorch once, and what its optimisers import at their first step
@@ -97,7 +97,7 @@ def run(benchmark: Benchmark, options: BenchmarkOptions, rounds: int, progress: 
     """
     rows = {implementation: Measurement(implementation.name) for implementation in benchmark.implementations}
     total = (rounds + 1) * len(rows)
-    bar = tqdm(total=total, desc=benchmark.name, unit="round", dynamic_ncols=True, disable=not progress)
+    bar = progress_bar(benchmark.name, total, shown=progress, unit="round")
     workers: dict[Implementation, Worker] = {}
     with bar, ExitStack() as stack:
         for number in [None, *range(rounds)]:  # None: start the process, and warm up

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import filelock
 import platformdirs
-from tqdm import tqdm
 
 from transformer.errors import UserError
+from transformer.progress import progress_bar
 
 if TYPE_CHECKING:  # slow to import, and needed only for a download
     import requests
@@ -174,7 +174,7 @@ def _stream(session: "requests.Session", url: str, part: Path, name: str) -> Non
     with session.get(url, stream=True, timeout=TIMEOUT, headers=headers) as response, part.open("wb") as out:
         response.raise_for_status()
         total = response.raw.length_remaining
-        with tqdm(total=total, desc=name, unit="B", unit_scale=True, dynamic_ncols=True, leave=False) as bar:
+        with progress_bar(f"downloading {name}", total, unit="B", unit_scale=True, leave=False) as bar:
             # Never decoded: some servers label a .gz file as an encoding of the file without .gz.
             for chunk in response.raw.stream(1 << 16, decode_content=False):
                 out.write(chunk)

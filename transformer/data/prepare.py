@@ -17,7 +17,6 @@ from typing import Any
 
 import filelock
 import sentencepiece
-from tqdm import tqdm
 
 from transformer.data.batching import Sequences, SequencesWriter
 from transformer.data.cleaning import NO_CLEANING, Cleaner, CleaningConfig, CleaningReport
@@ -26,14 +25,13 @@ from transformer.data.download import data_folder
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
 from transformer.errors import UserError
+from transformer.progress import progress_bar
 
 FORMAT = 4
 """Version of the folder's layout and of the code that affects its contents; part of the hash."""
 
 CHUNK = 10_000
 """Number of pairs to tokenise at a time."""
-
-PROGRESS_BAR: dict[str, Any] = {"unit": " pairs", "dynamic_ncols": True}
 
 
 @dataclass(frozen=True)
@@ -188,10 +186,11 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
     def write_sentences(split: str) -> Iterator[str]:
         """Write the pairs to text files, and yield both sentences of each."""
         source, target = (file.path.open("w", encoding="utf-8", newline="\n") for file in _text(folder, split))
-        with source, target:
-            for pair in tqdm(clean_pairs(split), f"{name}, {split}", disable=not progress, **PROGRESS_BAR):
+        with source, target, progress_bar(f"{name}, {split}: reading", shown=progress, unit=" pairs") as bar:
+            for pair in clean_pairs(split):
                 source.write(pair[0] + "\n")
                 target.write(pair[1] + "\n")
+                bar.update()
                 yield from pair
 
     sample = sample_lines(write_sentences("train"))
@@ -207,7 +206,7 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
         with (
             SequencesWriter(folder, f"{split}.source", len(tokenizer)) as sources,
             SequencesWriter(folder, f"{split}.target", len(tokenizer)) as targets,
-            tqdm(desc=f"{name}, {split}, tokenising", disable=not progress, **PROGRESS_BAR) as bar,
+            progress_bar(f"{name}, {split}: tokenising", shown=progress, unit=" pairs") as bar,
         ):
             for chunk in _chunks(read_pairs(*_text(folder, split)), CHUNK):
                 for _ in range(segmentations):

@@ -130,17 +130,25 @@ def evaluate_runs(
     test_set |= {"corpus": data[0].corpus} if files is None else {"files": [str(file) for file in files]}
     sources, references = _read_test_set(data[0], name, files, mirror)
 
+    folders = output_folders or runs
+    for folder in folders:  # before the translation, which may take long, in case a folder can't be written to
+        _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
+    yield (
+        f"{test_set.get('corpus', 'your test set')} {name}: {len(sources):,} sentences, {direction}, "
+        f"beam size {beam_size}, length penalty {length_penalty}, on {device}"
+    )
+
     results: list[TestSetResult] = []
     comparisons = []
-    for number, (run_name, folder, translator) in enumerate(
-        zip(names, output_folders or runs, translators, strict=True), 1
-    ):
+    for number, (run_name, folder, translator) in enumerate(zip(names, folders, translators, strict=True), 1):
+        if len(runs) > 1:
+            yield f"\n{number}: {run_name}"
+        yield _weights_of(translator)
         result = evaluate_test_set(
             translator, sources, references, direction, beam_size, length_penalty, max_new_tokens
         )
         results.append(result)
         _write(folder / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in result.translations))
-        _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
         report: dict[str, Any] = {
             "test_set": {**test_set, "sentences": len(sources), "empty": result.empty, "cut": result.truncated},
             "settings": {
@@ -159,13 +167,6 @@ def evaluate_runs(
             report["compared_with"] = {"run": names[0], "results": [asdict(one) for one in comparisons[-1]]}
         _write(folder / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
 
-        if number == 1:
-            yield (
-                f"{test_set.get('corpus', 'your test set')} {name}: {len(sources):,} sentences, {direction}, "
-                f"beam size {beam_size}, length penalty {length_penalty}"
-            )
-        if len(runs) > 1:
-            yield f"{number}: {run_name}"
         if result.empty:
             yield f"empty source sentences, translated as empty lines: {result.empty}"
         if result.truncated:
@@ -175,6 +176,16 @@ def evaluate_runs(
     yield f"\n{score_table([result.scores for result in results])}"
     if comparisons:
         yield f"\n{comparison_table(comparisons)}"
+    for folder in folders:
+        yield f"\nsaved in {folder}: {name}.hypotheses.txt, {name}.references.txt, {name}.scores.json"
+
+
+def _weights_of(translator: Translator) -> str:
+    """Say which weights of a run a translator has."""
+    if names := translator.metadata.get("averaged"):
+        return f"weights: the average of {', '.join(names)}"
+    step = translator.metadata.get("metrics", {}).get("step", "unknown")
+    return f"weights: the checkpoint with the lowest validation loss, step {step}"
 
 
 def _name_of_own_test_set(name: str | None, source: Path, data: Sequence[DataConfig]) -> str:

@@ -39,6 +39,11 @@ class Display:
         """Count one step."""
         self.bar.update()
 
+    def message(self, text: str) -> None:
+        """Show a line of text."""
+        if not self.hidden:
+            self.bar.write(text, file=sys.stderr)
+
     def log(self, row: dict[str, float]) -> None:
         """Show a row of the training log."""
         values = [
@@ -62,5 +67,4 @@ class Display:
         )
 
     def _line(self, step: int, *values: str) -> None:
-        if not self.hidden:
-            self.bar.write("  ".join([f"step {step}/{self.steps}", *values]), file=sys.stderr)
+        self.message("  ".join([f"step {step}/{self.steps}", *values]))

@@ -99,6 +99,13 @@ def train(
             writer = TensorBoard(run / "tensorboard", step) if tensorboard and is_main else None
             hidden = on_validation is not None or not is_main
             with Display(f"training {run.name}", step, config.steps, hidden) as display:
+                if trainer.is_done:
+                    display.message(
+                        f"{run} is finished, after {step} of {config.steps} steps; to train for longer, raise "
+                        "--training.steps and add --force; to train again, choose another folder with --run"
+                    )
+                else:
+                    display.message(f"resuming after step {step} on {device}" if step else f"training on {device}")
                 _loop(trainer, run, display, writer, on_validation, stop_requested)
     if not (run / f"{BEST}.json").exists():
         raise UserError(

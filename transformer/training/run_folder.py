@@ -35,6 +35,8 @@ MAY_CHANGE = ("training.gradient_accumulation_steps", "training.activation_check
 def open_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> Iterator[None]:
     """Create a run folder, or open an existing one to resume it, and lock it against other processes meanwhile.
 
+    The lock is released by the system when the process ends, however it ends; its empty file ``.lock`` stays.
+
     Args:
         run: the folder.
         recipe: the settings, which are compared with those in the folder.
@@ -43,26 +45,40 @@ def open_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> I
     Raises:
         UserError: if the folder is not a run folder, is in use, or was started with other settings.
     """
-    recipe = json.loads(json.dumps(recipe))  # tuples become lists, as in the file
-    if run.exists() and not run.is_dir():
-        raise UserError(f"{run} is a file: choose a folder with --run")
-    if run.exists() and any(map(_is_content, run.iterdir())) and not (run / RECIPE).exists():
-        raise UserError(f"{run} is not a run folder, and not empty: choose another folder with --run")
+    check_run_folder(run, recipe, force)
     run.mkdir(parents=True, exist_ok=True)
     try:
         with filelock.FileLock(run / ".lock", blocking=False):
             remove_partial_files(run)
-            if (run / RECIPE).exists() and not force:
-                changes = list(differences(read_settings(run / RECIPE), recipe))
-                changes = [change for change in changes if change.partition(":")[0] not in MAY_CHANGE]
-                if changes:
-                    raise UserError(
-                        f"{run} was started with other settings ({'; '.join(changes[:5])}): "
-                        "choose another folder with --run, or resume with the new settings with --force"
-                    )
+            check_run_folder(run, recipe, force)  # again, because another process may have used it before the lock
             yield
     except filelock.Timeout:
         raise UserError(f"{run} is in use: another process is training in it") from None
+
+
+def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> None:
+    """Refuse a folder in which a run with these settings can be neither started nor resumed.
+
+    Args:
+        run, recipe, force: as in `open_run_folder`.
+
+    Raises:
+        UserError: if the folder is not a run folder, or was started with other settings.
+    """
+    if run.exists() and not run.is_dir():
+        raise UserError(f"{run} is a file: choose a folder with --run")
+    if not (run / RECIPE).exists():
+        if run.exists() and any(map(_is_content, run.iterdir())):
+            raise UserError(f"{run} is not a run folder, and not empty: choose another folder with --run")
+        return
+    recipe = json.loads(json.dumps(recipe))  # tuples become lists, as in the file
+    changes = list(differences(read_settings(run / RECIPE), recipe))
+    changes = [change for change in changes if change.partition(":")[0] not in MAY_CHANGE]
+    if changes and not force:
+        raise UserError(
+            f"{run} was started with other settings ({'; '.join(changes[:5])}): "
+            "choose another folder with --run, or resume with the new settings with --force"
+        )
 
 
 def write_recipe(run: Path, recipe: dict[str, Any]) -> None:

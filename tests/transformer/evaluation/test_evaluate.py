@@ -100,7 +100,8 @@ def test_everything_is_kept_and_the_sacrebleu_command_agrees(
     assert 0 < report["seconds"] < 60 and "compared_with" not in report
     assert [score["name"] for score in report["scores"]] == SCORES
 
-    assert printed.startswith("your test set own: 5 sentences, en-de, beam size 3, length penalty 0.5\n")
+    heading = "your test set own: 5 sentences, en-de, beam size 3, length penalty 0.5, on cpu in fp32 ("
+    assert printed.startswith(heading)
     assert "empty source sentences, translated as empty lines: 2\n" in printed
     assert "source sentences truncated to the model's limit of 11 tokens: 1\n" in printed
     for score in report["scores"]:
@@ -138,9 +139,9 @@ def test_a_split_and_its_settings_in_place_of_files(
     monkeypatch.setattr(evaluate, "sentence_pairs", few)
     main(["evaluate", str(run), "--split", "valid", "--mirror", "there", "--device", "cpu"])
     assert requests == [("copy", "valid", "en-de", "there")]
-    assert capsys.readouterr().out.startswith(
-        "copy valid: 20 sentences, en-de, beam size 4, length penalty 0.6\n\nmetric "
-    )
+    printed = capsys.readouterr().out
+    assert printed.startswith("copy valid: 20 sentences, en-de, beam size 4, length penalty 0.6, on cpu in fp32 (")
+    assert "\nweights: the checkpoint with the lowest validation loss, step 7\n\nmetric " in printed
     report = json.loads((run / "valid.scores.json").read_text())
     assert report["test_set"]["corpus"] == "copy" and report["test_set"]["split"] == "valid"
     beam = Translator.load(run).beam_search([source for source, _ in pairs])
@@ -282,7 +283,7 @@ def test_settings_out_of_range_and_a_folder_that_cannot_be_written(
     monkeypatch.setattr(evaluate, "write_atomically", no_room)
     with pytest.raises(SystemExit):
         main(["evaluate", str(run), *files, "--device", "cpu"])
-    assert "own.hypotheses.txt: No space left on device" in capsys.readouterr().err.splitlines()[-1]
+    assert "own.references.txt: No space left on device" in capsys.readouterr().err.splitlines()[-1]
     with pytest.raises(SystemExit):
         main(["evaluate", str(run), *files, "--device", "cpu", "--beam-size", "0"])
     printed = capsys.readouterr()
