@@ -13,14 +13,11 @@
 # %% [markdown]
 # # The Transformer from the outside: translating a sentence
 #
-# **You will be able to**
+# How does a network, a fixed stack of matrices, turn a sentence of any length into another, in another word order? The figure shows where one part of a trained Transformer, an *attention head*, looked
+# while it generated each German word.
 #
-# - let a trained Transformer translate, and name each station on the way from text to text;
-# - run its decoder by hand, one word at a time, and get what the package gets;
-# - explain, with a measurement, what a network loses that reads word by word, and what direct access gains and costs;
-# - tell the Transformer's relatives apart by who may look at whom.
-#
-# **About 30 minutes.** It builds on a little PyTorch. Everything inside the machine is left to the chapters that follow.
+# By the end you can follow a sentence through every stage of this model, decode a translation by hand, and explain what attention does better
+# than a recurrent network, and at what price. **About 35 minutes.** It builds on a little PyTorch; no German is needed.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -56,47 +53,94 @@ if "google.colab" in sys.modules:
         reason = error[1] if error else "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
-# %%
+# %% tags=["hide-input"]
 import torch
 from torch import nn
 from torch.testing import assert_close
 
 import transformer
+from transformer.data.tokenizer import BOS, EOS
+from transformer.inspection import record_attention
+from transformer.plots.attention_lines import attention_lines
 from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
+translator = transformer.load("multi30k", device="cpu", precision="fp32")
+
+
+@torch.no_grad()
+def cross_attention(caption, layer, head):
+    """Return one head's weights, the German tokens (rows) and the English tokens (columns)."""
+    source = translator.encode(caption)
+    target = translator.tokenizer.encode(translator.greedy_search([caption])[0])
+    with record_attention(translator.model) as weights:
+        translator.model(torch.tensor([source]), torch.tensor([[BOS, *target]]))
+    german, english = map(translator.tokenizer.pieces, ([*target, EOS], source))
+    weights = weights[f"decoder.{layer}.cross_attention"][0, head]
+    return weights, [t.strip("▁") for t in german], [t.strip("▁") for t in english]
+
+
+weights, german, english = cross_attention(
+    "A chef with a red hat is preparing food in the kitchen.", layer=2, head=1
+)
+Picture(
+    attention_lines(
+        weights[:-2, :-2],
+        german[:-2],
+        english[:-2],
+        labels=("English", "German"),
+        highlighted=[3, 4, 5, 6, 11],
+    ),
+    alt=(
+        "The English caption 'A chef with a red hat is preparing food in the kitchen' "
+        "above its German translation. Lines join each German word to the English "
+        "words that one attention head looked at. The lines of einem, roten and Hut "
+        "all lead to hat; those of bereitet and zu both lead to preparing."
+    ),
+)
+
+# %% tags=["remove-cell"]
+looked_at = {
+    g: english[i] for g, i in zip(german, weights.argmax(dim=1), strict=True)
+}
+assert [looked_at[g] for g in ("einem", "roten", "Hut")] == ["hat"] * 3
+assert [looked_at[g] for g in ("bereitet", "zu")] == ["preparing"] * 2
 
 # %% [markdown]
-# ## The question
+# For *einem roten Hut* ("a red hat") the head looked at *hat* three times: in German, the noun decides the endings of the words before it. For *bereitet … zu*, a verb in two
+# parts, it looked at *preparing* both times. Nobody programmed this. How does such a model work?
 #
-# A trained Transformer comes with this course. It has read captions of photographs, each in English and in German, and nothing else. Here it
-# translates two that it has never seen:
+# ## Translate a sentence
+#
+# The model comes with the course. It was trained on captions of photographs in English and German, and on nothing else. Here it translates two captions that it
+# has never seen:
 
 # %%
-translator = transformer.load("multi30k", precision="fp32")
+translator = transformer.load("multi30k", device="cpu", precision="fp32")
 captions = [
     "A dog runs across the field.",
     "A chef with a red hat is preparing food in the kitchen.",
 ]
-for caption, (best,) in zip(
-    captions, translator.beam_search(captions), strict=True
-):
-    print(caption, "→", best.text)
-assert best.text.endswith(" Essen zu."), "the verb's second half is at the end"
+for caption in captions:
+    print(caption)
+    print("→", translator.translate(caption))
+
+# %% tags=["remove-cell"]
+chef = translator.translate(captions[1]).split()
+assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# Look at the second pair. *Is preparing* has become *bereitet … zu*, with the whole kitchen between its halves. *Food* and *kitchen* have changed places. And
-# the endings of *einem roten* depend on the hat's gender and on the word *with*. So a translation is not made word for word. It needs the whole sentence, and
-# each of its words needs something else of it.
+# The second translation shows why replacing one word after the other would not do. *Is preparing* has become a verb in two parts, *bereitet … zu*, with
+# *in the kitchen* and *food* between them, and those two have swapped places. The endings of *einem roten* depend on the gender of *Hut*, two words
+# later, and on the preposition *mit* before them. Every German word needs information from several English ones, and each needs it from different ones.
 #
-# But a network is a fixed stack of matrices. **How does a sentence of any length go through it, and come out at another length and
-# in another order?**
-
-# %% [markdown]
-# ## The picture
+# ## Encoder and decoder
 #
-# Two halves. The **encoder** reads the source, all of it at once. The **decoder** writes the target, one word after another, and at each step it
-# reads two things: what it has said so far, and what the encoder made of the source.
+# The Transformer has two halves (§3.1 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762), which this course simply calls *the paper*). The **encoder** reads the
+# whole source sentence at once and produces one vector for each word of it. The **decoder** generates the target sentence one word at a time. For each word it
+# uses two things: the target words generated so far, and the encoder's vectors.
+#
+# In the figure below, follow the green arrow: those vectors, called the **memory**, are all that the decoder ever learns about the source.
 
 # %% tags=["hide-input"]
 from transformer.plots.encoder_decoder import encoder_decoder
@@ -104,173 +148,255 @@ from transformer.plots.encoder_decoder import encoder_decoder
 Picture(
     encoder_decoder(),
     alt=(
-        "The words 'the duck opens the door' enter the encoder, where all words "
-        "look at all words at once. What it makes of them, the memory, goes over "
-        "to the decoder, which reads its own words so far, looks at the memory, "
-        "and says the next word at every place."
+        "The words 'the duck opens the door' enter the encoder, which attends to all "
+        "source positions. Its output, the memory, goes to the decoder. The decoder "
+        "reads the target so far, '<bos> die Ente macht die Tür', attends to this "
+        "prefix and to the memory, and predicts the next token at every position."
     ),
 )
 
 # %% [markdown]
-# On the way the sentence changes its form five times. We follow the dog through all of them.
-
-# %% [markdown]
-# ## By hand
+# Now we follow the dog through each stage.
 #
-# ### Text becomes numbers
+# ## From text to vectors
 #
-# A network reads numbers. So the text is cut into **pieces** that are in the model's vocabulary, and each piece is replaced by its number there.
-# Frequent words are one piece, rare ones several; `▁` marks the beginning of a word. The last piece says that the sentence is over: `<eos>`, end of
-# sentence.
+# A network computes with numbers, so text has to become numbers first. It takes two steps.
+#
+# **Tokens and ids.** A **tokenizer** cuts the text into **tokens** from a fixed **vocabulary**, and replaces each by its index there, its **id**. A frequent word is one
+# token; a rare word becomes several. `▁` marks the beginning of a word, and the special token `<eos>` ("end of sentence") ends every sentence.
 
 # %%
 model, tokenizer = translator.model, translator.tokenizer
-device = translator.device.device
-ids = translator.encode(captions[0])
+ids = translator.encode("A dog runs across the field.")
 print(tokenizer.pieces(ids))
 print(ids)
+print(tokenizer.pieces(translator.encode("Two skateboarders are grinding.")))
 
 # %% [markdown]
-# ### The encoder reads
-#
-# The encoder takes the numbers and returns the **memory**: one vector for each piece. All pieces are read at once; none has to wait for another.
-# What a model reads has to lie where the model does: on the GPU if this machine has one, or else on the CPU. That place is `device`; answers that we keep come back with `.cpu()`.
-# (And `precision="fp32"`, above, asks a GPU not to shorten numbers, as it would to be quicker. A CPU does not shorten them.)
+# **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model has a table with one row for each token of
+# the vocabulary, and uses the id as the index of a row. That row is a vector of `d_model` numbers, the token's **embedding**. The rows start out random
+# and are trained along with everything else, so that tokens used in similar ways end up with similar vectors. In PyTorch the table is a layer,
+# `nn.Embedding`, and looking up is all it does:
 
 # %%
-source = torch.tensor([ids], device=device)  # (1, source): a batch of one sentence
+table = model.source_embedding.weight  # (vocab_size, d_model)
+source = torch.tensor([ids])  # (batch, source): one sentence
+embeddings = model.source_embedding(source)
+assert torch.equal(embeddings[0], table[ids])
+print("table   ", tuple(table.shape))
+print("sentence", tuple(embeddings.shape))  # (batch, source, d_model)
+
+# %% tags=["remove-cell"]
+assert ids[1] == 228 and ids[5] == 662 and len(ids) == 8
+assert tuple(table.shape) == (8000, 128)
+
+# %% [markdown]
+# The figure shows these two steps, and the stage that follows. Each coloured strip is a vector, of which the first 12 numbers are drawn. Look at *dog*: its id selects a row of
+# the table, and a copy of that row takes the dog's position in the sentence. On the right, after the encoder, its strip looks different. The next section says why.
+
+# %% tags=["hide-input"]
+from transformer.plots.embedding_lookup import embedding_lookup
+
+with torch.no_grad():
+    memory, memory_mask = model.encode(source)
+Picture(
+    embedding_lookup(tokenizer.pieces(ids), ids, table, memory[0]),
+    alt=(
+        "From left to right: the eight tokens of 'A dog runs across the field.' with "
+        "their ids; lines from each id to a row of the embedding table, 8,000 by 128; "
+        "lines from these rows to the sentence's embeddings, 8 by 128, in the order of "
+        "the words; and, after an arrow labelled encoder layers, the memory, 8 by 128, "
+        "with other values."
+    ),
+)
+
+# %% [markdown]
+# One thing is missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So a second vector, which depends only on the position, is added to each embedding.
+# [Positional encoding](05_positional_encoding.ipynb) explains it.
+#
+# ## The encoder puts words into context
+#
+# The encoder is a stack of **layers**, all built alike: the output of one is the input of the next, and the shape never changes. What changes is what the
+# vectors mean. In every layer, each position gathers information from all the others and updates its own vector. After the last layer there is still one vector per
+# token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**.
+
+# %%
 with torch.no_grad():
     memory, memory_mask = model.encode(source)
 memory.shape  # (batch, source, d_model)
 
 # %% [markdown]
-# It is worth looking at what kind of vectors these are. Before the first layer, a *dog* in fifth place has the same vector in every sentence: a row of a table, and
-# what is added for the place. In the memory it has not. It has taken in what stands around it.
+# We can test that claim with a word that has two meanings. *Light* can mean "not dark" (German *hell*), or what a lamp gives (German *Licht*). Both meanings share a single row of the table. In
+# the four sentences below, *light* is always at position 4, so its vector is exactly the same in all of them before the first layer. Does the encoder tell the meanings apart? The fifth sentence is for comparison.
+
+# %%
+sentences = {
+    "light shirt": "A man in a light shirt is smiling.",
+    "light jacket": "A woman in a light jacket smiles.",
+    "light of a sign": "A woman under the light of a sign.",
+    "light of the sun": "A man in the light of the sun.",
+    "dog": "A man with a dog is smiling.",
+}
+vectors = []
+for sentence in sentences.values():
+    source_ids = torch.tensor([translator.encode(sentence)])
+    with torch.no_grad():
+        encoded, _ = model.encode(source_ids)
+    vectors.append(encoded[0, 4])  # position 4: (d_model,)
+
+# %% tags=["remove-cell"]
+tokens = [tokenizer.pieces(translator.encode(s))[4] for s in sentences.values()]
+assert tokens == ["▁light"] * 4 + ["▁dog"]
+
+# %% [markdown]
+# We compare the five vectors from the memory by their **cosine similarity**: 1 if two vectors point the same way, 0 if they are at right angles. In the heat map, look at the last row first: this is how little
+# an unrelated word, *dog*, resembles *light*. Then look at the first four rows: the vectors of *light* are most similar where the meaning is the same.
+
+# %% tags=["hide-input"]
+from transformer.plots.heat_map import heat_map
+
+unit = torch.stack([vector / vector.norm() for vector in vectors])  # (5, d_model)
+similarity = unit @ unit.T  # (5, 5)
+Picture(
+    heat_map(similarity, list(sentences), list(sentences)),
+    alt=(
+        "Heat map of cosine similarities of five vectors. light shirt and light jacket: "
+        "0.99; light of a sign and light of the sun: 0.94; between these two pairs: 0.83 "
+        "to 0.87; dog with any of them: 0.08 to 0.17."
+    ),
+)
+
+# %%
+for sentence in sentences.values():
+    print(f"{sentence:35}", translator.translate(sentence))
+
+# %% tags=["remove-cell"]
+same = torch.stack([similarity[0, 1], similarity[2, 3]])
+different, baseline = similarity[:2, 2:4], similarity[4, :4]
+assert same.min() > 0.93 and different.min() > 0.83 and different.max() < 0.875
+assert baseline.min() > 0.075 and baseline.max() < 0.175
+for caption, word in zip(
+    sentences.values(), ["hell"] * 2 + ["Licht"] * 2, strict=False
+):
+    assert word in translator.translate(caption)
+
+# %% [markdown]
+# The same row of the table has become two kinds of vector, and the translations differ accordingly: *hell* for the shirt and the jacket, *Licht* for the sign and the sun.
+#
+# ## The decoder predicts the next token
+#
+# The decoder answers one question: *given the memory and the target tokens so far, which token comes next?* The tokens so far are called the **prefix**. At the start there is none, so
+# a special token, `<bos>` ("beginning of sentence"), takes its place.
+#
+# The answer is one score for each token of the vocabulary, a **logit**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are
+# positive, and divides by their sum, so that they add up to one.
 
 
 # %%
 @torch.no_grad()
-def vector_of(piece, text):
-    ids = translator.encode(text)
-    place = tokenizer.pieces(ids).index(piece)
-    assert place == 4, "the fifth piece"
-    return model.encode(torch.tensor([ids], device=device))[0][0, place]
+def next_token_probabilities(prefix):
+    x = model.decode(torch.tensor([prefix]), memory, memory_mask)
+    logits = model.logits(x[0, -1])  # from the last position: (vocab_size,)
+    return logits.softmax(dim=-1)
 
 
-here = vector_of("▁dog", "A woman in a dog costume.")
-there = vector_of("▁dog", "A man and a dog run across the field.")
-similarity = torch.cosine_similarity(here, there, dim=0)
-assert similarity < 0.95
-print(f"the two dogs have a cosine similarity of {similarity:.2f}")
+probabilities = next_token_probabilities([BOS])
+best = probabilities.topk(4)
+print(tokenizer.pieces(best.indices))
+print(best.values)
+
+# %% tags=["remove-cell"]
+assert tokenizer.pieces(best.indices) == ["▁Ein", "▁Eine", "▁Der", "▁Zwei"]
+assert best.values[0] > 0.9
 
 # %% [markdown]
-# ### The decoder says the next word
+# *Ein* is nearly certain, and not *Eine*, which also means "a" but goes with feminine nouns. The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine.
 #
-# The decoder answers one question only: *this is the memory, this is what has been said so far; what comes next?* Its answer is a probability for each
-# piece of the vocabulary. At the start nothing has been said. A piece that stands for that, `<bos>`, begins every sentence.
+# To get a whole sentence, append the most probable token to the prefix, ask again, and stop at `<eos>`. This is **greedy search**. A model that generates each token given its own
+# previous ones is called **autoregressive**, and using a trained model in this way is **inference**.
+
 
 # %%
-from transformer.data.tokenizer import BOS, EOS
+def greedy_search(prefix):
+    steps = []
+    while prefix[-1] != EOS and len(prefix) < 40:
+        probabilities = next_token_probabilities(prefix)
+        steps.append(probabilities)
+        prefix = [*prefix, int(probabilities.argmax())]
+    return prefix, torch.stack(steps)
 
 
-@torch.no_grad()
-def next_piece(said):
-    states = model.decode(torch.tensor([said], device=device), memory, memory_mask)
-    return model.logits(states[0, -1]).softmax(dim=-1).cpu()  # (vocabulary,)
-
-
-probabilities = next_piece([BOS])
-print(len(probabilities), "pieces, in all", f"{probabilities.sum():.2f}")
-print("most probable:", tokenizer.pieces(probabilities.topk(4).indices))
-
-# %% [markdown]
-# Now say the most probable piece, put it behind what was said, and ask again, until it says that the sentence is over. That is all there
-# is to **greedy search**.
-
-# %%
-said, steps = [BOS], []
-while said[-1] != EOS and len(said) < 40:
-    probabilities = next_piece(said)
-    said.append(int(probabilities.argmax()))
-    steps.append(probabilities)
-tokenizer.pieces(said)
+output, steps = greedy_search([BOS])
+print(tokenizer.pieces(output))
+translation = tokenizer.decode(output[1:-1])
+assert [translation] == translator.greedy_search(captions[:1])
+print(translation)
 
 # %% [markdown]
-# ### Numbers become text
+# In the last step the tokenizer joins the tokens to a text again. Our loop gives the same translation as the package, which decodes many
+# sentences at once, and much faster. [Decoding](12_decoding.ipynb) shows how.
 #
-# The last station is the first one backwards: the pieces are joined. And what we have built from six lines is what the package does, which
-# decodes many sentences at once and much faster ([Decoding](12_decoding.ipynb) says how):
-
-# %%
-text = tokenizer.decode(said[1:-1])
-assert translator.greedy_search(captions[:1]) == [text]
-text
-
-# %% [markdown]
-# **Step through it yourself.** At each step you see what was said so far, and what the decoder thought might come next. Where one piece has it all, the
-# source and the grammar left no choice; where several share, there is more than one good way to go on.
+# **Step through it.** For each step, the chart below shows the prefix and the six most probable next tokens. Where one bar takes everything, the source and the grammar leave no
+# choice. Where several share, there is more than one good way to continue. At which step is the model least certain?
 
 # %% tags=["hide-input"]
 from transformer.plots.next_token import next_token_explorer
 
 vocabulary = tokenizer.pieces(range(len(tokenizer)))
 next_token_explorer(
-    torch.stack(steps),
-    tokenizer.pieces(said[1:]),
+    steps,
+    tokenizer.pieces(output[1:]),
     vocabulary,
     count=6,
     description=(
-        "A slider goes through the steps of the translation. For each step it "
-        "shows what has been said so far, and the six most probable next pieces "
-        "as bars. The piece that is said, the longest bar, is in colour. Below "
-        "this chart the same is printed as a table."
+        "A slider goes through the steps of the translation. For each step the chart "
+        "shows the prefix, and the six most probable next tokens as bars. The token "
+        "that is generated, the longest bar, is in colour."
     ),
 )
 
-# %%
-from transformer.plots.next_token import top_tokens
-
-print(top_tokens(torch.stack(steps), vocabulary))
+# %% tags=["remove-cell"]
+assert steps.amax(dim=-1).argmin() == 2  # rennt or läuft
+assert "▁läuft" in tokenizer.pieces(steps[2].topk(2).indices)
 
 # %% [markdown]
-# ### It goes on from whatever was said
+# The decoder does not know who wrote its prefix. If we force the first word, the model continues from it, like any language model, but one that also reads the memory. Here the translation
+# has to begin with *Zwei* ("two") or with *Auf* ("on"):
+
+# %%
+for word in ("Zwei", "Auf"):
+    output, _ = greedy_search([BOS, *tokenizer.encode(word)])
+    print(tokenizer.decode(output[1:-1]))
+
+# %% tags=["remove-cell"]
+forced, _ = greedy_search([BOS, *tokenizer.encode("Zwei")])
+assert tokenizer.decode(forced[1:-1]).startswith("Zwei Hunde rennen")
+forced, _ = greedy_search([BOS, *tokenizer.encode("Auf")])
+assert tokenizer.decode(forced[1:-1]).endswith("rennt ein Hund.")
+
+# %% [markdown]
+# The grammar adapts to the forced word. After *Zwei*, noun and verb are plural: *Hunde rennen*. After *Auf* comes the field, and then the verb before the dog, as
+# German word order requires. But the first sentence is now wrong: the source has one dog. Greedy search can never take a token back. **Beam search**, which keeps several prefixes
+# alive, is one remedy.
 #
-# The decoder does not know who has said the words so far. Put one into its mouth, and it goes on from there: it is a language model that
-# also listens to the memory. Here it has to begin with *Zwei*, two, or with *Auf*, on:
-
-
-# %%
-def go_on_from(beginning):
-    said = [BOS, *tokenizer.encode(beginning)]
-    while said[-1] != EOS and len(said) < 40:
-        said.append(int(next_piece(said).argmax()))
-    return tokenizer.decode(said[1:-1])
-
-
-for beginning in ("Zwei", "Auf"):
-    print(go_on_from(beginning))
-
-# %% [markdown]
-# What follows fits the new beginning. After *Zwei* come *Hunde* and *rennen*, both plural; after *Auf* the field comes first, and the verb stands before the dog, as
-# German has it. The rest still comes from the source, which has one dog and not two: a first word that was badly chosen cannot be taken back. Beam search, which keeps several beginnings alive, is the remedy.
-
-# %% [markdown]
-# ## All words at once
+# ## Training: all positions at once
 #
-# We asked step by step, because each step needed the word before. In **training** the right translation is known. So the decoder can be asked all
-# questions in one go: at every place it reads the words up to there and says the next. A mask keeps it from reading on. One pass,
-# and the very same numbers:
+# Inference needs one step per token, because each step needs the token before. In **training** the correct translation is known. So the decoder can be given the whole of it, and predict the next
+# token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A *mask* hides the tokens that follow, so that no
+# position can copy its answer ([Masking](04_masking.ipynb)).
+#
+# One pass therefore gives the same probabilities as our eight steps:
 
 # %%
-target = torch.tensor([said[:-1]], device=device)
+output, steps = greedy_search([BOS])
+target = torch.tensor([output[:-1]])  # (batch, target): bos, translation
 with torch.no_grad():
-    logits = model(source, target)  # (1, target, vocabulary)
-at_once = logits[0].softmax(dim=-1).cpu()
-assert_close(at_once, torch.stack(steps))
-print(len(at_once), "questions in one pass, the same answers")
+    logits = model(source, target)
+assert_close(logits[0].softmax(dim=-1), steps)
+logits.shape  # (batch, target, vocab_size)
 
 # %% [markdown]
-# This is the whole of the model from outside, as it stands in the package's file:
+# Seen from the outside, this single pass is the whole model. In the package it takes two lines: the encoder produces the memory and a mask that marks its padding, and the decoder's vectors become logits.
 
 # %%
 from transformer.model import Transformer
@@ -278,60 +404,70 @@ from transformer.model import Transformer
 SourceCode(Transformer.forward)
 
 # %% [markdown]
-# ## Where it looks
+# ## What a head attends to
 #
-# When the decoder says a word, it looks at the memory. We can watch. A row is a piece that is said, a column a piece of the source; the lighter
-# a cell, the more of that column went into that row. This is the mean over the heads of one layer.
+# How does the decoder use the memory? Each layer of the decoder has several **attention heads**. At every target position, each head assigns a weight to each source position; the
+# weights are positive and sum to one. Then it takes the weighted average of the source vectors. So a large weight means: *much of this source vector flows into this
+# prediction*. How a head chooses its weights is the topic of the [next chapter](02_attention.ipynb).
+#
+# The heat maps below show two of this model's heads, for the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
+# large weight. On the left, the head aligns word by word: *Ein* with *A*, *das* with *the*. On the right is the head from the top of this
+# page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*, because the nouns decide between *ein* and *eine*, or *das* and *der*. (Layers and heads count from 0, as in the code.)
 
 # %% tags=["hide-input"]
-from transformer.inspection import record_attention
-from transformer.plots.heat_map import heat_map
-
-with record_attention(model) as weights, torch.no_grad():
-    model(source, target)
-looks = weights["decoder.2.cross_attention"][0].mean(dim=0)  # (target, source)
-Picture(
-    heat_map(
-        looks, tokenizer.pieces(said[1:]), tokenizer.pieces(ids), annotate=False
-    ),
-    alt=(
-        "Heat map of the German pieces by the English ones. The row of Hund is "
-        "light in the column of dog, the row of Feld in the column of field, so "
-        "a broken diagonal of light cells runs down the map."
-    ),
-)
-
-# %% [markdown]
-# Nobody told the model which word is whose translation. It found that it pays to look there. What it looked at does not *explain* what it said, though;
-# that is a warning that a later chapter takes apart.
-
-# %%
-row = tokenizer.pieces(said[1:]).index("▁Hund")
-column = tokenizer.pieces(ids).index("▁dog")
-assert looks[row].argmax() == column, "for Hund it looks at dog most"
-
-# %% [markdown]
-# ## Why not word by word?
-#
-# Until 2017 a sentence was mostly read by a **recurrent network**: one word after the other, with a vector of fixed size that is carried along and changed at every step.
-# In the first translators of this kind, the last of these vectors was all that the decoder got {cite}`sutskever2014`. Three things are wrong with that, and the first was soon mended, as you will see.
-#
-# **The bottleneck.** However long the sentence, it has to fit into the same vector. The memory of the Transformer grows with the sentence:
-
-# %%
-long = (
-    "A group of people in winter coats is standing in the snow in front of a house."
-)
-for caption in (captions[0], long):
-    with torch.no_grad():
-        kept, _ = model.encode(
-            torch.tensor([translator.encode(caption)], device=device)
+maps = []
+for layer, head in ((1, 2), (2, 1)):
+    weights, german, english = cross_attention(captions[0], layer, head)
+    maps.append(
+        heat_map(
+            weights,
+            german,
+            english,
+            title=f"layer {layer}, head {head}",
+            annotate=False,
         )
-    print(f"{kept.size(1):3} pieces, {kept.numel():5} numbers in memory")
+    )
+Row(
+    Picture(
+        maps[0],
+        alt=(
+            "Heat map of German by English tokens. The light cells lie on the "
+            "diagonal: Ein with A, Hund with dog, rennt with runs, über with across, "
+            "das with the, Feld with field."
+        ),
+    ),
+    Picture(
+        maps[1],
+        alt=(
+            "Heat map of the same tokens for another head. Ein and Hund are light at "
+            "dog, rennt at runs, and über, das and Feld are all light at field."
+        ),
+    ),
+)
+
+# %% tags=["remove-cell"]
+for layer, head, expected in (
+    (1, 2, ["A", "dog", "runs", "across", "the", "field"]),
+    (2, 1, ["dog", "dog", "runs", "field", "field", "field"]),
+):
+    weights, german, english = cross_attention(captions[0], layer, head)
+    assert [english[i] for i in weights.argmax(dim=1)][:6] == expected
 
 # %% [markdown]
-# **The long way.** *Were* needs to know that it was *dogs*, plural. In a recurrent network this news has to survive every step between them. In attention every word
-# reads every other directly (§4, Table 1).
+# Nobody told the model which words belong together. It was trained to predict the next token, and these weights turned out to be useful for that. But beware: what a head looks at does not
+# prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
+#
+# ## Why not a recurrent network?
+#
+# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN). It reads one word after the other, and carries along a state vector of fixed size, which it updates at each word. The variants in
+# use were the **LSTM** and the **GRU**, whose learned gates help the state to survive for longer. A **bidirectional** RNN runs a second one from right to left, so that each word's vector reflects both sides. In the first
+# translators of this kind, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). This design has three weaknesses.
+#
+# **The bottleneck.** However long the sentence, it has to fit into the same vector. The Transformer's memory grows with the sentence: one vector for each token. This weakness was the first to be removed:
+# [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) kept the states of all positions and let the decoder attend to them. That is where attention comes from.
+#
+# **The long path.** *Were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In **self-attention**, where the positions of one sentence attend to each
+# other, the path has length one (§4, Table 1):
 
 # %% tags=["hide-input"]
 from transformer.plots.path_length import path_length
@@ -340,183 +476,174 @@ words = "the dogs that we saw there were tired".split()
 Picture(
     path_length(words, start=1, end=6),
     alt=(
-        "The sentence 'the dogs that we saw there were tired' twice. Above, "
-        "word by word: five arrows lead from dogs, one word at a time, to were. "
-        "Below, attention: a single arrow leads from dogs straight to were."
+        "The sentence 'the dogs that we saw there were tired' twice. Above, in a "
+        "recurrent network, five arrows lead from dogs, one word at a time, to were. "
+        "Below, in self-attention, a single arrow leads from dogs straight to were."
     ),
 )
 
 # %% [markdown]
-# How much does the long way cost? We measure it: how strongly does the last output depend on a word so many places back? That is the size of a gradient. Both
-# layers are fresh, as they are when learning begins, and it is this gradient that learning has to live on.
+# How much does the path matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. We measure its size in untrained layers, since this is what training
+# starts from. The fourth layer is a stack of six **convolutions**, which combine each position with its two neighbours.
 
 
 # %%
-def dependence(output, x):
+def gradient_by_distance(output, x):
+    """Size of the gradient with respect to each earlier input."""
     (gradient,) = torch.autograd.grad(output[:, -1].sum(), x)
-    by_place = gradient.norm(dim=-1).mean(dim=0).flip(0)  # (distance,)
-    return (by_place[1:] / by_place[1]).tolist()
+    size = gradient.norm(dim=-1).mean(dim=0)  # (length,)
+    return size.flip(0)[1:].tolist()
 
 
+# %%
 torch.manual_seed(0)
 x = torch.randn(100, 41, 64, requires_grad=True)
-recurrent = nn.GRU(64, 64, batch_first=True)
+gru = nn.GRU(64, 64, batch_first=True)
+lstm = nn.LSTM(64, 64, batch_first=True)
 attention = nn.MultiheadAttention(64, num_heads=1, batch_first=True)
-by_recurrence = dependence(recurrent(x)[0], x)
-by_attention = dependence(attention(x, x, x)[0], x)
+six = [nn.Conv1d(64, 64, kernel_size=3, padding=1) for _ in range(6)]
+convolutions = nn.Sequential(*six)
+
+by_gru = gradient_by_distance(gru(x)[0], x)
+by_lstm = gradient_by_distance(lstm(x)[0], x)
+by_attention = gradient_by_distance(attention(x, x, x)[0], x)
+by_convolution = gradient_by_distance(convolutions(x.mT).mT, x)
+
+# %% [markdown]
+# The vertical axis is logarithmic, so a straight line that falls is an exponential decay. On the nearest words the recurrent layers depend *more* strongly than attention does. But each step multiplies
+# their gradient by a factor below one. Look at where the lines cross, and at what is left after 20 tokens.
 
 # %% tags=["hide-input"]
-from transformer.plots.curves import curves
+from transformer.plots.dependence import dependence
 
 Picture(
-    curves(
-        range(1, 41),
-        {"recurrent (GRU)": by_recurrence, "attention": by_attention},
-        "distance in words",
-        "Dependence on an earlier word",
+    dependence(
+        {
+            "GRU": by_gru,
+            "self-attention": by_attention,
+            "LSTM": by_lstm,
+            "6 convolutions": by_convolution,
+        }
     ),
     alt=(
-        "Dependence of the last output on a word, against the word's distance "
-        "from 1 to 40, as a share of the nearest word's. For the recurrent layer "
-        "it falls to nothing within some ten words; for attention it is level."
+        "Size of the gradient against the distance from 1 to 40 tokens, on a "
+        "logarithmic axis. GRU and LSTM begin highest, at about 1 and 0.5, and fall "
+        "along straight lines below 0.0001 after 20 tokens. Self-attention is level at "
+        "about 0.08. The convolutions begin at about 0.1 and end at a distance of 6."
     ),
 )
 
 # %%
-assert by_recurrence[19] < 0.01, "twenty words back, less than a hundredth is left"
-assert 0.5 < by_attention[19] < 2, "for attention the distance makes no difference"
+for distance in (1, 5, 20):
+    i = distance - 1
+    print(f"{distance:2}  GRU {by_gru[i]:.5f}  attention {by_attention[i]:.5f}")
+
+# %% tags=["remove-cell"]
+assert (
+    by_gru[3] > by_attention[3] and by_gru[5] < by_attention[5]
+)  # they cross near 5
+assert by_gru[19] < 1e-4 and by_lstm[19] < 1e-4
+assert max(by_attention) < 1.3 * min(by_attention)
+assert by_convolution[5] > 0 and by_convolution[6] == 0
 
 # %% [markdown]
-# A recurrent network can *learn* to carry something further, and a good one does. But it has to learn it against this slope.
+# At a distance of about five tokens attention overtakes the GRU; at 20, it has a gradient more than a thousand times as large. A trained LSTM can carry information much further than an untrained one, but it has to
+# *learn* to do so against this slope. A stack of convolutions sees nothing beyond its reach: each layer of width three adds one token on either side.
 #
-# **The queue.** Step 40 of a recurrent network cannot begin before step 39 is done. A GPU with ten thousand units stands in line behind one word.
-# Attention compares all pairs of words at the same time. That is the reason why the Transformer could be trained on so much more text, and
-# the paper's own argument (§1).
+# **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores waits for one word after the other. Attention and convolutions process all
+# positions at the same time. This is the paper's main argument (§1), because it made training on far more text affordable.
 #
-# **And what does it cost?** Every word meets every other: the number of scores grows with the square of the length. For sentences that is nothing. For books it
-# is the main problem of the field.
-
-# %%
-for n in (10, 100, 1_000, 10_000):
-    print(f"{n:6} words: {n:6} steps in a row, or {n * n:11,} scores at once")
-
-# %% [markdown]
-# Attention itself is older than the Transformer: {cite}`bahdanau2015` put it between a recurrent encoder and a recurrent decoder. What the paper's title claims is that,
-# of the three, attention is the part one *needs*.
-
-# %% [markdown]
-# ## Its relatives
+# The paper sums up the comparison in its Table 1, for $n$ tokens, vectors of size $d$, and convolutions of width $k$:
 #
-# Take one half, and you have another famous model. They differ in who may look at whom. A row asks, a column is asked, a filled cell means
-# *may look*:
+# | layer | operations | sequential steps | longest path |
+# |---|---|---|---|
+# | self-attention | $n^2 \cdot d$ | 1 | 1 |
+# | recurrent | $n \cdot d^2$ | $n$ | $n$ |
+# | convolutional | $k \cdot n \cdot d^2$ | 1 | $n/k$, or $\log_k n$ if dilated |
+#
+# The first column is attention's price. Every token meets every other, so the work grows with the square of the length. In sentences of 20 or 50 tokens, $n$ is much smaller than $d$ and attention is cheap. For whole books, the square is
+# one of the main problems of the field.
+#
+# ## Encoder-only and decoder-only models
+#
+# Take one half of the Transformer, and you have another famous family of models. What distinguishes them is which positions may attend to which. In the grids below, a row is a position that attends, and a filled cell is a position that it
+# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each sees only itself and what came before. From the decoder to the encoder's memory, everything is visible again.
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
 from transformer.plots.masks import mask_grid
 
-everybody = torch.ones(4, 4, dtype=torch.bool)
-four = ["a", "dog", "runs", "away"]
-drei = ["ein", "Hund", "rennt"]
+full = torch.ones(4, 4, dtype=torch.bool)
+english, german = ["a", "dog", "runs", "away"], ["ein", "Hund", "rennt"]
 Row(
     Picture(
-        mask_grid(everybody, four, four, title="encoder"),
-        alt="Four words by four words, all cells filled: everybody sees everybody.",
+        mask_grid(full, english, english, title="encoder"),
+        alt="Four words by four words, all cells filled: every word sees every word.",
     ),
     Picture(
-        mask_grid(causal_mask(4)[0, 0], four, four, title="decoder"),
-        alt="Four by four, filled on and below the diagonal: nobody sees what follows.",
+        mask_grid(causal_mask(4)[0, 0], english, english, title="decoder"),
+        alt="Four by four, filled on and below the diagonal: no word sees a later one.",
     ),
     Picture(
-        mask_grid(everybody[:3], drei, four, title="decoder to encoder"),
-        alt="Three German by four English words, all cells filled.",
+        mask_grid(full[:3], german, english, title="decoder to memory"),
+        alt="Three German words by four English words, all cells filled.",
     ),
 )
 
 # %% [markdown]
-# | model | halves | good for |
+# | family | for example | suited to |
 # |---|---|---|
-# | BERT {cite}`devlin2019` | encoder | reading: each word knows both its sides; it cannot write |
-# | GPT {cite}`radford2019` | decoder, without a memory to look at | writing on from a beginning |
-# | the Transformer {cite}`vaswani2017`, T5 {cite}`raffel2020` | both | reading one text and writing another |
+# | encoder-only | [BERT](https://aclanthology.org/N19-1423/) | understanding a text: each word's vector reflects both sides, but the model cannot generate text |
+# | decoder-only | [GPT](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
+# | encoder–decoder | [the Transformer](https://arxiv.org/abs/1706.03762), [T5](https://arxiv.org/abs/1910.10683) | reading one text and generating another |
 #
-# The parts are the same in all of them. Who has taken this one apart has taken them all apart. The [last page](15_transformer_family.ipynb)
-# does it: BERT, GPT, T5 and ViT, each in a few lines on our modules.
-
-# %% [markdown]
+# All three are built from the same parts. Once you understand this one, you understand them all. [A later chapter](15_transformer_family.ipynb) builds BERT, GPT, T5 and ViT from our modules, in a few lines each.
+#
 # ## What goes wrong in practice
 #
-# **It answers everything.** The model has read captions. Ask it something else, and it will not say that it does not know. It writes
-# German all the same.
+# **It answers everything.** The model knows captions. Give it something else, and it does not say that it is out of its depth. It writes German all the same:
 
 # %%
-for text in (
-    "The parliament adopts the resolution.",
-    "Where is the station?",
-    "asdf qwer",
-):
+for text in ("The parliament adopts the resolution.", "I love you.", "asdf"):
     print(text, "→", translator.translate(text))
 
 # %% [markdown]
-# So a translation that reads well is no proof that it is one. That is why translations are scored against those of people, on sentences that the
-# model has not seen, and why each model of this course has a card that says what it cannot do (`transformer/models/multi30k/CARD.md`).
+# A fluent translation is therefore no proof of a correct one. This is why translations are scored against human ones, on sentences that the model has not seen ([Evaluation](13_evaluation.ipynb)), and why each model of
+# this course has a card that lists what it cannot do, such as `transformer/models/multi30k/CARD.md`.
 #
-# **It is asked in the wrong mode.** Dropout belongs to training. A model left in training mode answers the same question differently each time, and nobody is warned:
+# **It is left in training mode.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the
+# same input gives different probabilities each time, without a warning:
 
 # %%
-model.train()
 torch.manual_seed(0)
-answers = {float(next_piece([BOS]).max()) for _ in range(5)}
-model.eval()
-assert (
-    len(answers) == 5
-    and len({float(next_piece([BOS]).max()) for _ in range(5)}) == 1
-)
-print("five times the same question:", sorted(round(a, 5) for a in answers))
+for mode in (True, False):
+    model.train(mode)
+    runs = [next_token_probabilities([BOS]).max() for _ in range(4)]
+    print(f"training={mode!s:5} ", torch.stack(runs))
 
-# %% [markdown]
-# ## Where each part is opened
-#
-# | chapter | opens |
-# |---|---|
-# | [Attention](02_attention.ipynb) | how a word finds the words that matter to it |
-# | [Multi-head attention](03_multi_head_attention.ipynb) | how it looks for several things at once |
-# | [Masking](04_masking.ipynb) | what a word must not see, and how it is kept from it |
-# | [Positional encoding](05_positional_encoding.ipynb) | how the order of the words gets in |
-# | [Encoder and decoder layers](06_layers.ipynb) | what happens to a word between two looks |
-# | [The full model](07_full_model.ipynb) | what stands at its two ends, and how large it is |
-# | [Subword tokenization](08_subword_tokenization.ipynb) | where the pieces come from |
-# | [Data and batching](09_data_and_batching.ipynb) | what it is given to read, and how |
-# | [Label smoothing](10_label_smoothing.ipynb) | what it is asked for, and why that is less than certainty |
-# | [Training](11_training.ipynb) | where the numbers in the matrices come from |
-# | [Decoding](12_decoding.ipynb) | how a good sentence is found, word by word |
-# | [Evaluation](13_evaluation.ipynb) | how good it is, and by which measure |
-# | [What attention heads do](14_attention_heads.ipynb) | what its heads do, and which of them it needs |
-# | [Making it fast on a GPU](16_gpu_performance.ipynb) | where its time goes |
-# | [Training on WMT14](17_wmt14.ipynb) | how the paper's own model is trained |
-# | [From here to BERT, GPT, T5 and ViT](15_transformer_family.ipynb) | what became of it |
-#
-# [Notation](../book/notation.md) lists names and shapes.
+# %% tags=["remove-cell"]
+assert len({float(p) for p in runs}) == 1 and not model.training
 
 # %% [markdown]
 # ## Questions
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. The source has nine pieces, the translation twelve. How often does the encoder run, and how often the decoder, in greedy search?**
+# **1. The source has nine tokens and the translation twelve, both without `<eos>`. How many times do the encoder and the decoder run in greedy search, if nothing is cached?**
 #
 # <details><summary>A. Nine times and twelve times</summary>
 #
-# No. The encoder reads all pieces at once: one run.
+# No. The encoder reads all tokens at once: it runs a single time.
 #
 # </details>
 # <details><summary>B. Once and twelve times</summary>
 #
-# No, but nearly. The twelve pieces are said in twelve runs; a thirteenth says that the sentence is over.
+# Nearly. The twelve tokens take twelve runs, but the model does not know that it is finished until a thirteenth predicts `<eos>`.
 #
 # </details>
 # <details><summary>C. Once and thirteen times</summary>
 #
-# **Right.** One run for the source, one for each piece of the translation, and one for `<eos>`.
+# **Right.** One run for the source, one for each token of the translation, and one that predicts `<eos>`.
 #
 # </details>
 # <details><summary>D. Once and once</summary>
@@ -525,78 +652,126 @@ print("five times the same question:", sorted(round(a, 5) for a in answers))
 #
 # </details>
 #
-# **2. Why can the decoder be asked for all words at once in training, but not when it translates?**
+# **2. Why can the decoder predict all positions in one pass in training, but not at inference time?**
 #
 # <details><summary>A. Training uses larger batches</summary>
 #
 # No. A single sentence is trained in one pass, too.
 #
 # </details>
-# <details><summary>B. Each question needs the words before, and only in training are they known</summary>
+# <details><summary>B. Each prediction needs the tokens before it, and only in training are they known</summary>
 #
-# **Right.** The true words are put into its mouth, whatever it would have said itself.
-#
-# </details>
-# <details><summary>C. The mask is taken off when it translates</summary>
-#
-# No. The mask stays; there is merely nothing behind it yet.
+# **Right.** With teacher forcing the prefix is always the correct one, whatever the model would have generated.
 #
 # </details>
+# <details><summary>C. The mask is switched off at inference time</summary>
 #
-# **3. What passes from the encoder to the decoder?**
-#
-# <details><summary>A. One vector for the sentence</summary>
-#
-# No. That was the bottleneck of the early recurrent translators.
+# No. The mask stays on. There is simply nothing after the prefix yet.
 #
 # </details>
-# <details><summary>B. One vector for each piece of the source</summary>
+# <details><summary>D. The encoder runs only in training</summary>
 #
-# **Right.** And the decoder chooses anew at every step which of them it looks at.
-#
-# </details>
-# <details><summary>C. The pieces of the source</summary>
-#
-# No. The decoder never sees the source itself, only what the encoder made of it.
+# No. Without the memory, the decoder would know nothing about the source sentence.
 #
 # </details>
 #
-# **4. A GRU reads a sentence of 40 words, an attention layer reads it too. Which does more arithmetic, and which is done first on a GPU?**
+# **3. What does the encoder pass to the decoder?**
+#
+# <details><summary>A. One vector for the whole sentence</summary>
+#
+# No. That was the bottleneck of the first recurrent translators.
+#
+# </details>
+# <details><summary>B. One vector for each source token</summary>
+#
+# **Right.** At every step, each head of the decoder weights them anew.
+#
+# </details>
+# <details><summary>C. The source tokens</summary>
+#
+# No. The decoder never sees the source itself, only what the encoder has made of it.
+#
+# </details>
+# <details><summary>D. The most important word</summary>
+#
+# No. All positions are passed on, and the decoder decides anew at every step which of them matter.
+#
+# </details>
+#
+# **4. In *a light shirt and a light hat*, do the two occurrences of *light* have the same vector in the memory?**
 #
 # <details><summary>Answer</summary>
 #
-# For 40 words the projections dominate in both, so the arithmetic is of the same order. But the GRU's forty steps have to wait for one another, and
-# attention's products do not. On a GPU attention is done first by far. For very long texts the square of the length catches up with it.
+# No. They share a row of the table, but the vectors that are added for their positions differ. And in each layer they gather different information from their surroundings, such as the noun that follows.
 #
 # </details>
 #
-# **5. You put *Zwei* into the decoder's mouth although there is one dog. Which part of the model makes the verb plural, and which keeps the field?**
+# **5. A GRU and a self-attention layer both read a sentence of 40 tokens, with $d = 512$. Which needs more operations, and which finishes first on a GPU?**
 #
 # <details><summary>Answer</summary>
 #
-# The decoder's look at its own words keeps the grammar together; its look at the memory brings the field. You will meet both in
-# every decoder layer: self-attention and cross-attention.
+# By Table 1, the recurrent layer needs $40 \cdot 512^2$ operations, and attention $40^2 \cdot 512$ for its weights and averages, plus projections of the same order as the GRU's. So they do a comparable amount of work. But the GRU's
+# forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. For very long texts the square catches up with it.
+#
+# </details>
+#
+# ## Exercises
+#
+# **Score a translation.** The model can also judge a translation that it did not write. With teacher forcing, one pass gives the probability of each token given those before; the sum of their logarithms is
+# the log-probability of the whole translation. Write `log_probability(translation)` for our dog, and compare *Ein Hund rennt über das Feld.* with *Das Feld rennt über einen Hund.* ("The field runs across a dog.").
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# target: bos, the ids of the translation, eos
+# logits: model(source, target without its last token)
+# the token that position t should predict is target[t + 1]
+# ```
+# </details>
+# <details><summary>Solution</summary>
+#
+# ```python
+# def log_probability(translation):
+#     target = torch.tensor([BOS, *tokenizer.encode(translation), EOS])
+#     with torch.no_grad():
+#         logits = model(source, target[None, :-1])[0]  # (target, vocab_size)
+#     log_probabilities = logits.log_softmax(dim=-1)
+#     return log_probabilities.gather(1, target[1:, None]).sum().item()
+# ```
+#
+# The right translation has a log-probability of about −1.1, the other of about −36. The two consist of nearly the same words, so it is their order that makes the second one so improbable.
 #
 # </details>
 
+
+# %% tags=["remove-cell"]
+def log_probability(translation):
+    target = torch.tensor([BOS, *tokenizer.encode(translation), EOS])
+    with torch.no_grad():
+        logits = model(source, target[None, :-1])[0]  # (target, vocab_size)
+    log_probabilities = logits.log_softmax(dim=-1)
+    return log_probabilities.gather(1, target[1:, None]).sum().item()
+
+
+assert -1.15 < log_probability("Ein Hund rennt über das Feld.") < -1.05
+assert -36.5 < log_probability("Das Feld rennt über einen Hund.") < -35.5
+
 # %% [markdown]
-# ## Exercises
+# **Experiments**, each a line or two in this notebook:
 #
-# No blanks here, but four experiments, each a line or two in this notebook.
-#
-# - Translate ten captions of your own. Which words has the model never met? Look at their pieces.
-# - Load `"multi30k-de-en"`, and send a sentence there and back again. What is lost on the way?
-# - Draw the heat map for another layer, `decoder.0.cross_attention`, and for a single head. Which head follows the words best?
-# - Make the two sentences with *dog* more alike, word by word, and watch the similarity of the two vectors.
+# - Translate ten captions of your own. Which words are cut into several tokens?
+# - Load `"multi30k-de-en"`, and translate a sentence there and back again. What is lost on the way?
+# - Change `layer` and `head` in `cross_attention`. Which head aligns the words best, and which seems to do something else entirely?
+# - Find another word with two meanings, such as *rock* or *wave*, and repeat the measurement of *light*.
 #
 # ```bash
 # transformer translate multi30k "Two boys are eating ice cream." --n-best 4
 # ```
-
-# %% [markdown]
+#
 # ## Going further
 #
-# - **The paper:** §1 has the argument against recurrence, §3.1 the two halves, §4 and its Table 1 the comparison of path lengths, in {cite}`vaswani2017`.
-# - **The bottleneck, and what first opened it:** {cite}`sutskever2014`, then {cite}`bahdanau2015`.
-# - **The photographs' captions:** {cite}`elliott2016`.
-# - **The halves on their own:** {cite}`devlin2019` for the encoder, {cite}`radford2019` for the decoder, {cite}`raffel2020` for both and a comparison.
+# - **The paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) argue against recurrence in §1, describe the two halves in §3.1, and compare the layers in §4.
+# - **Before the Transformer:** sequence-to-sequence learning with one vector ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)), the attention that removed the bottleneck
+#   ([Bahdanau et al., 2015](https://arxiv.org/abs/1409.0473)), and a translator made of convolutions ([Gehring et al., 2017](https://arxiv.org/abs/1705.03122)).
+# - **The data:** the captions are those of [Multi30K](https://aclanthology.org/W16-3210/).
+# - **Words in bold** are explained in the [glossary](../book/glossary.md); names and shapes are listed under [notation](../book/notation.md).

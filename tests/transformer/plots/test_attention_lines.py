@@ -1,0 +1,45 @@
+"""The figures of the first chapter: the lines of a head, the lookup of embeddings, the dependence by distance."""
+
+import numpy as np
+import pytest
+import torch
+
+from transformer.plots.attention_lines import WIDTH, attention_lines, centres
+from transformer.plots.dependence import dependence
+from transformer.plots.embedding_lookup import DIMENSIONS, embedding_lookup
+from transformer.plots.style import QUERY
+
+ENGLISH, GERMAN = ["a", "red", "hat"], ["ein", "Hut"]
+
+
+def test_lines_are_as_thick_as_the_weights_and_only_some_are_coloured() -> None:
+    weights = torch.tensor([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
+    (axes,) = attention_lines(weights, GERMAN, ENGLISH, ("English", "German"), highlighted=[1]).axes
+    widths = [patch.get_linewidth() for patch in axes.patches]
+    assert widths == pytest.approx((5 * weights).flatten().tolist())
+    blue = [patch.get_edgecolor()[:3] == pytest.approx((0, 114 / 255, 178 / 255)) for patch in axes.patches]
+    assert QUERY == "#0072B2" and blue == [False] * 3 + [True] * 3
+    assert {text.get_text() for text in axes.texts} == {*ENGLISH, *GERMAN, "English", "German"}
+
+
+def test_words_are_spread_over_the_width_without_overlap() -> None:
+    first, last = centres(["hippopotamus", "a"])
+    assert 0 < first < last < WIDTH and first > WIDTH - last
+
+
+def test_each_token_has_an_id_a_row_of_the_table_and_two_vectors() -> None:
+    table, memory = torch.randn(1000, 32), torch.randn(3, 32)
+    (axes,) = embedding_lookup(ENGLISH, [7, 900, 30], table, memory).axes
+    assert len(axes.images) == 3 * 3
+    drawn = torch.as_tensor(np.asarray(axes.images[1].get_array())).float()
+    assert drawn.shape == (1, DIMENSIONS)
+    torch.testing.assert_close(drawn[0] / drawn.abs().max(), table[7, :DIMENSIONS] / table[7, :DIMENSIONS].abs().max())
+    texts = {text.get_text() for text in axes.texts}
+    assert {"7", "900", "30", "embedding table\n(1,000 × 32)", "memory\n(3 × 32)"} <= texts
+
+
+def test_a_gradient_of_zero_ends_its_line() -> None:
+    (axes,) = dependence({"recurrent": [1.0, 0.1], "convolution": [1.0, 0.0]}).axes
+    assert axes.get_yscale() == "log"
+    drawn = [np.asarray(line.get_ydata()) for line in axes.lines]
+    np.testing.assert_equal(drawn, [[1.0, 0.1], [1.0, np.nan]])
