@@ -181,8 +181,8 @@ assert_close(norm_by_hand(x), F.layer_norm(x, (4,)))
 # ## The picture
 #
 # Follow the pink line upwards. It is the **residual stream**: the vector of one place, on its way through the layer. Left as the paper has it (§3.1): each sublayer is added to the stream, and
-# **then the stream itself is normalised**. Right as the authors' code came to do it {cite}`vaswani2018`: the norm stands on the branch, so **a sublayer reads a
-# normalised copy**, and nothing ever stands on the stream but a plus. That is why it needs one norm more, at the end of the stack.
+# **then the stream itself is normalised**. On the right is the order that the authors' library, Tensor2Tensor, later adopted {cite}`vaswani2018`: the norm is on the branch, so **a sublayer reads a
+# normalised copy**, and nothing but additions happens to the stream itself. That is why it needs one more norm at the end of the stack.
 
 # %% tags=["hide-input"]
 from transformer.plots.norm_placement import norm_placement

@@ -63,7 +63,10 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 
 @contextmanager
 def explain_out_of_memory(hint: str) -> Iterator[None]:
-    """Turn PyTorch's error for a lack of memory into one that contains a hint what to do; other errors pass through.
+    """Turn PyTorch's error for a lack of memory into one that says what to do; other errors pass through.
+
+    Args:
+        hint: what to try, for the message.
 
     Raises:
         UserError: if the device runs out of memory.

@@ -59,9 +59,9 @@ def linear_label_smoothed_cross_entropy(
     """Compute ``label_smoothed_cross_entropy(x @ weight.T, …)`` without ever storing all logits.
 
     The gradient with respect to the logits of a row, p - q, needs no other row. So the forward pass also computes the
-    gradients of x and weight, chunk by chunk, and the backward pass only scales them. Double
-    backward is not supported. Under autocast the matrix products run in the autocast dtype; the softmax and all sums
-    stay in float32, or in float64 for float64 inputs.
+    gradients of x and weight, chunk by chunk, and the backward pass only scales them. Double backward is not supported.
+    Under autocast the matrix products run in the autocast dtype; the softmax and all sums stay in float32, or in
+    float64 for float64 inputs.
 
     Args:
         x: the decoder's output, (tokens, d_model), float.

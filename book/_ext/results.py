@@ -109,7 +109,7 @@ def experiment(root: Path, name: str) -> list[Part]:
     tests = [test for row in finished for test in row["test_sets"]]
     labels = list(dict.fromkeys(row["label"] for row in rows))
     if results["log"]:
-        parts: list[Part] = [log(rows)]
+        parts: list[Part] = [run_table(rows)]
     elif len(labels) == 1:
         parts = beam_sizes(tests)
     else:
@@ -121,8 +121,8 @@ def experiment(root: Path, name: str) -> list[Part]:
     ]
 
 
-def log(rows: list[dict[str, Any]]) -> str:
-    """Return a table of runs that were made by hand: what each changed, its scores, and means over seeds."""
+def run_table(rows: list[dict[str, Any]]) -> str:
+    """Return a table of an experiment without variants: what each run changed, its scores, and means over seeds."""
     cells = []
     seeds: dict[tuple[str, ...], list[tuple[str, tuple[float, float, float]]]] = {}
     for row in rows:

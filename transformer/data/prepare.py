@@ -76,7 +76,7 @@ class DataConfig:
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> "DataConfig":
-        """Restore the settings from the dictionary that ``dataclasses.asdict`` made of them.
+        """Restore the settings from a dictionary, as ``dataclasses.asdict`` returns it.
 
         A dictionary without ``cleaning`` means `NO_CLEANING`.
 
@@ -119,7 +119,7 @@ class PreparedData:
     @property
     def valid(self) -> list[SentencePair]:
         """The sentence pairs of ``valid``, as text."""
-        return list(read_pairs(*_text(self.folder, "valid")))
+        return list(read_pairs(*_text_files(self.folder, "valid")))
 
 
 def prepared_folder(data: DataConfig, vocab_size: int) -> Path:
@@ -185,7 +185,7 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
 
     def write_sentences(split: str) -> Iterator[str]:
         """Write the pairs to text files, and yield both sentences of each."""
-        source, target = (file.path.open("w", encoding="utf-8", newline="\n") for file in _text(folder, split))
+        source, target = (file.path.open("w", encoding="utf-8", newline="\n") for file in _text_files(folder, split))
         with source, target, progress_bar(f"{name}, {split}: reading", shown=progress, unit=" pairs") as bar:
             for pair in clean_pairs(split):
                 source.write(pair[0] + "\n")
@@ -208,7 +208,7 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
             SequencesWriter(folder, f"{split}.target", len(tokenizer)) as targets,
             progress_bar(f"{name}, {split}: tokenising", shown=progress, unit=" pairs") as bar,
         ):
-            for chunk in _chunks(read_pairs(*_text(folder, split)), CHUNK):
+            for chunk in _chunks(read_pairs(*_text_files(folder, split)), CHUNK):
                 for _ in range(segmentations):
                     source_ids, target_ids = (tokenizer.encode_all(side, dropout) for side in zip(*chunk, strict=True))
                     kept = [
@@ -225,7 +225,7 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
             raise UserError(
                 f"none of the {n_read:,} {split} pairs of {name} has 1 to {data.max_length} tokens on each side"
             )
-    for file in _text(folder, "train"):
+    for file in _text_files(folder, "train"):
         file.path.unlink()
     report = json.dumps(cleaner.report.as_dict(), ensure_ascii=False, indent=2)
     (folder / "cleaning.json").write_text(report, "utf-8")
@@ -233,7 +233,7 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
     (folder / "store.json").write_text(json.dumps(contents, indent=2), "utf-8")
 
 
-def _text(folder: Path, split: str) -> tuple[TextFile, TextFile]:
+def _text_files(folder: Path, split: str) -> tuple[TextFile, TextFile]:
     """The files for the text of a split, source and target."""
     return TextFile(folder / f"{split}.source.txt"), TextFile(folder / f"{split}.target.txt")
 

@@ -163,8 +163,9 @@ def evaluate_runs(
             "scores": [asdict(score) for score in result.scores],
         }
         if number > 1:
-            comparisons.append(paired_bootstrap(results[0].translations, result.translations, references))
-            report["compared_with"] = {"run": names[0], "results": [asdict(one) for one in comparisons[-1]]}
+            comparison = paired_bootstrap(results[0].translations, result.translations, references)
+            comparisons.append(comparison)
+            report["compared_with"] = {"run": names[0], "results": [asdict(metric) for metric in comparison]}
         _write(folder / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
 
         if result.empty:
@@ -200,7 +201,7 @@ def _name_of_own_test_set(name: str | None, source: Path, data: Sequence[DataCon
         raise UserError(
             f"a test set cannot be named {name!r}, because files are named after it: choose another name with --split"
         )
-    for corpus in dict.fromkeys(one.corpus for one in data):
+    for corpus in dict.fromkeys(config.corpus for config in data):
         try:
             splits = find_corpus(corpus).splits
         except UserError:  # the corpus is not on this machine

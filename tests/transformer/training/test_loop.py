@@ -410,7 +410,7 @@ def test_validation_takes_no_larger_batches_than_training_does(
     cramped.validate()
     assert full.tried and max(full.tried) <= 400
     full.limit = 10
-    monkeypatch.setattr(Trainer, "step", lambda self: setattr(self.progress, "step", self.progress.step + 1))
+    monkeypatch.setattr(Trainer, "step", lambda self, _: setattr(self.progress, "step", self.progress.step + 1))
     with pytest.raises(UserError, match=r"the device is out of memory: try --training\.gradient-accumulation-steps 2"):
         run(tmp_path / "run", data)
 
