@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from transformer.device import Device, explain_out_of_memory
 from transformer.errors import UserError, require_extra
 from transformer.training.display import Display
 from transformer.training.distributed import init_distributed
+from transformer.training.memory import memory_budget
 from transformer.training.run_folder import (
     RECIPE,
     append_log,
@@ -106,6 +107,9 @@ def train(
                     )
                 else:
                     display.message(f"resuming after step {step} on {device}" if step else f"training on {device}")
+                    split = replace(config, gradient_accumulation_steps=trainer.progress.gradient_accumulation_steps)
+                    budget = memory_budget(model_config, split, device, world_size=context.world_size)
+                    display.message(f"memory per device: about {budget}")
                 _loop(trainer, run, display, writer, on_validation, stop_requested)
     if not (run / f"{BEST}.json").exists():
         raise UserError(

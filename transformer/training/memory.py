@@ -1,7 +1,8 @@
-"""Estimate the memory that training needs, and measure what some work used."""
+"""Predict the memory that training needs, and measure what some work used."""
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import psutil  # type: ignore[import-untyped]
@@ -10,17 +11,145 @@ import torch
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.device import Device
 from transformer.errors import UserError
+from transformer.loss import CHUNK_ROWS, CHUNKS
+
+TYPICAL_LENGTH = 30
+"""Positions of a sentence, on either side, that `full_batch` assumes; WMT14's have about as many."""
 
 
-def training_bytes(model: ModelConfig, training: TrainingConfig) -> int:
-    """Return the memory that the parameters need in training, in bytes; activations come on top.
+@dataclass(frozen=True)
+class BatchShape:
+    """The size of a batch, padding included."""
 
-    For each parameter this is 16 bytes: the weight, its gradient and Adam's two moments, all in float32. Averaging
-    (``average_steps``) adds a copy of the weights.
+    pairs: int
+    """Number of sentence pairs."""
+    source: int
+    """Positions in each source."""
+    target: int
+    """Positions in each target."""
+
+
+def full_batch(training: TrainingConfig, world_size: int = 1) -> BatchShape:
+    """Return the size of a process's batch if all sentences have `TYPICAL_LENGTH` and there is no padding."""
+    tokens = training.batch_tokens // (world_size * training.gradient_accumulation_steps)
+    return BatchShape(max(1, tokens // TYPICAL_LENGTH), TYPICAL_LENGTH, TYPICAL_LENGTH)
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """The memory that a training step needs on each device, in bytes."""
+
+    weights: int
+    optimizer: int
+    """Adam's two moments of each parameter; Muon has one."""
+    averaging: int
+    """The running mean of the weights."""
+    gradients: int
+    activations: int
+    """What the forward pass keeps for the backward pass."""
+    loss: int
+    """What is needed in addition where the activations are complete: for the loss, or in the last layer's backward."""
+    embeddings: int
+    """What is needed in addition where the gradients are complete: for the gradients of the embeddings."""
+    gradients_first: bool
+    """Whether the gradients are there before the last backward pass: those of batches before, or the buffers of DDP."""
+
+    @property
+    def total(self) -> int:
+        """The peak. In the backward pass the activations go as the gradients come, so they share memory."""
+        start = self.activations + self.loss + (self.gradients if self.gradients_first else 0)
+        end = self.gradients + self.embeddings
+        return self.weights + self.optimizer + self.averaging + max(start, end)
+
+    def __str__(self) -> str:
+        sizes = {"weights": self.weights, "optimizer": self.optimizer, "averaging": self.averaging}
+        sizes["activations and gradients"] = self.total - sum(sizes.values())
+        parts = [f"{name} {_readable(size)}" for name, size in sizes.items() if size]
+        return f"{_readable(self.total)} ({', '.join(parts)})"
+
+
+def _readable(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
+
+
+def memory_budget(
+    model: ModelConfig,
+    training: TrainingConfig,
+    device: Device,
+    batch: BatchShape | None = None,
+    world_size: int = 1,
+) -> MemoryBudget:
+    """Predict the memory of a training step from the settings alone.
+
+    Counted are the tensors, as PyTorch's allocator does. What a GPU needs besides, such as the CUDA context, is not
+    included, and neither are the temporary copies of ``torch.compile``.
+
+    Args:
+        batch: the size of one batch of one process; None: `full_batch`.
+        world_size: number of processes.
     """
-    copies = 5 if training.average_steps else 4
-    position_table = 0 if model.positions == "learned" else model.max_length * model.d_model
-    return 4 * (copies * model.n_parameters + position_table)
+    batch = batch or full_batch(training, world_size)
+    d_model, d_ff, n_layers, vocab_size = model.d_model, model.d_ff, model.n_layers, model.vocab_size
+    source, target = batch.pairs * batch.source, batch.pairs * batch.target  # number of positions
+    is_gpu, is_mixed = device.device.type == "cuda", device.autocast_dtype is not None
+    number = 2 if is_mixed else 4  # bytes of a number around matrix products; 4 in residual connections and norms
+    mask = 1 if is_gpu else number  # dropout's mask holds bools on a GPU
+
+    def sublayer(positions: int) -> int:
+        """Its input, the mask of its dropout, and the sum that the layer norm or the next sublayer gets."""
+        return positions * d_model * (number + (mask if model.dropout else 0) + 4)
+
+    def attention(queries: int, keys: int, key_length: int) -> int:
+        """Queries, keys, values and the joined heads; and, unless the kernel is fused, the weights."""
+        copies = 0
+        if model.attention == "explicit" or (model.attention_dropout and not is_gpu):  # a CPU's kernel has no dropout
+            copies = 3 if model.attention_dropout else 2
+        n_weights = queries * model.n_heads * key_length
+        return (2 * queries + 2 * keys) * d_model * number + n_weights * copies * number
+
+    def self_attention(positions: int, length: int) -> int:
+        rotated = 3 * positions * d_model * number if model.positions == "rotary" else 0
+        return sublayer(positions) + attention(positions, positions, length) + rotated
+
+    def feed_forward(positions: int) -> int:
+        """What the ReLU returns, and the same after dropout."""
+        inner = number + (mask + number if model.activation_dropout else 0)
+        return sublayer(positions) + positions * d_ff * inner
+
+    encoder_layer = self_attention(source, batch.source) + feed_forward(source)
+    cross_attention = sublayer(target) + attention(target, source, batch.source)
+    cross_attention += source * d_model * number if is_mixed else 0  # the encoder's output in the lower precision
+    decoder_layer = self_attention(target, batch.target) + cross_attention + feed_forward(target)
+
+    embedding = 4 * vocab_size * d_model  # a gradient of the embedding matrix
+    chunk = min(target, target // CHUNKS + 1 if is_gpu else CHUNK_ROWS) * vocab_size  # logits
+    loss = 2 * target * d_model * number + embedding + (12 if is_mixed else 4) * chunk
+    backward = 2 * target * d_ff * number + embedding  # through the last feed-forward
+
+    activations = (source + target) * d_model * (4 + (mask if model.dropout else 0))  # embeddings, with dropout
+    if training.activation_checkpointing:
+        activations += n_layers * (source + target) * d_model * 4  # each layer's input
+        backward += decoder_layer  # recomputed
+    else:
+        activations += n_layers * (encoder_layer + decoder_layer)
+    matrices = n_layers * (3 * 4 * d_model**2 + 2 * 2 * d_model * d_ff)  # of all attentions and feed-forwards
+    if is_mixed:  # copies of the weights in the lower precision
+        activations += 2 * matrices
+        loss += 2 * vocab_size * d_model
+
+    parameters = 4 * model.n_parameters
+    weights = parameters + (0 if model.positions == "learned" else 4 * model.max_length * d_model)
+    several = training.gradient_accumulation_steps > 1 or world_size > 1
+    return MemoryBudget(
+        weights=weights,
+        optimizer=2 * parameters - (4 * matrices if training.optimizer == "muon" else 0),
+        averaging=weights if training.average_steps else 0,
+        gradients=parameters,
+        activations=activations,
+        loss=max(loss, backward),
+        embeddings=embedding * (2 if several else 1),
+        gradients_first=several,
+    )
 
 
 def available_bytes(device: Device) -> int:
@@ -30,19 +159,31 @@ def available_bytes(device: Device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def check_memory(model: ModelConfig, training: TrainingConfig, device: Device) -> None:
-    """Refuse a model that is too large to be trained in the available memory.
+def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, world_size: int = 1) -> None:
+    """Refuse to train if a full batch doesn't fit into the available memory.
+
+    On a GPU a model is refused only if small batches don't fit either, because the trainer splits them by itself.
 
     Raises:
-        UserError: if it doesn't fit; the message gives the needed and the available memory.
+        UserError: if it doesn't fit; the message gives the needed and the available memory, and a setting that helps.
     """
-    needed, available = training_bytes(model, training), available_bytes(device)
-    if needed > available:
-        place = "GPU" if device.device.type == "cuda" else "machine"
-        raise UserError(
-            f"this model has {model.n_parameters:,} parameters and needs about {needed / 1e9:,.1f} GB to train; "
-            f"this {place} has {available / 1e9:,.1f} GB free: choose a smaller model"
-        )
+    available, is_gpu = available_bytes(device), device.device.type == "cuda"
+    budgets = {}
+    for doublings in range(8):
+        steps = training.gradient_accumulation_steps * 2**doublings
+        smaller = replace(training, gradient_accumulation_steps=steps)
+        budgets[steps] = memory_budget(model, smaller, device, world_size=world_size)
+    needed = budgets[training.gradient_accumulation_steps]
+    fitting = [steps for steps, budget in budgets.items() if budget.total <= available]
+    if needed.total <= available or fitting and is_gpu:
+        return
+    advice = "choose a smaller model"
+    if fitting:
+        advice = f"--training.gradient-accumulation-steps {fitting[0]} would need {budgets[fitting[0]]}"
+    raise UserError(
+        f"this model has {model.n_parameters:,} parameters and needs about {needed} to train; "
+        f"this {'GPU' if is_gpu else 'machine'} has {_readable(available)} free: {advice}"
+    )
 
 
 def peak_memory(work: Callable[[], object], device: Device) -> int:

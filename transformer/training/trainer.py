@@ -96,7 +96,7 @@ class Trainer:
         context: DistributedContext,
         compiled: bool = False,
     ) -> None:
-        check_memory(model_config, config, device)
+        check_memory(model_config, config, device, context.world_size)
         torch.manual_seed(config.seed)
         self.config, self.data, self.device, self.context = config, data, device, context
         self.model = Transformer(model_config).to(device.device)

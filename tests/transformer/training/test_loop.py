@@ -601,8 +601,10 @@ def test_without_a_terminal_there_is_one_line_per_row(
     tmp_path: Path, data: PreparedData, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train(tmp_path / "run", data, SHAPE, DISPLAYED, choose_device("cpu"))
-    started, first, second, validation = capsys.readouterr().err.splitlines()
+    started, memory, first, second, validation = capsys.readouterr().err.splitlines()
     assert started.startswith("training on cpu in fp32")
+    sizes = r"\d+ MB \(weights \d+ MB, optimizer \d+ MB, activations and gradients \d+ MB\)"
+    assert re.fullmatch(rf"memory per device: about {sizes}", memory)
     for line, step in ((first, 2), (second, 4)):
         pattern = rf"step {step}/4  loss \d\.\d{{3}}  lr \d\.\de-0\d  [\d,]+ tokens/s  ETA \d\d:\d\d"
         assert re.fullmatch(pattern, line), line
