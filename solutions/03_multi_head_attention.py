@@ -13,16 +13,16 @@
 # %% [markdown]
 # # Exercises: multi-head attention
 #
-# Five blanks: three projections by one product, a layer of cross-attention, what each head says, what heads cost, and heads that share their keys (§3.2.2
-# and §3.2.3 of the paper).
+# Five blanks: three projections in one product, a cross-attention layer, the contribution of each head, the cost of a layer, and heads that share their keys
+# (§3.2.2 and §3.2.3 of the paper).
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
 #   wrong.
-# - The blanks do not depend on each other: leave one open and go on.
-# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
+# - The blanks don't depend on each other: you can leave one open and go on.
+# - Stuck? Unfold the hint. An error you don't understand? Its message may be under *Help*.
 # - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
 #
-# One convention holds throughout: **matrices are as `nn.Linear` keeps them**, (out, in). The paper writes $x W$ (§3.2.2); with the matrix kept turned it is
+# One convention holds throughout: **matrices are stored as in `nn.Linear`**, (out, in). The paper writes $x W$ (§3.2.2); with the transposed matrix it is
 # $x W^\top$, and that is what `F.linear(x, weight, bias)` computes.
 
 # %% tags=["setup", "hide-cell"]
@@ -70,39 +70,39 @@ from transformer.attention import attention
 torch.set_printoptions(precision=2, sci_mode=False)
 
 # %% [markdown]
-# ## 1 · Three by one
+# ## 1 · Three projections, one product
 #
 # ★☆☆ · 5 minutes · §3.2.2
 #
-# Queries, keys and values are three products with the same words. One larger product does for all: $W_Q$, $W_K$ and $W_V$ lie one behind the other in
-# one linear layer, in this order, and so do their biases. Compute it, and take the result apart.
+# Queries, keys and values are three products with the same input. One larger product computes all three: $W_Q$, $W_K$ and $W_V$ are stacked in
+# one linear layer, in this order, and so are their biases. Compute the product, and split the result.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # one product for all three               (batch, length, 3 · d_model)
-# cut the last axis in three equal parts  (batch, length, d_model) each
+# split the last dimension in three       (batch, length, d_model) each
 # ```
 # </details>
 # <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (2x2 and 6x2)</code></summary>
 #
-# The matrix is kept turned: its rows are the outputs, and its columns meet the words' numbers. Turn it, or leave that to `F.linear`.
+# The matrix is stored transposed: it has a row for each output and a column for each input. Transpose it, or leave that to `F.linear`.
 # </details>
 # <details><summary>Help: <code>not enough values to unpack (expected 3, got 1)</code></summary>
 #
-# You took apart the first axis, which holds the sentences of the batch. The three lie side by side in the last one.
+# You split the first dimension, the sentences of the batch. The three results are side by side in the last one.
 # </details>
 # <details><summary>Help: <code>not enough values to unpack (expected 3, got 2)</code></summary>
 #
-# Either you cut along the axis of the words, of which there are two here, or `split` was told that a part is 3 wide. It wants to know how wide a part is;
-# `chunk` wants to know how many there are.
+# Either you split the dimension of the words, of which there are two here, or you passed 3 to `split`, which expects the width of a part;
+# `chunk` expects the number of parts.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: query_key_value
 def query_key_value(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values of all heads, by one product.
+    """Queries, keys and values of all heads, in one product.
 
     x: (batch, length, d_model)
     weight: (3 * d_model, d_model), bias: (3 * d_model,); W_Q, W_K, W_V
@@ -122,11 +122,11 @@ check("query_key_value", query_key_value)
 #
 # ★★★ · 20 minutes · §3.2.3
 #
-# Now a whole layer, as the decoder has it: `x` asks and `memory` is asked. Their lengths differ, and the sentences in the memory are filled up with padding
-# that nobody may look at. `real` says where there is none. It has two axes; the scores have four, (batch, heads, query, key).
+# Now a whole layer, as in the decoder: the queries come from `x`, the keys and values from `memory`. Their lengths differ, and the sentences in the memory are padded.
+# No query may attend to the padding. `real` is True for all other tokens. It has two dimensions; the scores have four, (batch, heads, query, key).
 #
 # `split_heads(x, n_heads)` and `join_heads(heads)` are those of the notebook on attention, and `attention(query, key, value, mask)` is the package's: it
-# returns output and weights, and in its mask True means *may be looked at*. All are imported above.
+# returns the output and the weights, and in its mask True means *may attend*. All are imported above.
 #
 # <details><summary>Hint</summary>
 #
@@ -134,16 +134,16 @@ check("query_key_value", query_key_value)
 # queries: x through the first third of weight and bias
 # keys and values: memory through the other two
 # split the three into heads              (batch, heads, …, d_head)
-# real, with an axis of length one for the heads and one for the queries
-# attend; keep the output; join           (batch, n_query, d_model)
-# through the last matrix, and its bias
+# real, with a dimension of size 1 for the heads and one for the queries
+# attention; keep the output; join heads  (batch, n_query, d_model)
+# multiply by w_output, add its bias
 # ```
 #
 # You may also call `given.query_key_value` twice, and use a part of what it returns. That computes more than it needs.
 # </details>
 # <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 2</code></summary>
 #
-# The mask still has two axes. Axes are lined up from the right, so its sentences came to stand where the queries are.
+# The mask still has two dimensions. Broadcasting aligns dimensions from the right, so the sentences of the mask are aligned with the queries.
 # </details>
 # <details><summary>Help: <code>'tuple' object has no attribute 'transpose'</code></summary>
 #
@@ -151,11 +151,11 @@ check("query_key_value", query_key_value)
 # </details>
 # <details><summary>Help: <code>the mask must be bool, True = may attend; got torch.float32</code></summary>
 #
-# The mask has been turned into numbers on the way. It only needs more axes.
+# The mask has been converted to numbers. It only needs more dimensions.
 # </details>
 # <details><summary>Help: <code>Target sizes: [1, 2].  Tensor sizes: [6]</code></summary>
 #
-# A third of the matrix, and all of the bias: cut both.
+# This is a third of the matrix, and all of the bias: slice both.
 # </details>
 
 
@@ -194,8 +194,8 @@ def cross_attention(
 check("cross_attention", cross_attention)
 
 # %% [markdown]
-# PyTorch's own module keeps its weights just so, which is why yours can take them over. Only its mask is the other way round: there True means *hidden*.
-# (Until your check says ✓, the cell compares the course's function.)
+# PyTorch's own module stores its weights in the same way, so yours can use them. Only its mask has the opposite meaning: there, True means *hidden*.
+# (Until your check says ✓, this cell uses the course's function.)
 
 # %% tags=["nbval-skip"]
 theirs = nn.MultiheadAttention(12, 3, batch_first=True).requires_grad_(False)
@@ -208,41 +208,41 @@ expected, _ = theirs(target, source, source, key_padding_mask=~words)
 torch.allclose(mine, expected, atol=1e-6)
 
 # %% [markdown]
-# ## 3 · What each head says
+# ## 3 · The contribution of each head
 #
 # ★★☆ · 10 minutes · §3.2.2
 #
-# "Join the heads, then multiply by $W^O$" is a sum in disguise: each head meets a part of the matrix that belongs to it alone, and what comes out is added
-# up. Return the terms, one for each head. Added up, and with the bias, they are what the layer says. Leave one out, and you have turned off a head.
+# "Concatenate the heads, then multiply by $W^O$" is a sum: each head meets a part of the matrix that belongs to it alone, and the products are added.
+# Return the terms of the sum, one for each head. Together with the bias they add up to the output of the layer. If you leave one out, you have ablated that head.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# in a joined vector head 0 has the first d_head numbers, head 1 the next d_head …
-# which part of the matrix do these meet? the matrix is (out, in), and they go in
-# each head by its own part               (batch, heads, n_query, d_model)
+# in a concatenated vector, head 0 has the first d_head numbers, head 1 the next d_head …
+# which part of the matrix are they multiplied by? the matrix is (out, in)
+# each head times its own part            (batch, heads, n_query, d_model)
 # ```
 # </details>
 # <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (2x2 and 4x4)</code></summary>
 #
-# A head is d_head wide, and the whole matrix takes d_model numbers. Cut the matrix first.
+# A head has d_head numbers, and the whole matrix takes d_model. Split the matrix first.
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for @: 'Tensor' and 'tuple'</code></summary>
 #
-# `chunk` and `split` return several tensors. Take them one by one, or make one tensor of them with an axis for the heads.
+# `chunk` and `split` return several tensors. Use them one by one, or make one tensor with a dimension for the heads.
 # </details>
 # <details><summary>Help: <code>Expected size for first two dimensions of batch2 tensor to be: [2, 2] but got: [2, 4].</code></summary>
 #
-# The parts are (d_model, d_head). A head's vectors have d_head numbers, so that axis has to come first.
+# The parts are (d_model, d_head). A head's vectors have d_head numbers, so that dimension has to come first.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: head_answers
 def head_answers(heads: Tensor, w_output: Tensor) -> Tensor:
-    """What each head adds to the layer's result.
+    """What each head adds to the layer's output.
 
-    heads: what the heads found, (batch, n_heads, n_query, d_head)
+    heads: the outputs of the heads, (batch, n_heads, n_query, d_head)
     w_output: (d_model, d_model), as nn.Linear keeps it: (out, in)
     returns: (batch, n_heads, n_query, d_model)
     """
@@ -256,15 +256,15 @@ def head_answers(heads: Tensor, w_output: Tensor) -> Tensor:
 check("head_answers", head_answers)
 
 # %% [markdown]
-# ## 4 · What it costs
+# ## 4 · What heads cost
 #
 # ★★☆ · 15 minutes · §3.2.2
 #
-# Count for a layer of cross-attention in which `n_query` words ask and `n_key` words are asked, one sentence of each:
+# Count for a layer of cross-attention with `n_query` queries and `n_key` keys, for one sentence:
 #
 # - **parameters**: four linear layers from d_model to d_model, with biases;
-# - **products**: the multiplications of two numbers in all matrix products. Multiply an $a \times b$ matrix by a $b \times c$ matrix, and these are
-#   $a \cdot b \cdot c$;
+# - **products**: the multiplications of two numbers in all matrix products. The product of an $a \times b$ matrix and a $b \times c$ matrix has
+#   $a \cdot b \cdot c$ of them;
 # - **exponentials**: one for each weight of each head.
 #
 # Before you write, guess: which of the three grow with the number of heads?
@@ -272,10 +272,10 @@ check("head_answers", head_answers)
 # <details><summary>Hint</summary>
 #
 # ```text
-# which of the four matrices does a word that asks meet, and which a word that is asked?
+# which of the four matrices are applied to x and its results, and which to memory?
 #     each time: d_model · d_model products
 # scores of one head: every query with every key, d_head products each
-# blends of one head: for every query, every value, d_head products each
+# weighted sums of one head: for every query, every value, d_head products each
 # all heads together: heads · d_head is …
 # ```
 # </details>
@@ -288,7 +288,7 @@ check("head_answers", head_answers)
 # %% tags=["answer"]
 # answer: layer_cost
 def layer_cost(n_query: int, n_key: int, d_model: int, n_heads: int) -> tuple[int, int, int]:
-    """What a layer learns, and what it does for one pair of sentences.
+    """The size of a layer, and its work for one pair of sentences.
 
     returns: parameters, products, exponentials
     """
@@ -308,20 +308,20 @@ check("layer_cost", layer_cost)
 #
 # ★★★ · 15 minutes · beyond the paper
 #
-# When a model writes, it reads the keys and values of all words so far at every step, and that is what takes the time. So today's models let several query
-# heads share one head of keys and values. With 6 query heads and 2 groups, query heads 0, 1 and 2 look things up in group 0, and 3, 4 and 5 in group 1. One
-# group for all is multi-query attention (Shazeer, 2019), and what lies between has its name from Ainslie and others (2023): grouped queries. As many groups
-# as heads is the paper's attention.
+# When a model generates text, it reads the keys and values of all tokens so far at every step, and that takes most of the time. So today's models let several query
+# heads share one head of keys and values. With 6 query heads and 2 groups, query heads 0, 1 and 2 use the keys and values of group 0, and 3, 4 and 5 those of
+# group 1. One group for all heads is called *multi-query attention* (Shazeer, 2019); several groups are called *grouped-query attention* (Ainslie et al., 2023). As many
+# groups as heads is the paper's attention.
 #
-# `attention(query, key, value)` returns output and weights.
+# `attention(query, key, value)` returns the output and the weights.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # how many query heads share a group?
-# each group's keys so many times, all of group 0 first    (batch, heads, n_key, d_head)
-# the same with values
-# attend; return the output alone
+# repeat each group's keys that often, all of group 0 first    (batch, heads, n_key, d_head)
+# do the same with the values
+# attention; return only the output
 # ```
 # </details>
 # <details><summary>Help: <code>The size of tensor a (4) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
@@ -330,15 +330,15 @@ check("layer_cost", layer_cost)
 # </details>
 # <details><summary>Help: <code>The size of tensor a (6) must match the size of tensor b (4) at non-singleton dimension 1</code></summary>
 #
-# There are 6 query heads and 2 groups, and you made 4 of them. How many heads share a group is not how many groups there are.
+# There are 6 query heads and 2 groups, and you made 4 heads of keys. The number of heads that share a group is not the number of groups.
 # </details>
 # <details><summary>Help: <code>Dimension out of range (expected to be in range of [-1, 0], but got -2)</code></summary>
 #
-# Without an axis, `repeat_interleave` lays all numbers in one row and repeats each of them. Tell it along which axis.
+# Without `dim`, `repeat_interleave` flattens the tensor and repeats each number. Pass the dimension.
 # </details>
 # <details><summary>Help: <code>repeat_interleave() received an invalid combination of arguments - got (float, int)</code></summary>
 #
-# `/` gives a float even where nothing remains. A count is a whole number: `//`.
+# `/` returns a float even if there is no remainder. For a whole number use `//`.
 # </details>
 
 

@@ -6,7 +6,7 @@ from transformer.attention import attention
 from transformer.plots.head_explorer import head_explorer
 from transformer.plots.multi_head_attention import format_number, multi_head_attention
 
-WORDS = ["dogs", "left", "room"]
+WORDS = ["dog", "chases", "cat"]
 
 
 def test_it_shows_the_results_of_attention() -> None:
@@ -19,7 +19,7 @@ def test_it_shows_the_results_of_attention() -> None:
     for table in (query, key, value, weights, concatenated, concatenated @ w_output):
         for number in table.flatten().tolist():
             assert format_number(number) in texts
-    assert texts.count("left") == 3 and {"head 1", "head 2", "concatenated", "projected"} <= set(texts)
+    assert texts.count("chases") == 3 and {"head 1", "head 2", "concatenated", "projected"} <= set(texts)
 
 
 def test_numbers_are_formatted_briefly() -> None:
