@@ -514,10 +514,10 @@ by_convolution = gradient_by_distance(convolutions(x.mT).mT, x)
 # their gradient by a factor below one. Look at where the lines cross, and at what is left after 20 tokens.
 
 # %% tags=["hide-input"]
-from transformer.plots.dependence import dependence
+from transformer.plots.gradient_decay import gradient_decay
 
 Picture(
-    dependence(
+    gradient_decay(
         {
             "GRU": by_gru,
             "self-attention": by_attention,

@@ -101,7 +101,7 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
     Raises:
         CheckpointError: if files are missing or damaged, or don't belong together.
     """
-    metadata, weights = _read_together(folder, name)
+    metadata, weights = _read_metadata_and_weights(folder, name)
     try:
         model = Transformer(ModelConfig(**metadata["model"]))
     except (KeyError, TypeError, ValueError) as error:
@@ -113,7 +113,7 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
     return model.eval(), metadata
 
 
-def _read_together(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _read_metadata_and_weights(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read the JSON file and the weights of a checkpoint; again, if training has replaced it in between."""
     while True:
         metadata = read_settings(folder / f"{name}.json")

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from transformer.plots.attention_lines import WIDTH, attention_lines, centres
-from transformer.plots.dependence import dependence
 from transformer.plots.embedding_lookup import DIMENSIONS, embedding_lookup
+from transformer.plots.gradient_decay import gradient_decay
 from transformer.plots.style import QUERY
 
 ENGLISH, GERMAN = ["a", "red", "hat"], ["ein", "Hut"]
@@ -39,7 +39,7 @@ def test_each_token_has_an_id_a_row_of_the_table_and_two_vectors() -> None:
 
 
 def test_a_gradient_of_zero_ends_its_line() -> None:
-    (axes,) = dependence({"recurrent": [1.0, 0.1], "convolution": [1.0, 0.0]}).axes
+    (axes,) = gradient_decay({"recurrent": [1.0, 0.1], "convolution": [1.0, 0.0]}).axes
     assert axes.get_yscale() == "log"
     drawn = [np.asarray(line.get_ydata()) for line in axes.lines]
     np.testing.assert_equal(drawn, [[1.0, 0.1], [1.0, np.nan]])

@@ -11,7 +11,7 @@ LOWEST = 1e-5
 """The lower end of the y axis; smaller gradients are not drawn."""
 
 
-def dependence(lines: Mapping[str, Sequence[float]]) -> Figure:
+def gradient_decay(lines: Mapping[str, Sequence[float]]) -> Figure:
     """Draw the size of a gradient against the distance, one line for each kind of layer, on a logarithmic y axis.
 
     Args:
