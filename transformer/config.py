@@ -218,8 +218,8 @@ OLD_VALUES: dict[str, dict[str, str]] = {
 def update_old_settings(saved: dict[str, Any]) -> dict[str, Any]:
     """Translate the settings in a file from an earlier version to the present names and values.
 
-    Settings of the model and the training that the file lacks, because they were added later, get their defaults.
-    Settings with present names pass through unchanged.
+    Settings of the model, the training and the cleaning that the file lacks, because they were added later, get their
+    defaults. Settings with present names pass through unchanged.
 
     Args:
         saved: the content of a ``recipe.json`` or of a checkpoint's JSON file.
@@ -237,7 +237,8 @@ def update_old_settings(saved: dict[str, Any]) -> dict[str, Any]:
             settings[name] = OLD_VALUES.get(name, {}).get(str(value), value)
         if isinstance(settings.get("cleaning"), dict):
             names = OLD_NAMES["cleaning"]
-            settings["cleaning"] = {names.get(name, name): value for name, value in settings["cleaning"].items()}
+            cleaning = {names.get(name, name): value for name, value in settings["cleaning"].items()}
+            settings["cleaning"] = {"min_language_probability": 0.0} | cleaning
         if settings.get("pad_id") == 0:  # no longer a setting: it is always PAD
             del settings["pad_id"]
         updated[section] = settings

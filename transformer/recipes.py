@@ -21,7 +21,7 @@ class Recipe:
     """The hyperparameters."""
 
 
-WMT14_CLEANING = CleaningConfig(min_words=3, max_words=150, max_ratio=2.0)
+WMT14_CLEANING = CleaningConfig(min_words=3, max_words=150, max_ratio=2.0, min_language_probability=0.01)
 
 RECIPES: dict[str, Recipe] = {
     "copy": Recipe(

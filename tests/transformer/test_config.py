@@ -45,7 +45,7 @@ def test_the_recipe_of_an_old_run_equals_the_same_settings_under_new_names(tmp_p
     recipe: dict[str, Any] = {"description": "an old run", "data": {"corpus": "copy", "max_train_pairs": 7}}
     recipe["data"]["cleaning"] = asdict(CleaningConfig(min_words=2, max_words=50))
     old_cleaning = {**asdict(CleaningConfig()), "min_tokens": 2, "max_tokens": 50}
-    del old_cleaning["min_words"], old_cleaning["max_words"]
+    del old_cleaning["min_words"], old_cleaning["max_words"], old_cleaning["min_language_probability"]
     old_data = {"corpus": "copy", "train_pairs": 7, "cleaning": old_cleaning}
     path = tmp_path / "recipe.json"
     path.write_text(json.dumps({**recipe, "data": old_data, "model": MODEL, "training": TRAINING}))

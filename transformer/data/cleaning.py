@@ -2,8 +2,9 @@
 
 Text that was collected from the web or from archives contains pairs with an empty side, copies in place of
 translations, misaligned sentences (one side much longer than the other) and characters that were destroyed by a wrong
-encoding. Each filter detects one of these defects. Filters run in the order of the fields of ``CleaningConfig``, and a
-pair is counted under the first one that drops it. The sentences that remain are not changed.
+encoding. Some sentences are in another language than the rest. Each filter detects one of these defects. Filters run in
+the order of the fields of ``CleaningConfig``, and a pair is counted under the first one that drops it. The sentences
+that remain are not changed.
 """
 
 import re
@@ -13,6 +14,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from transformer.data.language import check_languages, language_probability
 from transformer.data.readers import SentencePair
 from transformer.errors import UserError
 
@@ -48,6 +50,8 @@ class CleaningConfig:
     """Drop pairs whose longer side has more than this many times the words of the shorter side; 0: no limit."""
     drop_identical: bool = True
     """Drop pairs whose two sides are the same, apart from white space."""
+    min_language_probability: float = 0.0
+    """Drop pairs with a side that is in its language with less than this probability, often 0.01; 0: no limit."""
     drop_duplicates: bool = True
     """Drop pairs that occurred before."""
 
@@ -62,9 +66,14 @@ class CleaningConfig:
             )
         if self.max_ratio != 0 and not 1 <= self.max_ratio < float("inf"):
             raise UserError(f"data.cleaning.max_ratio must be 0 (no limit) or at least 1; got {self.max_ratio}")
+        if not 0 <= self.min_language_probability < 1:
+            raise UserError(
+                "data.cleaning.min_language_probability must be at least 0 and less than 1; "
+                f"got {self.min_language_probability}"
+            )
 
 
-NO_CLEANING = CleaningConfig(False, False, 0, 0, 0.0, False, False)
+NO_CLEANING = CleaningConfig(False, False, 0, 0, 0.0, False, 0.0, False)
 """All filters are off."""
 
 
@@ -129,10 +138,20 @@ class Cleaner:
     Duplicates are recognised by a 64-bit hash of each pair kept so far; 4.5 million hashes take 0.35 GB of memory
     (measured with CPython 3.11). Among six million different pairs, the probability that any two have the same hash, so
     that one of them is dropped by mistake, is one in a million.
+
+    Args:
+        config: which pairs to drop.
+        languages: the codes of the source language and the target language.
+
+    Raises:
+        UserError: if languages are to be identified and one of the two is unknown.
     """
 
-    def __init__(self, config: CleaningConfig) -> None:
+    def __init__(self, config: CleaningConfig, languages: tuple[str, str] = ("en", "de")) -> None:
+        if config.min_language_probability:
+            check_languages(languages)
         self.config = config
+        self.languages = languages
         settings = {name: setting for name, setting in asdict(config).items() if setting}
         self.report = CleaningReport(settings, dropped=dict.fromkeys(settings, 0))
         self._hashes: set[int] = set()
@@ -170,6 +189,10 @@ class Cleaner:
             return "max_ratio"
         if config.drop_identical and source_words == target_words:
             return "drop_identical"
+        if config.min_language_probability:
+            probabilities = map(language_probability, (source, target), self.languages)
+            if any(probability < config.min_language_probability for probability in probabilities):
+                return "min_language_probability"
         if config.drop_duplicates:
             pair_hash = hash((source, target))
             if pair_hash in self._hashes:

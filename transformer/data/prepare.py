@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,13 @@ class PreparedData:
 def prepared_folder(data: DataConfig, vocab_size: int) -> Path:
     """Return the folder of the data prepared with these settings; any change that affects the data changes it."""
     corpus = find_corpus(data.corpus)
-    key = [FORMAT, asdict(data) | {"corpus": corpus.fingerprint()}, vocab_size, sentencepiece.__version__]
+    settings = asdict(data) | {"corpus": corpus.fingerprint()}
+    versions = [sentencepiece.__version__]
+    if data.cleaning.min_language_probability:
+        versions.append(version("py3langid"))
+    else:
+        del settings["cleaning"]["min_language_probability"]  # what was prepared before it existed stays valid
+    key = [FORMAT, settings, vocab_size, *versions]
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
     return data_folder() / "prepared" / f"{corpus.name}-{data.direction}-{vocab_size}-{digest}"
 
@@ -173,10 +180,11 @@ def prepare(data: DataConfig, vocab_size: int, mirror: str | None = None, progre
 def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, progress: bool) -> None:
     """Clean the text, write it to the folder and sample it for the tokenizer; then read it again and tokenise it."""
     corpus = find_corpus(data.corpus)
+    source, _, target = data.direction.partition("-")
+    cleaner = Cleaner(data.cleaning, (source, target))
     for split in ("train", "valid", "test"):  # the test set as well, so that evaluation needs no network
         corpus.download(split, mirror)
     name = corpus.name
-    cleaner = Cleaner(data.cleaning)
     counts = {"train": 0, "valid": 0}
 
     def clean_pairs(split: str) -> Iterator[SentencePair]:

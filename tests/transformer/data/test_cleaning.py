@@ -21,6 +21,9 @@ from transformer.errors import UserError
 
 Pairs = list[tuple[str, str]]
 STRICT = CleaningConfig(min_words=3, max_words=150, max_ratio=2)
+ALL = replace(STRICT, min_language_probability=0.01)
+HOTEL = ("The hotel is close to the beach.", "Das Hotel liegt nahe am Strand.")
+DUTCH = "Het hotel ligt dicht bij het strand."
 
 
 def charge(config: CleaningConfig, *pairs: tuple[str, str]) -> dict[str, int]:
@@ -57,6 +60,11 @@ def words(n: int, word: str = "w") -> str:
         ({"max_ratio": 1}, (words(2), words(1)), (words(2), words(2))),
         ({"drop_identical": True}, ("a b", "a b"), ("a b", "A b")),
         ({"drop_identical": True}, ("a b", " a  b"), ("a b", "ab")),
+        ({"min_language_probability": 0.01}, (HOTEL[0], DUTCH), HOTEL),
+        ({"min_language_probability": 0.01}, (DUTCH, HOTEL[1]), HOTEL),
+        ({"min_language_probability": 0.01}, (HOTEL[0], HOTEL[0]), HOTEL),
+        ({"min_language_probability": 0.01}, HOTEL[::-1], HOTEL),
+        ({"min_language_probability": 0.5}, (HOTEL[0], DUTCH), HOTEL),
     ],
 )
 def test_each_filter_alone(change: dict[str, object], dropped: tuple[str, str], kept: tuple[str, str]) -> None:
@@ -102,9 +110,31 @@ def test_a_pair_is_counted_under_the_first_filter(pair: tuple[str, str], first: 
     assert charge(without_first, pair, pair) == {then: 1 if then == "drop_duplicates" else 2}
 
 
+def test_languages_are_identified_after_copies_and_before_duplicates() -> None:
+    for pair, dropped in (
+        ((DUTCH, DUTCH), {"drop_identical": 2}),
+        ((HOTEL[0], DUTCH), {"min_language_probability": 2}),
+        (HOTEL, {"drop_duplicates": 1}),
+    ):
+        assert charge(ALL, pair, pair) == dropped
+
+
+def test_each_side_has_its_language() -> None:
+    config = replace(NO_CLEANING, min_language_probability=0.01)
+    pairs = [HOTEL, HOTEL[::-1], (HOTEL[0], DUTCH)]
+    for languages, kept in ((("en", "de"), HOTEL), (("de", "en"), HOTEL[::-1]), (("en", "nl"), (HOTEL[0], DUTCH))):
+        assert list(Cleaner(config, languages).clean(pairs)) == [kept]
+
+
+def test_an_unknown_language_is_an_error_only_if_languages_are_identified() -> None:
+    Cleaner(STRICT, ("en", "klingon"))
+    with pytest.raises(UserError, match="cannot identify the language 'klingon': use its ISO 639 code, or do without"):
+        Cleaner(ALL, ("en", "klingon"))
+
+
 def test_filters_are_in_the_order_of_the_fields() -> None:
     names = [f.name for f in fields(CleaningConfig)]
-    assert list(Cleaner(STRICT).report.dropped) == list(Cleaner(STRICT).report.settings) == names
+    assert list(Cleaner(ALL).report.dropped) == list(Cleaner(ALL).report.settings) == names
 
 
 def test_control_characters_are_those_of_unicode() -> None:
@@ -176,6 +206,9 @@ def test_nothing_left_is_an_error_with_the_numbers_in_one_line() -> None:
         ({"max_ratio": 0.5}, "max_ratio must be 0 .* or at least 1; got 0.5"),
         ({"max_ratio": float("nan")}, "got nan"),
         ({"max_ratio": float("inf")}, "got inf"),
+        ({"min_language_probability": -0.1}, "must be at least 0 and less than 1; got -0.1"),
+        ({"min_language_probability": 1}, "must be at least 0 and less than 1; got 1"),
+        ({"min_language_probability": float("nan")}, "got nan"),
     ],
 )
 def test_impossible_settings(setting: dict[str, float], message: str) -> None:
@@ -185,7 +218,9 @@ def test_impossible_settings(setting: dict[str, float], message: str) -> None:
     CleaningConfig(min_words=8, max_words=0, max_ratio=0)
 
 
-sentences = st.lists(st.sampled_from(["a", "b", "ä", "\x92", "\ufffd", "\t", "\x85"]), max_size=5).map(" ".join)
+sentences = st.lists(st.sampled_from(["a", "the", "ist", "ä", "\x92", "\ufffd", "\t", "\x85"]), max_size=5).map(
+    " ".join
+)
 texts = st.lists(st.tuples(sentences | st.text(max_size=8), sentences), max_size=25)
 configs = st.builds(
     CleaningConfig,
@@ -195,6 +230,7 @@ configs = st.builds(
     drop_empty=st.booleans(),
     drop_control=st.booleans(),
     drop_identical=st.booleans(),
+    min_language_probability=st.sampled_from([0, 0.01]),
     drop_duplicates=st.booleans(),
 )
 

@@ -102,6 +102,25 @@ def test_stored_tokens_are_those_of_the_cleaned_text_in_order(
     assert DataConfig.from_dict(described["data"]) == config(direction=direction, cleaning=cleaning)
 
 
+@pytest.mark.parametrize("direction", ["en-de", "de-en"])
+def test_sentences_in_another_language_are_dropped(direction: str) -> None:
+    german, dutch = "Das Hotel liegt nahe am Strand.", "Het hotel ligt dicht bij het strand."
+    Path("train.tsv").write_text("".join(f"The hotel is close to the beach.\t{line}\n" for line in (german, dutch)))
+    cleaning = dataclasses.replace(NO_CLEANING, min_language_probability=0.01)
+    data = prepare(config(direction=direction, cleaning=cleaning), SIZE)
+    assert (data.cleaning.kept, data.cleaning.dropped) == (1, {"min_language_probability": 1})
+    (example,) = data.cleaning.examples["min_language_probability"]
+    assert dutch in (example["source"], example["target"])
+
+
+def test_an_unknown_language_is_reported_before_anything_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("own.json").write_text(Path("own.json").read_text().replace('"de"', '"klingon"'))
+    monkeypatch.setattr(prepare_module, "sentence_pairs", lambda *_: pytest.fail("it was read"))
+    unknown = config(direction="en-klingon", cleaning=dataclasses.replace(NO_CLEANING, min_language_probability=0.01))
+    with pytest.raises(UserError, match="cannot identify the language 'klingon'"):
+        prepare(unknown, SIZE)
+
+
 def test_files_of_a_prepared_folder() -> None:
     data = prepare(DATA, SIZE)
     tokens = {
@@ -290,6 +309,7 @@ OTHER_CLEANING = {
     "max_words": 100,
     "max_ratio": 2.0,
     "drop_identical": True,
+    "min_language_probability": 0.01,
     "drop_duplicates": True,
 }
 
@@ -325,6 +345,12 @@ def test_other_versions_have_their_own_folders(monkeypatch: pytest.MonkeyPatch) 
         patch.setattr(sentencepiece, "__version__", "9.9")
         folders.add(prepared_folder(DATA, SIZE))
     assert len(folders) == 3
+    identified = config(cleaning=dataclasses.replace(NO_CLEANING, min_language_probability=0.01))
+    folders.add(prepared_folder(identified, SIZE))
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare_module, "version", lambda name: f"{name} 9.9")
+        folders.add(prepared_folder(identified, SIZE))
+    assert len(folders) == 5
     assert prepared_folder(DATA, SIZE) == old.folder and contents(old.folder) == before
 
 
