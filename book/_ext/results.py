@@ -1,7 +1,7 @@
 """The directive ``{results}``: tables and figures for the results page, generated from result files only.
 
-``python -m book.experiments`` and ``transformer bench --output`` write these files to ``book/results``, and pretrained
-models have their own. Where a file is missing, the page says "Not measured yet".
+``python -m book.experiments``, ``python -m book.language_filter`` and ``transformer bench --output`` write these files
+to ``book/results``, and pretrained models have their own. Where a file is missing, the page says "Not measured yet".
 """
 
 import json
@@ -64,13 +64,13 @@ class Spread:
 
 
 def section(name: str, root: Path = ROOT) -> list[Part]:
-    """Return a section of the results page: ``quality``, ``speed``, ``published``, or the name of an experiment.
+    """Return a section of the results page, by one of the names below or that of an experiment.
 
     Args:
         root: the repository whose result files are shown.
     """
-    function = {"quality": quality, "speed": speed, "published": published}.get(name, partial(experiment, name=name))
-    return function(root)
+    sections = {"quality": quality, "speed": speed, "published": published, "language-filter": language_filter}
+    return sections.get(name, partial(experiment, name=name))(root)
 
 
 def quality(root: Path) -> list[Part]:
@@ -262,6 +262,27 @@ def published(root: Path) -> list[Part]:
         measured = "; ".join(ours) or ("not measured yet" if compare else "")
         rows.append([system["system"], system["test_set"], value, system["measure"], measured, cited])
     return [table(["system", "test set", "score", "measure", "ours", "source"], rows, long=True)]
+
+
+def language_filter(root: Path) -> list[Part]:
+    """Return what the language filter drops with each threshold, its precision and its recall."""
+    path = root / "book" / "results" / "language-filter.json"
+    if not path.exists():
+        return [MISSING]
+    results = read(path)
+    rows = [
+        [row["threshold"], row["dropped"], *(f"{row[name]:.1%}" for name in ("precision", "recall"))]
+        for row in results["thresholds"]
+    ]
+    sides = results["sides"]
+    summary = (
+        f"Of {results['pairs']:,} pairs, the other filters keep {results['checked']:,}; {results['labelled']} of these "
+        f"were labelled, and {results['wrong']} of the labelled ones have a side in the wrong language. Of those that "
+        f"the recipes drop, with the threshold {results['recipe']}, the source was suspected in {sides['source']}, the "
+        f"target in {sides['target']} and both in {sides['both']}."
+    )
+    origins = folded("Where these numbers come from", table(ORIGIN, [origin(results["provenance"])], long=True))
+    return [table(["min_language_probability", "dropped", "precision", "recall"], rows), summary + "\n" + origins]
 
 
 ORIGIN = ("date", "commit", "hardware", "versions", "command")

@@ -98,18 +98,30 @@ def test_the_prose_has_no_digits() -> None:
 
 def test_every_experiment_is_on_the_page() -> None:
     assert set(re.findall(r"^```\{results\} (.+)$", PAGE, re.MULTILINE)) == {
-        *EXPERIMENTS, "quality", "speed", "published"
+        *EXPERIMENTS, "quality", "speed", "published", "language-filter"
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published"])
+@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter"])
 def test_a_missing_file_is_reported_on_the_page(root: Path, name: str) -> None:
     assert section(name, root) == [MISSING]
 
 
-@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published"])
+@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter"])
 def test_existing_files_can_be_shown(name: str) -> None:
     assert section(name) not in ([], [MISSING])
+
+
+def test_language_filter(root: Path) -> None:
+    rows = [{"threshold": 0.01, "dropped": 123, "precision": 0.911, "recall": 0.9}]
+    numbers = {"pairs": 35000, "checked": 34142, "labelled": 470, "wrong": 119, "recipe": 0.01}
+    sides = {"source": 28, "target": 64, "both": 31}
+    facts = {"provenance": FACTS, **numbers, "thresholds": rows, "sides": sides}
+    (root / "book/results/language-filter.json").write_text(json.dumps(facts))
+    shown = text(root, "language-filter")
+    assert re.search(r"\| 0.01 +\| 123 +\| 91.1% +\| 90.0% +\|", shown)
+    assert "Of 35,000 pairs, the other filters keep 34,142; 470 of these were labelled, and 119" in shown
+    assert "suspected in 28, the target in 64 and both in 31." in shown and FACTS["commit"] in shown
 
 
 def test_mean_and_spread_over_seeds() -> None:

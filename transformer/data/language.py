@@ -1,7 +1,8 @@
 """Identify the language that a sentence is in, without a network.
 
 The model is that of py3langid, a fork of langid.py (Lui and Baldwin, 2012), and comes with that package. It is naive
-Bayes over n-grams of bytes, for 139 languages and for text in no language, such as numbers.
+Bayes over n-grams of bytes, for 139 languages and for text in no language, such as numbers. One CPU core identifies a
+few thousand sentences per second.
 """
 
 from collections.abc import Iterable

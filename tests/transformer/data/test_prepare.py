@@ -114,10 +114,10 @@ def test_sentences_in_another_language_are_dropped(direction: str) -> None:
 
 
 def test_an_unknown_language_is_reported_before_anything_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("own.json").write_text(Path("own.json").read_text().replace('"de"', '"klingon"'))
+    Path("own.json").write_text(Path("own.json").read_text().replace('"de"', '"tlh"'))
     monkeypatch.setattr(prepare_module, "sentence_pairs", lambda *_: pytest.fail("it was read"))
-    unknown = config(direction="en-klingon", cleaning=dataclasses.replace(NO_CLEANING, min_language_probability=0.01))
-    with pytest.raises(UserError, match="cannot identify the language 'klingon'"):
+    unknown = config(direction="en-tlh", cleaning=dataclasses.replace(NO_CLEANING, min_language_probability=0.01))
+    with pytest.raises(UserError, match="cannot identify the language 'tlh'"):
         prepare(unknown, SIZE)
 
 
