@@ -15,8 +15,12 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
-CPU_OUT_OF_MEMORY = ("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory")
-"""PyTorch's messages on Linux and on Windows; on a CPU it does not raise ``torch.OutOfMemoryError``."""
+OUT_OF_MEMORY = (
+    "DefaultCPUAllocator: can't allocate memory",
+    "DefaultCPUAllocator: not enough memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+)
+"""PyTorch's messages on a CPU, on Linux and on Windows, and of cuBLAS: it doesn't raise ``torch.OutOfMemoryError``."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,14 @@ class Device:
     def scaler(self) -> torch.amp.GradScaler:
         """Return a GradScaler, enabled only for fp16, where it keeps small gradients from underflowing."""
         return torch.amp.GradScaler(self.device.type, enabled=self.autocast_dtype == torch.float16)
+
+    @property
+    def pad_to_multiple_of(self) -> int:
+        """Training batches are padded to multiples of this length.
+
+        On a GPU, ``torch.compile`` compiles again for lengths that are not multiples of 8.
+        """
+        return 8 if self.device.type == "cuda" else 1
 
     def synchronize(self) -> None:
         """Wait until the device has finished the work queued on it. A GPU runs asynchronously, the CPU doesn't."""
@@ -61,6 +73,11 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     return torch.autocast(device.type, enabled=False)
 
 
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Return whether an error of PyTorch means that the memory of the device does not suffice."""
+    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
+
+
 @contextmanager
 def explain_out_of_memory(hint: str) -> Iterator[None]:
     """Turn PyTorch's error for a lack of memory into one that says what to do; other errors pass through.
@@ -74,7 +91,7 @@ def explain_out_of_memory(hint: str) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not isinstance(error, torch.OutOfMemoryError) and not any(text in str(error) for text in CPU_OUT_OF_MEMORY):
+        if not is_out_of_memory(error):
             raise
         reason = str(error).splitlines()[0][:100]
         raise UserError(f"the device is out of memory: {hint} ({reason})") from error

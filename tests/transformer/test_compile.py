@@ -1,14 +1,20 @@
 """torch.compile captures the model in one graph, for training and for the cached decoding step."""
 
 import shutil
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
+from torch.nn.parallel import DistributedDataParallel
 
 from transformer import loss
 from transformer.config import ModelConfig, TrainingConfig
+from transformer.data.batching import Batches, Sequences
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
 from transformer.model import Transformer
@@ -73,13 +79,41 @@ def test_training_on_a_gpu_is_compiled_once_and_not_for_every_batch_size(monkeyp
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(("multiple", "fewest", "most"), [(8, 1, 2), (1, 3, 8)])
+def test_lengths_that_are_multiples_of_8_compile_at_most_twice(
+    multiple: int, fewest: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU, fused attention pads a mask of any other length, and compiled code is specialised to whether it does.
+
+    Here, a function that does the same takes its place.
+    """
+    fused = torch.nn.functional.scaled_dot_product_attention
+
+    def as_on_a_gpu(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, **options: Any) -> Tensor:
+        if attn_mask is not None and attn_mask.size(-1) % 8:
+            attn_mask = attn_mask.clone()
+        return fused(query, key, value, attn_mask=attn_mask, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", as_on_a_gpu)
+    original = loss._chunk_rows
+    monkeypatch.setattr(loss, "_chunk_rows", lambda n, device: original(n, "cuda"))
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(2, 60, 3000)
+    sides = [Sequences.pack([[4] * n for n in (lengths + rng.integers(0, 3, 3000)).tolist()]) for _ in range(2)]
+    counter = CompileCounterWithBackend("eager")
+    training = torch.compile(ModelWithLoss(Transformer(SHAPE), 0.1), dynamic=True, backend=counter)
+    for batch in islice(Batches(*sides, 500, 1, pad_to_multiple_of=multiple), 100):
+        training(batch.source, batch.decoder_input, batch.labels)
+    assert fewest <= counter.frame_count <= most
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_several_processes_train_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gradients exceed one bucket of DistributedDataParallel, and the graph must still be captured whole."""
     monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "data"))
     data = prepare(DataConfig("copy", max_train_pairs=60), 57)
     original, counter = torch.compile, CompileCounterWithBackend("aot_eager")
     monkeypatch.setattr(torch, "compile", lambda module, dynamic: original(module, dynamic=dynamic, backend=counter))
-    monkeypatch.setattr(DistributedContext, "all_reduce", lambda self, numbers: [self.world_size * n for n in numbers])
     torch.distributed.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
     try:
         shape = ModelConfig(57, 128, 4, 1024, 1, dropout=0.0, max_length=64)
@@ -90,7 +124,8 @@ def test_several_processes_train_compiled(tmp_path: Path, monkeypatch: pytest.Mo
             training.step()
     finally:
         torch.distributed.destroy_process_group()
-    assert training.loss is not training.eager_loss, "it runs uncompiled"
+    assert isinstance(training.loss, DistributedDataParallel)
+    assert training.loss.module is not training.eager_loss, "it runs uncompiled"
     assert 1 <= counter.frame_count <= 2
 
 

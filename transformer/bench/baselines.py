@@ -187,14 +187,12 @@ class ModelWithCrossEntropy(ModelWithLoss):
         )
 
 
-def use_torch_transformer(trainer: Trainer, paper_dropout: bool, compiled: bool = False) -> None:
+def use_torch_transformer(trainer: Trainer, paper_dropout: bool) -> None:
     """Replace a new trainer's model and loss by PyTorch's."""
     trainer.model = TorchTransformer(trainer.model, paper_dropout).to(trainer.device.device)
     trainer.averaged = None
     trainer.optimizers = build_optimizers(trainer.model, "adam", trainer.device)
-    trainer.loss = trainer.eager_loss = ModelWithCrossEntropy(trainer.model, trainer.config.label_smoothing)
-    if compiled:
-        trainer.loss = torch.compile(trainer.loss, dynamic=True)  # type: ignore[assignment]
+    trainer.eager_loss = ModelWithCrossEntropy(trainer.model, trainer.config.label_smoothing)
 
 
 class HuggingFaceMarian:

@@ -151,7 +151,7 @@ def _training_step(
             alone = DistributedContext()
             trainer = Trainer(recipe.model, recipe.training, PreparedData(folder), device, alone, compiled)
             if baseline:
-                use_torch_transformer(trainer, paper_dropout=True, compiled=compiled)
+                use_torch_transformer(trainer, paper_dropout=True)
             elif device.device.type == "cuda":
                 trainer.fit_batch_to_memory()
                 torch.cuda.reset_peak_memory_stats()  # forget the batches that didn't fit

@@ -5,6 +5,7 @@ import sys
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -28,13 +29,14 @@ from transformer.data.batching import Batch, Batches, Indices, collate, token_ba
 from transformer.data.prefetch import Prefetcher
 from transformer.data.prepare import PreparedData
 from transformer.data.tokenizer import PAD
-from transformer.device import Device
+from transformer.device import Device, is_out_of_memory
 from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
 from transformer.layers import CheckpointedLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.schedule import learning_rate
+from transformer.training.compilation import compile_or_explain
 from transformer.training.distributed import DistributedContext
 from transformer.training.memory import check_memory
 from transformer.training.optimizer import build_optimizers, load_optimizer_state, optimizer_state, step_if_finite
@@ -113,15 +115,31 @@ class Trainer:
         )
         self._use(self._make_batches(context.rank, context.world_size, config.gradient_accumulation_steps))
         self.totals = DeviceTotals(device.device)
-        self.loss: nn.Module = ModelWithLoss(self.model, config.label_smoothing)
-        if context.world_size > 1:
+        self.eager_loss: nn.Module = ModelWithLoss(self.model, config.label_smoothing)
+        self.compiled = compiled
+
+    @cached_property
+    def loss(self) -> nn.Module:
+        """The eager loss, compiled if that is wanted and possible, and distributed. The first step makes it."""
+        loss = self.eager_loss
+        if self.compiled:
+            batch = self.batches.collate(self.batches.plan[0])
+            loss = compile_or_explain(loss, lambda module: self._try(module, batch), self.context)
+        if self.context.world_size > 1:
             # The buffers are constant tables, equal in all processes.
-            self.loss = DistributedDataParallel(self.loss, broadcast_buffers=False, gradient_as_bucket_view=True)
-        self.eager_loss = self.loss
-        self.has_stepped = False
-        if compiled:
-            torch._dynamo.config.optimize_ddp = False  # it would split the graph, and compilation would fail
-            self.loss = torch.compile(self.loss, dynamic=True)  # type: ignore[assignment]
+            loss = DistributedDataParallel(loss, broadcast_buffers=False, gradient_as_bucket_view=True)
+        return loss
+
+    def _try(self, loss: nn.Module, batch: Batch) -> None:
+        """Run a forward and a backward pass that leaves no gradient and doesn't change the random numbers."""
+        batch = batch.to(self.device.device)
+        try:
+            with torch.random.fork_rng(devices=[batch.source.device] if batch.source.is_cuda else []):
+                with self.device.autocast():
+                    result = loss(batch.source, batch.decoder_input, batch.labels)
+                result.backward()
+        finally:
+            self.model.zero_grad()
 
     def _make_batches(
         self, rank: int, world_size: int, gradient_accumulation_steps: int, pairs: Indices | None = None
@@ -137,6 +155,8 @@ class Trainer:
             self.progress.epoch,
             self.progress.epoch_step,
             pairs,
+            # A divisor of max_length, so that padding never makes a sentence too long for the model.
+            math.gcd(self.device.pad_to_multiple_of, self.model.config.max_length),
         )
 
     @property
@@ -191,15 +211,7 @@ class Trainer:
             UserError: if batches of 100 tokens don't fit either.
         """
         while True:
-            sources, targets = self.batches.sources, self.batches.targets
-            source_lengths, target_lengths = sources.lengths(), targets.lengths()
-            largest = max(
-                self.batches.plan,
-                key=lambda rows: len(rows) * (source_lengths[rows].max() + target_lengths[rows].max()),
-            )
-            fits = self._fits(collate(sources, targets, largest).to(self.device.device))
-            self.model.zero_grad()
-            (out_of_memory,) = self.context.all_reduce([not fits])
+            (out_of_memory,) = self.context.all_reduce([not self._fits(self.batches.largest())])
             if not out_of_memory:
                 return
             batches = 2 * self.progress.gradient_accumulation_steps
@@ -217,13 +229,11 @@ class Trainer:
         try:
             without_moments = [] if self.optimizers["adam"].state else list(self.model.parameters())
             moments = [torch.empty_like(p) for p in without_moments for _ in range(2)]  # Adam's, before its first step
-            gpus = [batch.source.device] if batch.source.is_cuda else []
-            with torch.random.fork_rng(devices=gpus):
-                with self.device.autocast():
-                    loss = batch_loss(self.model, batch, self.config.label_smoothing)
-                loss.backward()
+            self._try(self.eager_loss, batch)
             del moments
-        except torch.OutOfMemoryError:
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
             return False
         return True
 
@@ -250,20 +260,7 @@ class Trainer:
         # The loss is the mean over the target tokens of the whole step, in all batches of all processes.
         total_tokens, stop = self.context.all_reduce([sum(batch.n_tokens for batch in batches), stop_requested])
         n_tokens = int(total_tokens)
-        try:
-            loss = self._backward(batches, n_tokens)
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as error:
-            if self.has_stepped or self.loss is self.eager_loss:
-                raise
-            lines = [line for line in str(error).strip().splitlines() if not line.endswith("raised:")]
-            reason = (lines or [type(error).__name__])[0][:200]
-            print(f"compilation failed, so training runs uncompiled, which is slower: {reason}", file=sys.stderr)
-            self.loss = self.eager_loss
-            self.model.zero_grad()
-            loss = self._backward(batches, n_tokens)
-        self.has_stepped = True  # so compilation has succeeded or been given up, and later errors have other causes
+        loss = self._backward(batches, n_tokens)
         for optimizer in self.optimizers.values():
             self.scaler.unscale_(optimizer)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm or math.inf)

@@ -43,6 +43,16 @@ def test_n_processes_equal_one_with_n_accumulation_steps(world_size: int, optimi
     assert (more["step"], more["world_size"], more["gradient_accumulation_steps"]) == (8, world_size, 1)
 
 
+def test_if_one_process_cannot_compile_none_does(tmp_path: Path) -> None:
+    """They train on, and the steps are those of processes that don't compile."""
+    command = [sys.executable, HERE / "compile_on_one_rank.py", tmp_path]
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["same"]
+    message = "compilation failed, so training runs uncompiled, which is slower: 1 of 2 processes could not compile it"
+    assert done.stderr.count(message) == 1
+
+
 def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_path: Path) -> None:
     run = tmp_path / "run"
     train = ["transformer.cli", "train", "copy", "--run", run, "--training.steps", "100000", "--device", "cpu"]

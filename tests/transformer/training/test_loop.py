@@ -2,6 +2,7 @@ import io
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from transformer.device import Precision, choose_device
 from transformer.errors import UserError
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.model import Transformer
+from transformer.training.compilation import compile_or_explain
 from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
 from transformer.training.optimizer import optimizer_state
@@ -486,6 +488,33 @@ def test_a_backward_pass_that_cannot_be_compiled_runs_uncompiled(
     )
     assert capsys.readouterr().err == "compilation failed, so training runs uncompiled, which is slower: no kernel\n"
     assert torch.equal(weights(compiled.model), weights(run(tmp_path / "b", data).model))
+
+
+def test_an_error_that_is_not_the_compilers_is_not_called_a_failed_compilation(
+    data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a failed assertion on a GPU, everything fails, compiled or not."""
+
+    def failed(*_: object) -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr("transformer.training.trainer.batch_loss", failed)
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
+    training = trainer(data)
+    training.compiled = True
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        training.step()
+    assert capsys.readouterr().err == ""
+
+
+def test_compilation_fails_for_all_processes_if_it_fails_in_another(capsys: pytest.CaptureFixture[str]) -> None:
+    class Two(DistributedContext):
+        def all_reduce(self, numbers: Sequence[float]) -> list[float]:
+            return [n + 1 for n in numbers]
+
+    module = torch.nn.Identity()
+    assert compile_or_explain(module, lambda _: None, Two(0, 2)) is module
+    assert "which is slower: 1 of 2 processes could not compile it" in capsys.readouterr().err
 
 
 def test_an_error_after_the_first_compiled_step_is_not_called_a_failed_compilation(

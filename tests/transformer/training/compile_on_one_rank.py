@@ -1,0 +1,55 @@
+"""Train in two processes of which one cannot compile, and in two that don't try; run by test_distributed.
+
+``python compile_on_one_rank.py FOLDER`` prints whether the weights are the same, as JSON, and on stderr what the
+processes print.
+"""
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from tests.transformer.training.compare_processes import SHAPE, TRAINING, run, run_distributed
+from transformer.data.prepare import DataConfig, prepare
+from transformer.training import loop, trainer
+
+CONFIG = replace(TRAINING, steps=3, validate_every=3)
+
+
+class BackwardFails(torch.autograd.Function):
+    """Computes nothing, and fails in the backward pass, as compiled code may."""
+
+    @staticmethod
+    def forward(ctx: object, loss: torch.Tensor) -> torch.Tensor:
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx: object, *upstream: torch.Tensor) -> None:
+        raise RuntimeError("no kernel for this GPU")
+
+
+def compile_unless_rank_1(module: nn.Module, dynamic: bool) -> object:
+    """Stand in for torch.compile: rank 0 succeeds, and rank 1 fails in the backward pass."""
+    return (lambda *batch: BackwardFails.apply(module(*batch))) if os.environ.get("RANK") == "1" else module
+
+
+def main(folder: Path) -> None:
+    prepare(DataConfig("copy", max_train_pairs=400), 57)
+    run_distributed(folder / "eager", CONFIG, 2)
+    original = trainer.Trainer.__init__
+    torch.compile = compile_unless_rank_1  # type: ignore[assignment]
+    loop.Trainer.__init__ = lambda self, *args: original(self, *args[:5], True)  # type: ignore[method-assign]
+    run_distributed(folder / "compiled", CONFIG, 2)
+    loop.Trainer.__init__ = original  # type: ignore[method-assign]
+    eager, compiled = (run(folder / name, CONFIG) for name in ("eager", "compiled"))  # are finished: this loads them
+    assert eager.config == SHAPE
+    same = all(map(torch.equal, eager.parameters(), compiled.parameters()))
+    print(json.dumps({"same": same}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
