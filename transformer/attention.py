@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from transformer.masks import causal_mask
 from transformer.positions import rotate
 
 AttentionForm = Literal["fused", "explicit"]
@@ -51,15 +52,21 @@ def attention(
 
 
 def fused_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+    is_causal: bool = False,
 ) -> Tensor:
     """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning or storing the weights.
 
-    The arguments, the shapes and the errors are those of ``attention``.
+    The arguments, the shapes and the errors are those of ``attention``. ``is_causal`` stands for a `causal_mask`, and
+    excludes ``mask``. Of PyTorch's kernels for a GPU, FlashAttention is the fastest, but it accepts no other mask.
     """
     if mask is not None:
         check_mask(mask)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=is_causal)
 
 
 def check_mask(mask: Tensor) -> None:
@@ -165,12 +172,14 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(d_model, d_model)
         self.register_buffer("rotation", rotation, persistent=False)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
         """Run the configured form of attention on queries, keys and values that are split into heads."""
         dropout = self.dropout if self.training else 0.0
-        if self.form == "explicit":
-            return attention(query, key, value, mask, dropout)[0]
-        return fused_attention(query, key, value, mask, dropout)
+        if self.form == "fused":
+            return fused_attention(query, key, value, mask, dropout, is_causal)
+        if is_causal:
+            mask = causal_mask(query.size(-2), query.device)
+        return attention(query, key, value, mask, dropout)[0]
 
     def split_heads(self, x: Tensor) -> Tensor:
         """Reshape (batch, length, d_model) to (batch, heads, length, d_head)."""
@@ -221,6 +230,7 @@ class MultiHeadAttention(nn.Module):
         memory: Tensor | KeyValue | None = None,
         mask: Tensor | None = None,
         cache: KeyValueCache | None = None,
+        is_causal: bool = False,
     ) -> Tensor:
         """Attend from x to memory, or to x itself.
 
@@ -231,6 +241,7 @@ class MultiHeadAttention(nn.Module):
             mask: bool, broadcastable to (batch, heads, n_query, n_key); True = may attend.
             cache: the keys and values of earlier decoding steps, for self-attention. Then x holds each beam's newest
                 token, (sentences, beams, d_model), and its keys and values are appended to the cache.
+            is_causal: use a `causal_mask`; for self-attention without a mask or a cache.
 
         Returns:
             (batch, n_query, d_model).
@@ -250,4 +261,4 @@ class MultiHeadAttention(nn.Module):
             key, value = cache.append(newest)
         else:
             query, (key, value) = self.project(x)
-        return self.output(self.join_heads(self.attend(query, key, value, mask)))
+        return self.output(self.join_heads(self.attend(query, key, value, mask, is_causal)))

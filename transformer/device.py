@@ -11,9 +11,9 @@ import torch
 from transformer.errors import UserError
 
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
-Precision = Literal["auto", "fp32", "bf16", "fp16"]
+Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
 
-DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 OUT_OF_MEMORY = (
     "DefaultCPUAllocator: can't allocate memory",
@@ -30,6 +30,8 @@ class Device:
     device: torch.device
     autocast_dtype: torch.dtype | None = None
     """The dtype of matrix products; None: everything is computed in fp32."""
+    tf32: bool = False
+    """Whether a GPU rounds the inputs of matrix products to TensorFloat-32, which has 10 bits after the leading one."""
     reason: str = "as requested"
     """Why the device and the precision were chosen."""
 
@@ -58,8 +60,8 @@ class Device:
 
     @property
     def precision(self) -> str:
-        """The name of the precision: fp32, bf16 or fp16."""
-        return next(name for name, dtype in DTYPES.items() if dtype == self.autocast_dtype)
+        """The name of the precision: fp32, tf32, bf16 or fp16."""
+        return "tf32" if self.tf32 else next(name for name, dtype in DTYPES.items() if dtype == self.autocast_dtype)
 
     def __str__(self) -> str:
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
@@ -101,7 +103,8 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
     """Choose the fastest available device and the fastest precision that trains stably on it, or check the given ones.
 
     A GPU that supports bfloat16 (NVIDIA Ampere and later) uses it; an older one uses float16, which needs loss scaling.
-    MPS and the CPU use float32. Under ``torchrun`` each process uses the GPU of its local rank.
+    MPS and the CPU use float32. TensorFloat-32 is used only on request. Under ``torchrun`` each process uses the GPU of
+    its local rank.
 
     Raises:
         UserError: if the device is not available or does not support the precision.
@@ -110,11 +113,13 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
     chosen = next(n for n, is_available in available.items() if is_available) if name == "auto" else name
     if not available[chosen]:
         raise UserError(f"this machine has no {chosen} device that PyTorch can use; try --device cpu")
-    if chosen == "cuda" and "LOCAL_RANK" in os.environ:  # torchrun has started this process
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))  # before anything else uses a GPU
+    if chosen == "cuda":
+        configure_cuda(tf32=precision == "tf32")
     has_bf16 = chosen != "cuda" or torch.cuda.get_device_capability() >= (8, 0)
     if precision == "bf16" and not has_bf16:
         raise UserError("this GPU does not support bfloat16; try --precision fp16")
+    if precision == "tf32" and not (chosen == "cuda" and has_bf16):
+        raise UserError("only GPUs that support bfloat16 support TensorFloat-32; try --precision fp32")
     device_reason = "fastest available device" if name == "auto" else "device as requested"
     precision_reason = "precision as requested"
     if precision == "auto":
@@ -124,4 +129,17 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
             "bf16": "which supports bfloat16",
             "fp16": "which doesn't support bfloat16",
         }[precision]
-    return Device(torch.device(chosen), DTYPES[precision], f"{device_reason}, {precision_reason}")
+    reason = f"{device_reason}, {precision_reason}"
+    return Device(torch.device(chosen), DTYPES[precision], precision == "tf32", reason)
+
+
+def configure_cuda(tf32: bool) -> None:
+    """Make the choices that PyTorch keeps for the whole process; before anything uses a GPU."""
+    if not os.environ.keys() & {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}:
+        # Memory that was allocated for one size of batch can be used for any other. The name depends on the version.
+        os.environ["PYTORCH_ALLOC_CONF"] = os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    if "LOCAL_RANK" in os.environ:  # torchrun has started this process
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    # cuDNN's attention prepares a plan for every new shape, and here nearly every batch has one.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.attention import KeyValue, MultiHeadAttention, attention
+from transformer.masks import causal_mask
 from transformer.model import Transformer
 
 PARTS = {
@@ -68,7 +69,8 @@ def record_attention(model: Transformer) -> Iterator[dict[str, Tensor]]:
                 query, (key, value) = layer.project(x)
                 if memory is not None:
                     key, value = layer.project_memory(memory)
-                weights[name] = attention(query, key, value, kwargs.get("mask"))[1]
+                mask = causal_mask(x.size(1), x.device) if kwargs.get("is_causal") else kwargs.get("mask")
+                weights[name] = attention(query, key, value, mask)[1]
 
         return record
 

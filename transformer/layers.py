@@ -116,13 +116,14 @@ class DecoderLayer(CheckpointedLayer):
         Args:
             x: (batch, target, d_model).
             memory: the encoder's output, (batch, source, d_model), or its keys and values for this layer.
-            target_mask: bool, (batch, 1, target, target); None: no position is excluded.
+            target_mask: bool, (batch, 1, target, target); None: each position attends to itself and to all before it.
             memory_mask: the source's padding mask, bool, (batch, 1, 1, source).
             cache: the keys and values of earlier positions, if x contains only the newest.
 
         Returns:
             The shape of x.
         """
-        x = self.residuals[0](x, lambda y: self.self_attention(y, mask=target_mask, cache=cache))
+        is_causal = target_mask is None and cache is None  # a cache has no later positions
+        x = self.residuals[0](x, lambda y: self.self_attention(y, mask=target_mask, cache=cache, is_causal=is_causal))
         x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, mask=memory_mask))
         return self.residuals[2](x, self.feed_forward)

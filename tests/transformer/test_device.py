@@ -1,3 +1,6 @@
+import os
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -36,6 +39,46 @@ def test_a_gpu_runs_in_the_precision_it_supports(
     gpu.setattr(torch.cuda, "get_device_capability", lambda *_: capability)
     device = choose_device()
     assert (device.device.type, device.autocast_dtype) == ("cuda", dtype) and text in str(device)
+
+
+@pytest.fixture(autouse=True)
+def settings_of_the_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What `choose_device` sets for the whole process is as before after each test."""
+    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    cudnn, precision = torch.backends.cuda.cudnn_sdp_enabled(), torch.get_float32_matmul_precision()
+    yield
+    torch.backends.cuda.enable_cudnn_sdp(cudnn)
+    torch.set_float32_matmul_precision(precision)
+
+
+def test_fp32_uses_tf32_only_on_request(gpu: pytest.MonkeyPatch) -> None:
+    gpu.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+    for precision, setting in (("fp32", "highest"), ("tf32", "high"), ("bf16", "highest")):
+        device = choose_device("cuda", precision)  # type: ignore[arg-type]
+        assert torch.get_float32_matmul_precision() == setting and device.precision == precision
+    assert choose_device("cuda", "tf32").autocast_dtype is None
+    gpu.setattr(torch.cuda, "get_device_capability", lambda *_: (7, 5))
+    for name in ("cuda", "cpu"):
+        with pytest.raises(UserError, match="support TensorFloat-32; try --precision fp32"):
+            choose_device(name, "tf32")  # type: ignore[arg-type]
+
+
+def test_a_gpu_gets_one_pool_of_memory_and_no_attention_of_cudnn(gpu: pytest.MonkeyPatch) -> None:
+    gpu.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+    choose_device("cpu")
+    assert torch.backends.cuda.cudnn_sdp_enabled() and "PYTORCH_ALLOC_CONF" not in os.environ
+    choose_device()
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    assert os.environ["PYTORCH_ALLOC_CONF"] == os.environ["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
+
+
+def test_the_users_choice_of_memory_is_kept(gpu: pytest.MonkeyPatch) -> None:
+    gpu.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+    gpu.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:128")
+    choose_device()
+    assert "PYTORCH_ALLOC_CONF" not in os.environ
 
 
 def test_each_process_of_torchrun_chooses_its_gpu_before_it_uses_one(gpu: pytest.MonkeyPatch) -> None:
@@ -80,6 +123,7 @@ def test_only_a_lack_of_memory_is_explained() -> None:
         RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."),
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8 bytes.\nand more"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     ):
         with pytest.raises(UserError) as caught, explain_out_of_memory("try less"):
             raise error

@@ -1,3 +1,4 @@
+import copy
 import io
 import json
 import math
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from transformer.attention import AttentionForm
 from transformer.checkpoint import load_checkpoint
-from transformer.config import ModelConfig, TrainingConfig
+from transformer.config import ModelConfig, Positions, TrainingConfig
 from transformer.data.batching import Batch, Batches, Sequences, collate
 from transformer.data.corpora import sentence_pairs
 from transformer.data.prepare import DataConfig, PreparedData, prepare
@@ -69,6 +71,27 @@ def test_the_loss_is_that_of_the_logits_at_real_positions() -> None:
     torch.testing.assert_close(
         batch_loss(model, batch, 0.1), label_smoothed_cross_entropy(logits, batch.labels[real], 0.1)
     )
+
+
+@pytest.mark.parametrize("form", ["fused", "explicit"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_in_training_a_causal_mask_alone_is_enough(form: AttentionForm, positions: Positions) -> None:
+    """Without the padding mask, only the outputs at padding differ: the loss and all gradients are the same."""
+    model = Transformer(replace(SHAPE, n_layers=2, attention=form, positions=positions))
+    sides = [Sequences.pack([list(range(4, 4 + n)) for n in lengths]) for lengths in ([5, 9, 2], [7, 3, 1])]
+    batch = collate(sides[0], sides[1], range(3))
+    outputs, losses, gradients = [], [], []
+    for mode in (model.train(), copy.deepcopy(model).eval()):  # dropout is 0 in both
+        memory, mask = mode.encode(batch.source)
+        outputs.append(mode.decode(batch.decoder_input, memory, mask))
+        losses.append(batch_loss(mode, batch, 0.1))
+        losses[-1].backward()
+        gradients.append([p.grad for p in mode.parameters()])
+    real = batch.labels != PAD
+    torch.testing.assert_close(outputs[0][real], outputs[1][real])
+    assert not torch.allclose(outputs[0][~real], outputs[1][~real], atol=1e-2), "or both have the same mask"
+    torch.testing.assert_close(losses[0], losses[1])
+    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-5, rtol=1e-4)
 
 
 def test_one_batch_can_be_memorised() -> None:
@@ -507,11 +530,14 @@ def test_an_error_that_is_not_the_compilers_is_not_called_a_failed_compilation(
     assert capsys.readouterr().err == ""
 
 
-def test_compilation_fails_for_all_processes_if_it_fails_in_another(capsys: pytest.CaptureFixture[str]) -> None:
+def test_compilation_fails_for_all_processes_if_it_fails_in_another(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Two(DistributedContext):
         def all_reduce(self, numbers: Sequence[float]) -> list[float]:
             return [n + 1 for n in numbers]
 
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
     module = torch.nn.Identity()
     assert compile_or_explain(module, lambda _: None, Two(0, 2)) is module
     assert "which is slower: 1 of 2 processes could not compile it" in capsys.readouterr().err
