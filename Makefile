@@ -20,7 +20,7 @@ PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 # What a built page shows of the course's own code: when this changes, no cached output is trusted.
 KEY = { find transformer book/_ext -type f -not -name '*.pyc' | LC_ALL=C sort | xargs cat; cat requirements*; } | cksum
 
-.PHONY: help setup book serve pdf test quick soak first-gpu-run lint grade notebooks models lock clean
+.PHONY: help setup book serve pdf test quick soak gpu first-gpu-run lint grade notebooks models lock clean
 
 help:
 	@echo "make TARGET, where TARGET is one of:"
@@ -56,6 +56,9 @@ quick: $(READY)  ## the quick checks while you work, in less than two minutes: r
 
 soak: $(READY)  ## the tests that take long and are run weekly
 	OMP_NUM_THREADS=1 $(PYTEST) -m soak
+
+gpu: $(READY)  ## on a GPU: the tests that need one (first-gpu-run runs them, too)
+	$(PY) -m pytest -m gpu tests/gpu
 
 first-gpu-run: $(READY)  ## on a GPU: measure and check everything, in steps of minutes; what is done is skipped (MIRROR=...)
 	$(PY) -m book.gpu_run run $(if $(MIRROR),--mirror $(MIRROR))

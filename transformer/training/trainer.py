@@ -126,8 +126,8 @@ class Trainer:
             batch = self.batches.collate(self.batches.plan[0])
             loss = compile_or_explain(loss, lambda module: self._try(module, batch), self.context)
         if self.context.world_size > 1:
-            # The buffers are constant tables, equal in all processes.
-            loss = DistributedDataParallel(loss, broadcast_buffers=False, gradient_as_bucket_view=True)
+            loss = DistributedDataParallel(loss, gradient_as_bucket_view=True)
+            loss.broadcast_buffers = False  # they are constant tables, equal in all processes
         return loss
 
     def _try(self, loss: nn.Module, batch: Batch) -> None:

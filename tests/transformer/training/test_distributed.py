@@ -95,7 +95,7 @@ def alone_of_two(tmp_path: Path) -> Iterator[DistributedContext]:
     torch.distributed.destroy_process_group()
 
 
-@pytest.mark.filterwarnings("ignore")  # of the profiler
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of the profiler
 def test_a_step_needs_one_small_all_reduce_and_that_of_the_gradient(
     alone_of_two: DistributedContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
