@@ -28,6 +28,7 @@ from transformer.models import MODELS_FOLDER, find_model, list_models, load_mode
 from transformer.models.export import export as export_model
 from transformer.recipes import RECIPES
 from transformer.training.distributed import is_main_process
+from transformer.training.loop import explain_write_errors
 from transformer.training.loop import train as train_model
 from transformer.training.memory import check_memory
 from transformer.training.run_folder import RECIPE, check_run_folder, read_metrics
@@ -170,6 +171,8 @@ def train(options: TrainOptions) -> None:
     if is_main_process():  # checked again later, but preparing the data may take long
         check_run_folder(options.run, settings, options.force)
         check_memory(options.model, options.training, device)
+        with explain_write_errors(options.run):
+            options.run.mkdir(parents=True, exist_ok=True)
     train_model(
         options.run,
         options.prepare(),
@@ -227,7 +230,8 @@ def average(
     steps = read_settings(run / RECIPE).get("training", {}).get("average_steps") if (run / RECIPE).exists() else 0
     if steps:
         log(f"the last checkpoint was already an average, of the last {steps} steps (--training.average-steps)")
-    log(f"next: {shlex.join(['transformer', 'evaluate', str(run)])}, which uses the averaged weights from now on")
+    log("evaluate and translate use the averaged weights from now on")
+    log(f"next: {shlex.join(['transformer', 'evaluate', str(run)])}")
 
 
 def curves(
@@ -583,8 +587,14 @@ def _read_standard_input() -> list[str]:
     """Return the lines of standard input."""
     if sys.stdin is None:
         raise UserError("nothing to translate: pass a sentence, or pipe text to standard input")
-    text = sys.stdin.read()
-    return text.removesuffix("\n").split("\n") if text else []
+    if sys.stdin.isatty():
+        log("type sentences, one per line, and end with Ctrl-D:")
+    try:
+        text = sys.stdin.read()
+        text.encode()  # in the C locale, Python reads bytes that are not UTF-8 as characters that cannot be encoded
+    except UnicodeError:
+        raise UserError("standard input is not UTF-8: convert it to UTF-8") from None
+    return text.removeprefix("\ufeff").removesuffix("\n").split("\n") if text else []
 
 
 def _own_run_folder(run: Path) -> Path:

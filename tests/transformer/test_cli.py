@@ -114,6 +114,10 @@ def test_an_empty_line_of_standard_input_stays_one(
     main(["translate", str(run)])
     assert capsys.readouterr().out == ""
     assert fails(capsys, "translate", str(run), "a b c", "").startswith("error: sentence 2: the sentence is empty")
+    for encoding, errors in (("utf-8", "strict"), ("ascii", "surrogateescape")):
+        latin = io.TextIOWrapper(io.BytesIO("ein Café\n".encode("latin-1")), encoding, errors)
+        monkeypatch.setattr("sys.stdin", latin)
+        assert fails(capsys, "translate", str(run)) == "error: standard input is not UTF-8: convert it to UTF-8"
     monkeypatch.setattr("sys.stdin", None)
     assert "nothing to translate: pass a sentence" in fails(capsys, "translate", str(run))
 
@@ -404,6 +408,8 @@ def test_what_cannot_be_trained_is_refused_before_the_data_is_prepared(
     huge = [str(tmp_path / "new"), "--model.n-layers", "10000000"]
     assert " GB free" in fails(capsys, *train, *huge)
     assert not (tmp_path / "new").exists()
+    message = fails(capsys, *train, str(tmp_path / "thesis.txt" / "run"))
+    assert f"cannot write to {tmp_path / 'thesis.txt' / 'run'}: Not a directory; " in message
 
 
 def test_a_run_without_a_model_yet(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -592,7 +598,7 @@ def test_average_names_what_it_averaged(run: Path, tmp_path: Path, capsys: pytes
     printed = capsys.readouterr()
     assert printed.out == "averaged 2 checkpoints: step-0000030, step-0000060\n"
     assert f"these are all that {copy} has, fewer than 5: --training.checkpoint-every sets" in printed.err
-    assert f"next: transformer evaluate {copy}, which uses the averaged weights from now on\n" in printed.err
+    assert f"use the averaged weights from now on\nnext: transformer evaluate {copy}\n" in printed.err
     text = str(tmp_path / "text")
     Path(text).write_text("a b c\n")
     main(["evaluate", str(copy), "--source", text, "--reference", text])

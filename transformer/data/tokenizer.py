@@ -206,10 +206,14 @@ def _normalize(text: str) -> str:
 def _training_error(message: str, vocab_size: int) -> str:
     too_large = re.search(r"value <= (\d+)", message)
     if too_large:
-        return f"the text is too small for a vocabulary of {vocab_size}: choose at most {too_large[1]}"
+        return (
+            f"the text is too small for a vocabulary of {vocab_size}: "
+            f"choose a model.vocab_size of at most {too_large[1]}"
+        )
     too_small = re.search(r"smaller than required_chars\. \d+ vs (\d+)", message)
     if too_small:
         return (
-            f"a vocabulary of {vocab_size} is too small for all characters of the text: choose at least {too_small[1]}"
+            f"a vocabulary of {vocab_size} is too small for all characters of the text: "
+            f"choose a model.vocab_size of at least {too_small[1]}"
         )
     return f"cannot train a tokenizer on this text (is it empty?): {message.splitlines()[-1][:200]}"

@@ -133,8 +133,9 @@ def evaluate_runs(
     folders = output_folders or runs
     for folder in folders:  # before the translation, which may take long, in case a folder can't be written to
         _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
+    count = f"{len(sources):,} sentence{'s' * (len(sources) != 1)}"
     yield (
-        f"{test_set.get('corpus', 'your test set')} {name}: {len(sources):,} sentences, {direction}, "
+        f"{test_set.get('corpus', 'your test set')} {name}: {count}, {direction}, "
         f"beam size {beam_size}, length penalty {length_penalty}, on {device}"
     )
 

@@ -565,7 +565,7 @@ def test_a_corpus_name_too_long_for_a_folder() -> None:
         (b"ab\t" + b"a" * 1_000_000, r"train\.tsv: line 1 has 1,000,000 bytes or more"),
         (b"", "^own train has no sentence pairs to train on: kept 0 of 0 pairs$"),
         (b"\t\n" * 9, "^cannot train a tokenizer on this text"),
-        (b"ab\tba\n", "^the text is too small for a vocabulary of 40: choose at most"),
+        (b"ab\tba\n", "^the text is too small for a vocabulary of 40: choose a model.vocab_size of at most"),
         (
             "".join(chr(0x4E00 + i) for i in range(50)).encode() + b"\ta\n",
             "is too small for all characters of the text",

@@ -176,9 +176,13 @@ texts = st.lists(st.text("abc de.1", min_size=1), min_size=1).filter(lambda line
 @some
 @given(texts, st.booleans())
 def test_messages_contain_the_largest_and_smallest_possible_vocabulary(lines: list[str], byte_fallback: bool) -> None:
-    with pytest.raises(UserError, match=r"too small for a vocabulary of 5000: choose at most \d+$") as too_large:
+    with pytest.raises(
+        UserError, match=r"too small for a vocabulary of 5000: choose a model.vocab_size of at most \d+$"
+    ) as too_large:
         Tokenizer.train(lines, 5000, byte_fallback)
-    with pytest.raises(UserError, match=r"vocabulary of 4 is too small .* choose at least \d+$") as too_small:
+    with pytest.raises(
+        UserError, match=r"vocabulary of 4 is too small .* choose a model.vocab_size of at least \d+$"
+    ) as too_small:
         Tokenizer.train(lines, 4, byte_fallback)
     largest, smallest = (int(str(caught.value).split()[-1]) for caught in (too_large, too_small))
     assert smallest == 4 + 256 * byte_fallback + len({*"".join(["▁", *lines])} - {" "})
