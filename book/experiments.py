@@ -37,6 +37,13 @@ CAPTIONS = (
     "--training.steps 2000 --training.validate-every 250 --training.average-steps 300"
 ).split()
 """The baseline of the ``multi30k`` experiments: half of its vocabulary and dropout, a sixth of its steps."""
+OPTIMIZERS = [
+    *("--model.vocab-size", "4000", "--model.d-model", "64", "--model.d-ff", "256", "--model.n-layers", "2"),
+    *("--training.batch-tokens", "500", "--training.steps", "600", "--training.warmup-steps", "150"),
+    *("--training.learning-rate-factor", "1", "--training.average-steps", "0"),
+    *("--training.validate-every", "50", "--training.validation-sentences", "20"),
+]
+"""A small model and a small budget, to compare optimisers."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,21 @@ EXPERIMENTS: dict[str, Experiment] = {
             "not averaged": [*CAPTIONS[:-1], "0"],
         },
         seeds=(1,),
+    ),
+    "optimizer-rates": Experiment(
+        "Which learning rate suits Adam, and which Muon?",
+        "multi30k",
+        {
+            f"{label}, factor {factor}": [
+                *OPTIMIZERS,
+                *("--model.dropout", "0.15", "--training.optimizer", name),
+                *("--training.learning-rate-factor", factor),
+            ]
+            for factor in ("0.5", "1", "2")
+            for label, name in (("Adam", "adam"), ("Muon", "muon"))
+        },
+        seeds=(1,),
+        beams=(1,),
     ),
     "multi30k": Experiment(
         "Which settings suit a small corpus of real sentences?",

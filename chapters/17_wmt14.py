@@ -355,7 +355,7 @@ for name, (*sizes, millions) in table_3.items():
 #
 # ### Does it fit into the GPU's memory?
 #
-# A training step keeps four things in memory: the **weights**, their **gradients**, the **optimizer's state** (Adam's two moments), and the **activations**,
+# A training step keeps four things in memory: the **weights**, their **gradients**, the **optimiser's state** (Adam's two moments), and the **activations**,
 # which the forward pass saves for the backward pass. The first three depend only on the model. In float32 they take 16 bytes per parameter. The activations
 # grow with the batch, and usually need the most. Here is what one encoder layer saves for each position in mixed precision: 2 bytes for each number around
 # matrix products, 4 in the residual connection, and 1 in a dropout mask.

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -228,6 +229,38 @@ def learning_curves(rows: list[dict[str, Any]]) -> Figures:
     return Figures(*figures)
 
 
+def same_loss(rows: list[dict[str, Any]]) -> str:
+    """Return a table of the steps and minutes after which each setting reached the same validation loss.
+
+    It is the lowest loss that all runs reach; between two validations the steps and minutes are interpolated.
+    """
+    finished = [row for row in rows if not row["failed"]]
+    loss = max(min(point["valid_loss"] for point in row["curve"]) for row in finished)
+    reached: dict[str, list[tuple[float, float]]] = {}
+    for row in finished:
+        reached.setdefault(row["label"], []).append(first_below(row["curve"], loss))
+    cells = []
+    for label, runs in reached.items():
+        steps, minutes = (Spread.of(values) for values in zip(*runs, strict=True))
+        cells.append([label, steps.text(0), minutes.text(2), len(runs)])
+    return table(["setting", f"steps to a validation loss of {loss:.3f}", "minutes", "seeds"], cells)
+
+
+def first_below(curve: list[dict[str, float]], loss: float) -> tuple[float, float]:
+    """Return the step and the minutes at which a learning curve first reaches a loss.
+
+    Raises:
+        ValueError: if it doesn't.
+    """
+    for before, after in pairwise([curve[0], *curve]):
+        if after["valid_loss"] <= loss:
+            fall = before["valid_loss"] - after["valid_loss"]
+            share = (before["valid_loss"] - loss) / fall if fall else 1.0
+            step, minutes = (before[key] + share * (after[key] - before[key]) for key in ("step", "minutes"))
+            return step, minutes
+    raise ValueError(f"the validation loss doesn't reach {loss}")
+
+
 def speed(root: Path) -> list[Part]:
     """The files of ``transformer bench --output``: benchmarks, and the training speed of recipes."""
     parts: list[Part] = []
@@ -361,19 +394,24 @@ def read_jsonl(path: Path) -> list[Any]:
 
 
 class ResultsDirective(SphinxDirective):
-    """``{results} NAME``: a section of the results page; with ``:curves:`` the learning curves of an experiment."""
+    """``{results} NAME``: a section of the results page.
+
+    With ``:curves:`` it has the learning curves of an experiment instead, with ``:same-loss:`` how soon its settings
+    reach the same validation loss.
+    """
 
     required_arguments = 1
-    option_spec: ClassVar = {"curves": lambda _: True}
+    option_spec: ClassVar = {"curves": lambda _: True, "same-loss": lambda _: True}
 
     def run(self) -> list[nodes.Node]:
         """Return the nodes in place of the directive."""
         self.env.note_reread()  # result files may have been added or changed
         name = self.arguments[0]
         parts = section(name)
-        if "curves" in self.options:
-            path = ROOT / "book" / "results" / f"{name}.json"
-            parts = [learning_curves(read(path)["rows"])] if path.exists() else []
+        for option, function in (("curves", learning_curves), ("same-loss", same_loss)):
+            if option in self.options:
+                path = ROOT / "book" / "results" / f"{name}.json"
+                parts = [function(read(path)["rows"])] if path.exists() else []
         result: list[nodes.Node] = []
         for part in parts:
             if isinstance(part, str):

@@ -221,6 +221,34 @@ def test_learning_curves_are_means_with_a_figure_for_each_group() -> None:
     assert cold[0] == 1.5 and math.isnan(cold[1])
 
 
+def test_steps_and_minutes_to_the_same_loss() -> None:
+    """All reach 2.0, the worst of the lowest losses; the losses between two validations lie on a line."""
+    curves = {"slow": [(100, 4.0, 1.0), (300, 2.0, 3.0)], "fast": [(100, 3.0, 2.0), (200, 1.0, 4.0), (300, 2.5, 6.0)]}
+    rows = [row(label, seed, 1) for label in curves for seed in (1, 2)]
+    for one in rows:
+        one["curve"] = [{"step": s, "valid_loss": v, "minutes": m} for s, v, m in curves[one["label"]]]
+    rows[3]["curve"][0]["valid_loss"] = 1.9  # the second seed gets there at once
+    shown = results.same_loss([*rows, failed_row("failed", 1)]).replace("\xa0", " ")
+    assert line(shown, "setting")[1] == "steps to a validation loss of 2.000"
+    assert line(shown, "slow") == ["slow", "300 ± 0", "3.00 ± 0.00", "2"]
+    assert line(shown, "fast") == ["fast", "125 ± 35", "2.50 ± 0.71", "2"]
+    with pytest.raises(ValueError, match="doesn't reach 0"):
+        results.first_below(rows[0]["curve"], 0.0)
+
+
+def test_what_the_page_says_about_muon() -> None:
+    """At each learning rate it needs fewer steps, ends lower, and takes longer for a step."""
+    found = json.loads((ROOT / "book" / "results" / "optimizer-rates.json").read_text("utf-8"))["rows"]
+    curves = {row["label"]: row["curve"] for row in found}
+    loss = max(min(point["valid_loss"] for point in curve) for curve in curves.values())
+    assert len(curves) == 6
+    for factor in ("0.5", "1", "2"):
+        adam, muon = (curves[f"{name}, factor {factor}"] for name in ("Adam", "Muon"))
+        assert results.first_below(muon, loss)[0] < results.first_below(adam, loss)[0]
+        assert muon[-1]["valid_loss"] < adam[-1]["valid_loss"]
+        assert muon[-1]["step"] == adam[-1]["step"] and muon[-1]["minutes"] > adam[-1]["minutes"]
+
+
 def test_pretrained_models(root: Path) -> None:
     write_model(root, "tiny-one", [scored_on(4, 33.3)])
     shown = text(root, "quality")
