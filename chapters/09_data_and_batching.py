@@ -162,10 +162,7 @@ print("fetched:", path.name)
 # this page: one clean pair, and one for each disease.
 
 # %%
-clean = (
-    "The committee will meet again on Monday.",
-    "Der Ausschuss tritt am Montag wieder zusammen.",
-)
+clean = ("The committee meets on Monday.", "Der Ausschuss tagt am Montag.")
 dirty = {
     "drop_empty": ("Thank you, Mr President.", ""),
     "drop_control": ("It costs 20 \x80 a day.", "Das kostet 20 \x80 am Tag."),
@@ -176,10 +173,7 @@ dirty = {
         "Die Sitzung ist geschlossen. Wir fahren morgen um neun Uhr fort.",
     ),
     "drop_identical": ("Page 3 of 12, www.example.com",) * 2,
-    "min_language_probability": (
-        "The hotel is close to the beach.",
-        "Het hotel ligt dicht bij het strand.",
-    ),
+    "min_language_probability": (clean[0], "De commissie vergadert op maandag."),
     "drop_duplicates": clean,
 }
 
