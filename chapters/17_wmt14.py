@@ -1030,7 +1030,7 @@ assert step_checkpoints(Path("runs/full"))[-1] == "step-0000020"
 
 # %%
 said = shell(f"{resume} --training.batch-tokens 1000", expected=2)
-assert any("training.batch_tokens: 500, now 1000" in line for line in said)
+assert any("--training.batch-tokens: 500, now 1000" in line for line in said)
 
 # %% [markdown]
 # And rightly. Warm-up, decay and 100,000 steps are all counted in *steps* (§5.3), so a step must stay the same size. In this package `batch_tokens` is what

@@ -193,6 +193,7 @@ def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
         The names of the checkpoints.
 
     Raises:
+        CheckpointError: if one is missing, perhaps because training has just deleted it, or is damaged.
         UserError: if there are none, or if one can't be read or has another architecture.
     """
     names = list(names)

@@ -12,7 +12,14 @@ from typing import Annotated, Any, Literal
 import torch
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from transformer.checkpoint import average_checkpoints, read_json, read_settings, step_checkpoints, write_atomically
+from transformer.checkpoint import (
+    CheckpointError,
+    average_checkpoints,
+    read_json,
+    read_settings,
+    step_checkpoints,
+    write_atomically,
+)
 from transformer.command_line import Command, RecipeCommand, check_name, run_command
 from transformer.config import PRESETS, ModelConfig, TrainingConfig
 from transformer.data.prepare import DataConfig, PreparedData
@@ -220,7 +227,12 @@ def average(
             f"averaging needs at least two checkpoints, and here is {', '.join(names) or 'none'}: "
             "train with a smaller --training.checkpoint-every to save more"
         )
-    average_checkpoints(run, names)
+    try:
+        average_checkpoints(run, names)
+    except CheckpointError:
+        if all((run / f"{name}.json").exists() for name in names):
+            raise
+        raise UserError(f"training has just deleted one of these checkpoints in {run}: run the command again") from None
     print(f"averaged {len(names)} checkpoints: {', '.join(names)}")
     if len(names) < last and not checkpoints:
         log(

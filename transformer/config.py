@@ -117,10 +117,7 @@ class TrainingConfig:
     batch_tokens: int = 25_000
     """Maximum number of target tokens in a step, on all devices together, not counting padding."""
     gradient_accumulation_steps: int = 1
-    """Split each process's batch into this many parts to save memory; it may change when a run is resumed.
-
-    The effective batch size is always batch_tokens; in Hugging Face's Trainer, it grows with this setting.
-    """
+    """Split each batch into this many parts to save memory; its effective size stays, unlike in Hugging Face."""
     activation_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and recompute the rest there: less memory, but slower."""
     optimizer: OptimizerName = "adam"
@@ -134,10 +131,7 @@ class TrainingConfig:
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """End with the mean of the weights after each of the last steps, this many, a kind of checkpoint averaging (§6.1).
-
-    0: no averaging; nor is there any if patience ends the run early.
-    """
+    """Average the weights of this many last steps (§6.1), unless patience ends the run early; 0: no averaging."""
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""
     validate_every: int = 1000

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from transformer.checkpoint import average_checkpoints
 from transformer.cli import COMMANDS, main
 from transformer.data.corpora import GENERATED_SIZE
 from transformer.data.tokenizer import EOS, PAD
@@ -585,7 +586,9 @@ def test_curves_of_runs_and_what_cannot_be_plotted(
     assert "one to four run folders; got 5" in fails(capsys, "curves", *[str(run)] * 5)
 
 
-def test_average_names_what_it_averaged(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_average_names_what_it_averaged(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     message = "error: averaging needs at least two checkpoints, and here is "
@@ -594,6 +597,15 @@ def test_average_names_what_it_averaged(run: Path, tmp_path: Path, capsys: pytes
     assert "--last must be at least 2; got 1" in fails(capsys, "average", str(copy), "--last", "1")
     assert "has no checkpoint step-7; it has step-0000060" in fails(capsys, "average", str(copy), "step-7")
     shutil.copyfile(copy / "step-0000060.json", copy / "step-0000030.json")
+    with monkeypatch.context() as patch:
+
+        def training_deletes_one(folder: Path, names: list[str]) -> None:
+            (folder / "step-0000010.json").unlink()
+            average_checkpoints(folder, names)
+
+        patch.setattr("transformer.cli.average_checkpoints", training_deletes_one)
+        shutil.copyfile(copy / "step-0000060.json", copy / "step-0000010.json")
+        assert "training has just deleted one of these checkpoints" in fails(capsys, "average", str(copy))
     main(["average", str(copy)])
     printed = capsys.readouterr()
     assert printed.out == "averaged 2 checkpoints: step-0000030, step-0000060\n"
