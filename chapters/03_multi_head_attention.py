@@ -125,10 +125,10 @@ sentences = {
     "cat chases dog": (0, 1),
     "cat chases cat": (0, 0),
 }
-print("w              ", "  ".join(f"{w:.2f}" for w in (1, 0.75, 0.5, 0.25, 0)))
+w = torch.tensor([1, 0.75, 0.5, 0.25, 0])
+print("w             ", w)
 for sentence, (first, second) in sentences.items():
-    outputs = [w * first + (1 - w) * second for w in (1, 0.75, 0.5, 0.25, 0)]
-    print(sentence, " ", "  ".join(f"{output:.2f}" for output in outputs))
+    print(sentence, w * first + (1 - w) * second)
 
 # %% [markdown]
 # The figure shows the same outputs for every $w$, one line for each sentence. Look at the dotted line in the middle. With equal weights, *dog chases
@@ -367,7 +367,8 @@ SourceCode(
 # Read `forward` from its last line. `attend` is scaled dot-product attention, `join_heads` concatenates, and `output` is $W^O$. The three branches above it
 # decide where queries, keys and values come from. The last one is **self-attention**: `project` computes all three from `x`. The first is
 # **cross-attention**: the queries come from `x`, but the keys and values come from a second sequence, `memory`. The one in the middle is for generating text
-# token by token, where earlier keys and values are kept in a cache; you can ignore it until [Decoding](12_decoding.ipynb).
+# token by token, where earlier keys and values are kept in a cache; you can ignore it until [Decoding](12_decoding.ipynb). (`mask` and
+# `is_causal` hide positions; they are the topic of the [next chapter](04_masking.ipynb).)
 #
 # PyTorch has such a module too, `nn.MultiheadAttention`. Given the same weights, both must compute the same output:
 
@@ -485,9 +486,8 @@ class TwoSources(nn.Module):
         return self.embed(digits) + sinusoidal_encoding(8, 32)
 
     def forward(self, digits):
-        return self.predict(self.attention(self.vectors(digits))).unflatten(
-            -1, (2, 10)
-        )
+        logits = self.predict(self.attention(self.vectors(digits)))
+        return logits.unflatten(-1, (2, 10))  # (rows, 8, 2, 10)
 
 
 # %% [markdown]
@@ -517,7 +517,8 @@ two_heads, two_heads_losses = train(n_heads=2)
 torch.manual_seed(1)
 digits, labels = make_batch(500)
 for name, model in (("one head ", one_head), ("two heads", two_heads)):
-    correct = (model(digits).argmax(dim=-1) == labels).float().mean(dim=(0, 1))
+    predicted = model(digits).argmax(dim=-1)  # (rows, 8, 2)
+    correct = (predicted == labels).float().mean(dim=(0, 1))
     print(f"{name}  mirror {correct[0]:.0%}  two earlier {correct[1]:.0%}")
 
 # %% tags=["remove-cell"]

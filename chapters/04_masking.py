@@ -1,14 +1,12 @@
 # %% [markdown]
 # # Masking
 #
-# **You will be able to**
+# Three models are trained to predict random digits. Nobody can predict those, so no honest model can get below the loss of guessing, $\ln 10 \approx 2.30$.
+# **Two of the three do. How do they cheat, and how can you stop them?**
 #
-# - say which of the Transformer's three attentions uses which mask, and why;
-# - build the padding mask and the look-ahead mask, and combine them;
-# - hide a position so that nothing leaks and nothing turns into NaN;
-# - catch the three classic mask bugs with one test that works on any model.
+# By the end you can build the two masks of the Transformer, explain which attention needs which, and test any model for leaks from the future.
 #
-# **About 35 minutes.** It builds on [Attention](02_attention.ipynb): queries, keys, scores and the softmax.
+# **About 35 minutes.** This chapter builds on [Attention](02_attention.ipynb) and [Multi-head attention](03_multi_head_attention.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -44,7 +42,7 @@ if "google.colab" in sys.modules:
         reason = error[1] if error else "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
-# %%
+# %% tags=["hide-input"]
 import math
 
 import torch
@@ -52,370 +50,452 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
+from transformer.attention import MultiHeadAttention, attention, fused_attention
+from transformer.config import ModelConfig
+from transformer.masks import causal_mask, padding_mask, target_mask
+from transformer.model import Transformer
+from transformer.plots.curves import curves
+from transformer.plots.heat_map import heat_map
+from transformer.plots.masks import combined_masks, mask_explorer, mask_grid
 from transformer.plots.style import Picture, Row, SourceCode
+from transformer.plots.training_examples import training_examples
+from transformer.positions import sinusoidal_encoding
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
+
+class DigitModel(nn.Module):
+    """One layer of self-attention that predicts a digit at every position."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(10, 32)
+        self.attention = MultiHeadAttention(32, n_heads=4)
+        self.predict = nn.Linear(32, 10)
+
+    def forward(self, digits, mask):
+        x = self.embed(digits) + sinusoidal_encoding(digits.size(1), 32)
+        return self.predict(x + self.attention(x, mask=mask))  # (batch, length, 10)
+
+
+def loss_on_random_digits(model, mask, shift=True):
+    digits = torch.randint(10, (64, 9))
+    labels = digits[:, 1:]  # the next digit at each of 8 positions
+    inputs = digits[:, :-1] if shift else labels
+    return F.cross_entropy(model(inputs, mask).mT, labels)
+
+
+def train(mask, shift=True, steps=200):
+    torch.manual_seed(0)
+    model, losses = DigitModel(), []
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+    for _ in range(steps):
+        loss = loss_on_random_digits(model, mask, shift)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return model, losses
+
+
+one_too_many = torch.ones(8, 8, dtype=torch.bool).tril(diagonal=1)
+model_a, losses_a = train(one_too_many)
+model_b, losses_b = train(causal_mask(8), shift=False)
+model_c, losses_c = train(causal_mask(8))
+Picture(
+    curves(
+        range(200),
+        {"model A": losses_a, "model B": losses_b, "model C": losses_c},
+        "training step",
+        "Loss on random digits",
+        reference=("guessing, ln 10", math.log(10)),
+    ),
+    alt=(
+        "Three loss curves over 200 training steps. Model C stays at the level of "
+        "guessing, 2.303. Model A falls to 0.3 and model B to zero."
+    ),
+)
+
 # %% [markdown]
-# ## The question
+# Models A and B can see the digits that they should predict. Each has one small bug. Neither bug raises an error, both look like a great
+# success during training, and both make a model useless. By the end of this chapter, you will know them and how to find them.
+
+# %% [markdown]
+# ## What a token must not see
 #
-# Attention lets everybody look at everybody. Twice, that is too much.
+# In plain attention every position attends to every other. There are two cases where that must not happen.
 #
-# **Padding.** Sentences are trained in batches, a batch is one tensor, and a tensor has straight edges. Short sentences are filled up with
-# a token that means nothing, `<pad>`. It gets a vector like any other token, and a key, and a score. What keeps the words from looking at it?
+# **Padding.** A batch of sentences is a rectangular tensor, so all its rows must have the same length. Shorter sentences are filled up with a special
+# token, `<pad>`. It has no meaning, but it has an embedding like any other token, hence a key and a value. Nothing keeps the real words from
+# attending to it.
 #
-# **The future.** The decoder learns to write a translation word by word. It is given `<bos> er war müde` ("it was tired", said of the dog; `<bos>` marks
-# the beginning) and at each position it has to say the *next* word: after `<bos>` comes *er*, after *er* comes *war*. All
-# positions are trained at once, which is what makes the Transformer fast. But then the answer to every question stands in the input, one
-# place to the right. What keeps the model from copying it?
+# **The future.** The decoder of a Transformer is **autoregressive**: it generates one token at a time, and each token depends on the ones before it.
+# At **inference**, when the trained model translates, later tokens don't exist yet. In training they do, because we know the correct translation.
+# That allows a trick called **teacher forcing**: the decoder's input is the correct translation, behind a start token `<bos>`,
+# and it learns to predict the next token at *all* positions in a single pass.
 #
-# One tool settles both: a **mask**, a table of yes and no. In this course it is boolean, and it always means the same:
+# The figure shows this for the translation *the milk was sour*. Every row is a training example of its own: the green cells are what it may see, and
+# on the right is what it should predict (`<eos>` means that the sentence ends).
+
+# %% tags=["hide-input"]
+milk = "<bos> the milk was sour".split()
+Picture(
+    training_examples(milk, [*milk[1:], "<eos>"]),
+    alt=(
+        "A grid of five rows and five columns with the tokens <bos>, the, milk, was, "
+        "sour. Row 0 can see only <bos> and predicts the; row 1 can see <bos> the "
+        "and predicts milk; and so on to row 4, which can see everything and "
+        "predicts <eos>. The cells above the diagonal are crossed out."
+    ),
+)
+
+# %% [markdown]
+# One sentence gives five training examples, and the model computes them together. A recurrent network would take five steps, one after another; this is a
+# main reason why Transformers train fast. But there is a catch. The token to predict is also in the input, one position further right. Unless something hides it, the
+# model only has to copy it.
+#
+# Both cases have the same solution, a **mask**: a table that says which query may attend to which key. In this course it is boolean, and it always has
+# the same meaning:
 #
 # > **True = may attend.**
 
 # %% [markdown]
-# ## By hand
+# ## From an average to the causal mask
 #
-# The query of *it* has scored the four places of `it was tired <pad>`. By bad luck the padding's vector matches best.
+# Suppose that each position should summarise what came before it. The simplest summary is the **average** of all vectors up to and including its own:
 
 # %%
-scores = torch.tensor([2.0, 1, 0, 3])  # it, was, tired, <pad>
-scores.exp(), scores.softmax(dim=0)
+torch.manual_seed(0)
+x = torch.randn(5, 4)  # (length, d)
+averages = torch.stack([x[: i + 1].mean(dim=0) for i in range(5)])  # (length, d)
 
 # %% [markdown]
-# With $e^2 \approx 7.39$, $e^1 \approx 2.72$, $e^0 = 1$ and $e^3 \approx 20.09$, the padding takes $20.09 / 31.19$, about two thirds of
-# the attention. *It* mostly looks at nothing.
-#
-# We want the three real words to share the whole, in the same proportions as before. So the padding's exponential has to be 0 **before**
-# we divide by the sum: $7.39 + 2.72 + 1 = 11.11$. And $e^x$ is 0 where $x = -\infty$. That is all masking is: **a score of minus
-# infinity for what may not be looked at** (§3.2.3).
+# An average is a weighted sum, so we don't need the loop: one product with a **lower-triangular matrix** of weights does it. Row $i$ has the weight $1/(i +
+# 1)$ up to column $i$, and zeros to the right of it.
 
 # %%
-mask = torch.tensor([True, True, True, False])  # True = may attend
-weights = scores.masked_fill(~mask, -math.inf).softmax(dim=0)
-print(weights)
-print(f"by hand: {7.39 / 11.11:.2f}  {2.72 / 11.11:.2f}  {1 / 11.11:.2f}  0")
+triangle = torch.ones(5, 5).tril()
+weights = triangle / triangle.sum(dim=-1, keepdim=True)
+assert_close(weights @ x, averages)
+weights
 
 # %% [markdown]
-# ## Two sentences, two masks
-#
-# Now for real: a batch of two sentences in each language. A word's id is its place in the vocabulary, and `<pad>` is 0.
+# The same weights come out of a **softmax**. Equal scores give equal weights, and a score of $-\infty$ gives the weight 0, because $e^{-\infty} = 0$:
 
 # %%
-words = "<pad> <bos> it was tired sour today er sie war müde heute sauer"
-vocabulary = words.split()
-
-
-def to_ids(*sentences):
-    rows = [[vocabulary.index(word) for word in s.split()] for s in sentences]
-    rows = [torch.tensor(row) for row in rows]
-    return nn.utils.rnn.pad_sequence(rows, batch_first=True)  # filled up with 0
-
-
-source = to_ids("it was tired", "it was sour today")  # (2, 4)
-target = to_ids("<bos> er war müde", "<bos> sie war heute sauer")  # (2, 5)
-source, target
+scores = torch.zeros(5, 5).masked_fill(triangle == 0, -math.inf)
+print(scores)
+assert_close(scores.softmax(dim=-1), weights)
 
 # %% [markdown]
-# **The padding mask** asks one thing of each token: are you real?
+# And now we don't have to stop at equal weights. Replace the zeros by the scores of queries and keys, leave the $-\infty$ where they are, and you have attention
+# that only looks back (§3.2.3). The triangle is called the **causal mask**, or look-ahead mask:
 
 # %%
-real = source != 0  # (2, 4): (sentence, key)
-real
+causal = torch.ones(5, 5, dtype=torch.bool).tril()  # True = may attend
+query, key = torch.randn(2, 5, 4)
+scores = query @ key.T / math.sqrt(4)  # (query 5, key 5)
+causal_weights = scores.masked_fill(~causal, -math.inf).softmax(dim=-1)
 
 # %% [markdown]
-# A mask has to fit the scores, which are (batch, heads, query, key). The padding mask depends on the sentence and on the key. It is the same for
-# every head and for every query, so those two dimensions get size 1 and PyTorch stretches them as needed.
-
-# %%
-from transformer.masks import causal_mask, padding_mask, target_mask
-
-by_hand = real[:, None, None, :]  # (2, 1, 1, 4)
-assert torch.equal(padding_mask(source, pad_id=0), by_hand)
-by_hand.shape
-
-# %% [markdown]
-# **The look-ahead mask**, also called *causal*: position $i$ may look at positions $0$ to $i$. Itself included, for the token at place $i$ has already been
-# written; what is asked for is the next. It is a lower triangle: a row for each query, a column for each key.
-
-# %%
-places = range(5)
-by_hand = torch.tensor([[key <= query for key in places] for query in places])
-assert torch.equal(causal_mask(5)[0, 0], by_hand)
-by_hand.int()
-
-# %% [markdown]
-# **Both at once** is a plain *and*: a key must be real **and** not lie in the future.
-
-# %%
-both = padding_mask(target, pad_id=0) & causal_mask(5)  # (2, 1, 5, 5)
-assert torch.equal(target_mask(target, pad_id=0), both)
-both.shape
-
-# %% [markdown]
-# ## The picture
-#
-# The first German sentence, with its one token of padding. **Read along a row: a filled cell is a word that this word may look at.** Padding
-# empties a column. The future empties a triangle. The third is filled only where both are.
-
-# %%
-german = "<bos> er war müde <pad>".split()
+# In the figure, the average is on the left and causal attention on the right. They have the same shape and all rows sum to one. The only difference is that
+# attention can choose how much weight each earlier position gets.
 
 # %% tags=["hide-input"]
-from transformer.plots.masks import combined_masks, mask_explorer, mask_grid
-
-Picture(
-    combined_masks(
-        padding_mask(target, 0)[0, 0],
-        causal_mask(5)[0, 0],
-        german,
-        ("no padding", "no future", "both"),
-    ),
-    alt=(
-        "Three grids of five by five cells. In the first the last column, the "
-        "padding, is empty. In the second the cells above the diagonal, the "
-        "future, are empty. The third is filled only where both are: a lower "
-        "triangle without its last column."
-    ),
-)
-
-# %% [markdown]
-# The last row belongs to the padding itself. It may look at the real words, and nobody minds: nobody looks back at it, and
-# the loss does not count it.
-#
-# **Now try it.** Put more or less padding at the end, switch each mask off and on, and point at a cell (or tap it) to read it. See how, with a mask on, each row
-# still sums to one, and how the first row has no choice at all.
-
-# %% tags=["hide-input"]
-torch.manual_seed(1)
-mask_explorer(
-    "<bos> er war sehr müde .".split(),
-    torch.randn(6, 6),
-    description=(
-        "A grid of the attention weights of a six-token sentence, one row a "
-        "query. A slider puts padding at its end, two boxes switch the masks; "
-        "hidden cells become crosses and the row's other weights grow. A line "
-        "below reads the cell that is pointed at, such as: er may not "
-        "attend to sehr (future)."
-    ),
-)
-
-# %% [markdown]
-# ## The three places
-#
-# The Transformer attends in three places (§3.2.3), and each hides something else:
-#
-# | where | queries from | keys from | hides |
-# |---|---|---|---|
-# | encoder, self-attention | source | source | source padding |
-# | decoder, self-attention | target | target | target padding **and** the future |
-# | decoder, cross-attention | target | source | source padding |
-#
-# The source has no future: the sentence to be translated is there from the first to the last word, and every word may look at all of it. And in
-# cross-attention it is the *keys'* padding that counts, so a German query needs the English mask.
-
-# %%
-english = "it was tired <pad>".split()
-english_padding = padding_mask(source, 0)[0, 0]  # (1, 4)
-
-# %% tags=["hide-input"]
-columns = english_padding.expand(5, 4)
+positions = [str(i) for i in range(5)]
 Row(
     Picture(
-        mask_grid(columns[:4], english, english, "encoder"),
-        alt="Encoder: only the padding's column is empty.",
-    ),
-    Picture(
-        mask_grid(both[0, 0], german, german, "decoder, self"),
-        alt="Decoder: a lower triangle, and the padding's column is empty.",
-    ),
-    Picture(
-        mask_grid(columns, german, english, "decoder, cross"),
+        heat_map(weights, positions, positions, causal, title="average"),
         alt=(
-            "Cross-attention: five German rows, four English columns; only the "
-            "English padding's column is empty."
+            "A lower triangle of weights: 1 in the first row, 0.5 twice in the "
+            "second, 0.33 three times in the third, and so on."
+        ),
+    ),
+    Picture(
+        heat_map(
+            causal_weights, positions, positions, causal, title="causal attention"
+        ),
+        alt=(
+            "The same lower triangle with weights that differ from cell to cell; "
+            "each row sums to one."
         ),
     ),
 )
 
 # %% [markdown]
-# Is that what the model really does? We need not believe a table. Build a small Transformer, listen at the door of every attention, and look at
-# the masks that come in.
-
-# %%
-from transformer.attention import MultiHeadAttention, attention, fused_attention
-from transformer.config import ModelConfig
-from transformer.model import Transformer
-
-torch.manual_seed(0)
-shape = ModelConfig(len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=1)
-model = Transformer(shape).eval()
-
-# %%
-heard = {}
-
-
-def listen(name):
-    return lambda module, inputs, named: heard.update({name: named["mask"]})
-
-
-for name, module in model.named_modules():
-    if isinstance(module, MultiHeadAttention):
-        module.register_forward_pre_hook(listen(name), with_kwargs=True)
-
-# %%
-model(source, target)
-from_source, from_target = padding_mask(source, 0), target_mask(target, 0)
-wanted = (from_source, from_target, from_source)
-for (name, mask), expected in zip(heard.items(), wanted, strict=True):
-    assert torch.equal(mask, expected)
-    print(f"{name:26} mask {tuple(mask.shape)}")
+# The diagonal belongs to the mask: position $i$ may attend to itself. Its own token is already known; what it has to predict is the next one.
 
 # %% [markdown]
-# ## The code
+# ## The padding mask
 #
-# **First as loops.** A mask in a loop is an `if`: a hidden key is never visited. This version is slow and cannot leak, so it is what we
-# hold the others to.
-
+# **By hand.** The word *it* in `it was tired <pad>` has these scores for the four tokens. By chance, the padding has the highest:
 
 # %%
-def attention_by_loops(query, key, value, mask):
-    output = torch.zeros(len(query), value.size(1))  # (n_query, d_v)
-    for i, q in enumerate(query):
-        seen = [j for j in range(len(key)) if mask[i, j]]
-        if seen:  # otherwise there is nothing to blend: zeros
-            scores = torch.stack([q @ key[j] for j in seen]) / math.sqrt(len(q))
-            for weight, j in zip(scores.softmax(dim=0), seen, strict=True):
-                output[i] += weight * value[j]
-    return output
-
+scores = torch.tensor([2.0, 1, 0, 3])  # it, was, tired, <pad>
+scores.softmax(dim=0)
 
 # %% [markdown]
-# **Then as matrices.** All scores are computed, and the hidden ones are filled before the softmax.
-
+# The exponentials are $e^2 \approx 7.39$, $e^1 \approx 2.72$, $e^0 = 1$ and $e^3 \approx 20.09$, so the padding gets $20.09 / 31.19$, about two thirds of
+# the attention. We want the three real words to share all of it, in the same proportions as before: the sum should be $7.39 + 2.72 + 1 = 11.11$. So the
+# exponential of the padding has to be 0 *before* we divide, and the solution is the same as for the future, a score of $-\infty$:
 
 # %%
-def attention_by_matrices(query, key, value, mask):
-    scores = query @ key.T / math.sqrt(query.size(-1))  # (n_query, n_key)
-    scores = scores.masked_fill(~mask, -math.inf)
-    return scores.softmax(dim=-1) @ value  # (n_query, d_v)
-
-
-torch.manual_seed(0)
-q, k, v = torch.randn(5, 8), torch.randn(5, 8), torch.randn(5, 3)
-mask = both[0, 0]  # (5, 5)
-expected = attention_by_loops(q, k, v, mask)
-assert_close(attention_by_matrices(q, k, v, mask), expected)
+real = torch.tensor([True, True, True, False])
+print(scores.masked_fill(~real, -math.inf).softmax(dim=0))
+print(f"by hand      {7.39 / 11.11:.2f}, {2.72 / 11.11:.2f}, {1 / 11.11:.2f}")
 
 # %% [markdown]
-# **Against the package**, and against PyTorch's `scaled_dot_product_attention`, whose boolean mask means the same as ours:
+# **In a batch.** Here are two German sentences, with the English translations that the decoder gets as input. A token's id is its position in the
+# vocabulary, and `<pad>` has the id 0:
 
 # %%
-assert_close(attention(q, k, v, mask)[0], expected)
-for other in (fused_attention, F.scaled_dot_product_attention):
-    assert_close(other(q, k, v, mask), expected)
-print("loops = matrices = package = PyTorch")
+vocabulary = (
+    "<pad> <bos> er sie war heute müde sauer it was tired sour today".split()
+)
+
+
+def to_ids(*sentences):
+    rows = [
+        torch.tensor([vocabulary.index(w) for w in s.split()]) for s in sentences
+    ]
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True)  # fills up with 0
+
+
+source = to_ids("er war müde", "sie war heute sauer")  # (2, 4)
+target = to_ids("<bos> it was tired", "<bos> it was sour today")  # (2, 5)
+source, target
 
 # %% [markdown]
-# The package's masks, from their file. They are as short as the idea:
+# The **padding mask** is True for every real token. Which shape should it have? The scores are (batch, heads, query, key), and padding depends on the sentence and on the
+# key only. It is the same for all heads and all queries, so these two dimensions get size 1. PyTorch **broadcasts** them, that is, it behaves as if
+# they were repeated as often as needed.
+
+# %%
+mask = (source != 0)[:, None, None, :]  # (batch 2, 1, 1, key 4)
+assert torch.equal(mask, padding_mask(source, pad_id=0))
+mask
+
+# %% [markdown]
+# The decoder's self-attention must hide both: a key may be attended to if it is real **and** not in the future. With boolean masks, that is `&`. These are the three
+# functions of the package:
 
 # %%
 SourceCode(padding_mask, causal_mask, target_mask)
 
 # %% [markdown]
-# ## A row with nothing to look at
-#
-# A sentence that is all padding, a batch filled up with empty rows: sooner or later a query may look at nothing. Then every score is
-# $-\infty$, every exponential 0, and the softmax divides 0 by 0. That is NaN, and a single NaN spreads through every sum it meets: the loss, the gradient, then all weights
-# of the model.
-#
-# The lowest *finite* number in place of $-\infty$ avoids the division by zero. But then all scores are equally low, and the empty row becomes a
-# mean of exactly what it may not see. So the package does one thing more: **after the softmax it sets what is hidden to zero**. Nothing to
-# look at, nothing brought back.
-
-# %%
-nothing = torch.zeros(4, dtype=torch.bool)
-low = scores.masked_fill(~nothing, torch.finfo(torch.float32).min).softmax(dim=0)
-print("minus infinity ", scores.masked_fill(~nothing, -math.inf).softmax(dim=0))
-print("lowest number  ", low)
-print("and then zeros ", low.masked_fill(~nothing, 0))
-
-# %% [markdown]
-# We hold the package to it, outputs and gradients, in both of its forms:
-
-# %%
-empty = torch.zeros(5, 5, dtype=torch.bool)
-for form in (lambda *a: attention(*a)[0], fused_attention):
-    x = torch.randn(5, 8, requires_grad=True)
-    output = form(x, x, x, empty)
-    output.sum().backward()
-    assert torch.equal(output, torch.zeros(5, 8)) and x.grad.isfinite().all()
-print("zeros, never NaN, forwards and backwards")
-
-# %% [markdown]
-# Why not simply write `-1e9`, as many programs do? Because float16 ends at 65504. There `masked_fill` refuses it, and where it is added to the scores it is
-# minus infinity again, and the NaN is back. (bfloat16 reaches further.) `torch.finfo(dtype).min` fits every type.
-
-# %%
-torch.tensor(-1e9).to(torch.float16), torch.finfo(torch.float16).min
-
-# %% [markdown]
-# ## The causality test
-#
-# Here is the look-ahead mask as a claim about the **whole model**: *change token* $t$*, and no output before* $t$ *moves*. It does not ask how the mask was
-# made or where it was applied. So it catches every leak, also those that nobody thought of. It fits in a few lines:
-
-
-# %%
-@torch.no_grad()
-def who_moves(read, target):
-    """[i, t] is True if output i moves when token t is replaced."""
-    new = vocabulary.index("heute")  # a word that is not in the sentence
-    before = read(target)  # (1, length, …)
-    columns = []
-    for t in range(target.size(1)):
-        changed = target.clone()
-        changed[:, t] = new
-        moved = (read(changed) - before).abs() > 1e-6
-        columns.append(moved.any(dim=-1)[0])
-    return torch.stack(columns, dim=1)  # (output, token)
-
-
-# %% [markdown]
-# Run it on the Transformer, with its embeddings, its layers and its vocabulary around the mask. The picture that we measure is the mask
-# itself, though the test knows nothing of masks:
-
-# %%
-sentence = to_ids("<bos> er war müde")  # (1, 4)
-moves = who_moves(lambda ids: model(source[1:], ids), sentence)
-assert torch.equal(moves, causal_mask(4)[0, 0])
+# The figure shows the masks of the first translation, which has one padding token. Read along a row: a green cell is a token that this query may attend to. Padding removes a
+# column, the future removes a triangle, and the third grid is green where both are.
 
 # %% tags=["hide-input"]
-labels = ("output at …", "moves when this token changes")
+english = "<bos> it was tired <pad>".split()
 Picture(
-    mask_grid(moves, german[:4], german[:4], labels=labels),
+    combined_masks(
+        padding_mask(target, 0)[0, 0],
+        causal_mask(5)[0, 0],
+        english,
+        ("padding mask", "causal mask", "both"),
+    ),
     alt=(
-        "Measured on the model: which output moves when which token changes. The "
-        "filled cells are exactly the lower triangle."
+        "Three grids of five by five cells. In the first the last column, the "
+        "padding, is crossed out. In the second the cells above the diagonal, the "
+        "future, are crossed out. The third is green only where both are: a lower "
+        "triangle without its last column."
     ),
 )
 
 # %% [markdown]
-# Padding has such a test too: **more of it must change nothing.** One sentence, alone and with three tokens of padding behind it, on both sides:
+# The last row is the query of the padding itself. It may attend to the real words, which does no harm: no other position attends to it, and the loss ignores its prediction.
+#
+# **Try it yourself.** Add padding, switch each mask off and on, and point at a cell to read its weight. Whatever you hide, each row still sums to one. And
+# with the causal mask, the first row has no choice at all.
+
+# %% tags=["hide-input"]
+torch.manual_seed(1)
+mask_explorer(
+    "<bos> it was very tired .".split(),
+    torch.randn(6, 6),
+    description=(
+        "A grid of the attention weights of a six-token sentence, one row per "
+        "query. A slider puts padding at its end, two boxes switch the masks on and "
+        "off; hidden cells become crosses and the other weights of the row grow. A "
+        "line below reads the cell that is pointed at, such as: it may not attend "
+        "to very (future)."
+    ),
+)
+
+# %% [markdown]
+# ## Which attention needs which mask
+#
+# The Transformer has three kinds of attention (§3.2.3). Each hides something else:
+#
+# | attention | queries from | keys from | hides |
+# |---|---|---|---|
+# | self-attention in the encoder | source | source | source padding |
+# | self-attention in the decoder | target | target | target padding **and** the future |
+# | cross-attention in the decoder | target | source | source padding |
+#
+# The source has no future: the sentence to translate is complete from the start, and each of its words may attend to all the others. In
+# cross-attention, the *keys'* padding counts, so the queries of the target need the padding mask of the source. The grids show all three for our first sentence:
+
+# %% tags=["hide-input"]
+german = "er war müde <pad>".split()
+columns = padding_mask(source, 0)[0, 0].expand(5, 4)
+Row(
+    Picture(
+        mask_grid(columns[:4], german, german, "encoder, self"),
+        alt="Encoder: only the column of the padding is crossed out.",
+    ),
+    Picture(
+        mask_grid(target_mask(target, 0)[0, 0], english, english, "decoder, self"),
+        alt="Decoder: a lower triangle, and the padding's column is crossed out.",
+    ),
+    Picture(
+        mask_grid(columns, english, german, "decoder, cross"),
+        alt=(
+            "Cross-attention: five English rows, four German columns; only the "
+            "column of the German padding is crossed out."
+        ),
+    ),
+)
+
+# %% tags=["remove-cell"]
+# The model really passes these masks to its three attentions.
+torch.manual_seed(0)
+shape = ModelConfig(len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=1)
+model = Transformer(shape).eval().requires_grad_(False)
+passed = []
+for module in model.modules():
+    if isinstance(module, MultiHeadAttention):
+        hook = lambda module, args, kwargs: passed.append(kwargs["mask"])  # noqa: E731
+        module.register_forward_pre_hook(hook, with_kwargs=True)
+model(source, target)
+from_source, from_target = padding_mask(source, 0), target_mask(target, 0)
+for mask, expected in zip(
+    passed, (from_source, from_target, from_source), strict=True
+):
+    assert torch.equal(mask, expected)
+
+# %% [markdown]
+# ## Masked attention in code
+#
+# Attention with a mask has one line more than attention without:
+
 
 # %%
-alone = model(source[:1, :3], target[:1, :4])
-padded = model(F.pad(source[:1, :3], (0, 3)), F.pad(target[:1, :4], (0, 3)))
+def masked_attention(query, key, value, mask):
+    scores = query @ key.T / math.sqrt(query.size(-1))  # (n_query, n_key)
+    scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(dim=-1) @ value  # (n_query, d_v)
+
+
+# %% [markdown]
+# It equals the package's two forms and PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours. PyTorch can also apply the causal mask
+# without being given one, with `is_causal=True`:
+
+# %%
+torch.manual_seed(0)
+q, k, v = torch.randn(3, 5, 8)
+expected = masked_attention(q, k, v, causal)
+assert_close(attention(q, k, v, causal)[0], expected)
+assert_close(fused_attention(q, k, v, causal), expected)
+assert_close(F.scaled_dot_product_attention(q, k, v, attn_mask=causal), expected)
+assert_close(F.scaled_dot_product_attention(q, k, v, is_causal=True), expected)
+print("our masked attention equals the package's and PyTorch's")
+
+# %% tags=["remove-cell"]
+# A version that visits only the keys that may be attended to cannot leak.
+both = target_mask(target, 0)[0, 0]
+for i in range(5):
+    seen = both[i].nonzero()[:, 0]
+    alone = (q[i] @ k[seen].T / math.sqrt(8)).softmax(dim=-1) @ v[seen]
+    assert_close(masked_attention(q, k, v, both)[i], alone)
+
+# %% [markdown]
+# ### A query with nothing to attend to
+#
+# Sooner or later, a query will have no key left, for example because a sentence consists of padding only. Then all scores are $-\infty$, all
+# exponentials are 0, and the softmax computes 0/0. The result is NaN, and a NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
+# weights of the model.
+#
+# The lowest *finite* number instead of $-\infty$ avoids the division by zero, but it makes all scores equal, so the output becomes the average
+# of exactly what should be hidden. A second step repairs that: multiply the weights by the mask.
+
+# %%
+nothing = torch.zeros(4, dtype=torch.bool)
+lowest = torch.finfo(torch.float32).min
+finite = scores.masked_fill(~nothing, lowest).softmax(dim=0)
+print("minus infinity  ", scores.masked_fill(~nothing, -math.inf).softmax(dim=0))
+print("lowest number   ", finite)
+print("times the mask  ", finite * nothing)
+
+# %% [markdown]
+# The package's `attention` takes both steps. Its `fused_attention` doesn't need them, because PyTorch's function returns zeros for such a query on its own.
+#
+# Many programs use `-1e9` as the low number. It is too low for half precision: the range of float16 ends at 65,504, so `-1e9` becomes $-\infty$ there and the NaN
+# is back. `torch.finfo(dtype).min` is right for every type.
+
+# %% tags=["remove-cell"]
+empty = torch.zeros(5, 5, dtype=torch.bool)
+for form in (lambda *a: attention(*a)[0], fused_attention):
+    z = torch.randn(5, 8, requires_grad=True)
+    output = form(z, z, z, empty)
+    output.sum().backward()
+    assert torch.equal(output, torch.zeros(5, 8)) and z.grad.isfinite().all()
+assert torch.tensor(-1e9).to(torch.float16) == -math.inf
+assert torch.finfo(torch.float16).max == 65504
+
+# %% [markdown]
+# ## The causality test
+#
+# How can you be sure that a whole model has no leak? Don't look at the mask. Look at what it is for: **if token $t$ changes, no output before position $t$ may
+# change.** This test doesn't need to know how the mask was made or where it was applied, so it finds every leak, also those that nobody has thought of:
+
+
+# %%
+@torch.no_grad()
+def outputs_that_change(function, target):
+    """[i, t] is True if replacing token t changes output i."""
+    original = function(target)  # (1, length, …)
+    columns = []
+    for t in range(target.size(1)):
+        changed = target.clone()
+        changed[:, t] = vocabulary.index("today")  # a word that isn't in the target
+        difference = (function(changed) - original).abs()
+        columns.append(difference.amax(dim=-1)[0] > 1e-6)
+    return torch.stack(columns, dim=1)
+
+
+# %% [markdown]
+# We run it on a complete Transformer with random weights, from token ids to logits:
+
+# %%
+torch.manual_seed(0)
+config = ModelConfig(len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=2)
+model = Transformer(config).eval()
+sentence = to_ids("<bos> it was tired")  # (1, 4)
+changes = outputs_that_change(lambda ids: model(source[:1], ids), sentence)
+assert torch.equal(changes, causal_mask(4)[0, 0])
+changes
+
+# %% [markdown]
+# What we measured is the causal mask itself, although the test knows nothing about masks.
+#
+# Padding has such a test as well: **more of it must not change anything.** We append three padding tokens to the source and to the target. The outputs of the real words stay the
+# same:
+
+# %%
+alone = model(source[:1, :3], sentence)
+padded = model(F.pad(source[:1, :3], (0, 3)), F.pad(sentence, (0, 3)))
 assert_close(padded[:, :4], alone)
-print("the real words' outputs are the same")
+print("padding changes nothing")
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# Three bugs, seen again and again. All shapes fit, nothing is raised. We plant each in a small attention and let the test find it.
+# These bugs are found again and again. All shapes fit, and nothing raises an error.
 #
-# **Bug 1: mask after the softmax.** The hidden weights are zeroed, which looks right. But the future has already been counted in the sum
-# below the fraction line.
+# **1. The mask is applied after the softmax.** The hidden weights are set to zero, which looks right. But their scores were already counted in the sum that the
+# softmax divides by. The first sign is that rows no longer sum to one:
 
 
 # %%
@@ -425,43 +505,37 @@ def masked_too_late(x, mask):
 
 
 torch.manual_seed(0)
-vectors = torch.randn(len(vocabulary), 8)  # one for each word
-x, causal = vectors[sentence[0]], causal_mask(4)[0, 0]
-late = masked_too_late(x, causal)
-print("sums of the rows", late.sum(dim=-1))
+embeddings = torch.randn(len(vocabulary), 8)
+x = embeddings[sentence[0]]  # (4, 8)
+causal = causal_mask(4)[0, 0]
+print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 
 # %% [markdown]
-# Rows that do not sum to one are the first sign. The second is worse. Replace only the *last* word, and the output of the *first* moves:
-# it can feel the future through the sum.
-
-# %%
-other = x.clone()
-other[3] = vectors[vocabulary.index("heute")]
-change = (masked_too_late(other, causal) @ other - late @ x).abs().amax(dim=-1)
-print("largest change of each output", change)
-
-# %% [markdown]
-# **In the book, build a mask yourself.** Press cells to hide them, then switch the bug on: which rows still sum to one? Take the padding away, and one of them recovers. Why that one?
+# The second sign is worse: through that sum, every output depends on the future.
+#
+# **Build a mask yourself.** Press cells to hide them, then switch the bug on. Which rows still sum to one? Remove the padding, and
+# one of them recovers. Why that one?
 #
 # <div class="widget" data-widget="masks">
 #
-# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+# *With JavaScript, the book has an interactive figure here. This is its initial state.*
 #
 # Weights with the future and one token of padding hidden before the softmax:
 #
-# | | `<bos>` | er | war | sehr | `<pad>` | sum |
+# | | `<bos>` | it | was | very | `<pad>` | sum |
 # |---|---|---|---|---|---|---|
 # | `<bos>` | 1.00 | – | – | – | – | 1.00 |
-# | er | 0.77 | 0.23 | – | – | – | 1.00 |
-# | war | 0.10 | 0.69 | 0.21 | – | – | 1.00 |
-# | sehr | 0.35 | 0.09 | 0.39 | 0.17 | – | 1.00 |
+# | it | 0.77 | 0.23 | – | – | – | 1.00 |
+# | was | 0.10 | 0.69 | 0.21 | – | – | 1.00 |
+# | very | 0.35 | 0.09 | 0.39 | 0.17 | – | 1.00 |
 # | `<pad>` | 0.09 | 0.31 | 0.17 | 0.42 | – | 1.00 |
 #
 # </div>
 
 # %% [markdown]
-# **Bug 2: the mask inverted.** Each word sees exactly what it should not. It happens easily, since libraries disagree. In PyTorch itself, True means *may attend* in
-# `scaled_dot_product_attention` and *may not* in `nn.MultiheadAttention`. Give the second our mask:
+# **2. The mask is inverted.** Each word sees exactly what it shouldn't. It happens easily, because libraries disagree, and even PyTorch disagrees with itself: True means *may attend*
+# in `scaled_dot_product_attention`, but *hidden* in `nn.MultiheadAttention`. If we pass our mask to the latter, the first word attends only to the
+# future, and the last one to nothing at all:
 
 # %%
 layer = nn.MultiheadAttention(8, num_heads=1, batch_first=True)
@@ -469,129 +543,94 @@ _, weights = layer(x[None], x[None], x[None], attn_mask=causal)
 weights[0].detach()
 
 # %% [markdown]
-# The first word looks only at the future. The last may look at nothing, and turns to NaN. There, it has to be `~causal`.
+# The remedy is to pass `~causal` there.
 #
-# **Bug 3: off by one.** A diagonal of 1 in place of 0, and every word sees one word too many, the very one that it has to predict.
+# **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position sees one token too many, the very one that it should predict.
 #
-# The causality test finds all three. Marked cells are where the measured picture differs from the mask. (In the inverted one the
-# diagonal stays filled: a word's own query still matters, even where its key is hidden.)
+# The causality test finds all three. In the figure, an exclamation mark is a cell where the measurement differs from the causal mask:
 
 # %%
-one_more = torch.ones(4, 4, dtype=torch.bool).tril(diagonal=1)
-forms = {
-    "right": lambda x: attention(x, x, x, causal)[0],
+one_too_many = torch.ones(4, 4, dtype=torch.bool).tril(diagonal=1)
+bugs = {
     "after the softmax": lambda x: masked_too_late(x, causal) @ x,
     "inverted": lambda x: attention(x, x, x, ~causal)[0],
-    "off by one": lambda x: attention(x, x, x, one_more)[0],
+    "off by one": lambda x: attention(x, x, x, one_too_many)[0],
 }
-moves, wrong = {}, {}
-for name, form in forms.items():
-    moves[name] = who_moves(lambda ids, form=form: form(vectors[ids]), sentence)
-    wrong[name] = moves[name] != causal
-    print(f"{name:18} {int(wrong[name].sum()):2} of 16 cells are wrong")
+found = {}
+for name, function in bugs.items():
+    found[name] = outputs_that_change(
+        lambda ids, f=function: f(embeddings[ids]), sentence
+    )
+    print(f"{name:18} {int((found[name] != causal).sum()):2} of 16 cells are wrong")
 
 # %% tags=["hide-input"]
 Row(
     *(
         Picture(
-            mask_grid(moves[name], german[:4], german[:4], name, wrong=wrong[name]),
+            mask_grid(
+                changes, english[:4], english[:4], name, wrong=changes != causal
+            ),
             alt=(
-                f"Causality test of the mask {name}: {int(wrong[name].sum())} of "
+                f"Causality test, mask {name}: {int((changes != causal).sum())} of "
                 "16 cells differ from the lower triangle."
             ),
         )
-        for name in list(forms)[1:]
+        for name, changes in found.items()
     )
 )
 
 # %% [markdown]
-# ### What a cheat looks like in training
-#
-# Bug 3 has a twin: the mask is right, but the target was **not shifted**, so the model is given the very token that it is to predict. Both let
-# it cheat. And both make the loss look *wonderful*, which is why they live so long.
-#
-# To see it, we let a small model predict **dice**: random digits, which nobody can predict. The best honest loss is that of guessing,
-# $\ln 10 \approx 2.303$. Whoever is below that, is looking at the answer.
-
+# **4. The head dimension is missing.** Broadcasting aligns dimensions from the right. A padding mask of shape (batch, 1, key) is therefore read as (heads, 1, key): PyTorch
+# takes your sentences for heads. Below, the last token of sentence 1 is padding, and the last token of sentence 2 is real. We print the largest weight that each of two heads
+# gives to that token:
 
 # %%
-from transformer.positions import sinusoidal_encoding
-
-
-class Guesser(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Embedding(10, 32)
-        self.attend = MultiHeadAttention(32, n_heads=4)
-        self.guess = nn.Linear(32, 10)
-
-    def forward(self, digits, mask):
-        x = self.embed(digits) + sinusoidal_encoding(digits.size(1), 32)
-        return self.guess(x + self.attend(x, mask=mask))
-
-
-# %%
-def loss_of(model, mask, shift=True):
-    digits = torch.randint(10, (64, 9))
-    wanted = digits[:, 1:]  # (64, 8)
-    given = digits[:, :-1] if shift else wanted
-    return F.cross_entropy(model(given, mask).mT, wanted)
-
-
-# %%
-def train(mask, shift=True, steps=200):
-    torch.manual_seed(0)
-    model, losses = Guesser(), []
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
-    for _ in range(steps):
-        loss = loss_of(model, mask, shift)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return model, losses
-
-
-# %%
-causal = causal_mask(8)
-one_more = torch.ones(8, 8, dtype=torch.bool).tril(diagonal=1)
-cheat, peeking = train(one_more)
-_, unshifted = train(causal, shift=False)
-_, honest = train(causal)
-lines = {"off by one": peeking, "not shifted": unshifted, "honest": honest}
-print(f"guessing    {math.log(10):.2f}")
-for name, losses in lines.items():
-    print(f"{name:11} {losses[-1]:.2f}")
-
-# %% tags=["hide-input"]
-from transformer.plots.curves import curves
-
-guessing = ("guessing, ln 10", math.log(10))
-Picture(
-    curves(range(200), lines, "step", "Loss on random digits", reference=guessing),
-    alt=(
-        "Three loss curves over 200 steps. The honest one stays at the level of "
-        "guessing, 2.303. With the mask off by one it falls to 0.3, with the "
-        "target not shifted to zero."
-    ),
-)
+real = torch.tensor([[True, True, False], [True, True, True]])  # (batch 2, key 3)
+query, key, value = torch.randn(
+    3, 2, 2, 3, 4
+)  # each (batch, heads, length, d_head)
+for name, mask in (
+    ("(2, 1, 1, 3)", real[:, None, None, :]),
+    ("(2, 1, 3)", real[:, None, :]),
+):
+    _, weights = attention(query, key, value, mask)
+    first, second = weights[..., 2].amax(dim=-1)  # (heads,) each
+    print(f"mask {name:12}  sentence 1: {first}   sentence 2: {second}")
 
 # %% [markdown]
-# The last of the eight positions has no next one to peek at, so *off by one* does not quite reach zero: one guess in eight is still
-# honest, and $2.303 / 8 \approx 0.29$.
+# With the correct mask, both heads ignore the padding of sentence 1. With the other one, head 1 ignores the last token of *both* sentences, and head 2 ignores neither.
+# It raised no error only because there are as many sentences as heads. So don't test with a batch size that equals the number of heads.
+
+# %% [markdown]
+# **5. The target isn't shifted.** Here the mask is right, but the input of the decoder is the same as its labels, so each position is given the token that it should
+# predict. The mask must let a position see itself, so **the causality test cannot find this bug**. It is in the data, and only a check of the data finds it: the label at
+# position $i$ must be the input at position $i + 1$.
 #
-# When a model really translates there is no future to look at, and the cheat has learned nothing else. Give it the right mask, and it does
-# much worse than guessing:
+# Now you can solve the riddle of the first figure. Model A has bug 3, model B has bug 5, and model C has neither:
+
+# %%
+print(f"guessing                   {math.log(10):.2f}")
+print(f"A, mask off by one         {losses_a[-1]:.2f}")
+print(f"B, target not shifted      {losses_b[-1]:.2f}")
+print(f"C, right mask and target   {losses_c[-1]:.2f}")
+
+# %% [markdown]
+# Model A doesn't quite reach zero, because the last of its eight positions has no next token to look at: one prediction in eight is still a guess, and $2.30 / 8 \approx 0.29$.
+#
+# At inference there is no future to look at, and copying it is all that model A has learned. With the right mask, it is much worse than guessing:
 
 # %%
 with torch.no_grad():
-    without = loss_of(cheat, causal)
-assert without > math.log(10)
-print(f"with the right mask {without:.2f}, guessing {math.log(10):.2f}")
+    honest_loss = loss_on_random_digits(model_a, causal_mask(8))
+print(f"model A with the right mask {honest_loss:.2f}, guessing {math.log(10):.2f}")
+
+# %% tags=["remove-cell"]
+assert honest_loss > math.log(10) + 1
+assert losses_b[-1] < 0.05 and abs(losses_a[-1] - math.log(10) / 8) < 0.1
+assert abs(losses_c[-1] - math.log(10)) < 0.05
 
 # %% [markdown]
-# Remember it as a rule: **a loss that is too good to be true is not true.** And put the causality test among your tests; it is in this
-# course's.
+# Remember this as a rule: **if a loss is too good to be true, look for a leak.** And make the causality test part of your own tests, as this course does.
 
 # %% [markdown]
 # ## Questions
@@ -600,32 +639,32 @@ print(f"with the right mask {without:.2f}, guessing {math.log(10):.2f}")
 #
 # **1. Which mask does cross-attention use?**
 #
-# <details><summary>A. The look-ahead mask of the source</summary>
+# <details><summary>A. The causal mask of the source</summary>
 #
-# No. The source has no future: it is complete before the first target word is written, and every word of it may be used.
+# No. The source has no future: it is complete before the first target token is generated, and all of it may be used.
 #
 # </details>
 # <details><summary>B. The padding mask of the source</summary>
 #
-# **Right.** The keys come from the source, so it is the source's padding that has to be hidden.
+# **Right.** The keys come from the source, so the padding of the source has to be hidden.
 #
 # </details>
 # <details><summary>C. The padding mask of the target</summary>
 #
-# No. The target gives the queries. Hiding happens along the keys; a padded query does no harm, since nobody uses its output.
+# No. The target provides the queries, and masks hide keys. The query of a padding token does no harm, because its output is never used.
 #
 # </details>
-# <details><summary>D. Padding and look-ahead of the target</summary>
+# <details><summary>D. The padding mask and the causal mask of the target</summary>
 #
-# No. That is the decoder's self-attention, the layer's first attention.
+# No. These belong to the decoder's self-attention.
 #
 # </details>
 #
-# **2. A target of four tokens, no padding. How many of the 16 cells of its causal mask are True?**
+# **2. A target has four tokens and no padding. How many of the 16 cells of its causal mask are True?**
 #
 # <details><summary>A. 6</summary>
 #
-# No. This is the triangle without the diagonal: nobody could see itself, and the first row would be empty.
+# No. That is the triangle without the diagonal. No token could attend to itself, and the first row would be empty.
 #
 # </details>
 # <details><summary>B. 10</summary>
@@ -635,78 +674,78 @@ print(f"with the right mask {without:.2f}, guessing {math.log(10):.2f}")
 # </details>
 # <details><summary>C. 13</summary>
 #
-# No. This is bug 3, one cell too many in the first three rows: 2 + 3 + 4 + 4.
+# No. That is bug 3, one cell too many in the first three rows: 2 + 3 + 4 + 4.
 #
 # </details>
 # <details><summary>D. 16</summary>
 #
-# No. This is no mask at all, right for the encoder.
+# No. That is no mask at all, as in an encoder without padding.
 #
 # </details>
 #
-# **3. Your translator's training loss falls to 0.02 in the first epoch, and its translations are rubbish. What do you check first?**
+# **3. The training loss of your translation model falls to 0.02 in the first epoch, and its translations are nonsense. What do you check first?**
 #
 # <details><summary>A. Whether a position can see the token that it predicts</summary>
 #
-# **Right.** Off by one, or not shifted. The causality test tells you which: with the shift missing, the test passes, and the mistake is in the data.
+# **Right.** Either the mask is off by one or the target isn't shifted. The causality test tells them apart: if it passes, the bug is in the data.
 #
 # </details>
 # <details><summary>B. Whether the learning rate is too low</summary>
 #
-# No. A low rate makes the loss fall slowly. This one falls much too fast.
+# No. With a low learning rate the loss falls slowly. This one falls much too fast.
 #
 # </details>
-# <details><summary>C. Whether the source padding is hidden</summary>
+# <details><summary>C. Whether the padding of the source is hidden</summary>
 #
-# No. Unhidden padding makes the model somewhat worse, in training as in use. It gives no answers away.
+# No. Visible padding makes a model somewhat worse, in training as well as at inference. It doesn't give away any answers.
 #
 # </details>
 # <details><summary>D. Whether the model is too small</summary>
 #
-# No. Too small a model cannot reach a low loss at all.
+# No. A model that is too small cannot reach such a low loss.
 #
 # </details>
 #
-# **4. Padding stands at the end. Isn't the look-ahead mask enough, then, for the decoder's self-attention?**
+# **4. If padding is only at the end of the target, isn't the causal mask enough for the decoder's self-attention?**
 #
 # <details><summary>Answer</summary>
 #
-# Nearly. A real word never looks to its right, so it never sees padding that stands at the end. Only the padding's own rows do, and nobody uses
-# those. The combined mask costs nothing and stays right when padding stands elsewhere, at the start for instance. In the encoder and in cross-attention there is no look-ahead mask, so there the padding mask is indispensable.
+# It is. A real token attends only to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. That is why the package, in training, gives this layer
+# `is_causal=True` and no mask: on CUDA, PyTorch's FlashAttention kernel accepts no other mask, and with one PyTorch has to choose another kernel. In evaluation it uses the combined mask, which remains right when
+# padding is elsewhere. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
 #
 # </details>
 #
-# **5. When the model translates, it writes one word after the other. Does it need the look-ahead mask then?**
+# **5. At inference the decoder generates one token after another. Does it need the causal mask then?**
 #
 # <details><summary>Answer</summary>
 #
-# Not for the newest word: the future does not exist yet, so there is nothing to hide. But if earlier positions are computed again at each step,
-# they must see just what they saw in training, and there the mask is needed. A cache of keys and values avoids both, the work and the mask.
+# Not for the newest token, because there is no future to hide. But if the outputs at earlier positions are computed again at each step, they must see the same as in training, and for that the mask is
+# needed. A cache of keys and values ([Decoding](12_decoding.ipynb)) avoids both the repeated work and the mask.
 #
 # </details>
 
 # %% [markdown]
 # ## Exercises
 #
-# Five blanks: both masks, the two combined, the masked softmax, and the shift of the target. Each has a check that says what is wrong,
-# and a hint.
+# The notebook has five blanks: both masks, their combination, the masked softmax, and the shift of the target. Each has a hint, and a check that tells you what is wrong.
 #
 # - In Colab:
 #   [04_masking](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/04_masking.ipynb).
 #   On GitHub: [04_masking.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/04_masking.ipynb).
-# - On your machine, open `exercises/04_masking.ipynb`, fill the blanks, then:
+# - On your machine, open `exercises/04_masking.ipynb`, fill in the blanks, then:
 #
 # ```bash
 # python -m exercises grade masking
 # ```
 #
-# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+# Worked answers are on the [Solutions](../book/solutions.md) page.
 
 # %% [markdown]
 # ## Going further
 #
-# - **The paper on masks** is short: §3.1 says that a decoder position may depend only on earlier ones, and §3.2.3 how, by $-\infty$ inside the softmax
-#   {cite}`vaswani2017`.
-# - **The same idea without attention:** {cite}`germain2015` mask the weights of an ordinary network so that each output sees only earlier inputs.
-# - **Other masks, other models:** {cite}`devlin2019` drop the look-ahead mask and hide *words* instead; §3.2.1 of {cite}`raffel2020`
-#   draws three kinds of mask side by side, one that looks back, one that sees everything, and one in between.
+# - **In the paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) say in §3.1 that a decoder position may depend only on earlier outputs, and in §3.2.3 that $-\infty$ inside the softmax
+#   ensures it.
+# - **The same idea without attention:** [Germain et al. (2015)](https://arxiv.org/abs/1502.03509) mask the weights of an ordinary network so that each output depends only on earlier inputs.
+# - **Models without a causal mask:** BERT, by [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), hides *words* instead of positions and lets every position attend to both sides.
+# - **Masks in between:** §3.2.1 of [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683) compares three patterns: causal, fully visible, and causal with a fully visible prefix.

@@ -13,14 +13,14 @@
 # %% [markdown]
 # # Exercises: masking
 #
-# Five blanks: who may look at whom, and what becomes of a row that may look at nothing (§3.2.3 of the paper). One convention
-# holds everywhere: a mask is boolean, and **True means "may attend"**. It must stand beside scores of shape
+# Five blanks: which query may attend to which key, and what happens to a query that may attend to none (§3.2.3 of the paper). One convention
+# holds everywhere: a mask is boolean, and **True means "may attend"**. It must broadcast to the shape of the scores,
 # (batch, heads, query, key).
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
 #   wrong.
-# - The blanks do not depend on each other: leave one open and go on.
-# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
+# - The blanks don't depend on each other: you can leave one open and go on.
+# - Stuck? Unfold the hint. An error you don't understand? Its message may be under *Help*.
 # - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -70,19 +70,19 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★☆☆ · 5 minutes
 #
-# Sentences of a batch are filled up with `pad_id` to the same length. Nobody should look at the filling: hide it among the keys.
-# The same row holds for all heads and all queries, so those two axes have length one.
+# Sentences of a batch are filled up with `pad_id` to the same length. No query should attend to this padding, so hide it among the keys.
+# The mask is the same for all heads and all queries, so these two dimensions have size 1.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # compare ids with pad_id                 (batch, length), bool
-# put in two axes of length one           (batch, 1, 1, length)
+# insert two dimensions of size 1         (batch, 1, 1, length)
 # ```
 # </details>
 # <details><summary>Help: <code>'bool' object is not subscriptable</code></summary>
 #
-# `is not` compares the two objects as a whole. `!=` compares number by number.
+# `is not` compares the two objects as a whole. `!=` compares element by element.
 # </details>
 
 
@@ -107,27 +107,27 @@ check("padding_mask", padding_mask)
 #
 # ★☆☆ · 5 minutes · §3.2.3
 #
-# While the decoder learns, it is given the whole target at once. So that no position copies the word it has to guess, position
-# $i$ may look at positions $0 \ldots i$, itself included.
+# In training, the decoder gets the whole target at once (teacher forcing). So that no position can copy the token that it has to predict, position
+# $i$ may attend to positions $0 \ldots i$ only, itself included.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # rows are queries, columns are keys
 # row i is True up to column i: which triangle of a square of True is that?
-# put two axes of length one in front     (1, 1, length, length)
+# insert two dimensions of size 1 in front (1, 1, length, length)
 # ```
 # </details>
 # <details><summary>Help: <code>tril(): argument 'input' (position 1) must be Tensor, not int</code></summary>
 #
-# `tril` takes a triangle out of a matrix that is there already. Make the square first.
+# `tril` takes the lower triangle of an existing matrix. Make the square first.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: causal_mask
 def causal_mask(length: int) -> Tensor:
-    """True where a position may look: not ahead.
+    """True where a position may attend to another: not to later ones.
 
     returns: (1, 1, length, length), bool; rows are queries, columns are keys
     """
@@ -152,19 +152,19 @@ check("causal_mask", causal_mask)
 # ```text
 # padding mask                            (batch, 1, 1, length)
 # causal mask                             (1, 1, length, length)
-# True where both are True; the axes of length one stretch by themselves
+# True where both are True; dimensions of size 1 are broadcast
 # ```
 # </details>
 # <details><summary>Help: <code>Boolean value of Tensor with more than one value is ambiguous</code></summary>
 #
-# `and` asks for one truth of the whole tensor. There is an operator that works entry by entry.
+# `and` needs a single True or False for the whole tensor. Use the operator that works element by element.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: target_mask
 def target_mask(ids: Tensor, pad_id: int) -> Tensor:
-    """True where a target position may look: at real tokens, and not ahead.
+    """True where a target position may attend to another: to real tokens, and not to later ones.
 
     ids: (batch, length), int64
     returns: (batch, 1, length, length), bool
@@ -182,37 +182,37 @@ check("target_mask", target_mask)
 #
 # ★★★ · 15 minutes · §3.2.3
 #
-# Turn scores into weights, where what is hidden gets exactly 0 and the rest of each row sums to one. A row may be hidden
-# altogether, as when a sentence is all padding: its weights are all 0, and never NaN, which would spread through the whole model.
+# Turn scores into weights: hidden keys get exactly 0, and the other weights of each row sum to one. If a row has only hidden keys,
+# for example because a sentence consists of padding only, all its weights are 0, and never NaN, which would spread through the whole model.
 #
-# PyTorch's `softmax` is allowed here. The check tries half precision too.
+# You may use PyTorch's `softmax`. The check also tries half precision.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# where the mask is False, put a score so low that e to its power is 0, but keep it finite
+# where the mask is False, put a score so low that its exponential is 0, but keep it finite
 # softmax over the keys
-# a row of equally low scores still shares its weight out: clear what is hidden once more
+# a row of equally low scores still gets equal weights: set the hidden ones to zero
 # ```
 # </details>
 # <details><summary>Help: <code>value cannot be converted to type c10::Half without overflow</code></summary>
 #
-# Your low number does not fit in half precision, which ends at 65504. `torch.finfo(dtype)` knows the range of each dtype.
+# Your low number is out of the range of half precision, which ends at 65,504. `torch.finfo(dtype)` knows the range of each dtype.
 # </details>
 # <details><summary>Help: <code>masked_fill_ only supports boolean masks, but got mask with dtype float</code></summary>
 #
-# The mask has been turned into numbers on the way. Use it as it comes, and `~mask` for its opposite.
+# The mask has been converted to numbers. Use it as it is, and `~mask` for its opposite.
 # </details>
 # <details><summary>Help: <code>Subtraction, the `-` operator, with a bool tensor is not supported</code></summary>
 #
-# `1 - mask` is for masks of numbers. The opposite of a boolean mask is `~mask`.
+# `1 - mask` works for numbers only. The opposite of a boolean mask is `~mask`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: masked_softmax
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Weights over the keys that may be seen.
+    """Attention weights that exclude the hidden keys.
 
     scores: (..., n_query, n_key)
     mask: bool, broadcastable to scores; True = may attend
@@ -233,14 +233,14 @@ check("masked_softmax", masked_softmax)
 #
 # ★☆☆ · 5 minutes · §3.1
 #
-# The decoder reads the target up to a position and has to say the token after it. Of a target `bos w1 w2 eos` it reads
-# `bos w1 w2` and has to say `w1 w2 eos`. Together with the causal mask, all positions learn at once.
+# The decoder reads the target up to a position and has to predict the next token. Of a target `bos w1 w2 eos`, its input is
+# `bos w1 w2` and its labels are `w1 w2 eos`. Together with the causal mask, this trains all positions in a single pass.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# what is read: all but the last token of each row
-# what is expected: all but the first
+# input: all but the last token of each row
+# labels: all but the first
 # ```
 # </details>
 # <details><summary>Help: <code>it returns one thing, and should return 2: decoder_input, expected</code></summary>
@@ -252,7 +252,7 @@ check("masked_softmax", masked_softmax)
 # %% tags=["answer"]
 # answer: shift_target
 def shift_target(target: Tensor) -> tuple[Tensor, Tensor]:
-    """What the decoder reads, and what it should say at each position.
+    """The input of the decoder, and the token that it should predict at each position.
 
     target: (batch, length), int64; each row is bos, the sentence, eos, and padding
     returns: decoder_input and expected, each (batch, length - 1)

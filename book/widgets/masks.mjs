@@ -3,7 +3,7 @@
 import { h } from "./html.mjs";
 import { QUERY, WRONG, checkbox, showWidget, slider, softmax, statusLine, table } from "./parts.mjs";
 
-const WORDS = ["<bos>", "er", "war", "sehr", "müde"];
+const WORDS = ["<bos>", "it", "was", "very", "tired"];
 
 /** The scores: a row for each query, a column for each key. */
 export const SCORES = [

@@ -20,8 +20,8 @@ def single_head_limit(sentences: Mapping[str, tuple[float, float]], readable: tu
             axes.plot([0, 1], [second, first], dashes, color=colour, label=label, clip_on=False)
         axes.axvline(0.5, color=style.INK, linewidth=1, linestyle=":")
         for x, text in zip((0.25, 0.75), readable, strict=True):
-            axes.text(x, 1.05, text, ha="center", va="bottom", fontsize=10, style="italic")
-        axes.set(xlim=(0, 1), ylim=(0, 1), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
+            axes.text(x, 1.1, text, ha="center", va="bottom", fontsize=10, style="italic")
+        axes.set(xlim=(0, 1), ylim=(-0.06, 1.06), xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
         axes.set_xlabel("weight of the first word")
         axes.set_ylabel("output of the head")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
