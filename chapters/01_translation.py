@@ -138,9 +138,9 @@ assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 #
 # The Transformer has two halves (§3.1 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762), which this course simply calls *the paper*). The **encoder** reads the
 # whole source sentence at once and produces one vector for each word of it. The **decoder** generates the target sentence one word at a time. For each word it
-# uses two things: the target words generated so far, and the encoder's vectors.
+# uses two things: the target words that it has generated so far, called the **prefix**, and the encoder's vectors.
 #
-# In the figure below, follow the green arrow: those vectors, called the **memory**, are all that the decoder ever learns about the source.
+# In the figure below, follow the green arrow. The encoder's vectors, called the **memory**, are all that the decoder ever learns about the source.
 
 # %% tags=["hide-input"]
 from transformer.plots.encoder_decoder import encoder_decoder
@@ -192,7 +192,7 @@ assert tuple(table.shape) == (8000, 128)
 
 # %% [markdown]
 # The figure shows these two steps, and the stage that follows. Each coloured strip is a vector, of which the first 12 numbers are drawn. Look at *dog*: its id selects a row of
-# the table, and a copy of that row takes the dog's position in the sentence. On the right, after the encoder, its strip looks different. The next section says why.
+# the table, and a copy of that row takes the dog's position in the sentence. On the right, after the encoder, its strip looks different. The next section explains why.
 
 # %% tags=["hide-input"]
 from transformer.plots.embedding_lookup import embedding_lookup
@@ -212,7 +212,7 @@ Picture(
 
 # %% [markdown]
 # One thing is missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So a second vector, which depends only on the position, is added to each embedding.
-# [Positional encoding](05_positional_encoding.ipynb) explains it.
+# The chapter on [positional encoding](05_positional_encoding.ipynb) explains how it is made.
 #
 # ## The encoder puts words into context
 #
@@ -285,7 +285,7 @@ for caption, word in zip(
 #
 # ## The decoder predicts the next token
 #
-# The decoder answers one question: *given the memory and the target tokens so far, which token comes next?* The tokens so far are called the **prefix**. At the start there is none, so
+# The decoder answers one question: *given the memory and the target tokens so far, which token comes next?* At the start the prefix is empty, so
 # a special token, `<bos>` ("beginning of sentence"), takes its place.
 #
 # The answer is one score for each token of the vocabulary, a **logit**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are
@@ -334,7 +334,7 @@ print(translation)
 
 # %% [markdown]
 # In the last step the tokenizer joins the tokens to a text again. Our loop gives the same translation as the package, which decodes many
-# sentences at once, and much faster. [Decoding](12_decoding.ipynb) shows how.
+# sentences at once, and much faster. The chapter on [decoding](12_decoding.ipynb) shows how.
 #
 # **Step through it.** For each step, the chart below shows the prefix and the six most probable next tokens. Where one bar takes everything, the source and the grammar leave no
 # choice. Where several share, there is more than one good way to continue. At which step is the model least certain?
@@ -360,6 +360,8 @@ assert steps.amax(dim=-1).argmin() == 2  # rennt or läuft
 assert "▁läuft" in tokenizer.pieces(steps[2].topk(2).indices)
 
 # %% [markdown]
+# The model is least certain at step 3: *rennt* and *läuft* both mean "runs", and either would do.
+#
 # The decoder does not know who wrote its prefix. If we force the first word, the model continues from it, like any language model, but one that also reads the memory. Here the translation
 # has to begin with *Zwei* ("two") or with *Auf* ("on"):
 
@@ -382,8 +384,8 @@ assert tokenizer.decode(forced[1:-1]).endswith("rennt ein Hund.")
 # ## Training: all positions at once
 #
 # Inference needs one step per token, because each step needs the token before. In **training** the correct translation is known. So the decoder can be given the whole of it, and predict the next
-# token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A *mask* hides the tokens that follow, so that no
-# position can copy its answer ([Masking](04_masking.ipynb)).
+# token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no
+# position can copy its answer; there is a [chapter on masking](04_masking.ipynb).
 #
 # One pass therefore gives the same probabilities as our eight steps:
 
@@ -396,7 +398,7 @@ assert_close(logits[0].softmax(dim=-1), steps)
 logits.shape  # (batch, target, vocab_size)
 
 # %% [markdown]
-# Seen from the outside, this single pass is the whole model. In the package it takes two lines: the encoder produces the memory and a mask that marks its padding, and the decoder's vectors become logits.
+# Seen from the outside, this single pass is the whole model. In the package it takes two lines. (`memory_mask` marks tokens that only fill up the shorter sentences of a batch; our single sentence has none.)
 
 # %%
 from transformer.model import Transformer
@@ -455,7 +457,7 @@ for layer, head, expected in (
 
 # %% [markdown]
 # Nobody told the model which words belong together. It was trained to predict the next token, and these weights turned out to be useful for that. But beware: what a head looks at does not
-# prove *why* the model predicted a word. [What attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
+# prove *why* the model predicted a word. The chapter on [what attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
 #
 # ## Why not a recurrent network?
 #
@@ -484,7 +486,7 @@ Picture(
 
 # %% [markdown]
 # How much does the path matter? For a network to learn that the last output should depend on an early input, the gradient has to get from one to the other. We measure its size in untrained layers, since this is what training
-# starts from. The fourth layer is a stack of six **convolutions**, which combine each position with its two neighbours.
+# starts from: in a GRU, an LSTM, self-attention, and a stack of six **convolutions**, each of which combines a position with its two neighbours.
 
 
 # %%
@@ -553,9 +555,9 @@ assert by_convolution[5] > 0 and by_convolution[6] == 0
 # **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores waits for one word after the other. Attention and convolutions process all
 # positions at the same time. This is the paper's main argument (§1), because it made training on far more text affordable.
 #
-# The paper sums up the comparison in its Table 1, for $n$ tokens, vectors of size $d$, and convolutions of width $k$:
+# The paper sums up the comparison in its Table 1, for $n$ tokens, vectors of size $d$, and convolutions of width $k$, up to constant factors:
 #
-# | layer | operations | sequential steps | longest path |
+# | layer | operations per layer | sequential steps | longest path |
 # |---|---|---|---|
 # | self-attention | $n^2 \cdot d$ | 1 | 1 |
 # | recurrent | $n \cdot d^2$ | $n$ | $n$ |
@@ -608,7 +610,7 @@ for text in ("The parliament adopts the resolution.", "I love you.", "asdf"):
     print(text, "→", translator.translate(text))
 
 # %% [markdown]
-# A fluent translation is therefore no proof of a correct one. This is why translations are scored against human ones, on sentences that the model has not seen ([Evaluation](13_evaluation.ipynb)), and why each model of
+# A fluent translation is therefore no proof of a correct one. This is why translations are scored against human ones, on sentences that the model has not seen (see the chapter on [evaluation](13_evaluation.ipynb)), and why each model of
 # this course has a card that lists what it cannot do, such as `transformer/models/multi30k/CARD.md`.
 #
 # **It is left in training mode.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the

@@ -1,14 +1,11 @@
 # %% [markdown]
 # # Attention
 #
-# **You will be able to**
+# In the figure below, what does *it* refer to? In the first sentence to the dog, in the second to the milk: you see this at once, from a single word at the end. A network needs a mechanism by which *it*
+# can find the right word, and bring back information from there. The arcs show that mechanism, **attention**. The thicker an arc, the more *it* takes from that word.
 #
-# - say what a query, a key and a value are, and compute attention with pencil and paper;
-# - explain, with a measurement, why the scores are divided by $\sqrt{d_k}$;
-# - write attention as loops and as two matrix products, and prove that both equal the package and PyTorch;
-# - recognise by their numbers the mistakes that raise no error.
-#
-# **About 35 minutes.** It builds on vectors, the dot product and a little PyTorch. Nothing else.
+# By the end you can compute these arcs with pencil and paper, write attention as two matrix products that equal PyTorch's, and explain why its scores are divided by $\sqrt{d_k}$. **About 35 minutes.** It builds on
+# vectors, matrix products and a little PyTorch.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -44,54 +41,56 @@ if "google.colab" in sys.modules:
         reason = error[1] if error else "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
-# %%
+# %% tags=["hide-input"]
 import math
 
 import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from transformer.plots.attention_arcs import attention_arcs
 from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
-# %% [markdown]
-# ## The question
-#
-# Translate these two sentences into German:
-#
-# > The dog left the milk because **it** was tired.
-# >
-# > The dog left the milk because **it** was sour.
-#
-# German makes you choose. A dog is masculine (*der Hund*), so the tired one is **er**. Milk is feminine (*die Milch*), so the sour one
-# is **sie**. The English word is the same both times; only another word, elsewhere in the sentence, settles it.
-#
-# So the vector of *it* needs something that stands at another place. How does it know **where to look**, and **what does it bring
-# back**?
+weights = torch.zeros(2, 9)  # a sentence has nine words; we use five of them
+key = torch.tensor([[2.0, 0], [-1, -1], [0, 2], [-2, -2], [0, 0]])  # alive? food?
+query = torch.tensor([[1.0, 0], [0, 1]])  # something alive; something to eat
+weights[:, [1, 2, 4, 5, 6]] = (query @ key.T).softmax(dim=-1)
+start = "The dog left the milk because it was"
+Picture(
+    attention_arcs(
+        [f"{start} {end}".split() for end in ("tired.", "sour.")], 6, weights
+    ),
+    alt=(
+        "The two sentences 'The dog left the milk because it was tired' and '… sour', "
+        "with arcs from it to other words. In the first, a thick arc leads to dog; in "
+        "the second, to milk. All other arcs are thin."
+    ),
+)
 
 # %% [markdown]
-# ## A dictionary that answers with a blend
+# ## A soft lookup
 #
-# Looking something up is what a Python dictionary does. You hand in a **query**, it is compared with every **key**, and you get the
-# **value** of the key that matches.
+# Python has a tool for finding something and bringing back information: the dictionary. You hand in a **query**, it is compared with every **key**, and you get the
+# **value** that belongs to the matching key.
 
 # %%
-pronoun = {"dog": "er", "milk": "sie"}  # key: value
-pronoun["dog"], pronoun.get("it", "no such key")
+german_pronoun = {"dog": "er", "milk": "sie"}  # key: value
+german_pronoun["dog"], german_pronoun.get("it", "no such key")
 
 # %% [markdown]
-# A hard lookup: one key matches and hands over everything, or none does and there is no answer. That will not do for us. "It" is
-# no key, and *nearly right* cannot be expressed, so there is nothing a network could improve in small steps.
+# The values here are what a translator needs to know about *it*. German has three words for it, and the choice depends on what *it* stands for: *er* for the dog
+# (*der Hund*, masculine), *sie* for the milk (*die Milch*, feminine).
 #
-# A **soft lookup** always has an answer. It asks *how well* the query matches each key, turns the matches into shares that sum to one, and
-# returns all the values, **blended in those shares**. That is attention. Three steps, and we do each by hand.
-
-# %% [markdown]
-# ## By hand
+# A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. That is useless for training, because there is no way to match a little better, so
+# there is no gradient. Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the average of *all* values
+# under these weights. A small change of the query changes the answer a little, and that is something gradient descent can work with.
 #
-# We keep five words and leave out the small ones. Each has a **key** of two numbers, what it can be found by: *is it alive?* and *is it
-# food?* And each has a **value** of two numbers, what it hands over: the pull towards *er* and towards *sie*.
+# ## Attention by hand
+#
+# For now, we make up the numbers. Each word has a **key** of two numbers that describe what it can be found by: *is it alive?* and *is it food?* Each word also has a **value** of two numbers, its contribution
+# to the choice between *er* and *sie*. We leave out the two *the*.
 
 # %%
 words = ["dog", "left", "milk", "because", "it"]
@@ -99,53 +98,45 @@ key = torch.tensor([[2.0, 0], [-1, -1], [0, 2], [-2, -2], [0, 0]])  # (5, 2)
 value = torch.tensor([[1.0, 0], [0, 0], [0, 1], [0, 0], [0, 0]])  # (5, 2)
 
 # %% [markdown]
-# In the first sentence *it* was tired, and only the living get tired. So the **query** of *it* asks for something alive: $(1, 0)$.
+# In the first sentence *it* was tired, and only living things get tired. So the **query** of *it* looks for something alive: $(1, 0)$.
 #
-# **Step 1: match.** The score of a word is the dot product of the query with its key. For *dog*: $1 \cdot 2 + 0 \cdot 0 = 2$.
+# **Step 1: scores.** The score of a key is its **dot product** with the query, the sum of the products of their components. For *dog* it is $1 \cdot 2 + 0 \cdot 0 = 2$. The dot product is
+# large if two vectors point the same way, zero if they are at right angles, and negative if they point in opposite directions.
 
 # %%
-query = torch.tensor([1.0, 0])  # (2,): who is alive?
+query = torch.tensor([1.0, 0])  # (2,): something alive
 scores = key @ query  # (5,)
 dict(zip(words, scores.tolist(), strict=True))
 
 # %% [markdown]
-# The dot product is a good measure of match: large when the two point the same way, zero when they have nothing to do with each other,
-# negative when they disagree.
-#
-# **Step 2: share out.** Scores may be negative and sum to anything. The **softmax** makes shares of them: raise $e$ to each score, which
-# makes them positive and keeps their order, then divide by the sum. By hand, $e^2 \approx 7.39$, $e^{-1} \approx 0.37$, $e^0 = 1$,
-# $e^{-2} \approx 0.14$:
+# **Step 2: weights.** Scores can be negative, and they add up to anything. The **softmax** turns them into **attention weights**: it takes the exponential of each score, which is positive and keeps their order, and
+# divides by the sum. By hand: $e^2 \approx 7.39$, $e^{-1} \approx 0.37$, $e^0 = 1$ and $e^{-2} \approx 0.14$.
 
 # %%
-exps = scores.exp()
-weights = exps / exps.sum()
-print("exponentials", exps, "sum", f"{exps.sum():.2f}")
-print("weights     ", weights)
+exponentials = scores.exp()
+weights = exponentials / exponentials.sum()  # (5,)
+print(exponentials, "sum", f"{exponentials.sum():.2f}")
+print(weights)
 assert_close(weights, scores.softmax(dim=0))
 
 # %% [markdown]
-# **Step 3: blend.** Each value counts by its weight. *dog* brings $0.75 \cdot (1, 0)$, *milk* brings $0.10 \cdot (0, 1)$, the others
-# bring nothing.
+# **Step 3: weighted sum.** Each value is multiplied by its weight, and the products are added. *Dog* contributes $0.75 \cdot (1, 0)$, *milk* $0.10 \cdot (0, 1)$, and the values of the others are zero.
 
 # %%
 weights @ value  # (2,): er, sie
 
 # %% [markdown]
-# Much *er*, little *sie*: the dog was tired. Now the other sentence. Nothing changes but the query. Something that turned sour
-# was food, so it asks $(0, 1)$:
+# Much *er*, little *sie*: it was the dog. For the second sentence we change nothing but the query. What turned sour must be food, so the query is $(0, 1)$:
 
 # %%
 sour = torch.tensor([0.0, 1])
 (key @ sour).softmax(dim=0) @ value  # (2,): er, sie
 
 # %% [markdown]
-# The same keys, the same values, another question, another answer: *sie*.
-
-# %% [markdown]
-# ## The picture
+# The keys and the values are the same as before, but the query is different, and so is the answer: *sie*.
 #
-# Read it from the top: the query meets every key, the scores become weights, and the values flow together at the bottom.
-# These colours stay through the whole course: **query blue, key orange, value green**.
+# The figure below shows the first lookup as a whole. Read it from the top: the query is compared with every key; the scores become weights; the weighted values are added up at the bottom.
+# The colours mean the same throughout the course: **query blue, key orange, value green**.
 
 # %% tags=["hide-input"]
 from transformer.plots.soft_lookup import soft_lookup
@@ -155,15 +146,14 @@ Picture(
     alt=(
         "The query of it, (1, 0), stands above a table of five words. Each row "
         "has a key, a score, a weight drawn as a bar, and a value. dog has score "
-        "2 and by far the longest bar, 0.75; milk and it have 0.10. The blend at "
+        "2 and by far the longest bar, 0.75; milk and it have 0.10. The weighted sum at "
         "the bottom is (0.75, 0.10)."
     ),
 )
 
 # %% [markdown]
-# **Now turn the query yourself.** At 0° it asks for something alive, at 90° for food. Watch the weights move from *dog* to *milk* and
-# the blend from *er* to *sie*. Then stretch it. At length 0 it asks nothing, and everybody gets the same share. The longer it is, the more
-# the winner takes: a very long query makes the soft lookup hard.
+# **Now rotate the query yourself.** At 0° it looks for something alive, at 90° for food: watch the weights move from *dog* to *milk*, and the output from *er* to *sie*. Then change its length. With length 0 all
+# scores are 0, and every word gets the same weight. The longer the query, the more the largest weight takes, until the soft lookup is practically a hard one.
 
 # %% tags=["hide-input"]
 from transformer.plots.rotate_query import rotate_query
@@ -176,163 +166,181 @@ rotate_query(
     value_features=("er", "sie"),
     description=(
         "Five keys as orange arrows in a plane whose axes are alive and food, and "
-        "the query as a blue one. Two sliders turn and stretch the query; bars "
-        "below show each word's weight and the blend of er and sie. At 0 degrees "
-        "the weight lies on dog and the blend on er, at 90 degrees on milk and "
+        "the query as a blue one. Two sliders rotate the query and change its length; "
+        "bars show each word's weight and the output for er and sie. At 0 degrees "
+        "most weight is on dog and the output is mostly er, at 90 degrees on milk and "
         "sie; at length 0 all five weights are 0.20."
     ),
 )
 
 # %% [markdown]
-# ## Where query, key and value come from
+# ## Queries, keys and values are computed
 #
-# Nobody writes keys by hand. Each word has one vector, and **three matrices make three vectors of it**, one for each part it plays:
+# In a model, nobody writes keys by hand. Every word already has a vector $x$ of $d_\text{model}$ numbers: its embedding, or what earlier layers have made of it ([chapter 1](01_translation.ipynb)). Three trained
+# matrices turn this one vector into three, one for each role:
 #
 # $$ q = x W^Q \qquad k = x W^K \qquad v = x W^V $$
 #
-# Say a word's vector has six features. The last two are what it asks for; *it* has read "tired" in an earlier layer and asks for
-# something alive, and the verb *left* asks for both, who left and what was left.
+# Why three? Because the roles differ. How a word is *found* (it is alive) is not what it *contributes* (*er*), and neither is what it *looks for* itself. *It* is hard to find and contributes nothing,
+# but it has an interesting query.
+#
+# Say $d_\text{model} = 6$. The first four features of each word are those from above. The last two are what the word is looking for: *it* has taken in "tired" in an earlier layer and looks for something alive.
+# The verb *left* looks for both something alive, which left, and food, which was left.
 
 # %%
 x = torch.tensor(
-    [  # alive, food, er, sie, asks: alive? food?
+    [  # alive, food, er, sie, looks for alive, looks for food
         [2.0, 0, 1, 0, 0, 0],  # dog
         [-1, -1, 0, 0, 1, 1],  # left
         [0, 2, 0, 1, 0, 0],  # milk
         [-2, -2, 0, 0, 0, 0],  # because
         [0, 0, 0, 0, 1, 0],  # it
     ]
-)  # (5, 6)
+)  # (length, d_model) = (5, 6)
 
 # %% [markdown]
-# Our three matrices only pick out columns, so that you can check them by eye. In a real model they are learned, and they mix all
-# features. `query[4]` is the query of *it*; `key` and `value` are the tables from above.
+# To let you check the products by eye, our three matrices do no more than pick out two columns each. Trained matrices combine all features.
 
 # %%
-pick = torch.eye(6)
-w_key, w_value, w_query = pick.split(2, dim=1)  # each (6, 2)
-assert torch.equal(x @ w_key, key) and torch.equal(x @ w_value, value)
-query = x @ w_query  # (5, 2): one query for each word
+w_key, w_value, w_query = torch.eye(6).split(2, dim=1)  # each (6, 2)
+query, key, value = x @ w_query, x @ w_key, x @ w_value  # each (5, 2)
 query
 
 # %% [markdown]
-# Three roles, three matrices. Why not one vector for all? Because how a word is *found* (alive), what it *hands over* (er) and what it
-# *asks for* are different things. *It* is hard to find, has nothing to give, and asks a good question.
-#
-# With a query for every word, all lookups fit in two matrix products. Row 4 is the lookup that we did by hand:
+# Row 4 is the query of *it* from above. Now that every word has a query, all five lookups together are **two matrix products**, with a softmax between them:
 
 # %%
-scores = query @ key.T  # (5, 5): row = query, column = key
+scores = query @ key.T  # (5, 5): rows are queries, columns are keys
 weights = scores.softmax(dim=-1)  # (5, 5): each row sums to one
 output = weights @ value  # (5, 2)
 print(weights[4], output[4])
 
+# %% tags=["remove-cell"]
+assert_close(
+    weights[4], torch.tensor([0.75, 0.04, 0.10, 0.01, 0.10]), atol=0.005, rtol=0
+)
+assert_close(output[4], weights[4, [0, 2]])
+assert_close(weights[1, 0], weights[1, 2])
+
+# %% [markdown]
+# The heat map shows all the weights. Row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*. The other three words have a query of zero, so they attend to everything
+# equally: a softmax cannot abstain.
+
+# %% tags=["hide-input"]
+from transformer.plots.heat_map import heat_map
+
+Picture(
+    heat_map(weights, words, words),
+    alt=(
+        "Heat map of five queries by five keys. In the row of it, dog has weight 0.75. "
+        "In the row of left, dog and milk have almost half of the weight each. The "
+        "rows of dog, milk and because are 0.20 throughout."
+    ),
+)
+
 # %% [markdown]
 # ## Why the scores are scaled
 #
-# One part of the formula is still missing, and two dimensions are too few to see why. Real queries and keys are longer; in the paper's
-# base model each has $d_k = 64$ numbers (§3.2.2). Let us draw queries and keys at random, every number with mean 0 and variance 1, as
-# they roughly are before training, and look at the scores: 1000 queries, 16 keys for each.
+# The formula in the paper has one more part, and two dimensions are too few to see what it is for. In the paper's base model, queries and keys have $d_k = 64$ numbers (§3.2.2). Let us draw random queries and keys, all of
+# whose components have mean 0 and variance 1, as they roughly have before training. For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%
 def random_scores(d_k):
-    query, key = torch.randn(1000, 1, d_k), torch.randn(1000, 16, d_k)
+    query = torch.randn(1000, 1, d_k)
+    key = torch.randn(1000, 16, d_k)
     return (query * key).sum(dim=-1)  # (1000, 16)
 
 
 torch.manual_seed(0)
 for d_k in (4, 16, 64, 256):
-    spread = random_scores(d_k).std()
-    print(f"d_k {d_k:3}   √d_k {d_k**0.5:2.0f}   the scores spread {spread:4.1f}")
+    deviation = random_scores(d_k).std()
+    print(f"d_k = {d_k:3}: standard deviation {deviation:4.1f}")
 
 # %% [markdown]
-# The spread (standard deviation) is $\sqrt{d_k}$. It has to be: a score is a sum of $d_k$ products, each with variance 1; variances of independent
-# terms add up to $d_k$, and the standard deviation is the root of that (§3.2.1, footnote 4).
+# The scores grow like $\sqrt{d_k}$. That is no accident: a score is a sum of $d_k$ products, each with variance 1. The variances of independent terms add up to $d_k$, so the standard deviation
+# is $\sqrt{d_k}$ (§3.2.1, footnote 4).
 #
-# What does a wide spread do to the softmax? You saw it when you stretched the query: the winner takes all. We measure two things.
-#
-# - **Entropy**, as a share of its maximum: 1 means that all 16 keys get the same weight, 0 that one key has it all.
-# - **Gradient**: how much the winner's weight moves when the scores move a little. This is what training lives on.
+# You have already seen what large scores do to a softmax, when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and that is bad for training, because a small
+# change of the scores no longer changes the weights. We measure both effects, for the largest of the 16 weights: its size, and the norm of its gradient with respect to the scores.
 
 
 # %%
-def measure(scores):
-    scores.requires_grad_()
-    weights = scores.softmax(dim=-1)
-    weights.amax(dim=-1).sum().backward()
-    entropy = torch.special.entr(weights).sum(dim=-1) / math.log(16)
-    gradient = scores.grad.norm(dim=-1)
-    return entropy.median().item(), gradient.median().item()
+def largest_weight(scores):
+    scores = scores.requires_grad_()
+    largest = scores.softmax(dim=-1).amax(dim=-1)  # one for each query
+    (gradient,) = torch.autograd.grad(largest.sum(), scores)
+    size = gradient.norm(dim=-1)
+    return largest.median().item(), size.median().item()
 
 
-# %%
 torch.manual_seed(0)
-sizes = [2**n for n in range(1, 11)]
-plain = [measure(random_scores(d_k)) for d_k in sizes]
-scaled = [measure(random_scores(d_k) / math.sqrt(d_k)) for d_k in sizes]
-for d_k, (_, before), (_, after) in zip(sizes, plain, scaled, strict=True):
-    print(f"d_k {d_k:4}   gradient {before:.5f}   divided by √d_k {after:.3f}")
+sizes = [2**n for n in range(1, 11)]  # d_k = 2, 4, ..., 1024
+unscaled = [largest_weight(random_scores(d_k)) for d_k in sizes]
+scaled = [largest_weight(random_scores(d_k) / d_k**0.5) for d_k in sizes]
+
+# %% [markdown]
+# Follow the solid line, without scaling, from left to right: as $d_k$ grows, one key takes all the weight, and the gradient vanishes. Divided by $\sqrt{d_k}$, both lines are level, so the softmax behaves the same at every width.
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
 
-entropy = {"q·k": [e for e, _ in plain], "q·k / √d": [e for e, _ in scaled]}
-gradient = {"q·k": [g for _, g in plain], "q·k / √d": [g for _, g in scaled]}
+labels = {"q·k": unscaled, "q·k / √d": scaled}
 Row(
     Picture(
         curves(
             sizes,
-            gradient,
+            {
+                label: [weight for weight, _ in line]
+                for label, line in labels.items()
+            },
             "$d_k$",
-            "Gradient of the winner's weight",
+            "Largest of 16 weights",
             log2_x=True,
         ),
         alt=(
-            "Gradient against d_k from 2 to 1024. Without scaling it falls from "
-            "d_k = 16 on and ends at zero; divided by the root it stays level."
+            "Largest weight against d_k from 2 to 1024. Without scaling it rises from "
+            "0.25 to 1; divided by the root of d_k it stays at about 0.2."
         ),
     ),
     Picture(
         curves(
             sizes,
-            entropy,
+            {
+                label: [gradient for _, gradient in line]
+                for label, line in labels.items()
+            },
             "$d_k$",
-            "Entropy, as a share of its maximum",
+            "Its gradient",
             log2_x=True,
         ),
         alt=(
-            "Entropy against d_k from 2 to 1024. Without scaling it falls to "
-            "zero; divided by the root of d_k it stays at about 0.86."
+            "Gradient against d_k from 2 to 1024. Without scaling it falls from d_k = 16 "
+            "on, and is almost zero from 256 on; divided by the root it stays level."
         ),
     ),
 )
 
-# %% [markdown]
-# Short vectors do well without the division. At the base model's 64 numbers the typical gradient is down to less than half, at 512 it is
-# gone. One key has all the weight, whichever the random start happened to favour, and a small step changes nothing. Divided by
-# $\sqrt{d_k}$, both curves are level: **the softmax behaves the same
-# at every width**. That is the claim, and here it is as a line that runs:
-
-# %%
-level = [g for _, g in scaled]
-assert max(level) < 1.2 * min(level), "scaled: the same at every width"
-assert plain[-1][1] < plain[0][1] / 1000, "unscaled: a thousandth is left"
+# %% tags=["remove-cell"]
+level = [gradient for _, gradient in scaled]
+assert max(level) < 1.25 * min(level)
+at = {d_k: gradient for d_k, (_, gradient) in zip(sizes, unscaled, strict=True)}
+assert at[64] < level[5] / 2 and at[512] < level[8] / 100 and at[8] > level[2]
 
 # %% [markdown]
-# The division only sets the start. A trained head may grow long queries and be as sharp as it needs, but it gets there by
-# learning.
+# At $d_k = 64$, the typical gradient without scaling is already less than half as large; at 512 it is less than a hundredth. Scaling only concerns the start. A trained model may well learn long queries and sharp weights, but it gets there
+# step by step, with a gradient to guide it.
 #
-# Now the formula is complete (§3.2.1, equation 1):
+# Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
 #
 # $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\Big(\tfrac{Q K^\top}{\sqrt{d_k}}\Big) V $$
-
-# %% [markdown]
-# **In the book, move all the parts.** Drag a tip, or go to it with the Tab key and use the arrow keys. Make the query long with the division off: which value does the output land on? Then shorten it to nothing. Can the output ever leave the triangle of the values?
+#
+# **In the book, you can move all of its parts.** Drag the tip of an arrow, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten
+# the query to nothing. Can the output ever leave the triangle of the values?
 #
 # <div class="widget" data-widget="attention">
 #
-# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+# *With JavaScript, there is an interactive figure here. This is how it begins.*
 #
 # The lookup of the query (1.2, 0.6), scores divided by $\sqrt{2}$. The output is (0.63, 1.24).
 #
@@ -343,11 +351,10 @@ assert plain[-1][1] < plain[0][1] / 1000, "unscaled: a thousandth is left"
 # | 3 | (-1.5, -1.0) | -1.70 | 0.03 | (1.0, -2.0) |
 #
 # </div>
-
-# %% [markdown]
+#
 # ## The code
 #
-# **First as loops**, one number at a time. Slow, and impossible to misunderstand.
+# **As loops.** One number at a time is slow, but it leaves no doubt about what happens.
 
 
 # %%
@@ -365,8 +372,7 @@ def attention_by_loops(query, key, value):
 
 
 # %% [markdown]
-# **Then as matrices.** The two inner loops are a matrix product, and so is the last one; the loop over queries disappears because
-# every row goes its own way.
+# **As matrix products.** The two inner loops are the product $QK^\top$, and the last one is the product with $V$. The loop over the queries disappears as well, since each row is computed on its own.
 
 
 # %%
@@ -376,115 +382,135 @@ def attention_by_matrices(query, key, value):
     return weights @ value  # (n_query, d_v)
 
 
-tables = (query, key, value)
-assert_close(attention_by_matrices(*tables), attention_by_loops(*tables))
-
 # %% [markdown]
-# ## The package
-#
-# This is what the rest of the course runs on, shown from its own file. Three things are new. `...` and `transpose(-2, -1)` let any
-# number of dimensions stand in front, a batch of sentences and several heads. There is a `mask`, the topic of
-# [its own chapter](04_masking.ipynb). And `dropout`, which throws weights away while training, is off unless asked for.
+# **In the package.** This is the function that the rest of the course uses:
 
 # %%
-from transformer.attention import attention, fused_attention
+from transformer.attention import attention
 
 SourceCode(attention)
 
 # %% [markdown]
-# Four forms should give the same numbers: our loops, our matrices, the package, and PyTorch's `scaled_dot_product_attention`, which has
-# *fused* kernels: where one fits the shapes, it does all in one step, without ever storing the weights. We don't hope, we check, on random input with different sizes everywhere, so
-# that no two dimensions can be mixed up unnoticed.
+# The first line, the softmax and the last line are ours. Three things are new:
+#
+# - `key.transpose(-2, -1)` swaps only the last two dimensions, so that any number of others may precede them. A batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
+# - A `mask` excludes keys: their scores become so low that their weights are zero. The chapter on [masking](04_masking.ipynb) explains when this is needed.
+# - `dropout` sets some of the weights to zero during training. It is 0 by default, as in the paper.
+#
+# PyTorch has this function, too: `scaled_dot_product_attention`. It is **fused**, which means that one GPU program (a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, and the model
+# of this course uses it. On random input, with a different size for each dimension so that none can be confused, all four agree:
 
 # %%
 torch.manual_seed(0)
 q, k, v = torch.randn(3, 8), torch.randn(7, 8), torch.randn(7, 5)
+expected = F.scaled_dot_product_attention(q, k, v)  # (3, 5)
+assert_close(attention_by_loops(q, k, v), expected)
+assert_close(attention_by_matrices(q, k, v), expected)
 output, weights = attention(q, k, v)
-assert output.shape == (3, 5) and weights.shape == (3, 7)
-ours, pytorch = fused_attention, F.scaled_dot_product_attention
-for other in (attention_by_loops, attention_by_matrices, ours, pytorch):
-    assert_close(other(q, k, v), output)
-    print(f"{other.__name__:30} equal")
-
-# %% [markdown]
-# And with a batch of 2 sentences and 4 heads in front, without changing a line:
-
-# %%
-many = torch.randn(3, 2, 4, 6, 16)  # three times (batch, heads, length, d_k)
-output, weights = attention(*many)
-assert_close(pytorch(*many), output)
+assert_close(output, expected)
 output.shape, weights.shape
 
 # %% [markdown]
-# ## Who looks at whom
+# ## Additive attention
 #
-# Here are the weights of our sentence, every word's lookup at once. A row is a query, and sums to one. *It* looks at *dog*.
-# *Left* looks at *dog* and *milk*, who left and what was left. *Dog*, *milk* and *because* ask nothing, so they look everywhere
-# alike.
+# The dot product is not the only way to compare a query with a key. The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), three years older than the Transformer, uses a small network with one hidden layer.
+# It adds a projection of the query to a projection of the key, hence the name **additive attention** (§3.2.1):
+#
+# $$ \text{score}(q, k) = w^\top \tanh(q\,W + k\,U) $$
+#
+# Let us try it on random queries and keys again, with randomly initialised weights. Does its gradient vanish for large $d_k$, like that of the unscaled dot product?
+
 
 # %%
-output, weights = attention(query, key, value)
-assert_close(weights.sum(dim=-1), torch.ones(5))
+def additive_scores(d_k):
+    query = torch.randn(1000, 1, d_k)
+    key = torch.randn(1000, 16, d_k)
+    w_q, w_k = torch.randn(2, d_k, d_k) / math.sqrt(d_k)
+    w = torch.randn(d_k) / math.sqrt(d_k)
+    return torch.tanh(query @ w_q + key @ w_k) @ w  # (1000, 16)
+
+
+torch.manual_seed(0)
+additive = [largest_weight(additive_scores(d_k)) for d_k in sizes]
 
 # %% tags=["hide-input"]
-from transformer.plots.heat_map import heat_map
-
+labels = {"q·k": unscaled, "q·k / √d": scaled, "additive": additive}
 Picture(
-    heat_map(weights, words, words),
+    curves(
+        sizes,
+        {
+            label: [gradient for _, gradient in line]
+            for label, line in labels.items()
+        },
+        "$d_k$",
+        "Gradient of the largest weight",
+        log2_x=True,
+    ),
     alt=(
-        "Heat map of five queries by five keys. In the row of it, dog has the "
-        "largest weight. In the row of left, dog and milk share most of it. The "
-        "rows of dog, milk and because are 0.20 throughout."
+        "Gradient against d_k from 2 to 1024 for three kinds of score. The dot product "
+        "without scaling falls to zero; with scaling it is level at about 0.18, and "
+        "additive attention is level at about 0.12."
     ),
 )
 
-# %% [markdown]
-# In the row of *it*, *dog* has less than the 0.75 from above: that was without the division by $\sqrt{2}$.
+# %% tags=["remove-cell"]
+level = [gradient for _, gradient in additive]
+assert max(level) < 1.5 * min(level)
 
 # %% [markdown]
-# ## Self-attention and cross-attention
-#
-# So far queries, keys and values came from the **same** sentence: **self-attention**, a sentence reading itself. Nothing in the formula
-# demands it. When the German sentence is being written, its words ask, and the **English** words answer: queries from the target, keys
-# and values from the source. That is **cross-attention**, the bridge between the two languages (§3.2.3). The code is the same; only the
-# weights are no longer square.
+# It does not: additive attention stays level as $d_k$ grows, because the tanh keeps every hidden unit between −1 and 1. This fits what the paper reports: for large $d_k$, additive attention does better than the dot product *without* scaling.
+# With scaling, this advantage is gone, and another difference decides. The dot products of all pairs are a single matrix product, which is what GPUs do best. Additive attention needs a hidden layer for every
+# *pair* of a query and a key:
 
 # %%
-german = torch.randn(3, 6)  # three German words so far, d_model = 6
+n, d_k = 512, 64
+print(f"dot product: {n * n:12,} numbers, the scores")
+print(f"additive:    {n * n * d_k:12,} numbers, the hidden layers")
+
+# %% [markdown]
+# That is why the Transformer uses the dot product.
+#
+# ## Self-attention and cross-attention
+#
+# In our example, queries, keys and values all came from the same sentence. This is **self-attention**: the positions of a sequence attend to one another. But nothing in the formula requires it. When the decoder writes the German
+# sentence, its queries come from the German prefix, and the keys and values from the encoder's memory of the English one. This is **cross-attention** (§3.2.3), and it is how the source gets into the translation. Only the
+# shapes change: the matrix of weights is no longer square.
+
+# %%
+german = torch.randn(3, 6)  # three German tokens so far: (3, d_model)
 _, weights = attention(german @ w_query, x @ w_key, x @ w_value)
 weights.shape  # (German queries, English keys)
 
 # %% [markdown]
-# **A look ahead.** One softmax makes one blend. But *it* may want to know its gender, its verb and its neighbour, all at once, and
-# a blend of three answers is mush. So the Transformer runs several attentions side by side, each with its own three smaller
-# matrices: **multi-head attention** (§3.2.2), the topic of [the next chapter](03_multi_head_attention.ipynb).
-
-# %% [markdown]
+# One thing is still missing. A softmax yields *one* weighted average for each query. But *it* may have to find its noun, its verb and its neighbour at the same time, and an average of three answers is no answer to any of them. The
+# Transformer therefore runs several attentions in parallel: [multi-head attention](03_multi_head_attention.ipynb) (§3.2.2), the topic of the next chapter.
+#
 # ## What goes wrong in practice
 #
-# The worst attention bugs raise no error: all shapes fit, the loss even falls a little. Here are three, each with the number that gives it away.
+# The worst bugs in attention raise no error: all shapes fit, and the loss may even fall for a while. Here are three, each with the number that reveals it.
 #
-# **Softmax over the wrong axis.** `dim=-2` shares out each key among the queries, instead of each query among the keys. Our three random
-# queries and seven keys from above give it away: now the seven columns sum to one each, so the three rows sum to seven altogether.
+# **Softmax over the wrong dimension.** `dim=-2` normalises over the queries instead of the keys. Then the columns of the weights sum to one, not the rows:
 
 # %%
 scores = q @ k.T / math.sqrt(8)  # (3, 7)
-print("right:", scores.softmax(dim=-1).sum(dim=-1))
-print("wrong:", scores.softmax(dim=-2).sum(dim=-1))
+print("dim=-1, sum of each row:", scores.softmax(dim=-1).sum(dim=-1))
+print("dim=-2, sum of each row:", scores.softmax(dim=-2).sum(dim=-1))
 
 # %% [markdown]
-# **`reshape` in place of a transpose.** Both make a (2, 5) matrix of the five keys. But `reshape` keeps the numbers in reading order and
-# pours them into new rows, so each column holds pieces of different words. The weights still sum to one. Only, the sour one is
-# the dog now.
+# **`reshape` instead of `transpose`.** Both turn the five keys, (5, 2), into a (2, 5) matrix. But `reshape` keeps the numbers in their order and only cuts the rows elsewhere, so that each column combines numbers of different words.
+# The weights still sum to one, but now it is the dog that is sour:
 
 # %%
-for name, turned in (("transpose", key.T), ("reshape", key.reshape(2, 5))):
-    weights = (sour @ turned / math.sqrt(2)).softmax(dim=-1)
-    print(f"{name:10} it looks most at {words[weights.argmax()]:5}", weights)
+for name, matrix in (("transpose", key.T), ("reshape", key.reshape(2, 5))):
+    weights = (sour @ matrix / math.sqrt(2)).softmax(dim=-1)
+    print(f"{name:9} highest: {words[weights.argmax()]:4}", weights)
+
+# %% tags=["remove-cell"]
+assert words[weights.argmax()] == "dog"
 
 # %% [markdown]
-# **A softmax written as in the textbook.** $e^{100}$ does not fit into a float32. Subtracting the largest score first changes no share
-# (it multiplies top and bottom by the same number) and keeps every exponential at 1 or below. `softmax` does it for you.
+# **Overflow.** $e^{100}$ does not fit into a float32, so a softmax that is written as in the textbook returns `nan`. The remedy is to subtract the largest score first. This multiplies numerator and denominator by the same factor, and so
+# changes nothing, but no exponential is larger than 1. PyTorch's `softmax` does so.
 
 # %%
 large = torch.tensor([100.0, 99.0, 0.0])
@@ -492,41 +518,41 @@ print("textbook:", large.exp() / large.exp().sum())
 print("softmax: ", large.softmax(dim=0))
 
 # %% [markdown]
-# **And one that is no bug, but surprises everyone:** attention does not know the order of the words. Shuffle the keys together with their
-# values, and the output stays the same. Position has to be put into the vectors: see [Positional encoding](05_positional_encoding.ipynb) (§3.5).
+# **Not a bug, but it surprises many:** attention ignores the order of the words. Shuffle the keys together with their values, and each query still gets the same output. Information about positions has to be put
+# into the vectors: see the chapter on [positional encoding](05_positional_encoding.ipynb) (§3.5).
 
 # %%
 shuffled = torch.tensor([4, 2, 0, 3, 1])
-output, _ = attention(query, key, value)
-output_shuffled, _ = attention(query, key[shuffled], value[shuffled])
-assert_close(output_shuffled, output)
-print("the same output for", *words, "/", *[words[i] for i in shuffled])
+in_order, _ = attention(query, key, value)
+out_of_order, _ = attention(query, key[shuffled], value[shuffled])
+assert_close(in_order, out_of_order)
+print("same output for", *words, "/", *[words[i] for i in shuffled])
 
 # %% [markdown]
 # ## Questions
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. All keys are the same vector. What comes out?**
+# **1. All keys are the same vector. What is the output?**
 #
 # <details><summary>A. The mean of all values</summary>
 #
-# **Right.** Equal keys give equal scores, whatever the query; the softmax makes equal shares of them.
+# **Right.** Equal keys have equal scores, whatever the query is, and the softmax gives them equal weights.
 #
 # </details>
-# <details><summary>B. Zero, because nothing stands out</summary>
+# <details><summary>B. Zero, because no key stands out</summary>
 #
-# No. The weights always sum to one, so something always comes back: here, an equal share of everything.
+# No. The weights always sum to one, so attention cannot return nothing. Here every value gets the same weight.
 #
 # </details>
 # <details><summary>C. The value of the first word</summary>
 #
-# No. That would be a hard lookup that breaks ties. The softmax has no such preference: equal scores get equal weights.
+# No. That would be a hard lookup that breaks ties. A softmax gives equal weights to equal scores.
 #
 # </details>
 # <details><summary>D. It depends on the query</summary>
 #
-# No. The query decides *how large* the scores are, but they are all equally large, and the softmax only sees differences.
+# No. The query decides *how large* the scores are, but they are all equally large, and only differences between scores matter to a softmax.
 #
 # </details>
 #
@@ -534,71 +560,68 @@ print("the same output for", *words, "/", *[words[i] for i in shuffled])
 #
 # <details><summary>A. Only the weights</summary>
 #
-# No. Weights come from queries and keys alone. Look at the code: `value` appears only in its last line.
+# No. The weights depend on queries and keys alone. In the code, `value` appears only in the last line.
 #
 # </details>
-# <details><summary>B. Only the blend</summary>
+# <details><summary>B. Only the output</summary>
 #
-# **Right.** *It* still looks at *dog*, and *dog* now hands over *sie*.
+# **Right.** *It* still attends to *dog*, but *dog* now contributes *sie*.
 #
 # </details>
 # <details><summary>C. Both</summary>
 #
-# No. The blend changes, but where to look was settled before any value was touched.
+# No. The output changes, but the weights were computed before any value was used.
 #
 # </details>
 # <details><summary>D. Neither</summary>
 #
-# No. The largest weight now falls on the other value, so the blend turns from *er* to *sie*.
+# No. The largest weight now belongs to the other value, so the output changes from *er* to *sie*.
 #
 # </details>
 #
-# **3. You make $d_k$ four times as large and forget to scale. The spread of the random scores becomes**
+# **3. You make $d_k$ four times as large and forget to scale. How does the standard deviation of random scores change?**
 #
-# <details><summary>A. the same</summary>
+# <details><summary>A. It stays the same</summary>
 #
-# No. That is what dividing by √d_k would have given you.
-#
-# </details>
-# <details><summary>B. twice as large</summary>
-#
-# **Right.** It grows with √d_k, and √4 = 2.
+# No. That is what the division by √d_k would have achieved.
 #
 # </details>
-# <details><summary>C. four times as large</summary>
+# <details><summary>B. It doubles</summary>
 #
-# No. That is the variance. The spread is its root, because the random terms partly cancel each other.
-#
-# </details>
-# <details><summary>D. sixteen times as large</summary>
-#
-# No. This would need the variance to grow with the fourth power of d_k; it grows with d_k itself.
+# **Right.** It grows like √d_k, and √4 = 2.
 #
 # </details>
+# <details><summary>C. It becomes four times as large</summary>
 #
-# **4. With pencil and paper: what does the query $(1, 1)$ find in our five words, without scaling?**
+# No. That is the variance. The standard deviation is its square root, because random terms partly cancel.
+#
+# </details>
+# <details><summary>D. It becomes sixteen times as large</summary>
+#
+# No. For that, the variance would have to grow with the fourth power of d_k, but it grows with d_k itself.
+#
+# </details>
+#
+# **4. With pencil and paper: what is the output for the query $(1, 1)$ and our five words, without scaling?**
 #
 # <details><summary>Answer</summary>
 #
-# The scores are 2, −2, 2, −4, 0. *Dog* and *milk* tie at $e^2 \approx 7.39$; the sum is $7.39 + 0.14 + 7.39 + 0.02 + 1 = 15.94$, so each has
-# 0.46, and the blend is about (0.46, 0.46). Check it above: turn the query to 45° and stretch it to 1.4.
+# The scores are 2, −2, 2, −4 and 0. *Dog* and *milk* tie at $e^2 \approx 7.39$. The sum of the exponentials is $7.39 + 0.14 + 7.39 + 0.02 + 1 = 15.94$, so both get
+# 0.46, and the output is about (0.46, 0.46). Check it in the chart above: rotate the query to 45° and set its length to 1.4.
 #
 # </details>
 #
-# **5. A sentence gets twice as long. How do the time and the memory for the weights grow?**
+# **5. A sentence gets twice as long. How do the time for its scores and the memory for its weights grow?**
 #
 # <details><summary>Answer</summary>
 #
-# Fourfold, both: every query meets every key, so there are $n^2$ weights. The fused form never stores them, which saves the memory, but it
-# computes them all the same.
+# Both become four times as large: every query meets every key, so there are $n^2$ scores and $n^2$ weights. A fused kernel never stores the weights, which saves the memory, but it still computes them.
 #
 # </details>
-
-# %% [markdown]
+#
 # ## Exercises
 #
-# Six blanks: the scores, the softmax, attention itself, and then a step further than this chapter, to several heads. Each has a check
-# that says what is wrong, and a hint.
+# Fill in six blanks: the scores, the softmax, attention itself, and then a look ahead to several heads. Each blank has a hint, and a check that tells you which mistake you made.
 #
 # - In Colab:
 #   [02_attention](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb).
@@ -609,16 +632,13 @@ print("the same output for", *words, "/", *[words[i] for i in shuffled])
 # python -m exercises grade attention
 # ```
 #
-# How they can be written stands, folded, under [Solutions](../book/solutions.md).
-
-# %% [markdown]
+# Worked answers are on the [Solutions](../book/solutions.md) page.
+#
 # ## Going further
 #
-# - **The source of it all:** scaled dot-product attention is §3.2.1 of {cite}`vaswani2017`; its footnote 4 has the argument
-#   about the variance that we measured.
-# - **Where soft lookup began:** {cite}`bahdanau2015` let a translator look back at every source word, and drew what it looked at as
-#   heat maps. Their match is a small network; {cite}`luong2015` compares it with the dot product.
-# - **Reading from a memory by content**, with a sharpness that the network sets itself: §3.3.1 of {cite}`graves2014`.
-# - **How to compute it without storing the weights:** {cite}`dao2022`, the idea behind the fused form.
-# - **Is a weight an explanation?** {cite}`jain2019` found that quite different weights often give the same prediction: read heat maps with
-#   care.
+# - **The paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) define scaled dot-product attention in §3.2.1; footnote 4 has the argument about the variance.
+# - **Where attention began:** [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) let a recurrent translator look back at every source word, and drew the weights as heat maps.
+#   [Luong et al. (2015)](https://aclanthology.org/D15-1166/) compare its scores with dot products.
+# - **Soft lookup as memory access:** §3.3.1 of [Graves et al. (2014)](https://arxiv.org/abs/1410.5401), with a sharpness that the network sets itself.
+# - **Attention without storing the weights:** [FlashAttention (Dao et al., 2022)](https://arxiv.org/abs/2205.14135), the idea behind the fused kernel.
+# - **Do the weights explain a prediction?** [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) found that quite different weights often lead to the same prediction.

@@ -13,14 +13,14 @@
 # %% [markdown]
 # # Exercises: attention
 #
-# Six blanks, from a dot product to multi-head attention (§3.2 of the paper). They are the heart of
+# Six blanks, from dot products to multi-head attention (§3.2 of the paper). Together they are the core of
 # `transformer/attention.py`.
 #
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
-#   wrong.
-# - The blanks do not depend on each other: leave one open and go on.
-# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
-# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
+#   what is wrong.
+# - The blanks do not depend on each other: you can skip one and come back later.
+# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -72,12 +72,12 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★☆☆ · 5 minutes · §3.2.1
 #
-# How well does each key fit each query? The dot product says so. It grows with the number of dimensions, so the paper divides
-# by $\sqrt{d_k}$:
+# How well does each key match each query? The dot product measures it. Its size grows with the number of dimensions, so the paper
+# divides it by $\sqrt{d_k}$:
 #
 # $$\frac{Q K^\top}{\sqrt{d_k}}$$
 #
-# Any number of axes may stand in front, such as batch and heads: your code should not care.
+# Any number of axes may come before the last two, such as batch and heads. Your code should work for all of them.
 #
 # <details><summary>Hint</summary>
 #
@@ -89,11 +89,11 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # </details>
 # <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (2x4 and 3x4)</code></summary>
 #
-# In a matrix product the inner lengths must be equal. Here both are rows of vectors, so one of the two has to lie on its side.
+# In a matrix product the inner dimensions must be equal. Both matrices have one vector per row, so one of them has to be transposed.
 # </details>
 # <details><summary>Help: <code>sqrt(): argument 'input' (position 1) must be Tensor, not int</code></summary>
 #
-# `torch.sqrt` is for tensors. The length of an axis is a plain number, and Python's `math` has a root for those.
+# `torch.sqrt` is for tensors. The size of an axis is a Python number, and the module `math` has a square root for those.
 # </details>
 
 
@@ -123,25 +123,25 @@ check("attention_scores", attention_scores)
 #
 # $$\mathrm{softmax}(s)_j = \frac{e^{s_j}}{\sum_k e^{s_k}}$$
 #
-# Write it with `exp`, without PyTorch's own softmax. Mind large scores: $e^{1000}$ does not fit in a float, though the weights
-# are harmless numbers between 0 and 1.
+# Use `exp`, not PyTorch's own softmax. Be careful with large scores: $e^{1000}$ does not fit into a float, although the weights
+# themselves are always between 0 and 1.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# the softmax stays the same if a number is subtracted from all scores of a row
+# subtracting the same number from all scores of a row does not change the softmax
 # choose that number for each row so that no exponent is above 0
 # exponentiate; divide each row by its sum
 # ```
 # </details>
 # <details><summary>Help: <code>The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
 #
-# A sum or a maximum over the last axis drops that axis, so (2, 3) becomes (2,), which does not line up with (2, 3). It should
-# become (2, 1): see `keepdim` in the documentation of `torch.sum`.
+# A sum or a maximum over the last axis removes that axis: (2, 3) becomes (2,), which does not broadcast to (2, 3). You need
+# (2, 1): see `keepdim` in the documentation of `torch.sum`.
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for -: 'Tensor' and 'torch.return_types.max'</code></summary>
 #
-# With an axis, `max` returns two things, the maxima and where they stand. `amax` returns the first only.
+# When given an axis, `max` returns two things: the maxima and their indices. `amax` returns only the maxima.
 # </details>
 
 
@@ -167,12 +167,12 @@ check("softmax", softmax)
 #
 # ★★☆ · 10 minutes · §3.2.1, equation (1)
 #
-# Each query asks all keys, and gets the average of the values, weighted by how well their keys fit:
+# Each query is compared with all keys. Its output is the average of the values, weighted by how well their keys match:
 #
 # $$\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
-# Return the output and the weights. You may use `given.attention_scores` and `given.softmax`: they are your own functions once
-# the checks above say ✓, and the course's until then.
+# Return the output and the weights. You may use `given.attention_scores` and `given.softmax`: these are your own functions once
+# their checks show ✓, and those of the course until then.
 #
 # <details><summary>Hint</summary>
 #
@@ -191,7 +191,7 @@ check("softmax", softmax)
 # %% tags=["answer"]
 # answer: scaled_dot_product_attention
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """What each query finds, and where it looked.
+    """Outputs and attention weights of all queries.
 
     query: (..., n_query, d_k)
     key: (..., n_key, d_k)
@@ -212,32 +212,32 @@ check("scaled_dot_product_attention", scaled_dot_product_attention)
 #
 # ★★☆ · 10 minutes · §3.2.2
 #
-# Multi-head attention cuts each vector into `n_heads` pieces of $d_{head} = d_{model} / n_{heads}$ numbers, and lets each head
-# work on its own piece. The first head gets the first $d_{head}$ numbers of every vector. Attention works on the last two axes,
-# so those must become (length, d_head).
+# Multi-head attention splits each vector into `n_heads` parts of $d_{head} = d_{model} / n_{heads}$ numbers, one for each
+# head. The first head gets the first $d_{head}$ numbers of every vector. Attention works on the last two axes,
+# so these have to be (length, d_head).
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# cut the last axis in two:   (batch, length, heads, d_head)
+# split the last axis in two:   (batch, length, heads, d_head)
 # swap two axes:              (batch, heads, length, d_head)
 # ```
 # </details>
 # <details><summary>Help: <code>shape '[1, 2, 2, 2]' is invalid for input of size 12</code></summary>
 #
-# Multiply the four lengths: they must give as many numbers as there are. One of yours is not what it should be; compare
+# The product of the four sizes must be the number of elements. One of yours is wrong: compare
 # $d_{head}$ with `x.size(-1)` divided by `n_heads`.
 # </details>
 # <details><summary>Help: <code>failed to unpack the object at pos 4 with error "type must be tuple of ints,but got float"</code></summary>
 #
-# `/` gives a float even where nothing remains. Lengths are whole numbers: `//`.
+# `/` returns a float even if there is no remainder. Sizes are integers: use `//`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: split_heads
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
-    """Cut vectors into heads.
+    """Split vectors into heads.
 
     x: (batch, length, d_model)
     returns: (batch, n_heads, length, d_model / n_heads)
@@ -256,7 +256,7 @@ check("split_heads", split_heads)
 #
 # ★★☆ · 5 minutes · §3.2.2
 #
-# The way back: lay what the heads found side by side, head 0 first, so that each position has one vector again.
+# The inverse: concatenate the outputs of the heads, head 0 first, so that each position has one vector again.
 #
 # <details><summary>Hint</summary>
 #
@@ -268,15 +268,15 @@ check("split_heads", split_heads)
 # </details>
 # <details><summary>Help: <code>view size is not compatible with input tensor's size and stride</code></summary>
 #
-# `transpose` moves nothing in memory, it only reads in another order, and `view` cannot merge axes that do not lie side by side.
-# `reshape` copies where it must.
+# `transpose` does not move anything in memory, and `view` can merge axes only if their elements are contiguous there.
+# `reshape` copies if it has to.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: join_heads
 def join_heads(heads: Tensor) -> Tensor:
-    """Put the heads' vectors side by side.
+    """Concatenate the heads' vectors.
 
     heads: (batch, n_heads, length, d_head)
     returns: (batch, length, n_heads * d_head)
@@ -295,16 +295,16 @@ check("join_heads", join_heads)
 #
 # ★★★ · 15 minutes · §3.2.2
 #
-# Queries come from `x`, keys and values from `memory`. If `memory` is `x` itself this is self-attention; in the decoder's
-# cross-attention it is what the encoder made of the source. Each is multiplied by its matrix, all heads work side by side, and
-# the last matrix mixes what they found:
+# Queries come from `x`, keys and values from `memory`. In self-attention, `memory` is `x` itself; in the decoder's
+# cross-attention, it is the encoder's output. Each is multiplied by its matrix, all heads work in parallel, and
+# the last matrix combines their outputs:
 #
 # $$\mathrm{Concat}(\mathrm{head}_1, \ldots, \mathrm{head}_h)\, W^O, \quad
 # \mathrm{head}_i = \mathrm{Attention}(x W^Q_i, \mathrm{memory}\, W^K_i, \mathrm{memory}\, W^V_i)$$
 #
-# The matrices of all heads lie side by side in `w_query`, `w_key` and `w_value`, so one product does for all heads. The package's
-# `attention(query, key, value)` is imported above and returns output and weights; `given.split_heads` and `given.join_heads`
-# are there too.
+# `w_query`, `w_key` and `w_value` contain the matrices of all heads side by side, so a single product computes all heads. The
+# package's `attention(query, key, value)` is imported above and returns outputs and weights. You may also use
+# `given.split_heads` and `given.join_heads`.
 #
 # <details><summary>Hint</summary>
 #
@@ -352,10 +352,10 @@ check("multi_head_attention", multi_head_attention)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade attention`.
+# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade attention`.
 #
-# Then open `transformer/attention.py`. Its function `attention` is your third blank, `MultiHeadAttention` your last three; masks,
-# which both of them take as well, come in chapter 4.
+# Then open `transformer/attention.py`. Its function `attention` is your third blank, and `MultiHeadAttention` your last three. Both
+# also accept masks, the topic of chapter 4.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

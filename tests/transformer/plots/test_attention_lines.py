@@ -1,13 +1,15 @@
-"""The figures of the first chapter: the lines of a head, the lookup of embeddings, the dependence by distance."""
+"""The figures of the first two chapters: lines and arcs of attention, embeddings, and dependence by distance."""
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_hex
 
+from transformer.plots.attention_arcs import attention_arcs
 from transformer.plots.attention_lines import WIDTH, attention_lines, centres
 from transformer.plots.embedding_lookup import DIMENSIONS, embedding_lookup
 from transformer.plots.gradient_decay import gradient_decay
-from transformer.plots.style import QUERY
+from transformer.plots.style import KEY, QUERY
 
 ENGLISH, GERMAN = ["a", "red", "hat"], ["ein", "Hut"]
 
@@ -43,3 +45,18 @@ def test_a_gradient_of_zero_ends_its_line() -> None:
     assert axes.get_yscale() == "log"
     drawn = [np.asarray(line.get_ydata()) for line in axes.lines]
     np.testing.assert_equal(drawn, [[1.0, 0.1], [1.0, np.nan]])
+
+
+def test_arcs_lead_to_all_other_words_with_a_weight() -> None:
+    weights = torch.tensor([[0.75, 0.05, 0.2], [0.0, 0.8, 0.2]])
+    (axes,) = attention_arcs([["dog", "milk", "it"]] * 2, query=2, weights=weights).axes
+    assert [patch.get_linewidth() for patch in axes.patches] == pytest.approx([6 * 0.75, 6 * 0.05, 6 * 0.8])
+    edges = []
+    for text in axes.texts:
+        box = text.get_bbox_patch()
+        assert box is not None
+        edges.append((text.get_text(), to_hex(box.get_edgecolor(), keep_alpha=True).upper()))
+    nothing, key, blue = "#00000000", f"{KEY}FF", f"{QUERY}FF"
+    assert edges == [
+        ("dog", key), ("milk", nothing), ("it", blue), ("dog", nothing), ("milk", key), ("it", blue),
+    ]  # fmt: skip
