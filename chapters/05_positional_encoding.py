@@ -50,11 +50,13 @@ from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
+from matplotlib.figure import Figure
 from torch.testing import assert_close
 
 import transformer
 from transformer.attention import attention
-from transformer.model import ModelConfig, Transformer
+from transformer.config import ModelConfig
+from transformer.model import Transformer
 from transformer.plots import positional_encoding as plots
 from transformer.plots import style
 from transformer.plots.curves import curves
@@ -89,7 +91,7 @@ pairs = {
     "With positional encoding": vectors_of_dog(model),
 }
 with style.in_style():
-    figure = style.Figure(figsize=(5, 2.3), layout="constrained")
+    figure = Figure(figsize=(5, 2.3), layout="constrained")
     for axes, (title, vectors) in zip(
         figure.subplots(2), pairs.items(), strict=True
     ):
@@ -199,8 +201,8 @@ assert_close(sinusoidal_encoding(length=3, d_model=4)[2], by_hand)
 by_hand
 
 # %% [markdown]
-# Why does it take the second hand? Because the first one comes round again. Seven full turns take $7 \cdot 2\pi \approx 43.98$ positions, so at position 44 it points almost exactly where it pointed at
-# position 0, as a minute hand does at 1:00 and 2:00. The slow hand, like an hour hand, tells the two apart:
+# Why do we need two hands? Because a single one comes round again. Seven full turns of the fast hand take $7 \cdot 2\pi \approx 43.98$ positions, so at position 44 it points almost exactly where it pointed at
+# position 0, as a minute hand does at 1:00 and 2:00. The slow hand distinguishes the two positions, as the hour hand does:
 
 # %%
 sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two hands each
@@ -331,8 +333,8 @@ Picture(
 )
 
 # %% [markdown]
-# The curve is steep near 0 and flat far away. In fact, every *doubling* of the distance costs about the same amount, because wavelengths are spaced geometrically: each doubling puts the same number of
-# additional hands out of step.
+# The curve is steep near 0 and flat far away. In fact, every *doubling* of the distance costs about the same amount, because the wavelengths are spaced geometrically: with each doubling, an equal number of
+# further hands gets out of step.
 
 # %%
 for distance in (1, 4, 16, 64, 256, 1024):
@@ -447,7 +449,7 @@ for scale in (math.sqrt(512), 1):
     print(f"             same position  {same_position:.2f}")
 
 # %% [markdown]
-# Without the factor, *dog* and *man* at the same position are almost the same vector. The model would see the seat numbers but hardly who sits there. No error is raised, and all shapes fit.
+# Without the factor, *dog* and *man* at the same position are almost the same vector. The model would see positions, but hardly any words. No error is raised, and all shapes fit.
 
 # %% [markdown]
 # ## Learned and rotary positions

@@ -13,7 +13,8 @@
 # %% [markdown]
 # # Exercises: encoder and decoder layers
 #
-# Five blanks: the parts between two attentions, and the two orders to put them in (§3.1, §3.3 and §5.4 of the paper).
+# Five blanks: the feed-forward network, layer normalisation, dropout, and the two placements of the norm (§3.1, §3.3 and §5.4
+# of the paper).
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
 #   wrong.
@@ -70,14 +71,14 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★☆☆ · 5 minutes · §3.3
 #
-# Each place goes through the same small network: to a wider vector, ReLU, and back:
+# The same small network is applied to each position: widen the vector, ReLU, and narrow it again:
 # $\max(0, x W_1 + b_1) W_2 + b_2$.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # x times the first matrix, plus its bias   (batch, length, d_ff)
-# what is negative becomes 0
+# negative values become 0
 # times the second matrix, plus its bias    (batch, length, d_model)
 # ```
 # </details>
@@ -110,13 +111,13 @@ check("feed_forward", feed_forward)
 #
 # ★★☆ · 10 minutes · §3.1
 #
-# Take each vector by itself: off with its mean, divided by its standard deviation, then a learned factor and a learned shift for each
-# dimension:
+# For each vector separately: subtract its mean, divide by its standard deviation, then apply a learned factor and a learned shift to
+# each dimension:
 #
 # $$\frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} \cdot g + b$$
 #
-# The variance $\sigma^2$ is the mean of the squares of $x - \mu$: their sum, divided by d_model and not by one less. PyTorch's own layer norm is
-# not allowed: it is what you write.
+# The variance $\sigma^2$ is the mean of the squares of $x - \mu$: their sum, divided by d_model and not by d_model - 1. PyTorch's own
+# layer norm is not allowed, because that is what you are writing.
 #
 # <details><summary>Hint</summary>
 #
@@ -156,30 +157,30 @@ check("layer_norm", layer_norm)
 #
 # ★★☆ · 5 minutes · §5.4
 #
-# In training each number is set to 0 with probability `rate`, and the others are stretched, so that the mean stays. Chance comes
-# from outside here: `draw` holds a number between 0 and 1 for each entry, and an entry is dropped if its number is **below** the
-# rate. Out of training nothing happens.
+# In training, each value is set to 0 with probability `rate`, and the others are scaled up so that the expected value stays the same.
+# Here the random numbers are an argument: `draw` has a number between 0 and 1 for each value, which is dropped if its number is
+# **below** the rate. At inference time nothing happens.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # not in training: x as it is
-# which stay?                             bool, of the shape of x
-# of many, a share of 1 - rate stays: divide by it
+# which values stay?                      bool, the shape of x
+# a fraction of 1 - rate of them stays: divide by it
 # ```
 # </details>
 # <details><summary>Help: <code>Boolean value of Tensor with more than one value is ambiguous</code></summary>
 #
-# `if` asks for one truth, and `draw < rate` has one for each entry. Multiply by it, or choose with it.
+# `if` needs a single bool, but `draw < rate` has one for each value. Multiply by it, or use `torch.where`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: dropout
 def dropout(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
-    """Drop the entries that chance chooses.
+    """Return x with dropout.
 
-    x, draw: of one shape
+    x, draw: the same shape
     rate: at least 0, below 1
     returns: the shape of x
     """
@@ -196,8 +197,8 @@ check("dropout", dropout)
 #
 # ★☆☆ · 5 minutes · §3.1
 #
-# The paper's order: what the sublayer makes of x is added to x, and the **sum** is normalised. `sublayer` and `norm` are functions
-# from vectors to vectors.
+# The paper's placement: the sublayer's output is added to x, and the **sum** is normalised. `sublayer` and `norm` are functions from
+# vectors to vectors.
 #
 # <details><summary>Hint</summary>
 #
@@ -214,7 +215,7 @@ check("dropout", dropout)
 # %% tags=["answer"]
 # answer: post_norm
 def post_norm(x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
-    """A residual connection, normalised after the sum.
+    """Return the output of a residual connection whose sum is normalised.
 
     x: (batch, length, d_model)
     returns: (batch, length, d_model)
@@ -232,13 +233,13 @@ check("post_norm", post_norm)
 #
 # ★☆☆ · 5 minutes
 #
-# The order of most later models: only what the sublayer **reads** is normalised. The path of x itself stays free from the first
-# layer to the last.
+# The placement in most later models: only the sublayer's **input** is normalised. From the first layer to the last, x itself is
+# changed by nothing but addition.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# first the norm, then the sublayer, then the sum with x as it came
+# first the norm, then the sublayer, then the sum with the original x
 # ```
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for +: 'Tensor' and 'function'</code></summary>
@@ -250,7 +251,7 @@ check("post_norm", post_norm)
 # %% tags=["answer"]
 # answer: pre_norm
 def pre_norm(x: Tensor, sublayer: Callable[[Tensor], Tensor], norm: Callable[[Tensor], Tensor]) -> Tensor:
-    """A residual connection around a normalised sublayer.
+    """Return the output of a residual connection whose sublayer gets a normalised input.
 
     x: (batch, length, d_model)
     returns: (batch, length, d_model)
@@ -266,9 +267,9 @@ check("pre_norm", pre_norm)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade layers`.
+# Save the notebook and grade it, with the cell below or in a terminal with `python -m exercises grade layers`.
 #
-# Then open `transformer/layers.py`: an encoder layer is two of these residuals, a decoder layer three.
+# Then open `transformer/layers.py`: an encoder layer has two of these residual connections, a decoder layer three.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -29,25 +29,32 @@ def norm_placement() -> Figure:
             axes.annotate("", (x, 9.3), (x, 8.6), arrowprops={"arrowstyle": "-|>", "color": style.OUTPUT, "lw": 3})
             axes.text(x + 1.3, -0.75, name, ha="center", va="center", fontsize=12)
             for number, part in enumerate(PARTS):
-                _sublayer(axes, x, 0.2 + number * STEP, part, post)
+                draw_sublayer(axes, x, 0.2 + number * STEP, part, post)
             if not post:
-                _box(axes, x, 8.15, "norm", dashed=True)
+                draw_box(axes, x, 8.15, "norm", dashed=True)
                 axes.text(x + 0.85, 8.15, "once, after the\nlast layer", ha="left", va="center", fontsize=9)
     return figure
 
 
-def _sublayer(axes: Axes, x: float, y: float, part: str, post: bool) -> None:
-    """Draw a sublayer whose input branches off the residual stream at height y, its residual sum and its norm."""
+def draw_sublayer(axes: Axes, x: float, y: float, part: str, post: bool) -> float:
+    """Draw a sublayer whose input branches off the residual stream at height y, its residual sum and its norm.
+
+    Returns:
+        The height of the sublayer's box.
+    """
     branch = x + 2.5
     top = y + (2.0 if post else 2.7)
     axes.plot([x, branch, branch, x + 0.8], [y, y, top, top], color=style.INK, linewidth=1.5, zorder=1)
     axes.annotate("", (x + 0.25, top), (x + 1, top), arrowprops={"arrowstyle": "-|>", "color": style.INK})
     axes.text(x, top, "+", ha="center", va="center", fontsize=13, bbox={"boxstyle": "circle,pad=0.15", **_face()})
-    _box(axes, branch, y + (1.0 if post else 1.75), part, width=2.5)
-    _box(axes, *((x, top + 0.85) if post else (branch, y + 0.75)), "norm")
+    middle = y + (1.0 if post else 1.75)
+    draw_box(axes, branch, middle, part, width=2.5)
+    draw_box(axes, *((x, top + 0.85) if post else (branch, y + 0.75)), "norm")
+    return middle
 
 
-def _box(axes: Axes, x: float, y: float, text: str, width: float = 1.4, dashed: bool = False) -> None:
+def draw_box(axes: Axes, x: float, y: float, text: str, width: float = 1.4, dashed: bool = False) -> None:
+    """Draw a box with a text at its centre (x, y): yellow for a norm, else grey."""
     shape = FancyBboxPatch(
         (x - width / 2, y - 0.33), width, 0.66, boxstyle="round,pad=0.04", linestyle="--" if dashed else "-", **_face()
     )

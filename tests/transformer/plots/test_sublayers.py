@@ -2,6 +2,7 @@
 
 import torch
 
+from transformer.plots.decoder_layer import decoder_layer
 from transformer.plots.norm_placement import norm_placement
 from transformer.plots.residual_stream import residual_stream
 from transformer.plots.run_comparison import run_comparison
@@ -12,6 +13,15 @@ def test_both_placements_have_the_same_parts_and_pre_norm_one_more_norm() -> Non
     assert texts.count("attention") == texts.count("feed-forward") == 2
     assert texts.count("+") == 4 and texts.count("norm") == 2 + 2 + 1
     assert {"post-norm", "pre-norm"} <= set(texts)
+
+
+def test_a_decoder_layer_has_three_sublayers_and_reads_the_memory_in_one() -> None:
+    figure = decoder_layer()
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    order = [text for text in texts if text in ("self-attention", "cross-attention", "feed-forward")]
+    assert order == ["self-attention", "cross-attention", "feed-forward"]
+    assert texts.count("+") == texts.count("norm") == 3
+    assert {"memory", "queries", "keys", "values"} <= set(texts) and figure.get_figwidth() <= 5
 
 
 def test_every_stage_has_the_statistics_of_every_word() -> None:
