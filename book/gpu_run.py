@@ -138,7 +138,7 @@ def run(
     for name in steps:
         check_name(name, STEPS, "step")
     device = choose_device()
-    if not quick and device.device.type != "cuda":
+    if not quick and device.type != "cuda":
         raise UserError("PyTorch finds no CUDA GPU on this machine; for a dry run on another device, add --quick")
     output.mkdir(parents=True, exist_ok=True)
     failed = 0
@@ -245,10 +245,10 @@ def measure_attention(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
 def _attend(device: Device, backend: SDPBackend | None, mask: str, sentences: int, length: int) -> None:
     """Run attention forward and backward, as in the base model."""
     dtype = device.autocast_dtype or torch.float32
-    query, key, value = torch.randn(3, sentences, 8, length, 64, device=device.device, dtype=dtype)
+    query, key, value = torch.randn(3, sentences, 8, length, 64, device=device.torch_device, dtype=dtype)
     query.requires_grad_()
-    lengths = torch.randint(length // 2, length + 1, (sentences, 1, 1, 1), device=device.device)
-    padding = torch.arange(length, device=device.device) < lengths if mask == "padding" else None
+    lengths = torch.randint(length // 2, length + 1, (sentences, 1, 1, 1), device=device.torch_device)
+    padding = torch.arange(length, device=device.torch_device) < lengths if mask == "padding" else None
     with nullcontext() if backend is None else sdpa_kernel(backend):
         output = F.scaled_dot_product_attention(query, key, value, attn_mask=padding, is_causal=mask == "is_causal")
         output.sum().backward()
@@ -262,7 +262,7 @@ def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     shape = PRESETS["small" if quick else "base"]
     count, tokens = (8, 4) if quick else (3003, 30)
     torch.manual_seed(1)
-    model = Transformer(shape).to(device.device).eval()
+    model = Transformer(shape).to(device.torch_device).eval()
     with torch.no_grad():
         model.unembedding.weight[EOS] = 0  # never the most probable of thousands of random logits
     sources, _ = random_pairs(np.random.default_rng(1), count, 100, shape.vocab_size)
@@ -278,7 +278,7 @@ def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
             while start < count:
                 size = decoding_batch_size(shape, device, len(sources[start]), beams)
                 with device.autocast():
-                    source = pad([[*ids, EOS] for ids in sources[start : start + size]]).to(device.device)
+                    source = pad([[*ids, EOS] for ids in sources[start : start + size]]).to(device.torch_device)
                     search(model, source, max_new_tokens=tokens)
                 start += size
 
@@ -301,11 +301,11 @@ def profile_training(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     with TemporaryDirectory() as folder:
         data = random_data(Path(folder), shape, 500 if quick else 100_000)
         alone = DistributedContext()
-        for compiled in (False, True) if device.device.type == "cuda" else (False,):
+        for compiled in (False, True) if device.type == "cuda" else (False,):
             trainer = Trainer(shape, TrainingConfig(batch_tokens=batch_tokens), data, device, alone, compiled)
             for _ in range(1 if quick else 10):
                 trainer.step()
-            on_gpu = device.device.type == "cuda"
+            on_gpu = device.type == "cuda"
             activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
 
             def train(trainer: Trainer = trainer) -> None:

@@ -669,7 +669,7 @@ from transformer.data import pocket
 from transformer.data.batching import Batches, Sequences, collate
 
 shipped = transformer.load("pocket-small", precision="fp32")
-device = shipped.device.device  # a GPU, if this machine has one
+device = shipped.device.torch_device  # a GPU, if this machine has one
 
 
 def packed(pairs):

@@ -150,7 +150,7 @@ model, tokenizer = translator.model, translator.tokenizer
 
 
 def ids(*rows):
-    return torch.tensor(rows, device=translator.device.device)
+    return torch.tensor(rows, device=translator.device.torch_device)
 
 
 @torch.no_grad()

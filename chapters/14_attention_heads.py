@@ -151,7 +151,7 @@ from transformer.inspection import record_attention
 
 translator = transformer.load("pocket-small", precision="fp32")
 model, tokenizer = translator.model, translator.tokenizer
-device = translator.device.device
+device = translator.device.torch_device
 
 
 # %%

@@ -163,9 +163,9 @@ def best_seconds(work, tries=5):
 
 
 # %%
-n = 1024 if device.device.type == "cpu" else 8192
-square = torch.randn(n, n, device=device.device)
-long, total = torch.randn(2, n * n * 4, device=device.device)
+n = 1024 if device.type == "cpu" else 8192
+square = torch.randn(n, n, device=device.torch_device)
+long, total = torch.randn(2, n * n * 4, device=device.torch_device)
 flop_rate = 2 * n**3 / best_seconds(lambda: square @ square)
 add = best_seconds(lambda: torch.add(long, 1, out=total))
 byte_rate = 2 * long.nbytes / add  # one vector is read, one is written
@@ -504,7 +504,7 @@ assert 0 < difference < 0.02
 # Before an operation computes anything it costs a fixed time: Python, PyTorch, the launch of a kernel. How much? We add one number to one number:
 
 # %%
-tiny = torch.zeros(1, device=device.device)
+tiny = torch.zeros(1, device=device.torch_device)
 
 
 def many():
@@ -513,7 +513,7 @@ def many():
 
 
 fixed = best_seconds(many) / 1000
-print(f"{fixed * 1e6:.1f} µs an operation on this {device.device.type}")
+print(f"{fixed * 1e6:.1f} µs an operation on this {device.type}")
 
 # %% [markdown]
 # And how many operations are there in a step? PyTorch lets us stand in the doorway and count those that do something (a view does nothing):
@@ -555,7 +555,7 @@ from transformer.recipes import RECIPES
 from transformer.training.trainer import batch_loss
 
 config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
-model = Transformer(config).to(device.device)
+model = Transformer(config).to(device.torch_device)
 
 
 def step_on(batch):
@@ -574,7 +574,7 @@ equal = Sequences.pack(rng.integers(4, config.vocab_size, (128, 15)))
 sizes = [1, 2, 4, 8, 16, 32, 64, 128]
 milliseconds = []
 for size in sizes:
-    batch = collate(equal, equal, range(size)).to(device.device)
+    batch = collate(equal, equal, range(size)).to(device.torch_device)
     step_on(batch)
     milliseconds.append(1e3 * best_seconds(lambda batch=batch: step_on(batch), 3))
 tokens = [16 * size for size in sizes]
@@ -644,7 +644,7 @@ def in_chunks(model, batch):
 
 # %%
 forms = {form: replace(config, attention=form) for form in ("explicit", "fused")}
-models = {form: Transformer(c).to(device.device) for form, c in forms.items()}
+models = {form: Transformer(c).to(device.torch_device) for form, c in forms.items()}
 short = device.autocast_dtype or torch.bfloat16
 ladder = {
     "as tutorials write it": ("explicit", all_logits, by_count, None),
@@ -657,13 +657,13 @@ ladder = {
 
 # %%
 def loss_on(batch, form, loss, dtype):
-    with torch.autocast(device.device.type, dtype, enabled=dtype is not None):
+    with torch.autocast(device.type, dtype, enabled=dtype is not None):
         return loss(models[form], batch)
 
 
 # All losses are the same number: only then does a race mean anything.
 models["fused"].load_state_dict(models["explicit"].state_dict())
-batch = collate(texts, texts, by_budget[3]).to(device.device)
+batch = collate(texts, texts, by_budget[3]).to(device.torch_device)
 ways = [(form, loss, dtype) for form, loss, _, dtype in ladder.values()]
 *exact, rough = (loss_on(batch, *way).item() for way in ways)
 assert_close(torch.tensor(exact), torch.full((4,), exact[0]), rtol=1e-4, atol=0)
@@ -672,7 +672,7 @@ assert math.isclose(rough, exact[0], rel_tol=0.01)
 
 # %%
 def speed(form, loss, batches, dtype, number):
-    batch = collate(texts, texts, batches[number]).to(device.device)
+    batch = collate(texts, texts, batches[number]).to(device.torch_device)
     device.synchronize()
     started = time.perf_counter()
     loss_on(batch, form, loss, dtype).backward()
@@ -728,7 +728,7 @@ Picture(
 taken = [int(i) for i in by_budget[3]]
 parts = [taken[:20], taken[20:23]]  # unequal, as parts are
 batches = [collate(texts, texts, part) for part in parts]
-model = Transformer(replace(config, vocab_size=8000)).to(device.device)
+model = Transformer(replace(config, vocab_size=8000)).to(device.torch_device)
 
 
 def gradient(loss):
@@ -739,8 +739,8 @@ def gradient(loss):
 
 # %%
 both = collate(texts, texts, parts[0] + parts[1])
-wanted = gradient(in_chunks(model, both.to(device.device)) / both.n_tokens)
-one, two = (gradient(in_chunks(model, b.to(device.device))) for b in batches)
+wanted = gradient(in_chunks(model, both.to(device.torch_device)) / both.n_tokens)
+one, two = (gradient(in_chunks(model, b.to(device.torch_device))) for b in batches)
 
 right = (one + two) / sum(b.n_tokens for b in batches)
 wrong = sum(g / b.n_tokens for g, b in zip((one, two), batches, strict=True)) / 2
@@ -799,8 +799,8 @@ assert ordered < done / 5
 # **The first step counts.** It makes memory, loads libraries, chooses algorithms and perhaps compiles. With a compiler it takes far longer than the second; on a CPU without one it may hardly show. Look before you average:
 
 # %%
-fresh = Transformer(config).to(device.device)
-batch = collate(texts, texts, by_budget[5]).to(device.device)
+fresh = Transformer(config).to(device.torch_device)
+batch = collate(texts, texts, by_budget[5]).to(device.torch_device)
 times = []
 for _ in range(4):
     device.synchronize()

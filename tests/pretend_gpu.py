@@ -47,7 +47,7 @@ class PretendTensor(torch.Tensor):
         """Return a wrapper that shares the memory of ``host``, so that views stay views."""
         with torch.inference_mode(host.is_inference()):
             self = torch.Tensor._make_wrapper_subclass(
-                cls, host.size(), host.stride(), host.storage_offset(), dtype=host.dtype, device=PRETEND.device
+                cls, host.size(), host.stride(), host.storage_offset(), dtype=host.dtype, device=PRETEND.torch_device
             )
         self.host = host
         return self
@@ -58,7 +58,7 @@ class PretendTensor(torch.Tensor):
         kwargs = kwargs or {}
         reject_mixed_devices(op, args, kwargs)
         wrapped = {id(t.host): t for t in tensors([*args, *kwargs.values()]) if isinstance(t, PretendTensor)}
-        to_the_cpu = torch.device(kwargs.get("device") or PRETEND.device).type == "cpu"
+        to_the_cpu = torch.device(kwargs.get("device") or PRETEND.torch_device).type == "cpu"
         from_here = op.overloadpacket is aten.copy_ and not isinstance(args[0], PretendTensor)
         if to_the_cpu or from_here or makes_host_wait(op, args):
             HOST_READS.append(str(op))

@@ -542,7 +542,7 @@ def bench(
 
 def should_compile(choice: Compile, device: Device) -> bool:
     """Return whether to compile the model: auto compiles on a GPU only."""
-    return choice == "yes" or choice == "auto" and device.device.type == "cuda"
+    return choice == "yes" or choice == "auto" and device.type == "cuda"
 
 
 def log(message: str) -> None:

@@ -27,7 +27,7 @@ OUT_OF_MEMORY = (
 class Device:
     """A device and the precision of the computations on it."""
 
-    device: torch.device
+    torch_device: torch.device
     autocast_dtype: torch.dtype | None = None
     """The dtype of matrix products; None: everything is computed in fp32."""
     tf32: bool = False
@@ -35,13 +35,18 @@ class Device:
     reason: str = "as requested"
     """Why the device and the precision were chosen."""
 
+    @property
+    def type(self) -> str:
+        """``"cpu"``, ``"cuda"`` or ``"mps"``."""
+        return self.torch_device.type
+
     def autocast(self) -> AbstractContextManager[object]:
         """Return a context in which the model runs in this precision."""
-        return nullcontext() if self.autocast_dtype is None else torch.autocast(self.device.type, self.autocast_dtype)
+        return nullcontext() if self.autocast_dtype is None else torch.autocast(self.type, self.autocast_dtype)
 
     def scaler(self) -> torch.amp.GradScaler:
         """Return a GradScaler, enabled only for fp16, where it keeps small gradients from underflowing."""
-        return torch.amp.GradScaler(self.device.type, enabled=self.autocast_dtype == torch.float16)
+        return torch.amp.GradScaler(self.type, enabled=self.autocast_dtype == torch.float16)
 
     @property
     def pad_to_multiple_of(self) -> int:
@@ -49,13 +54,13 @@ class Device:
 
         On a GPU, ``torch.compile`` compiles again for lengths that are not multiples of 8.
         """
-        return 8 if self.device.type == "cuda" else 1
+        return 8 if self.type == "cuda" else 1
 
     def synchronize(self) -> None:
         """Wait until the device has finished the work queued on it. A GPU runs asynchronously, the CPU doesn't."""
-        if self.device.type == "cuda":
+        if self.type == "cuda":
             torch.cuda.synchronize()
-        elif self.device.type == "mps":
+        elif self.type == "mps":
             torch.mps.synchronize()
 
     @property
@@ -64,7 +69,7 @@ class Device:
         return "tf32" if self.tf32 else next(name for name, dtype in DTYPES.items() if dtype == self.autocast_dtype)
 
     def __str__(self) -> str:
-        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
+        name = torch.cuda.get_device_name(self.torch_device) if self.type == "cuda" else self.type
         return f"{name} in {self.precision} ({self.reason})"
 
 

@@ -66,9 +66,9 @@ def decoding_batch_size(config: ModelConfig, device: Device, source_length: int,
     Args:
         source_length: tokens of the longest source sentence.
     """
-    if device.device.type != "cuda":
+    if device.type != "cuda":
         return max(1, 4096 // (beam_size * source_length))
-    free, _ = torch.cuda.mem_get_info(device.device)
+    free, _ = torch.cuda.mem_get_info(device.torch_device)
     free += torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # PyTorch keeps what it has freed
     return max(1, free // 2 // decoding_bytes(config, source_length, beam_size))
 
@@ -91,7 +91,7 @@ class Translator:
         metadata: dict[str, Any] | None = None,
     ) -> None:
         self.device = device or choose_device("cpu")
-        self.model, self.tokenizer, self.metadata = model.to(self.device.device), tokenizer, metadata or {}
+        self.model, self.tokenizer, self.metadata = model.to(self.device.torch_device), tokenizer, metadata or {}
 
     @classmethod
     def load(cls, run: Path, device: Device | None = None, checkpoint: str = "") -> "Translator":
@@ -248,7 +248,7 @@ class Translator:
                 while order:
                     size = decoding_batch_size(self.model.config, self.device, len(encoded[order[0]]), beam_size)
                     rows, order = order[:size], order[size:]
-                    source = pad([encoded[i] for i in rows]).to(self.device.device)
+                    source = pad([encoded[i] for i in rows]).to(self.device.torch_device)
                     with self.device.autocast():
                         results.update(zip(rows, search(source), strict=True))
                     bar.update(len(rows))

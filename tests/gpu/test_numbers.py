@@ -45,7 +45,7 @@ def distance(result: Tensor, expected: Tensor) -> float:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_attention(backend: str, mask: str, dtype: torch.dtype, name: DeviceName) -> None:
     """Output and gradients of fused attention, with each of PyTorch's implementations."""
-    device = choose_device(name, "fp32").device
+    device = choose_device(name, "fp32").torch_device
     ids = (torch.arange(40) < torch.tensor([40, 23, 7])[:, None]).long()
     masks = {"none": None, "padding": padding_mask(ids, 0), "causal": causal_mask(40), "is_causal": causal_mask(40)}
     exact = torch.randn(3, 3, 4, 40, 16, dtype=torch.float64).to(dtype).double().requires_grad_()
@@ -87,14 +87,14 @@ def test_the_loss_and_its_gradient(
     }  # fmt: skip
     device, batch = choose_device(name, precision), one_batch(data)
     exact = ModelWithLoss(Transformer(replace(shape, **changes.get(variant, {}))), 0.1)  # type: ignore[arg-type]
-    loss = copy.deepcopy(exact).to(device.device)
+    loss = copy.deepcopy(exact).to(device.torch_device)
     expected = exact.double()(batch.source, batch.decoder_input, batch.labels)
     expected.backward()
     if variant == "compiled":
         if name == "cpu" and (precision != "fp32" or shutil.which("g++") is None):
             pytest.skip("on a CPU once is enough, and it needs a C++ compiler")
         compiled = torch.compile(loss, dynamic=True)
-    there = batch.to(device.device)
+    there = batch.to(device.torch_device)
     with device.autocast():
         result = (compiled if variant == "compiled" else loss)(there.source, there.decoder_input, there.labels)
     result.backward()
@@ -107,8 +107,8 @@ def test_more_padding_changes_nothing(
     precision: Precision, error: float, name: DeviceName, shape: ModelConfig, data: PreparedData
 ) -> None:
     device = choose_device(name, precision)
-    batch = one_batch(data).to(device.device)
-    loss = ModelWithLoss(Transformer(shape).to(device.device), 0.1)
+    batch = one_batch(data).to(device.torch_device)
+    loss = ModelWithLoss(Transformer(shape).to(device.torch_device), 0.1)
     wider = [torch.nn.functional.pad(t, (0, 8)) for t in (batch.source, batch.decoder_input, batch.labels)]
     with device.autocast():
         narrow, wide = loss(batch.source, batch.decoder_input, batch.labels), loss(*wider)

@@ -65,7 +65,7 @@ def test_the_steps_are_those_of_the_cpu(
     config = replace(CONFIG, optimizer=optimizer)
     here = losses(trainer("cpu", shape, data, "fp32", config), 8)
     there = trainer(name, shape, data, precision, config)
-    there.scaler = torch.amp.GradScaler(there.device.device.type, 1024.0, enabled=precision == "fp16")  # skips no step
+    there.scaler = torch.amp.GradScaler(there.device.type, 1024.0, enabled=precision == "fp16")  # skips no step
     assert losses(there, 8) == pytest.approx(here, rel=error)
 
 
@@ -136,7 +136,7 @@ def test_compiled_steps_need_no_more_memory(name: DeviceName, shape: ModelConfig
 
 
 def test_prefetched_batches_are_pinned_for_a_gpu(name: DeviceName, data: PreparedData) -> None:
-    device = choose_device(name).device
+    device = choose_device(name).torch_device
     batches = Prefetcher(Batches(*data.tokens("train"), 300, 1), device)
     for batch in islice(batches, 3):
         assert batch.source.is_pinned() == batch.labels.is_pinned() == (name == "cuda")
@@ -151,9 +151,11 @@ def test_batches_of_all_lengths_compile_at_most_twice(
     monkeypatch.setattr("transformer.loss._chunk_rows", lambda n, device: n // CHUNKS + 1)  # as on a GPU
     torch._dynamo.reset()
     device, counter = choose_device(name), CompileCounterWithBackend("aot_eager")
-    training = torch.compile(ModelWithLoss(Transformer(shape).to(device.device), 0.1), dynamic=True, backend=counter)
+    training = torch.compile(
+        ModelWithLoss(Transformer(shape).to(device.torch_device), 0.1), dynamic=True, backend=counter
+    )
     for batch in islice(Batches(*data.tokens("train"), 300, 1, pad_to_multiple_of=8), 100):
-        there = batch.to(device.device)
+        there = batch.to(device.torch_device)
         with device.autocast():
             result = training(there.source, there.decoder_input, there.labels)
         result.backward()
@@ -179,7 +181,7 @@ def test_without_a_compiler_training_goes_on_uncompiled(
 def test_the_settings_of_the_process(name: DeviceName) -> None:
     """They have an effect only if they are made before the GPU is used."""
     device = choose_device(name, "fp32")
-    torch.zeros(1, device=device.device)
+    torch.zeros(1, device=device.torch_device)
     assert torch.get_float32_matmul_precision() == "highest"
     if name == "cuda":
         assert not torch.backends.cuda.cudnn_sdp_enabled()

@@ -16,7 +16,7 @@ Use = Callable[[Tensor, Tensor], object]
 @pytest.fixture(autouse=True)
 def device() -> Iterator[torch.device]:
     with pretend_gpu() as gpu:
-        yield gpu.device
+        yield gpu.torch_device
 
 
 MIXED: dict[str, Use] = {

@@ -20,7 +20,7 @@ def test_the_cpu_runs_in_fp32_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     device = choose_device()
-    assert (device.device.type, device.autocast_dtype) == ("cpu", None)
+    assert (device.type, device.autocast_dtype) == ("cpu", None)
     assert str(device) == "cpu in fp32 (fastest available device, default precision)"
     assert not device.scaler().is_enabled()
 
@@ -38,7 +38,7 @@ def test_a_gpu_runs_in_the_precision_it_supports(
 ) -> None:
     gpu.setattr(torch.cuda, "get_device_capability", lambda *_: capability)
     device = choose_device()
-    assert (device.device.type, device.autocast_dtype) == ("cuda", dtype) and text in str(device)
+    assert (device.type, device.autocast_dtype) == ("cuda", dtype) and text in str(device)
 
 
 @pytest.fixture(autouse=True)

@@ -49,7 +49,7 @@ def on_both(shape: ModelConfig, gpu: Device, what: Callable[[Transformer, torch.
     moved = Transformer(shape).eval()
     moved.load_state_dict(model.state_dict())
     results = []
-    for each, device in ((model, CPU.device), (moved.to(gpu.device), gpu.device)):
+    for each, device in ((model, CPU.torch_device), (moved.to(gpu.torch_device), gpu.torch_device)):
         torch.manual_seed(1)
         results.append(what(each, device))
     return results[0], results[1]
@@ -101,9 +101,9 @@ def test_a_search_reads_from_the_gpu_once_per_step(search: Callable[..., Any], s
     """Each read makes the host wait for the GPU. Two more, before the first, count the steps."""
     steps = 12
     torch.manual_seed(0)
-    model = Transformer(replace(SHAPE, max_length=steps)).eval().to(gpu.device)
+    model = Transformer(replace(SHAPE, max_length=steps)).eval().to(gpu.torch_device)
     HOST_READS.clear()
-    search(model, torch.randint(4, 40, (sentences, 6)).to(gpu.device), max_new_tokens=steps)
+    search(model, torch.randint(4, 40, (sentences, 6)).to(gpu.torch_device), max_new_tokens=steps)
     assert 1 <= len(HOST_READS) <= steps + 2, HOST_READS
 
 
@@ -120,7 +120,7 @@ def test_attention_is_recorded_and_heads_are_switched_off(gpu: Device, source: t
 def test_a_shipped_model_is_loaded_there_and_translates_as_on_the_cpu(gpu: Device) -> None:
     sentences = ["the old dog sleeps in the garden", "a cat", ""]
     there, here = transformer.load("pocket-small"), transformer.load("pocket-small", device="cpu")
-    assert there.device == gpu and there.model.unembedding.weight.device == gpu.device
+    assert there.device == gpu and there.model.unembedding.weight.device == gpu.torch_device
     assert there.greedy_search(sentences[:2]) == here.greedy_search(sentences[:2])
     assert there.translate_test_set(sentences) == here.translate_test_set(sentences)
     best, same = ([h.text for h in t.beam_search(sentences[:1], n_best=4)[0]] for t in (there, here))

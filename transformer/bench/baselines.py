@@ -189,7 +189,7 @@ class ModelWithCrossEntropy(ModelWithLoss):
 
 def use_torch_transformer(trainer: Trainer, paper_dropout: bool) -> None:
     """Replace a new trainer's model and loss by PyTorch's."""
-    trainer.model = TorchTransformer(trainer.model, paper_dropout).to(trainer.device.device)
+    trainer.model = TorchTransformer(trainer.model, paper_dropout).to(trainer.device.torch_device)
     trainer.averaged = None
     trainer.optimizers = build_optimizers(trainer.model, "adam", trainer.device)
     trainer.eager_loss = ModelWithCrossEntropy(trainer.model, trainer.config.label_smoothing)
@@ -263,7 +263,7 @@ class CTranslate2:
             spec.save(folder)
             self.translator = ctranslate2.Translator(
                 folder,
-                device="cuda" if device.device.type == "cuda" else "cpu",
+                device="cuda" if device.type == "cuda" else "cpu",
                 compute_type=str(device.autocast_dtype or torch.float32).removeprefix("torch."),
                 inter_threads=1,
                 intra_threads=threads,

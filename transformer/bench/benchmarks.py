@@ -120,7 +120,7 @@ def greedy(options: BenchmarkOptions) -> Benchmark:
 
 def processes(options: BenchmarkOptions) -> Benchmark:
     """Data-parallel training: one process per GPU, or two on a CPU with a thread each, against a single process."""
-    count = torch.cuda.device_count() if options.device.device.type == "cuda" else 2
+    count = torch.cuda.device_count() if options.device.type == "cuda" else 2
     prepare = partial(_random_training, replace(options, threads=1), options.size(100_000, 5000))
     return Benchmark(
         "processes",
@@ -181,9 +181,9 @@ def _random_training(options: BenchmarkOptions, pairs: int, change: Callable[[Tr
 
 def _loss_step(options: BenchmarkOptions, tokens: int, d_model: int, vocab_size: int, function: LossFunction) -> Work:
     torch.manual_seed(1)
-    x = torch.randn(tokens, d_model, device=options.device.device, requires_grad=True)
-    weight = torch.randn(vocab_size, d_model, device=options.device.device).mul_(d_model**-0.5).requires_grad_()
-    labels = torch.randint(vocab_size, (tokens,), device=options.device.device)
+    x = torch.randn(tokens, d_model, device=options.device.torch_device, requires_grad=True)
+    weight = torch.randn(vocab_size, d_model, device=options.device.torch_device).mul_(d_model**-0.5).requires_grad_()
+    labels = torch.randint(vocab_size, (tokens,), device=options.device.torch_device)
 
     def forward_and_backward(number: int) -> float:
         x.grad = weight.grad = None
@@ -218,7 +218,7 @@ def _decoding(
     model: Any = model_without_eos(options, attention)
     model = engine(model) if engine else model
     sentences, _ = random_pairs(np.random.default_rng(1), options.size(64, 4), 100, options.size(10_000, 200))
-    source = pad([[*sentence, EOS] for sentence in sentences]).to(options.device.device)
+    source = pad([[*sentence, EOS] for sentence in sentences]).to(options.device.torch_device)
     count = count or len(source)
 
     def decode(number: int) -> float:
@@ -250,7 +250,7 @@ def model_without_eos(options: BenchmarkOptions, attention: AttentionForm = "fus
     The embeddings of the special tokens are zero and so are their logits. The best of many random logits are higher.
     """
     torch.manual_seed(1)  # the same weights in all processes
-    model = Transformer(_config(options, options.size(10_000, 200), attention)).to(options.device.device).eval()
+    model = Transformer(_config(options, options.size(10_000, 200), attention)).to(options.device.torch_device).eval()
     model.source_embedding.weight[[PAD, BOS, EOS]] = 0
     return model
 

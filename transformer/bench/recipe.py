@@ -104,7 +104,7 @@ def step_tokens(recipe: Recipe, parameters: int, options: BenchmarkOptions) -> i
 
     A parameter costs about 6 FLOPs per token: a multiplication and an addition forward, and twice that backward.
     """
-    on_cpu = options.device.device.type == "cpu"
+    on_cpu = options.device.type == "cpu"
     flops = QUICK_FLOPS if options.quick else CPU_FLOPS if on_cpu else float("inf")
     return int(max(1, min(recipe.training.batch_tokens, flops / (6 * parameters))))
 
@@ -152,7 +152,7 @@ def _training_step(
             trainer = Trainer(recipe.model, recipe.training, PreparedData(folder), device, alone, compiled)
             if baseline:
                 use_torch_transformer(trainer, paper_dropout=True)
-            elif device.device.type == "cuda":
+            elif device.type == "cuda":
                 trainer.fit_batch_to_memory()
                 torch.cuda.reset_peak_memory_stats()  # forget the batches that didn't fit
             for _ in range(WARM_UP_STEPS):
@@ -165,9 +165,9 @@ def _training_step(
 def _matrix_products(options: BenchmarkOptions, tokens_per_flop: float) -> Work:
     """Multiply matrices so large that the device computes at its peak."""
     device = options.device
-    size = options.size(1024 if device.device.type == "cpu" else 8192, 256)
+    size = options.size(1024 if device.type == "cpu" else 8192, 256)
     dtype = device.autocast_dtype or torch.float32
-    left, right = (torch.randn(size, size, device=device.device, dtype=dtype) for _ in range(2))
+    left, right = (torch.randn(size, size, device=device.torch_device, dtype=dtype) for _ in range(2))
     out = left @ right
 
     def multiply(number: int) -> float:

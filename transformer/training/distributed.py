@@ -56,7 +56,7 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
         yield DistributedContext()
         return
     timeout = timedelta(minutes=30)
-    if device.device.type == "cuda":
+    if device.type == "cuda":
         gpu = torch.device("cuda", torch.cuda.current_device())
         dist.init_process_group("cpu:gloo,cuda:nccl", timeout=timeout, device_id=gpu)
     else:

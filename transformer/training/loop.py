@@ -247,7 +247,7 @@ def _start_or_resume(run: Path, new_trainer: Callable[[], Trainer]) -> Trainer:
             print(f"{damage or name + ' is damaged'}; trying the one before", file=sys.stderr)
             mark_damaged(run, name)
         trainer = new_trainer()
-    if trainer.device.device.type == "cuda":
+    if trainer.device.type == "cuda":
         trainer.fit_batch_to_memory()
     return trainer
 

@@ -91,7 +91,7 @@ def memory_budget(
     batch = batch or full_batch(training, world_size)
     d_model, d_ff, n_layers, vocab_size = model.d_model, model.d_ff, model.n_layers, model.vocab_size
     source, target = batch.pairs * batch.source, batch.pairs * batch.target  # number of positions
-    is_gpu, is_mixed = device.device.type == "cuda", device.autocast_dtype is not None
+    is_gpu, is_mixed = device.type == "cuda", device.autocast_dtype is not None
     number = 2 if is_mixed else 4  # bytes of a number around matrix products; 4 in residual connections and norms
     mask = 1 if is_gpu else number  # dropout's mask holds bools on a GPU
 
@@ -154,8 +154,8 @@ def memory_budget(
 
 def available_bytes(device: Device) -> int:
     """Return the free memory of a GPU, or else of the machine, in bytes."""
-    if device.device.type == "cuda":
-        return torch.cuda.mem_get_info(device.device)[0]
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device.torch_device)[0]
     return int(psutil.virtual_memory().available)
 
 
@@ -167,7 +167,7 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, w
     Raises:
         UserError: if it doesn't fit; the message gives the needed and the available memory, and a setting that helps.
     """
-    available, is_gpu = available_bytes(device), device.device.type == "cuda"
+    available, is_gpu = available_bytes(device), device.type == "cuda"
     budgets = {}
     for doublings in range(8):
         steps = training.gradient_accumulation_steps * 2**doublings
@@ -192,8 +192,8 @@ def peak_memory(work: Callable[[], object], device: Device) -> int:
     Tensors from before don't count, and freeing them doesn't either. The result doesn't depend on what the process did
     before, because PyTorch's allocators report each allocation; the resident memory of the process would depend on it.
     """
-    if device.device.type == "cuda":
-        x = torch.randn(64, 64, device=device.device, requires_grad=True)
+    if device.type == "cuda":
+        x = torch.randn(64, 64, device=device.torch_device, requires_grad=True)
         (x @ x).sum().backward()  # allocates the workspaces of cuBLAS, which stay, so that they don't count
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()

@@ -101,7 +101,7 @@ class Trainer:
         check_memory(model_config, config, device, context.world_size)
         torch.manual_seed(config.seed)
         self.config, self.data, self.device, self.context = config, data, device, context
-        self.model = Transformer(model_config).to(device.device)
+        self.model = Transformer(model_config).to(device.torch_device)
         for layer in (*self.model.encoder, *self.model.decoder):
             cast(CheckpointedLayer, layer).activation_checkpointing = config.activation_checkpointing
         torch.manual_seed(config.seed + context.rank)  # the weights are the same on all ranks, dropout is not
@@ -114,7 +114,7 @@ class Trainer:
             world_size=context.world_size, gradient_accumulation_steps=config.gradient_accumulation_steps
         )
         self._use(self._make_batches(context.rank, context.world_size, config.gradient_accumulation_steps))
-        self.totals = DeviceTotals(device.device)
+        self.totals = DeviceTotals(device.torch_device)
         self.eager_loss: nn.Module = ModelWithLoss(self.model, config.label_smoothing)
         self.compiled = compiled
 
@@ -132,7 +132,7 @@ class Trainer:
 
     def _try(self, loss: nn.Module, batch: Batch) -> None:
         """Run a forward and a backward pass that leaves no gradient and doesn't change the random numbers."""
-        batch = batch.to(self.device.device)
+        batch = batch.to(self.device.torch_device)
         try:
             with torch.random.fork_rng(devices=[batch.source.device] if batch.source.is_cuda else []):
                 with self.device.autocast():
@@ -166,7 +166,7 @@ class Trainer:
 
     def _use(self, batches: Batches) -> None:
         """Take the next steps with these batches."""
-        self.prefetcher = Prefetcher(batches, self.device.device)
+        self.prefetcher = Prefetcher(batches, self.device.torch_device)
 
     def _change_batches(self, gradient_accumulation_steps: int, pairs: Indices | None) -> None:
         """Continue with another number of processes, or of batches per process and step.
@@ -274,9 +274,9 @@ class Trainer:
 
     def _backward(self, batches: list[Batch], n_tokens: int) -> Tensor:
         """Accumulate the gradients of the mean loss over ``n_tokens``; return the summed loss of these batches, ()."""
-        total = torch.zeros((), device=self.device.device)
+        total = torch.zeros((), device=self.device.torch_device)
         for number, batch in enumerate(batches, 1):
-            batch = batch.to(self.device.device)
+            batch = batch.to(self.device.torch_device)
             with self._gradient_sync(number == len(batches)):
                 with self.device.autocast():
                     loss = self.loss(batch.source, batch.decoder_input, batch.labels)
@@ -419,7 +419,7 @@ class Trainer:
             self.progress = Progress(**{"world_size": self.context.world_size, **fields})
             self.totals.skipped_steps.fill_(self.progress.skipped_steps)
             torch.set_rng_state(state["random.cpu"])
-            if self.device.device.type == "cuda" and "random.cuda" in state:
+            if self.device.type == "cuda" and "random.cuda" in state:
                 torch.cuda.set_rng_state(state["random.cuda"])
         except KeyError as error:
             raise CheckpointError(f"the checkpoint {run / name} lacks {error}") from error
@@ -440,7 +440,7 @@ class Trainer:
     def _state(self) -> dict[str, Tensor]:
         """Return all tensors that the next steps depend on, except the weights."""
         state = {"random.cpu": torch.get_rng_state()}
-        if self.device.device.type == "cuda":
+        if self.device.type == "cuda":
             state["random.cuda"] = torch.cuda.get_rng_state()
         if self.batches.pairs is not None:
             state["epoch.pairs"] = torch.from_numpy(self.batches.pairs)
@@ -493,7 +493,7 @@ def validate(
         loss, n_tokens = 0.0, 0
         plan = token_batches(sources, targets, config.batch_tokens)
         for indices in plan[context.rank :: context.world_size]:
-            batch = collate(sources, targets, indices).to(device.device)
+            batch = collate(sources, targets, indices).to(device.torch_device)
             with device.autocast():
                 loss += float(batch_loss(model, batch, smoothing=0.0))
             n_tokens += batch.n_tokens
