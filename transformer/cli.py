@@ -27,14 +27,14 @@ from transformer.data.prepare import prepare as prepare_data
 from transformer.data.statistics import corpus_statistics
 from transformer.decoding import check_search
 from transformer.device import Device, DeviceName, Precision, choose_device
-from transformer.errors import UserError
+from transformer.errors import UserError, require_extra
 from transformer.evaluation.evaluate import evaluate_runs
 from transformer.inspection import parameter_table
 from transformer.model import Transformer
 from transformer.models import MODELS_FOLDER, find_model, list_models, load_model
 from transformer.models.export import export as export_model
 from transformer.recipes import RECIPES
-from transformer.training.distributed import is_main_process
+from transformer.training.distributed import get_world_size, is_main_process
 from transformer.training.loop import explain_write_errors
 from transformer.training.loop import train as train_model
 from transformer.training.memory import check_memory
@@ -62,8 +62,9 @@ MaxNewTokens = Annotated[
 PrecisionOption = Annotated[
     Precision,
     arg(
-        help="fp32, or mixed precision (autocast), in which matrix products are computed in bf16 or fp16. auto: on a "
-        "GPU bf16, or fp16 if it doesn't support bf16; everywhere else fp32.",
+        help="fp32; tf32 (on NVIDIA GPUs since Ampere: faster than fp32, less exact); or mixed precision (autocast), "
+        "in which matrix products are computed in bf16 or fp16. auto: on a GPU bf16, or fp16 if it lacks bf16; "
+        "everywhere else fp32.",
     ),
 ]
 ModelName = Annotated[
@@ -175,9 +176,11 @@ def train(options: TrainOptions) -> None:
     """
     device = choose_device(options.device, options.precision)
     settings = {part: dataclasses.asdict(getattr(options, part)) for part in ("data", "model", "training")}
+    if options.tensorboard:
+        require_extra("tensorboard", "tensorboard")
     if is_main_process():  # checked again later, but preparing the data may take long
         check_run_folder(options.run, settings, options.force)
-        check_memory(options.model, options.training, device)
+        check_memory(options.model, options.training, device, get_world_size())
         with explain_write_errors(options.run):
             options.run.mkdir(parents=True, exist_ok=True)
     train_model(

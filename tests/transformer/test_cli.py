@@ -360,7 +360,7 @@ def test_a_model_that_does_not_fit_into_memory_is_refused(
     monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "data"))
     huge = ["--model.n-layers", "10000000", "--run", str(tmp_path / "run"), "--data.max-train-pairs", "300"]
     message = fails(capsys, "train", "copy", "--device", "cpu", *huge)
-    assert re.search(r"needs about [\d,.]+ GB to train; this machine has [\d,.]+ GB free", message)
+    assert re.search(r"needs about [\d,.]+ GB .* to train; this machine has [\d,.]+ GB free", message)
 
 
 def test_recipes_are_described_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -547,9 +547,8 @@ def test_a_loss_that_is_not_finite_stops_the_run(
     folder = str(workplace / "runs" / "nan")
     wild = ["--training.learning-rate-factor", "1e30", "--training.steps", "50", "--data.max-train-pairs", "3000"]
     message = fails(capsys, "train", "copy", "--device", "cpu", "--run", folder, *wild)
-    assert (
-        "the gradient was not finite in 30 steps in a row" in message and "--training.learning-rate-factor" in message
-    )
+    assert re.search(r"the gradient was not finite in \d\d steps in a row", message)
+    assert "--training.learning-rate-factor" in message
 
 
 def test_parameters_of_a_model_and_of_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,6 +44,11 @@ def is_main_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
+def get_world_size() -> int:
+    """Return the number of processes that train together; known even before `init_distributed`."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 @contextmanager
 def init_distributed(device: Device) -> Iterator[DistributedContext]:
     """Connect to the other processes that ``torchrun`` has started, if any, and disconnect at the end.
@@ -51,7 +56,7 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
     Raises:
         UserError: if another process dies in the meantime.
     """
-    world_size = int(os.environ.get("WORLD_SIZE", "1"))
+    world_size = get_world_size()
     if world_size == 1:
         yield DistributedContext()
         return

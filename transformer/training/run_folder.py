@@ -75,8 +75,9 @@ def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> 
     changes = list(differences(read_settings(run / RECIPE), recipe))
     changes = [change for change in changes if change.partition(":")[0] not in MAY_CHANGE]
     if changes and not force:
+        more = f"; and {len(changes) - 5} more" if len(changes) > 5 else ""
         raise UserError(
-            f"{run} was started with other settings ({'; '.join(changes[:5])}): "
+            f"{run} was started with other settings ({'; '.join(changes[:5])}{more}): "
             "choose another folder with --run, or resume with the new settings with --force"
         )
 
