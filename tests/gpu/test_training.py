@@ -154,7 +154,7 @@ def test_batches_of_all_lengths_compile_at_most_twice(
     training = torch.compile(
         ModelWithLoss(Transformer(shape).to(device.torch_device), 0.1), dynamic=True, backend=counter
     )
-    for batch in islice(Batches(*data.tokens("train"), 300, 1, pad_to_multiple_of=8), 100):
+    for batch in islice(Batches(*data.tokens("train"), 1500, 1, pad_to_multiple_of=8), 100):
         there = batch.to(device.torch_device)
         with device.autocast():
             result = training(there.source, there.decoder_input, there.labels)
