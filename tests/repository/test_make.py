@@ -17,7 +17,7 @@ def test_help_lists_each_target():
     text = make(ROOT).stdout
     assert all(
         f"  {target} " in text
-        for target in ("book", "serve", "pdf", "test", "grade", "lint", "notebooks", "models", "lock", "clean")
+        for target in ("book", "serve", "pdf", "test", "gpu", "grade", "lint", "notebooks", "models", "lock", "clean")
     )
 
 
