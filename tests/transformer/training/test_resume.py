@@ -301,7 +301,7 @@ def test_a_run_folder_that_cannot_be_created_is_explained(tmp_path: Path, data: 
 def test_an_error_that_does_not_concern_the_run_folder_is_not_called_a_write_error(
     filename: str | None, tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def step(trainer: object) -> None:
+    def step(trainer: object, stop_requested: bool) -> None:
         raise OSError(errno.EIO, "Input/output error", filename)
 
     monkeypatch.setattr("transformer.training.trainer.Trainer.step", step)
