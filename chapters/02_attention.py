@@ -55,7 +55,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 
 weights = torch.zeros(2, 9)  # a sentence has nine words; we use five of them
 key = torch.tensor([[2.0, 0], [-1, -1], [0, 2], [-2, -2], [0, 0]])  # alive? food?
-query = torch.tensor([[1.0, 0], [0, 1]])  # something alive; something to eat
+query = torch.tensor([[1.0, 0], [0, 1]])  # something alive; food
 weights[:, [1, 2, 4, 5, 6]] = (query @ key.T).softmax(dim=-1)
 start = "The dog left the milk because it was"
 Picture(
@@ -80,7 +80,7 @@ german_pronoun = {"dog": "er", "milk": "sie"}  # key: value
 german_pronoun["dog"], german_pronoun.get("it", "no such key")
 
 # %% [markdown]
-# The values here are what a translator needs to know about *it*. German has three words for it, and the choice depends on what *it* stands for: *er* for the dog
+# The values here are what a translator needs to know about *it*. German has three words for *it*, and the choice depends on what it refers to: *er* for the dog
 # (*der Hund*, masculine), *sie* for the milk (*die Milch*, feminine).
 #
 # A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. That is useless for training, because there is no way to match a little better, so
@@ -89,7 +89,7 @@ german_pronoun["dog"], german_pronoun.get("it", "no such key")
 #
 # ## Attention by hand
 #
-# For now, we make up the numbers. Each word has a **key** of two numbers that describe what it can be found by: *is it alive?* and *is it food?* Each word also has a **value** of two numbers, its contribution
+# For now, we make up the numbers. Each word has a **key** of two numbers that describe what it can be found by: *is it alive?* and *is it food?* A positive number means yes, a negative one no. Each word also has a **value** of two numbers, its contribution
 # to the choice between *er* and *sie*. We leave out the two *the*.
 
 # %%
@@ -328,7 +328,7 @@ at = {d_k: gradient for d_k, (_, gradient) in zip(sizes, unscaled, strict=True)}
 assert at[64] < level[5] / 2 and at[512] < level[8] / 100 and at[8] > level[2]
 
 # %% [markdown]
-# At $d_k = 64$, the typical gradient without scaling is already less than half as large; at 512 it is less than a hundredth. Scaling only concerns the start. A trained model may well learn long queries and sharp weights, but it gets there
+# At $d_k = 64$, the typical gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. Scaling only concerns the start. A trained model may well learn long queries and sharp weights, but it gets there
 # step by step, with a gradient to guide it.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
@@ -336,7 +336,7 @@ assert at[64] < level[5] / 2 and at[512] < level[8] / 100 and at[8] > level[2]
 # $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\Big(\tfrac{Q K^\top}{\sqrt{d_k}}\Big) V $$
 #
 # **In the book, you can move all of its parts.** Drag the tip of an arrow, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten
-# the query to nothing. Can the output ever leave the triangle of the values?
+# the query to nothing. Can the output ever leave the triangle of the values? (No: an average with positive weights always lies between them.)
 #
 # <div class="widget" data-widget="attention">
 #
@@ -416,7 +416,7 @@ output.shape, weights.shape
 # The dot product is not the only way to compare a query with a key. The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), three years older than the Transformer, uses a small network with one hidden layer.
 # It adds a projection of the query to a projection of the key, hence the name **additive attention** (§3.2.1):
 #
-# $$ \text{score}(q, k) = w^\top \tanh(q\,W + k\,U) $$
+# $$ \text{score}(q, k) = w^\top \tanh(q\,W_q + k\,W_k) $$
 #
 # Let us try it on random queries and keys again, with randomly initialised weights. Does its gradient vanish for large $d_k$, like that of the unscaled dot product?
 
@@ -473,7 +473,7 @@ print(f"additive:    {n * n * d_k:12,} numbers, the hidden layers")
 # ## Self-attention and cross-attention
 #
 # In our example, queries, keys and values all came from the same sentence. This is **self-attention**: the positions of a sequence attend to one another. But nothing in the formula requires it. When the decoder writes the German
-# sentence, its queries come from the German prefix, and the keys and values from the encoder's memory of the English one. This is **cross-attention** (§3.2.3), and it is how the source gets into the translation. Only the
+# sentence, its queries come from the German words generated so far, and the keys and values from the encoder's output for the English sentence, the *memory*. This is **cross-attention** (§3.2.3), and it is how the source gets into the translation. Only the
 # shapes change: the matrix of weights is no longer square.
 
 # %%
