@@ -244,7 +244,7 @@ plots.clocks(
 torch.rad2deg(angles(64, 16)[63]).round()
 
 # %% [markdown]
-# The first hand has gone around ten times in all. Hand 4 has moved by 36°, and the last one by a single degree: it makes a difference only in texts of thousands of tokens.
+# The first hand has gone around ten times in all. Hand 4 (counted from 0) has moved by 36°, and the last one by a single degree: it makes a difference only in texts of thousands of tokens.
 
 # %% [markdown]
 # ## The encoding as a heat map
@@ -399,7 +399,7 @@ assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
 
 # %% [markdown]
 # What good is this to a model? A head computes its queries with a matrix, and $M_{-3}$ is a matrix. If a head uses it, the query at position $m$ is exactly the vector of position $m - 3$.
-# If its keys are the position vectors themselves, the best match is at distance 0, which is three positions back. So we can build a head that looks three positions back, at any position and without any training. The factor 40 makes the queries
+# Let the keys be the position vectors themselves. A position vector is most similar to itself, so the query matches the key at position $m - 3$ best. This head attends three positions back, wherever it is, and nobody has trained it. The factor 40 makes the queries
 # long, and therefore the softmax sharp.
 
 # %%
@@ -513,7 +513,7 @@ assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 # With rotary positions the score is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Only the last one can depend on
 # the distance alone.
 #
-# | | what it does | parameters | score depends on the distance only? |
+# | | what it does | parameters | for two given words, does the score depend on the distance only? |
 # |---|---|---|---|
 # | sinusoidal | adds a fixed vector to the embedding | none | no |
 # | learned | adds a trained vector to the embedding | one vector per position | no |
@@ -616,9 +616,9 @@ assert first["learned"] > 0.7 > 0.4 > first["rotary"]
 # %% [markdown]
 # **It depends on the question.** For *three back*, rotary continues as if nothing had happened: the distance three is a rotation by an angle that it has seen in every training example. The two additive kinds would have to recognise positions that they have never seen.
 #
-# For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it. Rotary has no absolute positions. It knows the first token only as the one *farthest away*, and beyond length 16 that is a distance it has never met.
+# For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it. Rotary has no absolute positions. It knows the first token only as the one *farthest away*, and beyond length 16 that is a distance it has never met. Sinusoidal loses only some accuracy: position 0 is familiar, but it probably has to compete with unseen positions, whose vectors are just as long. (The untrained rows of the learned table are short.)
 #
-# One rule covers all six curves: **a model can use what it has been trained on, whether that is an angle, a row of a table or a distance. Being defined at a position is not the same as being learned there.** These are tiny models with a single task each, but larger studies agree:
+# One rule fits all six curves: **a model can use what it has been trained on, whether that is an angle, a row of a table or a distance. Being defined at a position is not the same as being learned there.** These are tiny models with a single task each, but larger studies agree:
 # [Press et al. (2022)](https://arxiv.org/abs/2108.12409) found that language models with sinusoidal positions hardly extrapolate at all. So the package refuses sequences longer than the model's `max_length`.
 
 # %% [markdown]

@@ -188,7 +188,7 @@ print("output", inner.relu() @ W2 + b2)
 # %% [markdown]
 # *Position-wise* means that the two rows don't interact: the same small network is applied to each position separately. So the two kinds of sublayer divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
 #
-# In the paper the inner width $d_\text{ff}$ is four times $d_\text{model}$. Its two matrices then have $8\,d_\text{model}^2$ weights, and the four of attention together $4\,d_\text{model}^2$: two thirds of an encoder layer's parameters are in the feed-forward network.
+# In the paper the inner width $d_\text{ff}$ is four times $d_\text{model}$. Its two matrices then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So two thirds of an encoder layer's parameters are in the feed-forward network.
 
 # %% tags=["remove-cell"]
 layer = EncoderLayer(ModelConfig(100))
@@ -315,7 +315,7 @@ assert conjunctions <= set(top) and {"▁before", "▁while"} <= set(top)
 assert {"▁bad", "▁modern"} <= set(top) and feed_forward.inner.out_features == 256
 
 # %% [markdown]
-# Look at *before* and *while*. They weren't in our list, but in German they send the verb to the end as well. So this unit of the 256 has found something that the model needs. It is not a clean detector, though: it is also active at some adjectives, such as *bad* and *modern*. Units that respond to several
+# Look at *before* and *while*. They weren't in our list, but in German they send the verb to the end as well. So out of 256 units, this one has learned something that the model needs. It is not a clean detector, though: it is also active at some adjectives, such as *bad* and *modern*. Units that respond to several
 # unrelated things are common. They are called **polysemantic**.
 
 # %% [markdown]
@@ -367,7 +367,7 @@ assert abs(1.1**12 - 3.1) < 0.05
 # %% [markdown]
 # Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks a little in every layer, and the first layer receives hundreds of times less than the last. With residual connections it even grows a little.
 #
-# Seen from a single position, all its residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
+# If you follow a single position through the model, its residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
 
 # %% [markdown]
 # ## Layer normalisation
@@ -457,7 +457,7 @@ Picture(
 SourceCode(Residual.forward)
 
 # %% [markdown]
-# `sublayer` is a function, such as a feed-forward network. `dropout` is the paper's regularisation (§5.4). **Dropout** sets random values of the sublayer's output to zero in training, with probability 0.1 in the base model, and divides the others by 0.9 so that the expected value stays the same. At inference time it does nothing.
+# `sublayer` is a function, such as a feed-forward network. `dropout` is the paper's method against overfitting (§5.4): **dropout** sets random values of the sublayer's output to zero in training, with probability 0.1 in the base model, and divides the others by 0.9 so that the expected value stays the same. At inference time it does nothing.
 
 # %% [markdown]
 # ## The encoder layer
