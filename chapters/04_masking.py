@@ -4,7 +4,8 @@
 # Three models are trained to predict random digits. Nobody can predict those, so no honest model can get below the loss of guessing, $\ln 10 \approx 2.30$.
 # **Two of the three do. How do they cheat, and how can you stop them?**
 #
-# By the end you can build the two masks of the Transformer, explain which attention needs which, and test any model for leaks from the future.
+# By the end you can build the two masks of the Transformer, explain which attention needs which mask, and test any model for
+# leaks from the future.
 #
 # **About 35 minutes.** This chapter builds on [Attention](02_attention.ipynb) and [Multi-head attention](03_multi_head_attention.ipynb).
 
@@ -44,6 +45,7 @@ if "google.colab" in sys.modules:
 
 # %% tags=["hide-input"]
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -125,13 +127,13 @@ Picture(
 #
 # In plain attention every position attends to every other. There are two cases where that must not happen.
 #
-# **Padding.** A batch of sentences is a rectangular tensor, so all its rows must have the same length. Shorter sentences are filled up with a special
+# **Padding.** A batch of sentences is one rectangular tensor, so all its rows must have the same length. Shorter sentences are filled up with a special
 # token, `<pad>`. It has no meaning, but it has an embedding like any other token, hence a key and a value. Nothing keeps the real words from
 # attending to it.
 #
 # **The future.** The decoder of a Transformer is **autoregressive**: it generates one token at a time, and each token depends on the ones before it.
 # At **inference**, when the trained model translates, later tokens don't exist yet. In training they do, because we know the correct translation.
-# That allows a trick called **teacher forcing**: the decoder's input is the correct translation, behind a start token `<bos>`,
+# That allows a trick called **teacher forcing**: the decoder's input is the correct translation, with a start token `<bos>` in front,
 # and it learns to predict the next token at *all* positions in a single pass.
 #
 # The figure shows this for the translation *the milk was sour*. Every row is a training example of its own: the green cells are what it may see, and
@@ -150,7 +152,7 @@ Picture(
 )
 
 # %% [markdown]
-# One sentence gives five training examples, and the model computes them together. A recurrent network would take five steps, one after another; this is a
+# One sentence gives five training examples, and the model computes all of them at once. A recurrent network needs five steps, one after another; this is a
 # main reason why Transformers train fast. But there is a catch. The token to predict is also in the input, one position further right. Unless something hides it, the
 # model only has to copy it.
 #
@@ -167,7 +169,7 @@ Picture(
 # %%
 torch.manual_seed(0)
 x = torch.randn(5, 4)  # (length, d)
-averages = torch.stack([x[: i + 1].mean(dim=0) for i in range(5)])  # (length, d)
+averages = torch.stack([x[: i + 1].mean(dim=0) for i in range(5)])
 
 # %% [markdown]
 # An average is a weighted sum, so we don't need the loop: one product with a **lower-triangular matrix** of weights does it. Row $i$ has the weight $1/(i +
@@ -249,16 +251,16 @@ print(f"by hand      {7.39 / 11.11:.2f}, {2.72 / 11.11:.2f}, {1 / 11.11:.2f}")
 # vocabulary, and `<pad>` has the id 0:
 
 # %%
-vocabulary = (
-    "<pad> <bos> er sie war heute müde sauer it was tired sour today".split()
-)
+vocabulary = "<pad> <bos> er sie war heute müde sauer it was tired sour today"
+vocabulary = vocabulary.split()
 
 
 def to_ids(*sentences):
-    rows = [
-        torch.tensor([vocabulary.index(w) for w in s.split()]) for s in sentences
-    ]
-    return nn.utils.rnn.pad_sequence(rows, batch_first=True)  # fills up with 0
+    rows = []
+    for sentence in sentences:
+        ids = [vocabulary.index(word) for word in sentence.split()]
+        rows.append(torch.tensor(ids))
+    return nn.utils.rnn.pad_sequence(rows, batch_first=True)  # adds zeros
 
 
 source = to_ids("er war müde", "sie war heute sauer")  # (2, 4)
@@ -326,7 +328,7 @@ mask_explorer(
 # %% [markdown]
 # ## Which attention needs which mask
 #
-# The Transformer has three kinds of attention (§3.2.3). Each hides something else:
+# The Transformer has three kinds of attention (§3.2.3), and each hides different tokens:
 #
 # | attention | queries from | keys from | hides |
 # |---|---|---|---|
@@ -364,10 +366,15 @@ torch.manual_seed(0)
 shape = ModelConfig(len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=1)
 model = Transformer(shape).eval().requires_grad_(False)
 passed = []
+
+
+def record_mask(module, args, kwargs):
+    passed.append(kwargs["mask"])
+
+
 for module in model.modules():
     if isinstance(module, MultiHeadAttention):
-        hook = lambda module, args, kwargs: passed.append(kwargs["mask"])  # noqa: E731
-        module.register_forward_pre_hook(hook, with_kwargs=True)
+        module.register_forward_pre_hook(record_mask, with_kwargs=True)
 model(source, target)
 from_source, from_target = padding_mask(source, 0), target_mask(target, 0)
 for mask, expected in zip(
@@ -398,8 +405,9 @@ q, k, v = torch.randn(3, 5, 8)
 expected = masked_attention(q, k, v, causal)
 assert_close(attention(q, k, v, causal)[0], expected)
 assert_close(fused_attention(q, k, v, causal), expected)
-assert_close(F.scaled_dot_product_attention(q, k, v, attn_mask=causal), expected)
-assert_close(F.scaled_dot_product_attention(q, k, v, is_causal=True), expected)
+pytorch = F.scaled_dot_product_attention
+assert_close(pytorch(q, k, v, attn_mask=causal), expected)
+assert_close(pytorch(q, k, v, is_causal=True), expected)
 print("our masked attention equals the package's and PyTorch's")
 
 # %% tags=["remove-cell"]
@@ -424,7 +432,8 @@ for i in range(5):
 nothing = torch.zeros(4, dtype=torch.bool)
 lowest = torch.finfo(torch.float32).min
 finite = scores.masked_fill(~nothing, lowest).softmax(dim=0)
-print("minus infinity  ", scores.masked_fill(~nothing, -math.inf).softmax(dim=0))
+infinite = scores.masked_fill(~nothing, -math.inf).softmax(dim=0)
+print("minus infinity  ", infinite)
 print("lowest number   ", finite)
 print("times the mask  ", finite * nothing)
 
@@ -448,7 +457,7 @@ assert torch.finfo(torch.float16).max == 65504
 # ## The causality test
 #
 # How can you be sure that a whole model has no leak? Don't look at the mask. Look at what it is for: **if token $t$ changes, no output before position $t$ may
-# change.** This test doesn't need to know how the mask was made or where it was applied, so it finds every leak, also those that nobody has thought of:
+# change.** This test doesn't need to know how the mask was made or where it was applied, so it finds every leak, even those that nobody has thought of:
 
 
 # %%
@@ -459,7 +468,7 @@ def outputs_that_change(function, target):
     columns = []
     for t in range(target.size(1)):
         changed = target.clone()
-        changed[:, t] = vocabulary.index("today")  # a word that isn't in the target
+        changed[:, t] = vocabulary.index("today")  # not in the target
         difference = (function(changed) - original).abs()
         columns.append(difference.amax(dim=-1)[0] > 1e-6)
     return torch.stack(columns, dim=1)
@@ -470,7 +479,9 @@ def outputs_that_change(function, target):
 
 # %%
 torch.manual_seed(0)
-config = ModelConfig(len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=2)
+config = ModelConfig(
+    vocab_size=len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=2
+)
 model = Transformer(config).eval()
 sentence = to_ids("<bos> it was tired")  # (1, 4)
 changes = outputs_that_change(lambda ids: model(source[:1], ids), sentence)
@@ -511,7 +522,7 @@ causal = causal_mask(4)[0, 0]
 print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 
 # %% [markdown]
-# The second sign is worse: through that sum, every output depends on the future.
+# The second sign is worse: through that sum, every output but the last depends on the future.
 #
 # **Build a mask yourself.** Press cells to hide them, then switch the bug on. Which rows still sum to one? Remove the padding, and
 # one of them recovers. Why that one?
@@ -551,17 +562,21 @@ weights[0].detach()
 
 # %%
 one_too_many = torch.ones(4, 4, dtype=torch.bool).tril(diagonal=1)
-bugs = {
-    "after the softmax": lambda x: masked_too_late(x, causal) @ x,
-    "inverted": lambda x: attention(x, x, x, ~causal)[0],
-    "off by one": lambda x: attention(x, x, x, one_too_many)[0],
-}
+
+
+def attention_with_bug(bug, ids):
+    x = embeddings[ids]
+    if bug == "after the softmax":
+        return masked_too_late(x, causal) @ x
+    mask = ~causal if bug == "inverted" else one_too_many
+    return attention(x, x, x, mask)[0]
+
+
 found = {}
-for name, function in bugs.items():
-    found[name] = outputs_that_change(
-        lambda ids, f=function: f(embeddings[ids]), sentence
-    )
-    print(f"{name:18} {int((found[name] != causal).sum()):2} of 16 cells are wrong")
+for bug in ("after the softmax", "inverted", "off by one"):
+    found[bug] = outputs_that_change(partial(attention_with_bug, bug), sentence)
+    wrong = int((found[bug] != causal).sum())
+    print(f"{bug:18} {wrong:2} of 16 cells are wrong")
 
 # %% tags=["hide-input"]
 Row(
@@ -585,20 +600,16 @@ Row(
 # gives to that token:
 
 # %%
-real = torch.tensor([[True, True, False], [True, True, True]])  # (batch 2, key 3)
-query, key, value = torch.randn(
-    3, 2, 2, 3, 4
-)  # each (batch, heads, length, d_head)
-for name, mask in (
-    ("(2, 1, 1, 3)", real[:, None, None, :]),
-    ("(2, 1, 3)", real[:, None, :]),
-):
-    _, weights = attention(query, key, value, mask)
+real = torch.tensor([[True, True, False], [True, True, True]])  # (batch, key)
+query, key, value = torch.randn(3, 2, 2, 3, 4)  # (batch, heads, length, d_head)
+right_mask, wrong_mask = real[:, None, None, :], real[:, None, :]
+for name, mask in (("right", right_mask), ("wrong", wrong_mask)):
+    _, weights = attention(query, key, value, mask)  # (batch, heads, 3, 3)
     first, second = weights[..., 2].amax(dim=-1)  # (heads,) each
-    print(f"mask {name:12}  sentence 1: {first}   sentence 2: {second}")
+    print(name, tuple(mask.shape), "sentence 1", first, "sentence 2", second)
 
 # %% [markdown]
-# With the correct mask, both heads ignore the padding of sentence 1. With the other one, head 1 ignores the last token of *both* sentences, and head 2 ignores neither.
+# With the right mask, both heads ignore the padding of sentence 1. With the wrong one, head 1 ignores the last token of *both* sentences, and head 2 ignores neither.
 # It raised no error only because there are as many sentences as heads. So don't test with a batch size that equals the number of heads.
 
 # %% [markdown]

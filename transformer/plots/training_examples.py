@@ -17,7 +17,7 @@ def training_examples(inputs: Sequence[str], labels: Sequence[str]) -> Figure:
     """
     length = len(inputs)
     with style.in_style():
-        figure, axes = style.new_figure(5.0, 5.0 * (length + 1) / (1.4 * length + 3.2))
+        figure, axes = style.new_figure(4.2, 0.36 * (length + 1))
         axes.set_position((0, 0, 1, 1))
         axes.set_xlim(-1.1, 1.4 * length + 2.1)
         axes.set_ylim(length, -1)
