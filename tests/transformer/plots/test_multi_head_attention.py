@@ -1,9 +1,8 @@
-"""The figures of multi-head attention show the numbers of the package's attention, and the weights of each head."""
+"""The figures of multi-head attention show the numbers of the package's attention."""
 
 import torch
 
 from transformer.attention import attention
-from transformer.plots.head_explorer import head_explorer
 from transformer.plots.multi_head_attention import format_number, multi_head_attention
 
 WORDS = ["dog", "chases", "cat"]
@@ -31,15 +30,3 @@ def test_numbers_are_formatted_briefly() -> None:
         "0",
         "12.50",
     ]
-
-
-def test_the_explorer_has_a_heat_map_for_each_head_and_one_for_their_mean() -> None:
-    weights = torch.stack([torch.eye(3), torch.eye(3).flip(1)])
-    spec = head_explorer(weights, WORDS, WORDS, "select a head").to_dict()
-    assert spec["description"] == "select a head"
-    assert spec["usermeta"]["embedOptions"]["renderer"] == "svg" and spec["config"]["background"] == "transparent"
-    assert all(part["width"] <= 300 for part in spec["vconcat"])
-    (rows,) = spec["datasets"].values()
-    assert sorted({row["head"] for row in rows}) == [0, 1, 2]
-    corner = {row["head"]: row["weight"] for row in rows if row["q"] == 0 and row["k"] == 0}
-    assert corner == {0: 0.5, 1: 1.0, 2: 0.0}
