@@ -289,7 +289,7 @@ assert rate[unit] > 0.75 and rate_elsewhere[unit] < 0.05
 
 # %% tags=["hide-input"]
 rates = {}
-for word in set(words):
+for word in sorted(set(words)):
     at_word = torch.tensor([other == word for other in words])
     if at_word.sum() >= 5:
         rates[word] = active[at_word, unit].mean().item() * 100
