@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Multi-head attention
 #
-# Below, three *heads* of a trained translator, attentions that run side by side, read the same caption. **Why does a Transformer need several of them, and
-# what do they cost?**
+# A *head* is one of several attentions that run side by side. Below, three heads of a trained translator read the same caption. **Why does a Transformer need
+# more than one, and what do they cost?**
 #
 # By the end you can explain what a single softmax cannot do, write multi-head attention as a loop and as one reshape, and give the shape of every
 # tensor in it.
@@ -223,7 +223,7 @@ w_output[0, 2] = w_output[3, 2] = 0.5  # a dog chases a cat: from both
 (concatenated @ w_output)[1]
 
 # %% [markdown]
-# That is all of multi-head attention (§3.2.2). The $X W^Q_i$ are the columns of head $i$:
+# That is all of multi-head attention (§3.2.2). $W^Q_i$, $W^K_i$ and $W^V_i$ are the columns that belong to head $i$:
 #
 # $$ \mathrm{head}_i = \mathrm{Attention}(X W^Q_i,\; X W^K_i,\; X W^V_i) $$
 #
@@ -281,7 +281,7 @@ print("dog chases cat", multi_head_loop(x, 2, *matrices)[1])
 print("cat chases dog", multi_head_loop(reversed_x, 2, *matrices)[1])
 
 # %% [markdown]
-# In the first sentence the chaser is a dog, in the second one the chased. That settles it.
+# The first two features say who is a dog: in the first sentence the animal that chases, in the second one the animal that is chased.
 #
 # **Now without the loop**, because a GPU is fast only when it gets all the work at once. A single product `x @ w_query` computes the queries of all heads,
 # side by side in one row per word. Attention works on the last two dimensions of its inputs and treats all dimensions before them as a batch. So the heads have to
@@ -388,7 +388,7 @@ print("our multi-head attention equals PyTorch's")
 # %% [markdown]
 # ## Where the Transformer uses it
 #
-# The Transformer has this module in three kinds of layers (§3.2.3). They differ only in what is passed as `x` and `memory`:
+# The Transformer has this module in three kinds of layers (§3.2.3). They differ in what is passed as `x` and `memory`, and in their masks, the topic of the next chapter:
 #
 # | attention | queries from | keys and values from | weights of one head |
 # |---|---|---|---|
@@ -396,7 +396,7 @@ print("our multi-head attention equals PyTorch's")
 # | self-attention in the decoder | target so far | target so far | target × target |
 # | cross-attention in the decoder | target so far | output of the encoder | target × source |
 #
-# Most bugs in attention are wrong shapes, so it pays to know them by name. The table follows one cross-attention of the paper's base model, with $d_\text{model} =
+# Many bugs in attention are wrong shapes, so it pays to know the right ones. The table follows one cross-attention of the paper's base model, with $d_\text{model} =
 # 512$ and 8 heads, from a target of 25 tokens to a source of 30:
 #
 # | tensor | shape | in numbers |
@@ -551,7 +551,7 @@ Picture(
 # %% [markdown]
 # The next figure shows the weights, averaged over the test rows. For *mirror* the lines cross in the middle; for *two earlier* they are parallel. The single head
 # divides its budget between both sources. With two heads, each has taken one source. Nobody assigned them: as long as both heads attend to the same
-# source, the other digit remains a guess, so the gradient pushes one of them away.
+# source, the other digit remains a guess, so training pushes one of them to the other source.
 
 
 # %% tags=["hide-input"]
@@ -632,7 +632,7 @@ for name, ablated in (
         print(name, translator.translate(caption))
 
 # %% [markdown]
-# The translation of this caption doesn't change. Other heads and other layers can do the same job, so **a head that isn't missed hasn't been shown to do nothing**. [What
+# The translation of this caption doesn't change. Other heads and layers may do the same job, so **a head that isn't missed hasn't been shown to do nothing**. [What
 # attention heads do](14_attention_heads.ipynb) measures this properly, on many sentences.
 
 # %% tags=["remove-cell"]
@@ -650,7 +650,7 @@ assert ablated_translation == translator.translate(caption)
 table.reshape(2, 3, 2)  # (heads 2, length 3, d_head 2), or so it seems
 
 # %% [markdown]
-# Head 1 now has the first word cut in two, and half of the second one. All shapes fit, the weights sum to one, and the loss even falls in training. But a head no longer sees the whole
+# Head 1 now has the first word cut in two, and half of the second one. All shapes fit and the weights sum to one. But a head no longer sees the whole
 # sentence. Shapes won't reveal this bug, but **changing one input will**: change one position at a time, and see which outputs change.
 
 
@@ -684,7 +684,7 @@ print(f"with transpose: {right.sum()} of 64   without: {wrong.sum()} of 64")
 
 # %% [markdown]
 # In self-attention, every output should depend on every input: all 64 pairs. Without the transpose, four heads become four islands of two positions each, as the figure shows. In
-# longer sentences the islands are larger, and a model that needs nearby words most may even seem to work.
+# longer sentences the islands are larger, which makes the bug harder to notice.
 
 # %% tags=["hide-input"]
 axes_labels = ("output", "input that changes")
@@ -707,7 +707,7 @@ assert right.all()
 assert torch.equal(wrong, torch.block_diag(*[torch.ones(2, 2)] * 4).bool())
 
 # %% [markdown]
-# **2. The wrong $d$ under the root.** Scores are divided by $\sqrt{d_k}$, where $d_k$ is the width of a *head*. With $\sqrt{d_\text{model}}$ they are too small by a factor of $\sqrt
+# **2. The wrong width under the root.** Scores are divided by $\sqrt{d_k}$, where $d_k$ is the width of a *head*. With $\sqrt{d_\text{model}}$ they are too small by a factor of $\sqrt
 # h$, and every head starts closer to a plain average. As in the last chapter, the standard deviation of random scores gives the mistake away; it should be 1:
 
 # %%

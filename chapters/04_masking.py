@@ -440,8 +440,8 @@ print("times the mask  ", finite * nothing)
 # %% [markdown]
 # The package's `attention` takes both steps. Its `fused_attention` doesn't need them, because PyTorch's function returns zeros for such a query on its own.
 #
-# Many programs use `-1e9` as the low number. It is too low for half precision: the range of float16 ends at 65,504, so `-1e9` becomes $-\infty$ there and the NaN
-# is back. `torch.finfo(dtype).min` is right for every type.
+# Many programs use `-1e9` as the low number. It is out of range in half precision, where float16 ends at 65,504: `masked_fill` refuses it, and where a program adds it to
+# the scores instead, it becomes $-\infty$ and the NaN is back. `torch.finfo(dtype).min` is right for every type.
 
 # %% tags=["remove-cell"]
 empty = torch.zeros(5, 5, dtype=torch.bool)
@@ -457,7 +457,7 @@ assert torch.finfo(torch.float16).max == 65504
 # ## The causality test
 #
 # How can you be sure that a whole model has no leak? Don't look at the mask. Look at what it is for: **if token $t$ changes, no output before position $t$ may
-# change.** This test doesn't need to know how the mask was made or where it was applied, so it finds every leak, even those that nobody has thought of:
+# change.** This test doesn't need to know how the mask was made or where it was applied, so it also finds leaks that nobody has thought of:
 
 
 # %%
@@ -556,7 +556,7 @@ weights[0].detach()
 # %% [markdown]
 # The remedy is to pass `~causal` there.
 #
-# **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position sees one token too many, the very one that it should predict.
+# **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position but the last sees one token too many, the very one that it should predict.
 #
 # The causality test finds all three. In the figure, an exclamation mark is a cell where the measurement differs from the causal mask:
 
