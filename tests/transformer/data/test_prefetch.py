@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer.data import batching
-from transformer.data.batching import Batch, Batches, Sequences
+from transformer.data.batching import Batch, Batches, Indices, Sequences
 from transformer.data.prefetch import PREFETCHED_BATCHES, Prefetcher
 
 CPU = torch.device("cpu")
@@ -51,36 +50,42 @@ def test_it_resumes_after_the_last_batch_that_was_used(used: int) -> None:
         assert tensors(batch) == tensors(expected)
 
 
-def test_the_thread_works_while_a_batch_is_in_use_and_only_so_far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    numbers: list[int] = []
-    far_enough = threading.Event()
-    collate = batching.collate
+class Counting(Batches):
+    """Batches that count how many of them were built, from all copies of an iterator."""
 
-    def counting(*arguments: object) -> Batch:
-        numbers.append(len(numbers) + 1)
-        if numbers[-1] == 1 + PREFETCHED_BATCHES:
-            far_enough.set()
-        return collate(*arguments)  # type: ignore[arg-type]
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.numbers: list[int] = []
+        self.far_enough = threading.Event()
 
-    monkeypatch.setattr(batching, "collate", counting)
-    ahead = Prefetcher(batches(), CPU)
-    assert not numbers and not prefetching_threads(), "nothing before the first batch is needed"
+    def collate(self, pairs: Indices) -> Batch:
+        self.numbers.append(len(self.numbers) + 1)
+        if self.numbers[-1] == 1 + PREFETCHED_BATCHES:
+            self.far_enough.set()
+        return super().collate(pairs)
+
+
+def test_the_thread_works_while_a_batch_is_in_use_and_only_so_far_ahead() -> None:
+    plain, before = batches(), prefetching_threads()
+    counting = Counting(plain.sources, plain.targets, plain.batch_tokens, plain.seed)
+    numbers = counting.numbers
+    ahead = Prefetcher(counting, CPU)
+    assert not numbers and prefetching_threads() == before, "nothing before the first batch is needed"
     next(ahead)
-    assert far_enough.wait(60)
+    assert counting.far_enough.wait(60)
     ahead._thread.shutdown()
     assert numbers[-1] == 1 + PREFETCHED_BATCHES
 
 
-def test_an_error_is_raised_with_the_batch_it_belongs_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    collate, calls = batching.collate, iter(range(100))
+def test_an_error_is_raised_with_the_batch_it_belongs_to() -> None:
+    class Broken(Batches):
+        def collate(self, pairs: Indices) -> Batch:
+            if self.step == 3:
+                raise OSError("the disk is gone")
+            return super().collate(pairs)
 
-    def broken(*arguments: object) -> Batch:
-        if next(calls) == 2:
-            raise OSError("the disk is gone")
-        return collate(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(batching, "collate", broken)
-    ahead = Prefetcher(batches(), CPU)
+    plain = batches()
+    ahead = Prefetcher(Broken(plain.sources, plain.targets, plain.batch_tokens, plain.seed), CPU)
     next(ahead)
     next(ahead)
     with pytest.raises(OSError, match="the disk is gone"):
@@ -88,9 +93,10 @@ def test_an_error_is_raised_with_the_batch_it_belongs_to(monkeypatch: pytest.Mon
 
 
 def test_the_thread_ends_with_the_iterator() -> None:
+    before = prefetching_threads()
     ahead = Prefetcher(batches(), CPU)
     next(ahead)
-    (thread,) = prefetching_threads()
+    (thread,) = (thread for thread in prefetching_threads() if thread not in before)
     del ahead
     gc.collect()
     thread.join(60)
