@@ -65,7 +65,7 @@ from transformer.plots.attention_lines import attention_lines
 from transformer.plots.style import Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
-translator = transformer.load("multi30k", device="cpu", precision="fp32")
+translator = transformer.load("multi30k", device="cpu")
 
 
 @torch.no_grad()
@@ -116,7 +116,7 @@ assert [looked_at[g] for g in ("bereitet", "zu")] == ["preparing"] * 2
 # has never seen:
 
 # %%
-translator = transformer.load("multi30k", device="cpu", precision="fp32")
+translator = transformer.load("multi30k", device="cpu")
 captions = [
     "A dog runs across the field.",
     "A chef with a red hat is preparing food in the kitchen.",
