@@ -606,11 +606,15 @@ Row(
 # **It answers everything.** The model knows captions. Give it something else, and it does not say that it is out of its depth. It writes German all the same:
 
 # %%
-for text in ("The parliament adopts the resolution.", "I love you.", "asdf"):
+for text in ("Where is the station?", "I love you.", "asdf"):
     print(text, "→", translator.translate(text))
 
+# %% tags=["remove-cell"]
+station = translator.translate("Where is the station?")
+assert station == "Jemand befindet sich am Bahnhof."
+
 # %% [markdown]
-# A fluent translation is therefore no proof of a correct one. This is why translations are scored against human ones, on sentences that the model has not seen (see the chapter on [evaluation](13_evaluation.ipynb)), and why each model of
+# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones, on sentences that the model has not seen (see the chapter on [evaluation](13_evaluation.ipynb)), and why each model of
 # this course has a card that lists what it cannot do, such as `transformer/models/multi30k/CARD.md`.
 #
 # **It is left in training mode.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the
