@@ -14,10 +14,10 @@
 # # The Transformer from the outside: translating a sentence
 #
 # How does a network, a fixed stack of matrices, turn a sentence of any length into another, in another word order? The figure shows where one part of a trained Transformer, an *attention head*, looked
-# while it generated each German word.
+# while the model generated each German word.
 #
 # By the end you can follow a sentence through every stage of this model, decode a translation by hand, and explain what attention does better
-# than a recurrent network, and at what price. **About 35 minutes.** It builds on a little PyTorch; no German is needed.
+# than a recurrent network, and at what price. **About 35 minutes.** You need a little PyTorch, and no German.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -227,7 +227,7 @@ memory.shape  # (batch, source, d_model)
 
 # %% [markdown]
 # We can test that claim with a word that has two meanings. *Light* can mean "not dark" (German *hell*), or what a lamp gives (German *Licht*). Both meanings share a single row of the table. In
-# the four sentences below, *light* is always at position 4, so its vector is exactly the same in all of them before the first layer. Does the encoder tell the meanings apart? The fifth sentence is for comparison.
+# the four sentences below, *light* is always at position 4 (counting from 0), so its vector is exactly the same in all of them before the first layer. Does the encoder tell the meanings apart? The fifth sentence is for comparison.
 
 # %%
 sentences = {
@@ -333,10 +333,10 @@ assert [translation] == translator.greedy_search(captions[:1])
 print(translation)
 
 # %% [markdown]
-# In the last step the tokenizer joins the tokens to a text again. Our loop gives the same translation as the package, which decodes many
+# Finally, the tokenizer joins the tokens back into text. Our loop gives the same translation as the package, which decodes many
 # sentences at once, and much faster. The chapter on [decoding](12_decoding.ipynb) shows how.
 #
-# **Step through it.** For each step, the chart below shows the prefix and the six most probable next tokens. Where one bar takes everything, the source and the grammar leave no
+# **Step through the translation.** For each step, the chart below shows the prefix and the six most probable next tokens. Where one bar takes everything, the source and the grammar leave no
 # choice. Where several share, there is more than one good way to continue. At which step is the model least certain?
 
 # %% tags=["hide-input"]
@@ -362,7 +362,7 @@ assert "▁läuft" in tokenizer.pieces(steps[2].topk(2).indices)
 # %% [markdown]
 # The model is least certain at step 3: *rennt* and *läuft* both mean "runs", and either would do.
 #
-# The decoder does not know who wrote its prefix. If we force the first word, the model continues from it, like any language model, but one that also reads the memory. Here the translation
+# The decoder does not know who wrote its prefix. If we force the first word, the model continues from there. Here the translation
 # has to begin with *Zwei* ("two") or with *Auf* ("on"):
 
 # %%
@@ -408,7 +408,7 @@ SourceCode(Transformer.forward)
 # %% [markdown]
 # ## What a head attends to
 #
-# How does the decoder use the memory? Each layer of the decoder has several **attention heads**. At every target position, each head assigns a weight to each source position; the
+# How does the decoder use the memory? Each layer of the decoder has several **attention heads**. At every target position, the heads that read the memory assign a weight to each source position; the
 # weights are positive and sum to one. Then it takes the weighted average of the source vectors. So a large weight means: *much of this source vector flows into this
 # prediction*. How a head chooses its weights is the topic of the [next chapter](02_attention.ipynb).
 #
@@ -549,11 +549,11 @@ assert max(by_attention) < 1.3 * min(by_attention)
 assert by_convolution[5] > 0 and by_convolution[6] == 0
 
 # %% [markdown]
-# At a distance of about five tokens attention overtakes the GRU; at 20, it has a gradient more than a thousand times as large. A trained LSTM can carry information much further than an untrained one, but it has to
+# At a distance of five tokens the GRU is still slightly ahead; at 20, attention's gradient is about a thousand times as large. A trained LSTM can carry information much further than an untrained one, but it has to
 # *learn* to do so against this slope. A stack of convolutions sees nothing beyond its reach: each layer of width three adds one token on either side.
 #
 # **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores waits for one word after the other. Attention and convolutions process all
-# positions at the same time. This is the paper's main argument (§1), because it made training on far more text affordable.
+# positions at the same time. This is the paper's main argument (§1), and it is what made training on far more text affordable.
 #
 # The paper sums up the comparison in its Table 1, for $n$ tokens, vectors of size $d$, and convolutions of width $k$, up to constant factors:
 #
@@ -615,9 +615,9 @@ assert station == "Jemand befindet sich am Bahnhof."
 
 # %% [markdown]
 # The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones, on sentences that the model has not seen (see the chapter on [evaluation](13_evaluation.ipynb)), and why each model of
-# this course has a card that lists what it cannot do, such as `transformer/models/multi30k/CARD.md`.
+# this course has a card that lists what it cannot do (for this one, `transformer/models/multi30k/CARD.md`).
 #
-# **It is left in training mode.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the
+# **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the
 # same input gives different probabilities each time, without a warning:
 
 # %%
@@ -635,7 +635,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. The source has nine tokens and the translation twelve, both without `<eos>`. How many times do the encoder and the decoder run in greedy search, if nothing is cached?**
+# **1. The source has nine tokens and the translation twelve, both without `<eos>`. How many times do the encoder and the decoder run in greedy search?**
 #
 # <details><summary>A. Nine times and twelve times</summary>
 #
@@ -716,7 +716,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>Answer</summary>
 #
-# By Table 1, the recurrent layer needs $40 \cdot 512^2$ operations, and attention $40^2 \cdot 512$ for its weights and averages, plus projections of the same order as the GRU's. So they do a comparable amount of work. But the GRU's
+# By Table 1, the recurrent layer needs $40 \cdot 512^2$ operations, and attention $40^2 \cdot 512$ for its weights and averages, plus projections of the same order as the GRU's. Without these projections, attention needs about a thirteenth of the GRU's operations; with them, the work is comparable. But the GRU's
 # forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. For very long texts the square catches up with it.
 #
 # </details>

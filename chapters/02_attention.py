@@ -2,9 +2,9 @@
 # # Attention
 #
 # In the figure below, what does *it* refer to? In the first sentence to the dog, in the second to the milk: you see this at once, from a single word at the end. A network needs a mechanism by which *it*
-# can find the right word, and bring back information from there. The arcs show that mechanism, **attention**. The thicker an arc, the more *it* takes from that word.
+# can find the right word, and bring back information from there. The arcs show that mechanism, **attention**. The thicker an arc, the more the word *it* takes from the word at the other end.
 #
-# By the end you can compute these arcs with pencil and paper, write attention as two matrix products that equal PyTorch's, and explain why its scores are divided by $\sqrt{d_k}$. **About 35 minutes.** It builds on
+# By the end you can compute these arcs with pencil and paper, write attention as two matrix products whose result matches PyTorch's, and explain why the paper's formula divides by a square root. **About 35 minutes.** It builds on
 # vectors, matrix products and a little PyTorch.
 
 # %% tags=["setup", "hide-cell"]
@@ -109,7 +109,7 @@ scores = key @ query  # (5,)
 dict(zip(words, scores.tolist(), strict=True))
 
 # %% [markdown]
-# **Step 2: weights.** Scores can be negative, and they add up to anything. The **softmax** turns them into **attention weights**: it takes the exponential of each score, which is positive and keeps their order, and
+# **Step 2: weights.** Scores can be negative, and their sum can be anything. The **softmax** turns them into **attention weights**: it takes the exponential of each score, so that all are positive and their order is kept, and
 # divides by the sum. By hand: $e^2 \approx 7.39$, $e^{-1} \approx 0.37$, $e^0 = 1$ and $e^{-2} \approx 0.14$.
 
 # %%
@@ -126,7 +126,7 @@ assert_close(weights, scores.softmax(dim=0))
 weights @ value  # (2,): er, sie
 
 # %% [markdown]
-# Much *er*, little *sie*: it was the dog. For the second sentence we change nothing but the query. What turned sour must be food, so the query is $(0, 1)$:
+# A lot of *er*, a little *sie*: it was the dog. For the second sentence we change nothing but the query. What turned sour must be food, so the query is $(0, 1)$:
 
 # %%
 sour = torch.tensor([0.0, 1])
@@ -181,7 +181,7 @@ rotate_query(
 #
 # $$ q = x W^Q \qquad k = x W^K \qquad v = x W^V $$
 #
-# Why three? Because the roles differ. How a word is *found* (it is alive) is not what it *contributes* (*er*), and neither is what it *looks for* itself. *It* is hard to find and contributes nothing,
+# Why three? Because the roles differ. How a word is *found* (it is alive) is not what it *contributes* (*er*), and what it *looks for* is a third thing. The word *it*, for example, has a key and a value of zero,
 # but it has an interesting query.
 #
 # Say $d_\text{model} = 6$. The first four features of each word are those from above. The last two are what the word is looking for: *it* has taken in "tired" in an earlier layer and looks for something alive.
@@ -280,7 +280,7 @@ unscaled = [largest_weight(random_scores(d_k)) for d_k in sizes]
 scaled = [largest_weight(random_scores(d_k) / d_k**0.5) for d_k in sizes]
 
 # %% [markdown]
-# Follow the solid line, without scaling, from left to right: as $d_k$ grows, one key takes all the weight, and the gradient vanishes. Divided by $\sqrt{d_k}$, both lines are level, so the softmax behaves the same at every width.
+# Follow the solid line, without scaling, from left to right: as $d_k$ grows, one key takes all the weight, and the gradient vanishes. With scaling, the line is level in both charts, so the softmax behaves the same at every width.
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -328,15 +328,15 @@ at = {d_k: gradient for d_k, (_, gradient) in zip(sizes, unscaled, strict=True)}
 assert at[64] < level[5] / 2 and at[512] < level[8] / 100 and at[8] > level[2]
 
 # %% [markdown]
-# At $d_k = 64$, the typical gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. Scaling only concerns the start. A trained model may well learn long queries and sharp weights, but it gets there
+# At $d_k = 64$, the typical gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. The scaling stays in the formula for good, but it matters most at the start of training. A trained model may well learn long queries and sharp weights, but it gets there
 # step by step, with a gradient to guide it.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
 #
 # $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\Big(\tfrac{Q K^\top}{\sqrt{d_k}}\Big) V $$
 #
-# **In the book, you can move all of its parts.** Drag the tip of an arrow, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten
-# the query to nothing. Can the output ever leave the triangle of the values? (No: an average with positive weights always lies between them.)
+# **Move the query, the keys and the values.** This example has three keys. Drag the tip of an arrow, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten
+# the query to nothing. The three values are the corners of a triangle. Can the output ever leave it? (No: an average with positive weights always lies between them.)
 #
 # <div class="widget" data-widget="attention">
 #
@@ -395,7 +395,7 @@ SourceCode(attention)
 #
 # - `key.transpose(-2, -1)` swaps only the last two dimensions, so that any number of others may precede them. A batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
 # - A `mask` excludes keys: their scores become so low that their weights are zero. The chapter on [masking](04_masking.ipynb) explains when this is needed.
-# - `dropout` sets some of the weights to zero during training. It is 0 by default, as in the paper.
+# - `dropout` sets some of the weights to zero during training. The paper doesn't drop attention weights, so the default is 0.
 #
 # PyTorch has this function, too: `scaled_dot_product_attention`. It is **fused**, which means that one GPU program (a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, and the model
 # of this course uses it. On random input, with a different size for each dimension so that none can be confused, all four agree:
@@ -413,12 +413,12 @@ output.shape, weights.shape
 # %% [markdown]
 # ## Additive attention
 #
-# The dot product is not the only way to compare a query with a key. The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), three years older than the Transformer, uses a small network with one hidden layer.
-# It adds a projection of the query to a projection of the key, hence the name **additive attention** (§3.2.1):
+# The dot product is not the only way to compare a query with a key. The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), which came before the Transformer, uses a small network with one hidden layer.
+# It multiplies the query by one trained matrix and the key by another, and adds the results, hence the name **additive attention** (§3.2.1):
 #
 # $$ \text{score}(q, k) = w^\top \tanh(q\,W_q + k\,W_k) $$
 #
-# Let us try it on random queries and keys again, with randomly initialised weights. Does its gradient vanish for large $d_k$, like that of the unscaled dot product?
+# Let us try it on random queries and keys again, with random matrices. Does its gradient vanish for large $d_k$, like that of the unscaled dot product?
 
 
 # %%
@@ -458,7 +458,7 @@ level = [gradient for _, gradient in additive]
 assert max(level) < 1.5 * min(level)
 
 # %% [markdown]
-# It does not: additive attention stays level as $d_k$ grows, because the tanh keeps every hidden unit between −1 and 1. This fits what the paper reports: for large $d_k$, additive attention does better than the dot product *without* scaling.
+# It does not: additive attention stays level as $d_k$ grows, because the tanh keeps every hidden unit between −1 and 1, and because the usual initialisation divides its output weights by $\sqrt{d_k}$. The dot product has neither. This fits what the paper reports: for large $d_k$, additive attention does better than the dot product *without* scaling.
 # With scaling, this advantage is gone, and another difference decides. The dot products of all pairs are a single matrix product, which is what GPUs do best. Additive attention needs a hidden layer for every
 # *pair* of a query and a key:
 
@@ -482,7 +482,7 @@ _, weights = attention(german @ w_query, x @ w_key, x @ w_value)
 weights.shape  # (German queries, English keys)
 
 # %% [markdown]
-# One thing is still missing. A softmax yields *one* weighted average for each query. But *it* may have to find its noun, its verb and its neighbour at the same time, and an average of three answers is no answer to any of them. The
+# One thing is still missing. A softmax yields *one* weighted average for each query. But a word may have to find its noun, its verb and its neighbour at the same time, and an average of three answers is no answer to any of them. The
 # Transformer therefore runs several attentions in parallel: [multi-head attention](03_multi_head_attention.ipynb) (§3.2.2), the topic of the next chapter.
 #
 # ## What goes wrong in practice
@@ -611,7 +611,7 @@ print("same output for", *words, "/", *[words[i] for i in shuffled])
 #
 # </details>
 #
-# **5. A sentence gets twice as long. How do the time for its scores and the memory for its weights grow?**
+# **5. A sentence gets twice as long. How do the time for its scores and the space for its weights grow?**
 #
 # <details><summary>Answer</summary>
 #

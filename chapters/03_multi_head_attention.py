@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Multi-head attention
 #
-# A *head* is one of several attentions that run side by side. Below, three heads of a trained translator read the same caption. **Why does a Transformer need
+# A *head* is one of several attention computations that run side by side. Below, three heads of a trained translator read the same caption. **Why does a Transformer need
 # more than one, and what do they cost?**
 #
 # By the end you can explain what a single softmax cannot do, write multi-head attention as a loop and as one reshape, and give the shape of every
@@ -131,8 +131,8 @@ for sentence, (first, second) in sentences.items():
     print(sentence, w * first + (1 - w) * second)
 
 # %% [markdown]
-# The figure shows the same outputs for every $w$, one line for each sentence. Look at the dotted line in the middle. With equal weights, *dog chases
-# cat* and *cat chases dog* give the same output: the head knows that there are a dog and a cat, but no longer who is who.
+# The figure shows these outputs for all $w$ from 0 to 1, one line for each sentence. Look at the dotted line in the middle. With equal weights, *dog chases
+# cat* and *cat chases dog* give the same output: the head knows that there is a dog and a cat, but no longer who is who.
 
 # %% tags=["hide-input"]
 Picture(
@@ -147,23 +147,23 @@ Picture(
 )
 
 # %% [markdown]
-# Away from the middle, the output tells us more, but only about one of the two animals:
+# Away from the middle, the four outputs differ. But a single threshold, which is all that a linear layer has, can read only one of the two answers from them:
 #
-# - To the right, where $w > \tfrac12$, a threshold at $\tfrac12$ answers *who chases*. The two sentences with a chasing dog lie above it, the other two
+# - To the right, where $w > \tfrac12$, a threshold at $\tfrac12$ answers *who chases*. The two sentences in which a dog chases lie above it, the other two
 #   below.
 # - To the left, where $w < \tfrac12$, the same threshold answers *who is chased*.
 # - **No $w$ allows both.** For *who chases*, the line of *dog chases cat* must be above the line of *cat chases dog*; for *who is chased*, it must be
 #   below.
 #
-# Training cannot get around this, not even if $w$ differs from sentence to sentence. Longer value vectors don't help either: whatever $W^V$ is, both words go through
-# the *same* matrix, and their values are added up in the same coordinates. **The weights of a query are a budget: what one source gains, the other loses.** The
+# As long as a linear layer reads the output, training cannot get around this, not even if $w$ differs from sentence to sentence. Longer value vectors don't help either, if a dog has the same vector wherever it stands: whatever $W^V$ is, both words go through
+# the *same* matrix, and their values are added up in the same coordinates. **The weights of a query are a budget: what one word gains, the others lose.** The
 # solution is to have a second budget.
 
 # %% [markdown]
 # ## Two heads, by hand
 #
 # In **multi-head attention**, several attentions run side by side on the same words. Each one is called a **head**, and each has queries, keys and
-# values of its own, hence its own softmax. We let *chases* attend twice. Four features per word are enough for the example: whether it is the verb, on
+# values of its own, hence its own softmax. We let *chases* attend twice. A few features per word are enough for the example: whether it is the verb, on
 # which side of the verb it is (1 before, −1 after), and whether it is a dog or a cat.
 
 # %%
@@ -191,7 +191,7 @@ print("keys of dog      ", (x @ w_key)[0])
 
 # %% [markdown]
 # In head 1, the query of *chases* is $(4, 0)$ and the key of *dog* is $(1, -1)$: the score is $4$. The other two scores are 0 for *chases* itself and
-# −4 for *cat*. A head has $d_k = 2$ dimensions, so we divide by $\sqrt 2$ and get 2.83, 0 and −2.83. Their exponentials are about 16.9, 1 and 0.06,
+# −4 for *cat*. A head has $d_k = 2$ dimensions (`d_head` in the code), so we divide by $\sqrt 2$ and get 2.83, 0 and −2.83. Their exponentials are about 16.9, 1 and 0.06,
 # and *dog* gets the weight $16.9 / 17.96 = 0.94$. Head 2 does the same for the other side:
 
 # %%
@@ -248,7 +248,7 @@ Picture(
 )
 
 # %% [markdown]
-# (*Dog* and *cat* have no query here. All their scores are 0, so their weights are equal and their output is the mean of the values.)
+# (The queries of *dog* and *cat* are zero. All their scores are 0, so their weights are equal and their output is the mean of the values.)
 
 # %% [markdown]
 # ## From a loop to one reshape
@@ -271,7 +271,7 @@ def multi_head_loop(x, n_heads, w_query, w_key, w_value, w_output):
 
 
 # %% [markdown]
-# Does it keep the two sentences apart that a single head confuses? We exchange the animals, and look at the vector of *chases* in both:
+# Does it keep apart the two sentences that a single head confuses? We swap the animals, and look at the vector of *chases* in both:
 
 # %%
 reversed_x = x[[2, 1, 0]].clone()
@@ -294,7 +294,7 @@ unflattened.transpose(0, 1)  # (heads 2, length 3, d_head 2)
 
 # %% [markdown]
 # Head 1 has features 0 and 1 of all three words, head 2 has features 2 and 3. It takes **two steps**: `unflatten` splits the last dimension, which moves
-# nothing, and `transpose` moves the heads to the front. Concatenating them is the same in reverse.
+# nothing, and `transpose` moves the heads to the front. Concatenating the heads takes the same two steps in reverse.
 
 
 # %%
@@ -318,7 +318,7 @@ def multi_head_reshape(x, n_heads, w_query, w_key, w_value, w_output):
 
 
 # %% [markdown]
-# Both have to agree for any number of heads. We check it on random numbers, in sizes that are all different:
+# Both have to agree for every number of heads that divides $d_\text{model}$. We check it on random numbers:
 
 # %%
 torch.manual_seed(0)
@@ -334,7 +334,7 @@ print("loop = reshape, with 1 to 12 heads")
 # %% [markdown]
 # ### A layer is the sum of its heads
 #
-# "Concatenate, then multiply by $W^O$" sounds as if each head filled a part of the result. It doesn't. The product splits into $h$ terms: each
+# "Concatenate, then multiply by $W^O$" sounds as if each head filled a part of the result. It doesn't. With $h$ heads, the product splits into $h$ terms: each
 # head meets only its own *rows* of $W^O$, and the terms are added:
 #
 # $$ [\,\mathrm{head}_1, \dots, \mathrm{head}_h\,]\, W^O = \mathrm{head}_1 W^O_1 + \dots + \mathrm{head}_h W^O_h $$
@@ -410,7 +410,7 @@ print("our multi-head attention equals PyTorch's")
 # | concatenated | (batch, query, d_model) | 1 × 25 × 512 |
 # | result | (batch, query, d_model) | 1 × 25 × 512 |
 #
-# The result has the shape of `x`. The number of keys shows up in the weights only: there is one output per query, however many keys it attends to.
+# The result has the shape of `x`. The number of keys disappears again: there is one output per query, however many keys it attends to.
 
 # %% tags=["remove-cell"]
 base = MultiHeadAttention(512, 8)
@@ -427,14 +427,14 @@ assert joined.shape == base.output(joined).shape == (1, 25, 512)
 # %% [markdown]
 # ## What heads cost
 #
-# Are eight heads eight times the work? No: each is only an eighth as wide, $d_k = d_\text{model} / h$. Count the multiplications for $n$ tokens and $d =
+# Do eight heads take eight times the work? No: each is only an eighth as wide, $d_k = d_\text{model} / h$. Count the multiplications for $n$ tokens and $d =
 # d_\text{model}$:
 #
 # - The four matrices take $4 n d^2$, no matter how their columns are divided.
 # - The scores take $h$ heads × $n^2$ pairs × $d / h$ products. The $h$ cancels, which leaves $n^2 d$.
 # - The weighted sums take the same again, $n^2 d$.
 #
-# PyTorch can count the operations that it performs. A multiplication and an addition count as two:
+# PyTorch can count the operations in its matrix products. A multiplication and an addition count as two:
 
 # %%
 from torch.utils.flop_counter import FlopCounterMode
@@ -453,10 +453,10 @@ assert multiplications == 4 * n * d**2 + 2 * n**2 * d
 assert parameters == 4 * d**2 + 4 * d
 
 # %% [markdown]
-# Not one multiplication more. So why not use 512 heads? Because a narrow head is a weaker head. Its scores are $x\, W^Q_i {W^K_i}^{\!\top} x^\top$, and the matrix in
-# the middle, although it is $d \times d$, has rank $d_k$ at most. A head with 64 dimensions compares words along 64 directions and is blind to the others.
+# The matrix products cost exactly the same. Only the softmax and the memory for the weights grow with the number of heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Its scores are $x\, W^Q_i {W^K_i}^{\!\top} x^\top$, and the matrix in
+# the middle, although it is $d \times d$, has rank $d_k$ at most, that is, it only looks at $d_k$ directions. A head with 64 dimensions compares words along 64 directions and is blind to the others.
 #
-# **The number of heads trades how many relations a layer can look for against how precisely it can describe each of them.** The paper tried it at equal cost (§6.2, Table 3,
+# **More heads can look for more relations, but each head describes its relation less precisely.** The paper tried it at equal cost (§6.2, Table 3,
 # rows A): 24.9 BLEU with one head, 25.8 with 8 or 16, and 25.4 with 32, where BLEU measures the quality of translations. The [results](../book/results.md) page has the same experiment with our small translator.
 
 # %% [markdown]
@@ -632,8 +632,8 @@ for name, ablated in (
         print(name, translator.translate(caption))
 
 # %% [markdown]
-# The translation of this caption doesn't change. Other heads and layers may do the same job, so **a head that isn't missed hasn't been shown to do nothing**. [What
-# attention heads do](14_attention_heads.ipynb) measures this properly, on many sentences.
+# The translation of this caption doesn't change. Other heads and layers may do the same job, so **if nothing changes without a head, that doesn't prove that the head does nothing**. And even without a whole layer's heads the words
+# get through, because a layer's input is added to its output ([Encoder and decoder layers](06_layers.ipynb)). The chapter [What attention heads do](14_attention_heads.ipynb) measures all this on many sentences.
 
 # %% tags=["remove-cell"]
 with ablate_heads(translator.model, {layer: range(4)}):
@@ -719,7 +719,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 
 # %% [markdown]
 # **3. No output projection.** The concatenated outputs already have the right shape, so nothing complains if $W^O$ is missing. But then head 1 can only ever write to the
-# first features of the result. Count the parameters: a layer should have four matrices, not three.
+# first features of the result. Count the parameters: there should be $4 d^2$, not $3 d^2$.
 #
 # **4. Heads that don't divide the width.** With $d_\text{model} = 10$ and 4 heads, `10 // 4` is 2, and two dimensions belong to no head. Check it when the layer is built. The package does:
 
@@ -809,7 +809,7 @@ except ValueError as error:
 #
 # Yes, the four outputs differ, so nothing is lost in principle. But no *linear* layer can read who is chased from them: in order, the answers are dog, cat, dog, cat, and one threshold can't separate
 # them. It takes a non-linear layer, and one that is precise: in a real model there are thousands of words instead of two, many features share the same coordinates, and the weights are never exactly 2/3. Two heads
-# give the next layer both answers directly. (The single head of our experiment ends a little below the dotted line, so it may have found something of the kind.)
+# give the next layer both answers directly.
 #
 # </details>
 #
@@ -851,14 +851,14 @@ except ValueError as error:
 #
 # 1. Train it with 4, 8, 16 and 32 heads. Does it still work when a head has one dimension, and what do the weights look like?
 # 2. Add a third source, three positions earlier. How many heads does the model need? Can two do it?
-# 3. Leave out the positions. Which loss do you expect? Write it down before you run it.
+# 3. Leave out the positions. What loss do you expect? Write it down before you run it.
 
 # %% [markdown]
 # ## Going further
 #
 # - **In the paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) describe heads in §3.2.2, where they are used in §3.2.3, and how many to use in §6.2.
 # - **What heads do in translation models:** [Voita et al. (2019)](https://aclanthology.org/P19-1580/) find heads for neighbouring positions, for syntactic relations and for rare words, and prune most of the others.
-# - **How many heads a trained model needs:** [Michel et al. (2019)](https://arxiv.org/abs/1905.10650) ablate them one at a time and in groups; cross-attention misses them most.
+# - **How many heads a trained model needs:** [Michel et al. (2019)](https://arxiv.org/abs/1905.10650) ablate them one at a time and in groups; removing heads hurts most in cross-attention.
 # - **The price of narrow heads:** [Bhojanapalli et al. (2020)](https://arxiv.org/abs/2002.07028) show what the low rank of the scores prevents.
 # - **A layer as a sum of heads**, and how heads of different layers work together: [Elhage et al. (2021)](https://transformer-circuits.pub/2021/framework/index.html).
-# - **Fewer keys than queries:** [Shazeer (2019)](https://arxiv.org/abs/1911.02150) lets all heads share one set of keys and values, which makes generating text much faster.
+# - **One set of keys for all heads:** [Shazeer (2019)](https://arxiv.org/abs/1911.02150) lets all heads share one set of keys and values, which makes generating text much faster.

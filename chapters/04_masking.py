@@ -164,7 +164,7 @@ Picture(
 # %% [markdown]
 # ## From an average to the causal mask
 #
-# Suppose that each position should summarise what came before it. The simplest summary is the **average** of all vectors up to and including its own:
+# Suppose that each position should summarise the sequence so far. The simplest summary is the **average** of all vectors up to and including its own:
 
 # %%
 torch.manual_seed(0)
@@ -230,14 +230,14 @@ Row(
 # %% [markdown]
 # ## The padding mask
 #
-# **By hand.** The word *it* in `it was tired <pad>` has these scores for the four tokens. By chance, the padding has the highest:
+# **By hand.** The word *it* in `it was tired <pad>` has, with the padding mask alone, these scores for the four tokens. By chance, the padding has the highest:
 
 # %%
 scores = torch.tensor([2.0, 1, 0, 3])  # it, was, tired, <pad>
 scores.softmax(dim=0)
 
 # %% [markdown]
-# The exponentials are $e^2 \approx 7.39$, $e^1 \approx 2.72$, $e^0 = 1$ and $e^3 \approx 20.09$, so the padding gets $20.09 / 31.19$, about two thirds of
+# The exponentials are $e^2 \approx 7.39$, $e^1 \approx 2.72$, $e^0 = 1$ and $e^3 \approx 20.09$, so the padding gets $20.09 / 31.20$, about two thirds of
 # the attention. We want the three real words to share all of it, in the same proportions as before: the sum should be $7.39 + 2.72 + 1 = 11.11$. So the
 # exponential of the padding has to be 0 *before* we divide, and the solution is the same as for the future, a score of $-\infty$:
 
@@ -268,7 +268,7 @@ target = to_ids("<bos> it was tired", "<bos> it was sour today")  # (2, 5)
 source, target
 
 # %% [markdown]
-# The **padding mask** is True for every real token. Which shape should it have? The scores are (batch, heads, query, key), and padding depends on the sentence and on the
+# The **padding mask** is True for every real token. What shape should it have? The scores are (batch, heads, query, key), and padding depends on the sentence and on the
 # key only. It is the same for all heads and all queries, so these two dimensions get size 1. PyTorch **broadcasts** them, that is, it behaves as if
 # they were repeated as often as needed.
 
@@ -308,7 +308,7 @@ Picture(
 # %% [markdown]
 # The last row is the query of the padding itself. It may attend to the real words, which does no harm: no other position attends to it, and the loss ignores its prediction.
 #
-# **Try it yourself.** Add padding, switch each mask off and on, and point at a cell to read its weight. Whatever you hide, each row still sums to one. And
+# **Try it yourself.** Add padding, switch each mask off and on, and point at a cell to read its weight. As long as a row has one cell left, it sums to one. And
 # with the causal mask, the first row has no choice at all.
 
 # %% tags=["hide-input"]
@@ -385,7 +385,7 @@ for mask, expected in zip(
 # %% [markdown]
 # ## Masked attention in code
 #
-# Attention with a mask has one line more than attention without:
+# Attention with a mask takes one more line than attention without:
 
 
 # %%
@@ -396,7 +396,7 @@ def masked_attention(query, key, value, mask):
 
 
 # %% [markdown]
-# It equals the package's two forms and PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours. PyTorch can also apply the causal mask
+# It equals the package's `attention` and `fused_attention` and PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours. PyTorch can also apply the causal mask
 # without being given one, with `is_causal=True`:
 
 # %%
@@ -491,7 +491,7 @@ changes
 # %% [markdown]
 # What we measured is the causal mask itself, although the test knows nothing about masks.
 #
-# Padding has such a test as well: **more of it must not change anything.** We append three padding tokens to the source and to the target. The outputs of the real words stay the
+# There is a similar test for padding: **more of it must not change anything.** We append three padding tokens to the source and to the target. The outputs of the real words stay the
 # same:
 
 # %%
@@ -503,7 +503,7 @@ print("padding changes nothing")
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# These bugs are found again and again. All shapes fit, and nothing raises an error.
+# These bugs turn up again and again. All shapes fit, and nothing raises an error.
 #
 # **1. The mask is applied after the softmax.** The hidden weights are set to zero, which looks right. But their scores were already counted in the sum that the
 # softmax divides by. The first sign is that rows no longer sum to one:
@@ -522,7 +522,7 @@ causal = causal_mask(4)[0, 0]
 print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 
 # %% [markdown]
-# The second sign is worse: through that sum, every output but the last depends on the future.
+# The consequence is worse: through that sum, every output but the last depends on the future.
 #
 # **Build a mask yourself.** Press cells to hide them, then switch the bug on. Which rows still sum to one? Remove the padding, and
 # one of them recovers. Why that one?
@@ -609,8 +609,8 @@ for name, mask in (("right", right_mask), ("wrong", wrong_mask)):
     print(name, tuple(mask.shape), "sentence 1", first, "sentence 2", second)
 
 # %% [markdown]
-# With the right mask, both heads ignore the padding of sentence 1. With the wrong one, head 1 ignores the last token of *both* sentences, and head 2 ignores neither.
-# It raised no error only because there are as many sentences as heads. So don't test with a batch size that equals the number of heads.
+# With the right mask, both heads ignore the padding of sentence 1. With the wrong one, head 1 ignores the last token of both sentences, and head 2 ignores it in neither.
+# There was no error only by coincidence: the batch has as many sentences as the layer has heads. So test with a batch size that is neither 1 nor the number of heads.
 
 # %% [markdown]
 # **5. The target isn't shifted.** Here the mask is right, but the input of the decoder is the same as its labels, so each position is given the token that it should

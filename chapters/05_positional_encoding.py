@@ -2,7 +2,7 @@
 # # Positional encoding
 #
 # *A dog bites a man. A man bites a dog.* The same words, but not the same news. The figure shows the vector that a trained encoder outputs for *dog*
-# in each sentence: once without and once with positional encoding. **Compare the two rows of each pair.** From which pair can the decoder know who was bitten?
+# in each sentence: once without and once with positional encoding. **Compare the two rows of each pair.** Which pair lets the decoder tell who was bitten?
 #
 # **After this chapter you can** compute the paper's positional encoding by hand, explain why it makes "three positions back" easy to learn, and say
 # how sinusoidal, learned and rotary positions differ on sequences longer than any in training.
@@ -157,14 +157,14 @@ assert_close(output_of_permuted, output[:, permutation])
 # %% [markdown]
 # A recurrent network doesn't have this problem, because it reads one word after another. Attention reads all words at once, so the order has to be written
 # into the vectors. The paper's solution is a **positional encoding**: it has a vector $p_\text{pos}$ for each position, which is added to the
-# embedding of the word at that position (§3.5). From then on, *dog* at position 1 and *dog* at position 5 are different inputs.
+# embedding of the word at that position (§3.5). From then on, *dog* at one position and *dog* at another are different inputs.
 #
 # What should the vector of a position look like? Here are two obvious ideas, and what is wrong with them:
 #
-# - **The index itself**, 0, 1, 2, …: it grows without limit. At position 500 it would drown out the word's embedding, which has values around 1.
+# - **The index itself**, 0, 1, 2, …: it grows without limit. At position 500 it would drown out the word's embedding, whose values (as the model uses them) are around 1.
 # - **The index divided by the length of the sentence**: it stays between 0 and 1, but now a step to the next word is 1/5 in a short sentence and 1/50 in a long one.
 #
-# We want values that stay small, a different vector for each position however long the sequence, and *one step* that always means the same.
+# We want values that stay small, a different vector for each position however long the sequence, and a step that always means the same thing.
 
 # %% [markdown]
 # ## From binary numbers to clock hands
@@ -189,9 +189,9 @@ Picture(
 # %% [markdown]
 # A single wave is ambiguous: the sine of 30° is also the sine of 150°. A sine *and* a cosine of the same angle are not. Together they are the coordinates
 # of a point that moves around a circle: **the tip of a clock hand**. Let the hand start at twelve and turn clockwise. Then $\sin$
-# is how far its tip is to the right, and $\cos$ how far it is up. A fast wave is a fast hand, a slow wave a slow hand.
+# is how far its tip is to the right, and $\cos$ is how far up it is. A fast wave is a fast hand, a slow wave a slow hand.
 #
-# Take the smallest interesting case, $d_\text{model} = 4$. Four numbers are two hands. The first turns by 1 radian (57°) at each position, the second by a hundredth of that. At **position 2** their
+# Take the smallest interesting case, $d_\text{model} = 4$. Four numbers are two hands. The first turns by 1 radian (57°) per position, the second by a hundredth of that. At **position 2** their
 # angles are 2 and 0.02, so the position's vector is $(\sin 2, \cos 2, \sin 0.02, \cos 0.02)$:
 
 # %%
@@ -299,7 +299,7 @@ assert_close(x, model.embed(ids, model.source_embedding))
 # %% [markdown]
 # ## Similarity depends only on distance
 #
-# How similar are the vectors of two positions $m$ and $n$? Attention measures similarity by the dot product, so we do, too. Each hand contributes a product of sines and a product of cosines, and the formula for $\cos(a - b)$ joins them:
+# How similar are the vectors of two positions $m$ and $n$? Attention measures similarity by the dot product, so we use it, too. Each hand contributes a product of sines and a product of cosines, and the formula for $\cos(a - b)$ joins them:
 #
 # $$
 # \begin{aligned}
@@ -333,8 +333,8 @@ Picture(
 )
 
 # %% [markdown]
-# The curve is steep near 0 and flat far away. In fact, every *doubling* of the distance costs about the same amount, because the wavelengths are spaced geometrically: with each doubling, an equal number of
-# further hands gets out of step.
+# The curve is steep near 0 and flat far away. In fact, every *doubling* of the distance costs about the same amount, because the wavelengths are spaced geometrically: with each doubling, about as many
+# further hands have turned so far that their cosines cancel out. (Each row below is two doublings.)
 
 # %%
 for distance in (1, 4, 16, 64, 256, 1024):
@@ -382,7 +382,7 @@ p = sinusoidal_encoding(200, 16)
 assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
 
 # %% [markdown]
-# **In the book, turn the hands yourself.** Set the distance $k$, then move the position: the hands race, but the rotation of each stays the same. Then make the base smaller, and see what happens to the slow hands.
+# **Turn the hands yourself.** Set the distance $k$, then move the position: the hands race, but the rotation of each stays the same. Then make the base (the 10,000 of the formula) smaller, and see what happens to the slow hands.
 #
 # <div class="widget" data-widget="positions">
 #
@@ -398,7 +398,7 @@ assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
 # </div>
 
 # %% [markdown]
-# What good is this to a model? A head computes its queries with a matrix, and $M_{-3}$ is a matrix. If a head uses it, the query at position $m$ is exactly the vector of position $m - 3$.
+# What good is this to a model? A head computes its queries with a matrix, and $M_{-3}$ is a matrix. Take one head as wide as the model, and leave out the words for now. If this head uses $M_{-3}$, the query at position $m$ is exactly the vector of position $m - 3$.
 # Let the keys be the position vectors themselves. A position vector is most similar to itself, so the query matches the key at position $m - 3$ best. This head attends three positions back, wherever it is, and nobody has trained it. The factor 40 makes the queries
 # long, and therefore the softmax sharp.
 
@@ -430,10 +430,10 @@ assert weights[range(3, 10), three_back[3:]].min() > 0.8
 # ## Why add, and why scale the embeddings?
 #
 # **Why add?** It may look as if adding a position to a word mixes up the two for good. Concatenating them seems cleaner. But whatever comes next multiplies the vector by a matrix, and for a concatenation that is a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is
-# the special case $W_1 = W_2$, and it doesn't make the vectors longer. In 512 dimensions there is plenty of room for training to keep words and positions in different directions, where matrices can separate them again.
+# the special case $W_1 = W_2$, and it needs no additional dimensions. In 512 dimensions there is plenty of room for training to keep words and positions in different directions, where matrices can separate them again.
 #
-# **Why scale?** A sum is only useful if neither part drowns out the other. Each hand contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1, because the same matrix is used again at the model's
-# output ([The full model](07_full_model.ipynb) explains this). So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions (§3.4). What happens if you forget it? We compare the cosine similarity of the same word
+# **Why scale?** A sum is only useful if neither part drowns out the other. Each hand contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1 ([The full model](07_full_model.ipynb) explains
+# why). So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions (§3.4). What happens if you forget it? We compare the cosine similarity of the same word
 # at two positions with that of two words at the same position:
 
 # %%
@@ -466,7 +466,7 @@ for scale in (math.sqrt(512), 1):
 # \end{aligned}
 # $$
 #
-# Rotating back by $m$ and forward by $n$ is rotating by $n - m$: again only the distance is left, but now it is part of the attention score itself. In the figure, **move both sliders by the same amount**: both arrows turn, and the dot
+# The transpose of a rotation is the rotation back. Rotating back by $m$ and forward by $n$ is rotating by $n - m$: again only the distance is left, but now it is part of the attention score itself. In the figure, **move both sliders by the same amount**: both arrows turn, and the dot
 # product stays the same. The rings show the vectors before they were rotated.
 
 # %% tags=["hide-input"]
@@ -483,7 +483,7 @@ plots.rotary_dot_product(
 )
 
 # %% [markdown]
-# The package rotates all pairs at once. `rotation` has the cosines and sines of the angles, and the last line is the product of a 2 × 2 rotation matrix and the vector (even, odd):
+# The package rotates all pairs at once. `rotation` has the cosines and sines of the angles, and the last line is the product of a 2 × 2 rotation matrix and the vector (even, odd). (The signs differ from those of the clock hands because it rotates the other way; only the difference of two angles matters.)
 
 # %%
 SourceCode(rotate)
@@ -510,8 +510,8 @@ assert_close(rotary[1:, 1:], rotary[:-1, :-1], atol=1e-4, rtol=0)
 assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 
 # %% [markdown]
-# With rotary positions the score is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Only the last one can depend on
-# the distance alone.
+# With rotary positions the score is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Word · word doesn't depend on the positions, and position · position can
+# depend on the distance alone. But each of the two mixed terms depends on one absolute position.
 #
 # | | what it does | parameters | for two given words, does the score depend on the distance only? |
 # |---|---|---|---|
@@ -519,12 +519,12 @@ assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 # | learned | adds a trained vector to the embedding | one vector per position | no |
 # | rotary | rotates queries and keys in every self-attention | none | yes |
 #
-# In this package, cross-attention uses no rotation: the third English word and the third German word have little to do with each other.
+# In this package, cross-attention uses no rotation: positions in the source and in the target are counted in different sequences, so their difference has no fixed meaning.
 
 # %% [markdown]
 # ## Longer than anything in training
 #
-# A model was trained on sequences of up to 16 tokens, and now it gets 64. Sinusoids and rotations are *defined* at any position. Does that mean that the model can use them? The paper's authors hoped that sinusoids would **extrapolate**
+# Suppose that a model was trained on sequences of up to 16 tokens, and now gets one of 64. Sinusoids and rotations are *defined* at any position. Does that mean that the model can use them? The paper's authors hoped that sinusoids would **extrapolate**
 # in this way (§3.5), but didn't test it. We can. One encoder layer reads random tokens and answers one of two questions at every position:
 #
 # - **three back**: which token is three positions before this one? This needs a distance.
@@ -616,9 +616,9 @@ assert first["learned"] > 0.7 > 0.4 > first["rotary"]
 # %% [markdown]
 # **It depends on the question.** For *three back*, rotary continues as if nothing had happened: the distance three is a rotation by an angle that it has seen in every training example. The two additive kinds would have to recognise positions that they have never seen.
 #
-# For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it. Rotary has no absolute positions. It knows the first token only as the one *farthest away*, and beyond length 16 that is a distance it has never met. Sinusoidal loses only some accuracy: position 0 is familiar, but it probably has to compete with unseen positions, whose vectors are just as long. (The untrained rows of the learned table are short.)
+# For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it. Rotary has no absolute positions. It knows the first token only as the one *farthest to the left*, and beyond length 16 that is a distance it has never met. Sinusoidal loses only some accuracy: position 0 is familiar, but it probably has to compete with unseen positions, whose vectors are just as long. (The untrained rows of the learned table are short.)
 #
-# One rule fits all six curves: **a model can use what it has been trained on, whether that is an angle, a row of a table or a distance. Being defined at a position is not the same as being learned there.** These are tiny models with a single task each, but larger studies agree:
+# Except for that last one, a single rule fits the curves: **a model can use what it has been trained on, whether that is an angle, a row of a table or a distance. Being defined at a position is not the same as being learned there.** These are tiny models with a single task each, but larger studies agree:
 # [Press et al. (2022)](https://arxiv.org/abs/2108.12409) found that language models with sinusoidal positions hardly extrapolate at all. So the package refuses sequences longer than the model's `max_length`.
 
 # %% [markdown]
@@ -646,7 +646,7 @@ assert change < 1e-5
 # %% [markdown]
 # Rotary positions don't mind, as long as *all* tokens move by the same amount. They do mind if a prompt is read with positions from 0 and the generated tokens are then counted from somewhere else. The test for this bug: **generating token by token must give the same logits as reading the whole sequence at once.**
 #
-# **Angles in low precision.** bfloat16 has 8 significant bits, so from 256 on it can't represent odd numbers. If you compute angles in it, neighbouring positions become equal:
+# **Angles in low precision.** bfloat16, a 16-bit format in which many models are trained, has 8 significant bits, so from 256 on it can't represent odd numbers. If you compute angles in it, neighbouring positions become equal:
 
 # %%
 positions = torch.arange(512)

@@ -144,7 +144,7 @@ for x in attention_only[2:]:
 # ## Attention alone makes all positions alike
 #
 # The output of attention is a weighted average of values. Stack two attentions, and you average averages. With each layer the vectors move closer to a common mean, and what is specific to a position is lost. We can measure that.
-# **Variation** is the fraction of the vectors' mean square that remains when you subtract the mean over all positions. It is 0 if all positions have the same vector.
+# Subtract from each vector the mean over all positions. **Variation** is the mean square of what is left, divided by the mean square of the original vectors. It is 0 if all positions have the same vector.
 
 
 # %%
@@ -160,10 +160,10 @@ for depth in (0, 1, 2, 4):
     print(f"          complete layers {variation(complete):.0e}")
 
 # %% [markdown]
-# This isn't an accident of our random weights. [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that stacks of pure attention tend to this state, and that they get there faster and faster as the depth grows.
+# This isn't an accident of our random weights. [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that stacks of pure attention tend to this state, and that the differences shrink faster than exponentially with the depth.
 #
 # The paper puts three more things into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
-# We look at one after the other, and then put them together.
+# We look at them one at a time, and then put them together.
 
 # %% [markdown]
 # ## The feed-forward network
@@ -248,10 +248,10 @@ assert F.mse_loss(with_relu, y) < 0.1 < 0.3 < F.mse_loss(without_relu, y)
 # %% [markdown]
 # ### What the inner units respond to
 #
-# You can read the feed-forward network as a memory, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match. If
+# You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match. If
 # the match is negative, the ReLU keeps the unit silent. We say that a unit **is active** if its value after the ReLU is above zero.
 #
-# So do units of a trained model respond to something we can name? We let the small model `pocket-small` read 1,000 test sentences and record which units of its second encoder layer are active at which token:
+# So do units of a trained model respond to something we can name? We let the small model `pocket-small` read 1,000 test sentences and record which units of its second encoder layer are active on which token:
 
 # %%
 small = transformer.load("pocket-small", device="cpu")
@@ -269,7 +269,7 @@ hook.remove()
 active = torch.cat(active).float()  # (tokens, d_ff)
 
 # %% [markdown]
-# *Because*, *although*, *if*, *when* and *that* have something in common: in German they send the verb to the end of the clause. Nobody told the model, but to translate correctly it has to know. We look for the unit that best separates these five words from all others:
+# *Because*, *although*, *if*, *when* and *that* have something in common: in German they send the verb to the end of the clause. Nobody told the model, but to translate correctly it has to know. We look for the unit that best separates these five words from all others (counting every *that*, conjunction or not):
 
 # %%
 conjunctions = {"▁because", "▁although", "▁if", "▁when", "▁that"}
@@ -315,7 +315,7 @@ assert conjunctions <= set(top) and {"▁before", "▁while"} <= set(top)
 assert {"▁bad", "▁modern"} <= set(top) and feed_forward.inner.out_features == 256
 
 # %% [markdown]
-# Look at *before* and *while*. They weren't in our list, but in German they send the verb to the end as well. So out of 256 units, this one has learned something that the model needs. It is not a clean detector, though: it is also active at some adjectives, such as *bad* and *modern*. Units that respond to several
+# Look at *before* and *while*. They weren't in our list, but in German they send the verb to the end as well. So this unit, one of 256, has picked up something that the model needs. It is not a clean detector, though: it is also active on some adjectives, such as *bad* and *modern*. Units that respond to several
 # unrelated things are common. They are called **polysemantic**.
 
 # %% [markdown]
@@ -365,7 +365,7 @@ assert plain[0] < plain[-1] / 200 and residual[-1] < residual[0] < 20 * residual
 assert abs(1.1**12 - 3.1) < 0.05
 
 # %% [markdown]
-# Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks a little in every layer, and the first layer receives hundreds of times less than the last. With residual connections it even grows a little.
+# Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks in every layer, and the first layer receives hundreds of times less than the last. With residual connections it even grows a little.
 #
 # If you follow a single position through the model, its residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
 
@@ -378,7 +378,7 @@ assert abs(1.1**12 - 3.1) < 0.05
 # - the variance is the mean of their squares, $(25 + 1 + 1 + 9)/4 = 9$;
 # - dividing the deviations by $\sqrt 9 = 3$ gives $(-1.67, 0.33, 0.33, 1)$.
 #
-# In the formula, a tiny $\varepsilon$ prevents division by zero. Finally each dimension gets a learned factor $\gamma$ and a learned shift $\beta$, which start as 1 and 0:
+# In the formula, $\mu$ is the mean and $\sigma^2$ the variance, and a tiny $\varepsilon$ prevents division by zero. Finally each dimension gets a learned factor $\gamma$ and a learned shift $\beta$, which start as 1 and 0:
 #
 # $$ \mathrm{LN}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta $$
 
@@ -395,8 +395,8 @@ x = torch.randn(2, 5, 32)
 assert_close(layer_norm(x), F.layer_norm(x, (32,)))
 
 # %% [markdown]
-# Mean and size are gone, and **what remains is the direction**. Multiply a vector by 10 or add 7 to all its values, and its layer norm is the same. The next figure shows it for vectors of three numbers. After subtracting their means, they lie in a plane, and the norm moves each of
-# them along its ray until it has length $\sqrt 3$. So all of them end on a circle.
+# Mean and size are gone, and **what remains is the direction** of the deviations. Multiply a vector by 10 or add 7 to all its values, and its layer norm is the same. The next figure shows it for vectors of three numbers. After subtracting their means, they lie in a plane, and the norm moves each of
+# them straight towards or away from the centre until it has length $\sqrt 3$. So all of them end on a circle.
 
 # %% tags=["hide-input"]
 torch.manual_seed(2)
@@ -429,13 +429,13 @@ Picture(
 )
 
 # %% [markdown]
-# Why not **batch normalisation**, which works so well in vision? It normalises each dimension over all positions of all sentences in the batch ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). Then a translation would depend on the other sentences in the batch and on the padding, and in the decoder even on future
-# tokens. Layer norm looks at one position at a time.
+# Why not **batch normalisation**, which works so well in vision? It normalises each dimension over all positions of all sentences in the batch ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). Then, in training, the output for a sentence would depend on the other sentences in the batch and on the padding, and in the decoder even on future
+# tokens; at inference, averages from training stand in, which fit badly when lengths vary. Layer norm looks at one position at a time.
 
 # %% [markdown]
 # ## Post-norm and pre-norm
 #
-# Where does the norm go? The figure shows an encoder layer in the two usual ways. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream, after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://aclanthology.org/W18-1819/), the norm is on the *branch*:
+# Where does the layer norm (*norm* for short) go? The figure shows an encoder layer in the two usual ways. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream, after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://aclanthology.org/W18-1819/), the norm is on the *branch*:
 # sublayers read a normalised copy, and the stream itself is never changed except by addition. That is why pre-norm needs one more norm after the last layer.
 
 # %% tags=["hide-input"]
@@ -484,7 +484,7 @@ assert_close(y, layer(x))
 # %% [markdown]
 # ## The decoder layer
 #
-# A decoder layer has **three sublayers**. The new one, in the middle, is **cross-attention**: it reads from the encoder's output, which is called the **memory**. In the figure, follow the stream upwards again and notice where the queries, keys and values of cross-attention come from.
+# A decoder layer has **three sublayers**. The new one, in the middle, is **cross-attention**: it reads from the encoder's output, the **memory**. In the figure, follow the stream upwards again and notice where the queries, keys and values of cross-attention come from.
 
 # %% tags=["hide-input"]
 Picture(
@@ -565,7 +565,7 @@ for hook in hooks:
     hook.remove()
 
 # %% [markdown]
-# **Move the slider through the stages.** Watch three things. After every *norm* all words have the same standard deviation, and after every *added* they don't. The standard deviation of the stream **grows** from layer to layer. And the cosine with the embedding falls only slowly: even after four layers, each vector remembers which word it started from.
+# **Move the slider through the stages.** Watch three things. After every stage called *norm*, all words have the same standard deviation; after every stage called *added*, they don't. The standard deviation of the stream **grows** from layer to layer. And the cosine with the embedding falls only slowly: even after four layers, each vector remembers which word it started from.
 
 # %% tags=["hide-input"]
 residual_stream(
@@ -597,7 +597,7 @@ stream = vectors[names.index("layer 4, feed-forward added")]
 assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 
 # %% [markdown]
-# **In the book, compare the two placements.** Here the sublayers are random matrices that have learned nothing. Increase the scale of their weights: with which placement does the stream grow, and with which does it lose its similarity to the input?
+# **Compare the two placements.** Here the sublayers are random matrices that have learned nothing. Increase the scale of their weights: with which placement does the stream grow, and with which does it lose its similarity to the input?
 #
 # <div class="widget" data-widget="norm">
 #
@@ -619,7 +619,7 @@ assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 # %% [markdown]
 # ## Post-norm against pre-norm: a race
 #
-# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six random letters out of twelve, and at each position the model predicts which letter is there once they are sorted. Guessing costs a loss of $\ln 12 \approx 2.48$. The model has six encoder layers:
+# Does the placement matter for training? We need a task that is quick but uses the whole layer: **sorting**. The input is six letters, each drawn at random from twelve, and at each position the model predicts which letter is there once they are sorted. Guessing costs a loss of $\ln 12 \approx 2.48$. The model has six encoder layers:
 
 
 # %%
@@ -642,7 +642,7 @@ class Sorter(nn.Module):
 
 
 # %% [markdown]
-# The paper uses a **learning-rate warm-up** (§5.3): the learning rate rises linearly in the first steps of training. Here it rises for 60 steps and then stays. Without warm-up it is at its full value from step 1. All runs start from the same weights and see the same data.
+# The paper uses a **learning-rate warm-up** (§5.3): the learning rate rises linearly in the first steps of training. Here it rises for 60 steps and then stays constant. Without warm-up it is at its full value from step 1. All runs start from the same weights and see the same data.
 
 
 # %%
@@ -708,7 +708,7 @@ assert final["post", "warm-up", 0.01] < 1.4
 assert max(final["pre", name, 0.01] for name in warmups) < 1
 
 # %% [markdown]
-# Eleven of the twelve runs learn. The paper's own order, post-norm, learns in five of its six settings. But at the highest learning rate and without warm-up it learns *nothing*: the loss stays at the level of guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm doesn't even need one.
+# Eleven of the twelve runs learn. The paper's own order, post-norm, learns in five of its six settings. But at the highest learning rate and without warm-up it learns *nothing*: the loss stays at the level of guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm doesn't even need one. Where nothing needs saving, the warm-up can cost a little: 60 of the 160 steps are slower.
 #
 # ### What happened to it?
 #
@@ -761,10 +761,10 @@ assert added[1].square().mean() > 3 * added[0].square().mean()
 assert variation(added[1]) < 0.5 * variation(added[0])
 
 # %% [markdown]
-# It is the collapse from the beginning of this chapter. After a single step, less than a hundredth of the variation is left. After ten steps the six positions have practically the same vector. With one vector for all positions, the model can only predict the same distribution everywhere, and that costs $\ln 12$.
+# It is the collapse from the beginning of this chapter. After a single step, less than a hundredth of the variation is left. After ten steps the six positions have practically the same vector. With one vector for all positions, the model can only predict the same distribution everywhere. If that vector doesn't show which letters the input has either, the best it can do is guess, which costs $\ln 12$.
 #
-# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient, so after a few large steps the sublayers add large vectors that are nearly the same at all positions. Pre-norm suffers the same blow, as the plot shows. But there each position's own part stays in the stream, and the gradient
-# has its direct path to every layer, so the model recovers. With post-norm, every norm divides the whole stream by the size of the sum. Twelve such divisions wipe out what the positions had of their own, and the gradient, which passes the same norms on its way back, shrinks with it.
+# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). After a few large steps of this kind we see that the sublayers add large vectors that are nearly the same at all positions. Pre-norm suffers the same blow, as the plot shows. But there each position's own part stays in the stream, and the gradient
+# has its direct path to every layer, so the model recovers. With post-norm, each norm shrinks what is left of the positions' own part, and the next sublayer adds its common vector at full size. After twelve norms next to nothing of the own part is left, and the gradient, which passes the same norms on its way back, shrinks with it.
 #
 # [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) explain the need for warm-up by the size of the gradients at initialisation. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes of the weights, and they find that where post-norm trains, it can end up better.
 # Today most models use pre-norm, because it is easier to train. The package has both: `norm="post"` and `norm="pre"`.
@@ -800,7 +800,7 @@ for name in ("decoder_norm", "encoder_norm"):
 print("with both:", *translator.greedy_search(caption))
 
 # %% [markdown]
-# Without the decoder's norm, this translation is still right, because the largest logit is still the largest. That hides the bug, but the probabilities are wrong. Without the encoder's, cross-attention gets keys and values of a scale that it has never seen, and the translation is lost.
+# Without the decoder's norm, this translation is still right: here the largest logits happened to stay the largest. That hides the bug, but the probabilities are wrong. Without the encoder's, cross-attention gets keys and values of a scale that it has never seen, and the translation is lost.
 #
 # **Dropout at inference time.** `nn.Dropout` is switched off by `model.eval()`. The function `F.dropout(x, 0.1)` isn't: its argument `training` is `True` by default. Pass `self.training`.
 
@@ -838,16 +838,16 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # </details>
 #
-# **2. A colleague multiplies all embeddings by 100. In which kind of model does the first attention get the same input as before?**
+# **2. A colleague multiplies the encoder's input (embeddings plus positions) by 100. In which kind of model does the first attention get the same input as before?**
 #
 # <details><summary>A. Post-norm</summary>
 #
-# No. There the first attention reads the embeddings directly: the first norm comes after it.
+# No. There the first attention reads the input directly: the first norm comes after it.
 #
 # </details>
 # <details><summary>B. Pre-norm</summary>
 #
-# **Right.** It reads the embeddings through a norm, which removes the factor. But its output is then added to a stream that is 100 times as large, and hardly changes its direction.
+# **Right.** It reads its input through a norm, which removes the factor. But its output is then added to a stream that is 100 times as large, and hardly changes its direction.
 #
 # </details>
 # <details><summary>C. Both</summary>
@@ -861,11 +861,11 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # </details>
 #
-# **3. The loss of your twelve-layer post-norm model doesn't fall below the level of guessing. What do you check first?**
+# **3. The loss of your twelve-layer post-norm model doesn't get better than predicting the most frequent words. What do you check first?**
 #
 # <details><summary>A. Whether the activations have mean square 1</summary>
 #
-# No. With post-norm they always have, because the norm makes sure of it. They have it in a collapsed model, too.
+# No. With post-norm they always do, because the norm makes sure of it, and in a collapsed model, too.
 #
 # </details>
 # <details><summary>B. Whether the positions differ at the end of the stack</summary>
@@ -875,7 +875,7 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 # </details>
 # <details><summary>C. Whether the model is too small</summary>
 #
-# No. Even a tiny model gets below guessing, for example by learning which words are frequent.
+# No. Even a tiny model does better, for example by learning which words follow each other.
 #
 # </details>
 # <details><summary>D. Whether some units of the feed-forward network are never active</summary>
@@ -888,8 +888,8 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # <details><summary>Answer</summary>
 #
-# An average $g x + (1 - g) f(x)$ with $g < 1$ multiplies the stream by $g$ at each sublayer. At $g = 0.9$, less than a tenth of the input is left after 24 sublayers, and likewise of the gradient. Addition keeps the path open whatever is learned, and needs no parameters. Networks with learned gates (highway networks) came before residual networks, which
-# won because they are simpler.
+# An average $g x + (1 - g) f(x)$ with $g < 1$ multiplies the stream by $g$ at each sublayer. At $g = 0.9$, less than a tenth of the input is left after 24 sublayers, and likewise of the gradient. Addition keeps the path open whatever is learned, and needs no parameters. Highway networks, which learn such gates, came first. Residual networks
+# replaced them because they are simpler.
 #
 # </details>
 #
