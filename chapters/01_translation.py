@@ -17,7 +17,7 @@
 # while the model generated each German word.
 #
 # By the end you can follow a sentence through every stage of this model, decode a translation by hand, and explain what attention does better
-# than a recurrent network, and at what price. **About 35 minutes.** You need a little PyTorch, and no German.
+# than a recurrent network, and at what price. **About 35 minutes.** The course builds on a little PyTorch, and needs no German.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the

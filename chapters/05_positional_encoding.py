@@ -282,13 +282,13 @@ def positional_encoding(length, d_model):
 assert_close(positional_encoding(50, 32), sinusoidal_encoding(50, 32))
 
 # %% [markdown]
-# The package's version differs in one detail: it computes the angles in float64. [Below](#what-goes-wrong-in-practice) you will see why.
+# The package's version differs in one detail: it computes the angles in float64. The section on what goes wrong in practice shows why.
 
 # %%
 SourceCode(angles, sinusoidal_encoding)
 
 # %% [markdown]
-# The table is computed once, when the model is built, and it has no parameters. The first layer reads the sum of embedding and positional encoding. (We come to the factor $\sqrt{d_\text{model}}$ [later](#why-add-and-why-scale-the-embeddings).)
+# The table is computed once, when the model is built, and it has no parameters. The first layer reads the sum of embedding and positional encoding. (We come to the factor $\sqrt{d_\text{model}}$ later.)
 
 # %%
 embedding = model.source_embedding(ids)  # (1, 8, d_model)

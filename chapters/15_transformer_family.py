@@ -618,7 +618,7 @@ assert len(source) + len(target) < 2 * len(sentence)
 class BiasedAttention(MultiHeadAttention):
     bias = None  # (1, heads, query, key), added to the scores
 
-    def attend(self, query, key, value, mask):
+    def attend(self, query, key, value, mask, is_causal):
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask=self.bias
         )

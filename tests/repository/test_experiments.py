@@ -93,9 +93,27 @@ PUBLISHED = {
 }
 
 
+LANGUAGE_FILTER = {
+    "type": "object",
+    "required": ["provenance", "pairs", "checked", "labelled", "wrong", "thresholds", "recipe", "sides"],
+    "properties": {
+        "provenance": PROVENANCE,
+        "thresholds": {
+            "type": "array",
+            "minItems": 2,
+            "items": {"type": "object", "required": ["threshold", "dropped", "precision", "recall"]},
+        },
+        "recipe": {"type": "number", "minimum": 0, "maximum": 1},
+        "sides": {"type": "object", "required": ["source", "target", "both"]},
+    },
+}
+
+
 def schema_of(path: Path) -> dict[str, object]:
     if path.name == "published.json":
         return PUBLISHED
+    if path.name == "language-filter.json":
+        return LANGUAGE_FILTER
     return BENCH if path.name.startswith("bench-") else EXPERIMENT
 
 

@@ -1,7 +1,7 @@
 """Train in two processes of which one cannot compile, and in two that don't try; run by test_distributed.
 
-``python compile_on_one_rank.py FOLDER`` prints whether the weights are the same, as JSON, and on stderr what the
-processes print.
+``python -m tests.transformer.training.compile_on_one_rank FOLDER`` prints whether the weights are the same, as JSON,
+and on stderr what the processes print.
 """
 
 import json

@@ -45,8 +45,9 @@ def test_n_processes_equal_one_with_n_accumulation_steps(world_size: int, optimi
 
 def test_if_one_process_cannot_compile_none_does(tmp_path: Path) -> None:
     """They train on, and the steps are those of processes that don't compile."""
-    command = [sys.executable, HERE / "compile_on_one_rank.py", tmp_path]
-    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, timeout=600)
+    command = [sys.executable, "-m", "tests.transformer.training.compile_on_one_rank", tmp_path]
+    environ = environment(tmp_path)
+    done = subprocess.run(command, env=environ, cwd=HERE.parents[2], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["same"]
     message = "compilation failed, so training runs uncompiled, which is slower: 1 of 2 processes could not compile it"
