@@ -310,7 +310,7 @@ assert tokenizer.pieces(best.indices) == ["▁Ein", "▁Eine", "▁Der", "▁Zwe
 assert best.values[0] > 0.9
 
 # %% [markdown]
-# *Ein* is nearly certain, and not *Eine*, which also means "a" but goes with feminine nouns. The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine.
+# *Ein* is nearly certain (what is left is spread thinly over thousands of tokens), and not *Eine*, which also means "a" but goes with feminine nouns. The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine.
 #
 # To get a whole sentence, append the most probable token to the prefix, ask again, and stop at `<eos>`. This is **greedy search**. A model that generates each token given its own
 # previous ones is called **autoregressive**, and using a trained model in this way is **inference**.
@@ -614,7 +614,7 @@ station = translator.translate("Where is the station?")
 assert station == "Jemand befindet sich am Bahnhof."
 
 # %% [markdown]
-# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones, on sentences that the model has not seen (see the chapter on [evaluation](13_evaluation.ipynb)), and why each model of
+# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. The other two aren't even German sentences, and the model doesn't say so. This is why translations are scored against human ones, on sentences that the model has not seen (see the chapter on [evaluation](13_evaluation.ipynb)), and why each model of
 # this course has a card that lists what it cannot do (for this one, `transformer/models/multi30k/CARD.md`).
 #
 # **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the

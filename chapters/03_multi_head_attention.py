@@ -101,7 +101,7 @@ Row(
 # %% [markdown]
 # Each line runs from a query on the left to a key on the right; the heavier the line, the larger the attention weight. (`<eos>` marks the end of the sentence.) The caption has two dogs. The
 # head on the left connects each of them to its own colour (*dog* → *brown*, the second *dog* → *white*), the one in the middle connects most
-# words to the action, *chases*. Nobody programmed these patterns. The model learned them while it learned to translate.
+# words to the action, *chases*, and the one on the right looks one or two words ahead. Nobody programmed these patterns. The model learned them while it learned to translate.
 
 # %% tags=["remove-cell"]
 assert (previous[1:8].argmax(dim=-1) == torch.arange(7)).all()
@@ -598,7 +598,7 @@ assert pair[1 - mirror, position, position.roll(2)].mean() > 0.7
 # ## All heads of a trained encoder
 #
 # Real heads are rarely that tidy. Below are all sixteen heads of the encoder that you saw at the top: four layers of four heads. **Click one** to enlarge it, then point at
-# a cell to read the weight. Can you find the three heads from the first figure?
+# a cell to read the weight. Can you find the three heads from the first figure? (They are head 3 of layer 3, head 2 of layer 4 and head 1 of layer 1.)
 
 # %% tags=["hide-input"]
 names = {f"layer {i + 1}": f"encoder.{i}.self_attention" for i in range(4)}
@@ -623,7 +623,7 @@ head_grid(
 # %%
 caption = "A brown dog chases a white dog."
 print("all heads         ", translator.translate(caption))
-layer = "encoder.2.self_attention"
+layer = "encoder.2.self_attention"  # layer 3: the code counts from 0
 for name, ablated in (
     ("without the head  ", [2]),
     ("without the layer ", range(4)),

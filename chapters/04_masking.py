@@ -524,8 +524,8 @@ print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 # %% [markdown]
 # The consequence is worse: through that sum, every output but the last depends on the future.
 #
-# **Build a mask yourself.** Press cells to hide them, then switch the bug on. Which rows still sum to one? Remove the padding, and
-# one of them recovers. Why that one?
+# **Build a mask yourself.** Press cells to hide them, then switch the bug on. Does any row still sum to one? Take the padding
+# token away, and one row does. (The last one: with no padding, nothing is hidden from it.)
 #
 # <div class="widget" data-widget="masks">
 #

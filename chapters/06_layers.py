@@ -251,7 +251,7 @@ assert F.mse_loss(with_relu, y) < 0.1 < 0.3 < F.mse_loss(without_relu, y)
 # You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match. If
 # the match is negative, the ReLU keeps the unit silent. We say that a unit **is active** if its value after the ReLU is above zero.
 #
-# So do units of a trained model respond to something we can name? We let the small model `pocket-small` read 1,000 test sentences and record which units of its second encoder layer are active on which token:
+# So do units of a trained model respond to something we can name? We let the small model `pocket-small` read 1,000 test sentences and record which units of its second encoder layer are active on which token. (A *hook* is a function that PyTorch calls with the output of a module, here of `dropout`, which comes right after the ReLU and does nothing at inference time.)
 
 # %%
 small = transformer.load("pocket-small", device="cpu")
@@ -507,7 +507,7 @@ Picture(
 #
 # After the last layer, the vector at *Hund* is compared with the embeddings of all words, and ideally *rennt* (runs) wins. In training, the decoder reads the words of the correct translation instead of its own predictions (**teacher forcing**), so all target positions can do this at once. What real heads do is rarely as tidy as this story; [What attention heads do](14_attention_heads.ipynb) looks at them.
 #
-# In code, it is one line per sublayer. (`cache` is used only when [decoding](12_decoding.ipynb), and `is_causal` applies the causal mask where no `target_mask` is given.)
+# In code, it is one line per sublayer. (Ignore `cache` for now: it saves work when [decoding](12_decoding.ipynb); `is_causal` applies the causal mask where no `target_mask` is given.)
 
 # %%
 SourceCode(DecoderLayer.forward)
