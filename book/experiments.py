@@ -147,6 +147,21 @@ EXPERIMENTS: dict[str, Experiment] = {
         seeds=(1,),
         beams=(1,),
     ),
+    "optimizer": Experiment(
+        "Does Muon reach the same validation loss sooner than Adam?",
+        "multi30k",
+        {
+            label: [*OPTIMIZERS, "--model.dropout", "0.15", "--training.optimizer", name]
+            for label, name in (("Adam", "adam"), ("Muon", "muon"))
+        },
+        beams=(1,),
+    ),
+    "optimizer-wmt14-mini": Experiment(
+        "Is it the same on a small part of WMT14?",
+        "wmt14-mini",
+        {label: [*OPTIMIZERS, "--training.optimizer", name] for label, name in (("Adam", "adam"), ("Muon", "muon"))},
+        beams=(1,),
+    ),
     "multi30k": Experiment(
         "Which settings suit a small corpus of real sentences?",
         "multi30k",

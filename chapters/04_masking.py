@@ -529,7 +529,7 @@ print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 #
 # <div class="widget" data-widget="masks">
 #
-# *With JavaScript, the book has an interactive figure here. This is its initial state.*
+# *With JavaScript, there is an interactive figure here. This is how it begins.*
 #
 # Weights with the future and one token of padding hidden before the softmax:
 #

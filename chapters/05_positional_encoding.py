@@ -386,7 +386,7 @@ assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
 #
 # <div class="widget" data-widget="positions">
 #
-# *With JavaScript, the book shows an interactive figure here. It starts with these values: positions 3 and 5, four pairs, base 10,000.*
+# *With JavaScript, there is an interactive figure here. This is how it begins: positions 3 and 5, four pairs, base 10,000.*
 #
 # | pair | wavelength | position 3 | position 5 | rotation |
 # |---|---|---|---|---|

@@ -601,7 +601,7 @@ assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 #
 # <div class="widget" data-widget="norm">
 #
-# *With JavaScript, the book shows an interactive figure here. It starts with post-norm and four layers; the mean square of the input is 1.*
+# *With JavaScript, there is an interactive figure here. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
 #
 # | sublayer | its output | sum | stream | cosine with the input |
 # |---|---|---|---|---|

@@ -271,7 +271,7 @@ print(*(merge.symbol for merge in merges))
 #
 # <div class="widget" data-widget="merges">
 #
-# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+# *With JavaScript, there is an interactive figure here. This is how it begins.*
 #
 # The first pairs of our four words, the first of which is merged:
 #

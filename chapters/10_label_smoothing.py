@@ -274,7 +274,7 @@ label_smoothing_explorer(
 #
 # <div class="widget" data-widget="smoothing">
 #
-# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+# *With JavaScript, there is an interactive figure here. This is how it begins.*
 #
 # One word's share with $\varepsilon = 0.1$ and 1,024 words, in a model that gives the right one 60%. Its loss is 1.244, and the lowest possible is 1.017.
 #

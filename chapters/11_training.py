@@ -289,7 +289,7 @@ Picture(
 #
 # <div class="widget" data-widget="schedule">
 #
-# *With JavaScript, the book has a picture to play with here. This is how it begins.*
+# *With JavaScript, there is an interactive figure here. This is how it begins.*
 #
 # The rate of the paper's base model, $d_\text{model}$ 512 and a warm-up of 4,000:
 #

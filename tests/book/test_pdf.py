@@ -33,7 +33,7 @@ def test_contents_and_bookmarks_lead_to_the_right_sheet(sheets):
     assert list(starts.values()) == sorted(set(starts.values()))
     (*_, sections) = sheets.outline
     titles = [mark.title for mark in sections]
-    assert "The question" in titles and "Exercises" in titles
+    assert "A soft lookup" in titles and "Exercises" in titles
 
 
 def test_each_sheet_after_the_contents_has_its_number(sheets):
