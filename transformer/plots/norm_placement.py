@@ -9,7 +9,7 @@ from matplotlib.patches import FancyBboxPatch
 from transformer.plots import style
 
 NORM, SUBLAYER = "#F0E442", "#606060"
-"""Colours that are used in no other figure."""
+"""Colours of the figures that show the inside of a layer."""
 PARTS = ("attention", "feed-forward")
 STEP = 3.6
 """The height of a sublayer."""

@@ -29,7 +29,7 @@ class BackwardFails(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: object, *upstream: torch.Tensor) -> None:
-        raise RuntimeError("no kernel for this GPU")
+        raise RuntimeError("no kernel\nfor this GPU")
 
 
 def compile_unless_rank_1(module: nn.Module, dynamic: bool) -> object:

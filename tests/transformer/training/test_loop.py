@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.transformer.training.compile_on_one_rank import BackwardFails
 from transformer.attention import AttentionForm
 from transformer.checkpoint import load_checkpoint
 from transformer.config import ModelConfig, Positions, TrainingConfig
@@ -487,18 +488,6 @@ def test_a_model_that_cannot_be_compiled_runs_uncompiled(
         capsys.readouterr().err == "compilation failed, so training runs uncompiled, which is slower: no C++ compiler\n"
     )
     assert torch.equal(weights(compiled.model), weights(run(tmp_path / "b", data).model))
-
-
-class BackwardFails(torch.autograd.Function):
-    """Fails in the backward pass, as compiled code may."""
-
-    @staticmethod
-    def forward(ctx: object, loss: torch.Tensor) -> torch.Tensor:
-        return loss.clone()
-
-    @staticmethod
-    def backward(ctx: object, *upstream: torch.Tensor) -> None:
-        raise RuntimeError("no kernel\nfor this GPU")
 
 
 def test_a_backward_pass_that_cannot_be_compiled_runs_uncompiled(
