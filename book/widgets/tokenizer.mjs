@@ -11,7 +11,7 @@ function tidy(text) {
   return text.normalize("NFKC").replaceAll("▁", " ").split(WHITE_SPACE).filter(Boolean).join(" ");
 }
 
-const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BPE = 2;
+const NORMAL = 1, UNKNOWN = 2, CONTROL = 3, BYTE = 6, BPE = 2;
 
 /** Yield the fields of a protobuf message: pairs of a field's number and its value, which is a number or bytes. */
 function* fields(bytes) {
@@ -39,6 +39,26 @@ function* fields(bytes) {
   }
 }
 
+/** Return the byte of a piece such as "<0xE2>". */
+const byteOf = (piece) => Number(piece.slice(1, -1));
+
+/** Decode UTF-8 as SentencePiece does: each byte that is not part of a valid character becomes U+FFFD. */
+function decodeBytes(bytes) {
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let text = "";
+  for (let start = 0; start < bytes.length; ) {
+    const length = bytes[start] < 0xc0 ? 1 : bytes[start] < 0xe0 ? 2 : bytes[start] < 0xf0 ? 3 : 4;
+    try {
+      text += decoder.decode(new Uint8Array(bytes.slice(start, start + length)));
+      start += length;
+    } catch {
+      text += "\ufffd";
+      start += 1;
+    }
+  }
+  return text;
+}
+
 export class Tokenizer {
   /** @param {ArrayBuffer} model the bytes of a .model file. */
   constructor(model) {
@@ -47,6 +67,7 @@ export class Tokenizer {
     this.types = [];
     this.ids = new Map(); // piece → id, without the special tokens
     this.scores = [];
+    this.bytes = []; // byte → the id of its piece; empty without byte fallback
     for (const [field, value] of fields(new Uint8Array(model))) {
       if (field === 1) {
         const { 1: piece, 2: score = 0, 3: type = NORMAL } = Object.fromEntries(fields(value));
@@ -54,7 +75,8 @@ export class Tokenizer {
         this.types.push(type);
         this.scores.push(score);
         if (type === NORMAL) this.ids.set(this.vocabulary[id], id);
-        else if (type !== UNKNOWN && type !== CONTROL) throw new Error("byte pieces and user-defined pieces are not supported");
+        else if (type === BYTE) this.bytes[byteOf(this.vocabulary[id])] = id;
+        else if (type !== UNKNOWN && type !== CONTROL) throw new Error("user-defined pieces are not supported");
       } else if (field === 2) {
         if (Object.fromEntries(fields(value))[3] !== BPE) throw new Error("this tokenizer is not byte-pair encoding");
       } else if (field === 3) {
@@ -131,7 +153,7 @@ export class Tokenizer {
     for (;;) {
       let best = -1, highest = -Infinity;
       for (let i = 0; i < ranks.length; i++) if (ranks[i] > highest) highest = ranks[(best = i)];
-      if (best < 0) return symbols.map((symbol) => this.ids.get(symbol) ?? UNK);
+      if (best < 0) return symbols.flatMap((symbol) => this.ids.get(symbol) ?? this.#unknown(symbol));
       symbols.splice(best, 2, symbols[best] + symbols[best + 1]);
       ranks.splice(best, 1);
       if (best > 0) ranks[best - 1] = rank(best - 1);
@@ -139,17 +161,28 @@ export class Tokenizer {
     }
   }
 
+  /** Return the ids of a character that the vocabulary doesn't have: those of its UTF-8 bytes, or UNK. */
+  #unknown(character) {
+    return this.bytes.length ? Array.from(new TextEncoder().encode(character), (byte) => this.bytes[byte]) : [UNK];
+  }
+
   /** Return the text of some ids. Special tokens are left out, except UNK, which becomes " ⁇ ". */
   decode(ids) {
-    let text = "";
+    let text = "", bytes = [];
     for (const id of ids) {
+      if (this.types[id] === BYTE) {
+        bytes.push(byteOf(this.vocabulary[id]));
+        continue;
+      }
+      text += decodeBytes(bytes);
+      bytes = [];
       if (id === UNK) text += " \u2047 ";
       else if (this.types[id] === NORMAL) {
         const piece = this.vocabulary[id];
         text += (text ? piece : piece.replace(/^▁/u, "")).replaceAll("▁", " ");
       }
     }
-    return text;
+    return text + decodeBytes(bytes);
   }
 
   /** Return the pieces of some ids, for display; "▁" marks the start of a word. */

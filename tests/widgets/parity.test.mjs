@@ -36,7 +36,7 @@ function assertSame(ours, theirs) {
   assert.ok(Math.abs(ours.score - theirs.score) <= score_tolerance, "the score");
 }
 
-for (const { name, folder, forward, searches, strings } of models) {
+for (const { name, folder, forward, searches, strings, decodings } of models) {
   const checkpoint = JSON.parse(readFileSync(join(folder, "best.json"), "utf8"));
   const model = new Transformer(checkpoint.model, readTensors(bytes(join(folder, checkpoint.weights.file))));
   const tensors = readTensors(bytes(join(EXPECTED, `${name}.safetensors`)));
@@ -101,5 +101,9 @@ for (const { name, folder, forward, searches, strings } of models) {
       assert.equal(tokenizer.decode(ids), decoded, JSON.stringify(text));
     }
     t.diagnostic(`${name}: ${strings.length} strings`);
+  });
+
+  test(`${name}: random ids as text`, () => {
+    for (const { ids, decoded } of decodings) assert.equal(tokenizer.decode(ids), decoded, ids.join());
   });
 }

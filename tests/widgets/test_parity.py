@@ -6,6 +6,7 @@ with at least 32 bits, so that only rounding errors differ.
 
 import json
 import os
+import random
 import shutil
 import subprocess
 from dataclasses import asdict
@@ -42,6 +43,8 @@ SHAPES = {
     "learned": ModelConfig(40, 24, 3, 16, 1, norm="pre", tie_embeddings="decoder", positions="learned", max_length=12),
 }
 """Small models with other settings than the pretrained ones; translations of the second one reach its limit."""
+BYTES = ModelConfig(600, 16, 2, 32, 1, max_length=400)
+"""A small model whose tokenizer falls back to bytes."""
 FAULTS = {
     "no √d_model": ("model.mjs", "value * Math.sqrt(d_model) + positionVector[i]", "value + positionVector[i]"),
     "scores not scaled": ("model.mjs", "score / Math.sqrt(d_head)", "score"),
@@ -57,6 +60,9 @@ FAULTS = {
     "unknown pieces not merged": ("tokenizer.mjs", "id !== UNK || ids[i - 1] !== UNK", "true"),
     "merges in reverse order": ("tokenizer.mjs", "this.scores.push(score)", "this.scores.push(-score)"),
     "no NFKC": ("tokenizer.mjs", '.normalize("NFKC")', ""),
+    "unknown characters not as bytes": ("tokenizer.mjs", "this.bytes.length ?", "false ?"),
+    "bytes decoded one by one": ("tokenizer.mjs", "bytes[start] < 0xc0 ? 1", "bytes[start] < 0xf8 ? 1"),
+    "invalid bytes left out": ("tokenizer.mjs", 'text += "\\ufffd"', 'text += ""'),
     "no normalisation rules": ("tokenizer.mjs", "const rule = this.#matchRule(bytes, offset);", "const rule = null;"),
 }  # fmt: skip
 
@@ -110,6 +116,15 @@ def tokenizer_results(tokenizer: Tokenizer, text: str) -> dict[str, object]:
     }
 
 
+def decoding_results(tokenizer: Tokenizer, count: int = 200) -> list[dict[str, object]]:
+    """Return random ids, half of which are bytes if the tokenizer has any, each with its decoded text."""
+    rng = random.Random(20170612)
+    ids = range(len(tokenizer))
+    bytes_ = [i for i in ids if tokenizer.processor.is_byte(i)] or ids
+    lists = [[rng.choice(rng.choice((ids, bytes_))) for _ in range(rng.randint(1, 12))] for _ in range(count)]
+    return [{"ids": one, "decoded": tokenizer.decode(one)} for one in lists]
+
+
 def model_results(
     folder: Path,
     name: str,
@@ -138,6 +153,7 @@ def model_results(
         "forward": forward,
         "searches": searches,
         "strings": [tokenizer_results(tokenizer, text) for text in strings] if tokenizer else [],
+        "decodings": decoding_results(tokenizer) if tokenizer else [],
     }
 
 
@@ -158,9 +174,22 @@ def write_expected(folder: Path, counts: dict[str, int], strings: int) -> Path:
         model, _ = load_checkpoint(folder / name, BEST)
         sources = [[*torch.randint(3, shape.vocab_size, (length,)).tolist(), EOS] for length in range(1, 9)]
         models.append(model_results(folder, name, folder / name, model, sources, [], []))
+    texts, run = sentences_of("multi30k")[:4], folder / "bytes"
+    models.append(model_results(folder, "bytes", run, *byte_model(run, texts), hard_strings(texts, strings)))
     expected = {"tolerance": TOLERANCE, "score_tolerance": SCORE_TOLERANCE, "models": models}
     (folder / "expected.json").write_text(json.dumps(expected))
     return folder
+
+
+def byte_model(run: Path, texts: list[str]) -> tuple[Transformer, list[list[int]], list[str]]:
+    """Save a small random model with a tokenizer that falls back to bytes; return it, its sources and their texts."""
+    tokenizer = Tokenizer.train(sentences_of("multi30k"), BYTES.vocab_size, byte_fallback=True)
+    texts = [f"{text} 🙂 日本" for text in texts]
+    torch.manual_seed(2)
+    run.mkdir()
+    save_checkpoint(run, BEST, Transformer(BYTES), {})
+    (run / "tokenizer.model").write_bytes(tokenizer.model)
+    return load_checkpoint(run, BEST)[0], [[*tokenizer.encode(text), EOS] for text in texts], texts
 
 
 def node(widgets: Path, expected: Path) -> subprocess.CompletedProcess[str]:

@@ -71,20 +71,18 @@ def model_files(translator: Translator) -> dict[str, bytes]:
     """
     if not isinstance(translator, Translator):
         raise UserError("expected a Translator, which is a model with its tokenizer: Translator(model, tokenizer)")
-    config, tokenizer = translator.model.config, translator.tokenizer
+    config = translator.model.config
     if config.positions == "rotary":
         raise UserError("the live translator does not support rotary positions")
     if config.d_model % 4 or config.d_ff % 4:
         raise UserError(
             f"the live translator needs multiples of 4; got d_model={config.d_model} and d_ff={config.d_ff}"
         )
-    if any(tokenizer.processor.is_byte(i) for i in range(len(tokenizer))):
-        raise UserError("the live translator does not support a tokenizer that falls back to bytes (byte_fallback)")
     checkpoint = {"model": asdict(config), "weights": {"file": "weights.safetensors"}}
     return {
         "best.json": json.dumps(checkpoint).encode(),
         "weights.safetensors": weights_as_bytes(translator.model, torch.float16),
-        "tokenizer.model": tokenizer.model,
+        "tokenizer.model": translator.tokenizer.model,
     }
 
 

@@ -49,13 +49,9 @@ def test_an_unsupported_model_is_refused(tokenizer: Tokenizer, change: dict[str,
         live_translator(Translator(Transformer(replace(SMALL, **change)), tokenizer))
 
 
-def test_byte_fallback_and_a_model_without_its_tokenizer_are_refused() -> None:
-    with_bytes = Tokenizer.train(["a b c d e"] * 20, 270, byte_fallback=True)
-    model = Transformer(replace(SMALL, vocab_size=len(with_bytes)))
-    with pytest.raises(UserError, match="byte_fallback"):
-        live_translator(Translator(model, with_bytes))
+def test_a_model_without_its_tokenizer_is_refused() -> None:
     with pytest.raises(UserError, match=r"expected a Translator, .* Translator\(model, tokenizer\)"):
-        live_translator(model)  # type: ignore[arg-type]
+        live_translator(Transformer(SMALL))  # type: ignore[arg-type]
 
 
 def test_an_unknown_name_is_refused() -> None:
