@@ -25,6 +25,7 @@ from transformer.config import PRESETS, ModelConfig, TrainingConfig
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.prepare import prepare as prepare_data
 from transformer.data.statistics import corpus_statistics
+from transformer.data.tokenizer import Tokenizer
 from transformer.decoding import check_search
 from transformer.device import Device, DeviceName, Precision, choose_device
 from transformer.errors import UserError, require_extra
@@ -85,9 +86,9 @@ class RecipeOptions:
     """How the model is trained."""
     mirror: Mirror = None
 
-    def prepare(self) -> PreparedData:
-        """Return the prepared data of the recipe; prepare it first if necessary."""
-        return prepare_data(self.data, self.model.vocab_size, self.mirror, progress=is_main_process())
+    def prepare(self, tokenizer: Tokenizer | None = None) -> PreparedData:
+        """Return the prepared data of the recipe; prepare it first if necessary, with a new or the given tokenizer."""
+        return prepare_data(self.data, self.model.vocab_size, self.mirror, is_main_process(), tokenizer)
 
 
 @dataclasses.dataclass
@@ -120,6 +121,15 @@ class TrainOptions(RecipeOptions):
     """Compile the model: this takes a minute or two, then steps are faster. auto compiles on a GPU only."""
     force: FlagCreatePairsOff[bool] = False
     """Resume a run even though its settings have changed."""
+    initial_model: Annotated[
+        str | None,
+        arg(
+            metavar="MODEL",
+            help="Start from the weights of this model, a run folder or the name of a pretrained model, instead of "
+            "random ones (fine-tuning). Its architecture and tokenizer are used, too, but the dropout of the recipe.",
+            help_behavior_hint="(default: random weights)",
+        ),
+    ] = None
     tensorboard: FlagCreatePairsOff[bool] = False
     """Write the metrics for TensorBoard as well."""
 
@@ -172,10 +182,22 @@ def train(options: TrainOptions) -> None:
         transformer train pocket
         transformer train pocket --run runs/wide --model.d-model 256
         transformer train multi30k --mirror ~/downloads/multi30k --training.steps 2000
+        transformer train multi30k --initial-model everyday --run runs/fine-tuned
         torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
     """
     device = choose_device(options.device, options.precision)
+    initial = load_model(options.initial_model, "cpu") if options.initial_model else None
+    if initial is not None:
+        dropout = {
+            name: getattr(options.model, name) for name in ("dropout", "attention_dropout", "activation_dropout")
+        }
+        options.model = dataclasses.replace(initial.model.config, **dropout)
     settings = {part: dataclasses.asdict(getattr(options, part)) for part in ("data", "model", "training")}
+    if initial is not None:
+        settings["initial_model"] = {
+            "name": options.initial_model,
+            "sha256": initial.metadata["weights"]["sha256"],
+        }
     if options.tensorboard:
         require_extra("tensorboard", "tensorboard")
     if is_main_process():  # checked again later, but preparing the data may take long
@@ -185,7 +207,7 @@ def train(options: TrainOptions) -> None:
             options.run.mkdir(parents=True, exist_ok=True)
     train_model(
         options.run,
-        options.prepare(),
+        options.prepare(initial.tokenizer if initial else None),
         options.model,
         options.training,
         device,
@@ -193,6 +215,7 @@ def train(options: TrainOptions) -> None:
         compiled=should_compile(options.compile, device),
         force=options.force,
         tensorboard=options.tensorboard,
+        initial_model=initial.model if initial else None,
     )
     if is_main_process():
         print(f"the model is in {options.run}")

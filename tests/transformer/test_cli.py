@@ -1,5 +1,6 @@
 """The command ``transformer`` as a user types it, on one small run that is trained once."""
 
+import dataclasses
 import inspect
 import io
 import json
@@ -17,7 +18,8 @@ from transformer.cli import COMMANDS, main
 from transformer.data.corpora import GENERATED_SIZE
 from transformer.data.tokenizer import EOS, PAD
 from transformer.decoding import Hypothesis, beam_search
-from transformer.device import Device
+from transformer.device import Device, choose_device
+from transformer.models.export import export
 from transformer.recipes import RECIPES
 from transformer.translator import Translator
 
@@ -396,6 +398,42 @@ def test_a_finished_run_is_left_alone_and_other_settings_are_refused(
         "was started with other settings (--training.label-smoothing: 0.1, now 0.3)" in message and "--force" in message
     )
     assert contents() == before
+
+
+def test_fine_tuning_starts_from_another_model_with_its_architecture_and_tokenizer(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_folder, tuned = ["--run", str(tmp_path / "tuned")], tmp_path / "tuned"
+    # other data, another architecture and an almost vanishing learning rate: the model must stay what it was
+    args = ["train", "reverse", "--device", "cpu", *SMALL, "--training.learning-rate-factor", "1e-9", *run_folder]
+    args += ["--model.dropout", "0.3", "--model.d-model", "32"]
+    main([*args, "--initial-model", str(run)])
+    before, after = Translator.load(run), Translator.load(tuned)
+    assert after.model.config == dataclasses.replace(before.model.config, dropout=0.3)
+    assert after.tokenizer.model == before.tokenizer.model
+    for name, weight in before.model.state_dict().items():
+        torch.testing.assert_close(after.model.state_dict()[name], weight, rtol=0, atol=1e-6)
+    sha256 = before.metadata["weights"]["sha256"]
+    recipe = json.loads((tuned / "recipe.json").read_text())
+    assert recipe["initial_model"] == {"name": str(run), "sha256": sha256}
+    list(export(tuned, tmp_path / "exported", choose_device("cpu")))
+    assert f"started from the weights of `{run}` (SHA-256 `{sha256}`)" in (tmp_path / "exported/CARD.md").read_text()
+    assert "was started with other settings (--initial-model: " in fails(capsys, *args)  # they are random weights now
+    assert "no run folder nowhere" in fails(capsys, *args, "--initial-model", "nowhere")
+
+
+def test_an_interrupted_fine_tuning_resumes_with_its_own_weights(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fine_tune(folder: str, steps: str, *more: str) -> dict[str, torch.Tensor]:
+        args = ["train", "reverse", "--device", "cpu", "--initial-model", str(run), *SMALL, *more]
+        main([*args, "--training.steps", steps, "--run", str(tmp_path / folder)])
+        return Translator.load(tmp_path / folder, checkpoint=f"step-{int(steps):07}").model.state_dict()
+
+    whole = fine_tune("whole", "40")
+    fine_tune("resumed", "20")
+    resumed = fine_tune("resumed", "40", "--force")
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
 
 
 def test_what_cannot_be_trained_is_refused_before_the_data_is_prepared(

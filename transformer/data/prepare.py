@@ -123,7 +123,7 @@ class PreparedData:
         return list(read_pairs(*_text_files(self.folder, "valid")))
 
 
-def prepared_folder(data: DataConfig, vocab_size: int) -> Path:
+def prepared_folder(data: DataConfig, vocab_size: int, tokenizer: Tokenizer | None = None) -> Path:
     """Return the folder of the data prepared with these settings; any change that affects the data changes it."""
     corpus = find_corpus(data.corpus)
     settings = asdict(data) | {"corpus": corpus.fingerprint()}
@@ -133,11 +133,19 @@ def prepared_folder(data: DataConfig, vocab_size: int) -> Path:
     else:
         del settings["cleaning"]["min_language_probability"]  # what was prepared before it existed stays valid
     key = [FORMAT, settings, vocab_size, *versions]
+    if tokenizer is not None:
+        key.append(hashlib.sha256(tokenizer.model).hexdigest())
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
     return data_folder() / "prepared" / f"{corpus.name}-{data.direction}-{vocab_size}-{digest}"
 
 
-def prepare(data: DataConfig, vocab_size: int, mirror: str | None = None, progress: bool = False) -> PreparedData:
+def prepare(
+    data: DataConfig,
+    vocab_size: int,
+    mirror: str | None = None,
+    progress: bool = False,
+    tokenizer: Tokenizer | None = None,
+) -> PreparedData:
     """Download, clean, tokenise and store a corpus, unless the result is cached already.
 
     If this fails or is interrupted, no partial result is left. If several processes call it at once, one of them
@@ -148,12 +156,13 @@ def prepare(data: DataConfig, vocab_size: int, mirror: str | None = None, progre
         vocab_size: number of subwords in the vocabulary.
         mirror: a folder or URL that contains the files of the corpus.
         progress: whether to show progress bars.
+        tokenizer: use this one, of ``vocab_size`` subwords, as fine-tuning does; None: train one on the text.
 
     Raises:
         UserError: if the text cannot be downloaded, read or stored, if all pairs are dropped, or if the text is too
             small for the vocabulary.
     """
-    folder = prepared_folder(data, vocab_size)
+    folder = prepared_folder(data, vocab_size, tokenizer)
     work = folder.with_name(f".{folder.name}.unfinished")
     try:
         if (folder / "store.json").exists():
@@ -164,7 +173,7 @@ def prepare(data: DataConfig, vocab_size: int, mirror: str | None = None, progre
                 shutil.rmtree(work, ignore_errors=True)  # left by a process that was killed
                 work.mkdir()
                 try:
-                    _fill(work, data, vocab_size, mirror, progress)
+                    _fill(work, data, vocab_size, mirror, progress, tokenizer)
                     shutil.rmtree(folder, ignore_errors=True)  # remains of a folder that was only partly deleted
                     os.replace(work, folder)
                 finally:
@@ -177,7 +186,14 @@ def prepare(data: DataConfig, vocab_size: int, mirror: str | None = None, progre
     return PreparedData(folder)
 
 
-def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, progress: bool) -> None:
+def _fill(
+    folder: Path,
+    data: DataConfig,
+    vocab_size: int,
+    mirror: str | None,
+    progress: bool,
+    tokenizer: Tokenizer | None,
+) -> None:
     """Clean the text, write it to the folder and sample it for the tokenizer; then read it again and tokenise it."""
     corpus = find_corpus(data.corpus)
     source, _, target = data.direction.partition("-")
@@ -205,7 +221,8 @@ def _fill(folder: Path, data: DataConfig, vocab_size: int, mirror: str | None, p
     cleaner.report.require_pairs(f"{name} train")
     for _ in write_sentences("valid"):
         pass
-    tokenizer = Tokenizer.train(sample, vocab_size, data.byte_fallback)
+    if tokenizer is None:
+        tokenizer = Tokenizer.train(sample, vocab_size, data.byte_fallback)
     (folder / "tokenizer.model").write_bytes(tokenizer.model)
     del sample
     for split in counts:

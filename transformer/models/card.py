@@ -62,6 +62,7 @@ def model_card(folder: Path, name: str) -> str:
         "## Evaluation",
         _evaluation(scores),
         "## Training procedure",
+        *_initial_model(recipe),
         _training_procedure(
             sessions, scores["provenance"], checkpoint.get("metrics") or read_metrics(folder)[-1], len(averaged)
         ),
@@ -144,6 +145,14 @@ def _training_procedure(
             f"Validation loss at step {metrics['step']:,}: {metrics['valid_loss']:.3f} nats per token.{averaged}",
         ]
     )
+
+
+def _initial_model(recipe: dict[str, Any]) -> list[str]:
+    """Return a sentence about the model that was fine-tuned, if this one did not start from random weights."""
+    if "initial_model" not in recipe:
+        return []
+    name, digest = recipe["initial_model"]["name"], recipe["initial_model"]["sha256"]
+    return [f"The model was fine-tuned: training started from the weights of `{name}` (SHA-256 `{digest}`)."]
 
 
 def _settings(recipe: dict[str, Any]) -> str:

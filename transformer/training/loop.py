@@ -22,6 +22,7 @@ from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
 from transformer.device import Device, explain_out_of_memory
 from transformer.errors import UserError, require_extra
+from transformer.model import Transformer
 from transformer.training.display import Display
 from transformer.training.distributed import init_distributed
 from transformer.training.memory import memory_budget
@@ -51,6 +52,7 @@ def train(
     compiled: bool = False,
     force: bool = False,
     tensorboard: bool = False,
+    initial_model: Transformer | None = None,
 ) -> Translator:
     """Train a model in a run folder, or resume the run that is in it.
 
@@ -71,6 +73,8 @@ def train(
         compiled: use torch.compile: slow for a minute or two, and then faster.
         force: resume even if the settings have changed.
         tensorboard: also write the metrics for TensorBoard, into the folder ``tensorboard``.
+        initial_model: start from its weights, which is called fine-tuning; None: from random weights. A run that is
+            resumed continues with its own weights.
 
     Returns:
         The model with the lowest validation loss.
@@ -87,7 +91,9 @@ def train(
         is_main = context.is_main
         folder = open_run_folder(run, recipe, force) if is_main else nullcontext()
         with explain_write_errors(run), folder, stop_signals() as stop_requested:
-            trainer = _start_or_resume(run, lambda: Trainer(model_config, config, data, device, context, compiled))
+            trainer = _start_or_resume(
+                run, lambda: Trainer(model_config, config, data, device, context, compiled, initial_model)
+            )
             step = trainer.progress.step
             if is_main:
                 if not (run / RECIPE).exists():

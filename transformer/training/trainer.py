@@ -97,11 +97,15 @@ class Trainer:
         device: Device,
         context: DistributedContext,
         compiled: bool = False,
+        initial_model: Transformer | None = None,
     ) -> None:
         check_memory(model_config, config, device, context.world_size)
         torch.manual_seed(config.seed)
         self.config, self.data, self.device, self.context = config, data, device, context
-        self.model = Transformer(model_config).to(device.torch_device)
+        self.model = Transformer(model_config)
+        if initial_model is not None:
+            self.model.load_state_dict(initial_model.state_dict())
+        self.model.to(device.torch_device)
         for layer in (*self.model.encoder, *self.model.decoder):
             cast(CheckpointedLayer, layer).activation_checkpointing = config.activation_checkpointing
         torch.manual_seed(config.seed + context.rank)  # the weights are the same on all ranks, dropout is not
