@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from transformer.config import PRESETS, ModelConfig, TrainingConfig
-from transformer.data.cleaning import CleaningConfig
+from transformer.data.cleaning import NO_CLEANING, CleaningConfig
 from transformer.data.prepare import DataConfig
 
 
@@ -67,6 +67,19 @@ RECIPES: dict[str, Recipe] = {
             validate_every=500,
         ),
     ),
+    "everyday": Recipe(
+        "160,000 short everyday sentences and 29,000 image captions, English to German: the course's translator.",
+        DataConfig("everyday", byte_fallback=True, cleaning=replace(NO_CLEANING, drop_duplicates=True)),
+        ModelConfig(vocab_size=8000, d_model=192, n_heads=6, d_ff=768, n_layers=3, norm="pre", max_length=256),
+        TrainingConfig(
+            steps=7500,
+            batch_tokens=2000,
+            optimizer="muon",
+            warmup_steps=1000,
+            average_steps=1500,
+            validate_every=500,
+        ),
+    ),
     "iwslt17": Recipe(
         "206,000 sentences from TED talks, English and German, for one GPU.",
         DataConfig("iwslt17", cleaning=CleaningConfig()),
@@ -100,12 +113,17 @@ RECIPES: dict[str, Recipe] = {
     ),
 }
 
-_captions, _pocket = RECIPES["multi30k"], RECIPES["pocket"]
+_captions, _everyday, _pocket = RECIPES["multi30k"], RECIPES["everyday"], RECIPES["pocket"]
 RECIPES |= {
     "multi30k-de-en": replace(
         _captions,
         description="29,000 image captions, German to English.",
         data=replace(_captions.data, direction="de-en"),
+    ),
+    "everyday-de-en": replace(
+        _everyday,
+        description="The same sentences, German to English.",
+        data=replace(_everyday.data, direction="de-en"),
     ),
     "pocket-small": replace(
         _pocket,
