@@ -13,14 +13,14 @@
 # %% [markdown]
 # # Exercises: label smoothing
 #
-# Five blanks: the loss of a token, the target that leaves a little for the others, the loss against it, its gradient, and the
-# loss of a batch with padding (§5.4 of the paper).
+# Five blanks: the cross-entropy of a token, the smoothed target, the smoothed loss, its gradient, and the loss of a batch with padding
+# (§5.4 of the paper).
 #
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
-#   wrong.
-# - The blanks do not depend on each other: leave one open and go on.
-# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
-# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
+#   what is wrong.
+# - The blanks do not depend on each other: you can skip one and come back later.
+# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -69,27 +69,27 @@ torch.set_printoptions(precision=3, sci_mode=False)
 #
 # ★★☆ · 10 minutes
 #
-# The model gives a score $z_j$ for each token of the vocabulary. The softmax makes probabilities of them, and the loss is $-\ln p$ of
-# the token that should have come. Written in scores it is
+# The model outputs a logit $z_j$ for each token of the vocabulary. The softmax turns the logits into probabilities, and the loss is $-\ln p$ of
+# the correct token. Expressed in logits it is
 #
 # $$\ln \sum_j e^{z_j} - z_\text{target}.$$
 #
-# Scores may be large: $e^{1000}$ is infinite in every dtype. Have the logarithm of the sum computed so that this does no harm.
+# Logits can be large, and $e^{1000}$ is infinite in every dtype. Compute the logarithm of the sum in a way that avoids this.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# PyTorch knows the logarithm of a sum of exponentials, in one stable function
-# from each row take the score of its target: gather, or index with rows and targets
+# PyTorch has a stable function for the logarithm of a sum of exponentials
+# take the logit of the target from each row: with gather, or by indexing with rows and targets
 # ```
 # </details>
 # <details><summary>Help: <code>gather(): Expected dtype int32/int64 for index</code></summary>
 #
-# The index must hold whole numbers: the target ids, with an axis of length one behind, not the scores.
+# The index must contain integers: the target ids with an additional last axis of length one, not the logits.
 # </details>
 # <details><summary>Help: <code>Index tensor must have the same number of dimensions as input tensor</code></summary>
 #
-# `gather` wants an index with as many axes as the scores. Give the targets a second axis of length one, and take it away from the
+# `gather` needs an index with as many axes as the logits. Give the targets a second axis of length one, and remove it from the
 # result.
 # </details>
 
@@ -97,7 +97,7 @@ torch.set_printoptions(precision=3, sci_mode=False)
 # %% tags=["answer"]
 # answer: cross_entropy
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """The loss of each token.
+    """Compute the cross-entropy of each token.
 
     logits: (tokens, vocab_size), float
     target: (tokens,), int64
@@ -116,26 +116,26 @@ check("cross_entropy", cross_entropy)
 #
 # ★☆☆ · 5 minutes · §5.4
 #
-# In place of a one at the right token and zeros elsewhere: take $\varepsilon$ away from the one, and give every token of the
-# vocabulary the same share of it. The right token gets its share back as well.
+# The hard target is one for the correct token and zero for all others. To smooth it, take $\varepsilon$ from the one, and distribute it evenly over all tokens of the
+# vocabulary, including the correct one.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# a table that holds ε / V everywhere        (tokens, vocab_size)
-# at the right token, 1 - ε on top
+# a tensor with ε / V everywhere        (tokens, vocab_size)
+# add 1 - ε at the correct token
 # ```
 # </details>
 # <details><summary>Help: <code>one_hot(): argument 'input' (position 1) must be Tensor, not int</code></summary>
 #
-# `one_hot` takes the tensor of all targets first, and then how many classes there are.
+# The first argument of `one_hot` is the tensor of all targets, the second the number of classes.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: smoothed_target
 def smoothed_target(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
-    """The distribution that the model is asked for.
+    """Return the target distribution of each token.
 
     target: (tokens,), int64
     smoothing: ε
@@ -152,30 +152,30 @@ def smoothed_target(target: Tensor, vocab_size: int, smoothing: float) -> Tensor
 check("smoothed_target", smoothed_target)
 
 # %% [markdown]
-# ## 3 · The loss against it
+# ## 3 · The smoothed loss
 #
 # ★★☆ · 10 minutes · §5.4
 #
-# The cross-entropy with a target $q$ that has more than one token: $-\sum_j q_j \ln p_j$. `given.smoothed_target` is your own
-# function once its check says ✓, and the course's until then. As before, scores may be large.
+# The cross-entropy with a target distribution $q$ is $-\sum_j q_j \ln p_j$. `given.smoothed_target` is your own
+# function once its check shows ✓, and the course's until then. As before, logits can be large.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# ln p: PyTorch has the logarithm of a softmax as one stable function
-# times q, summed over the vocabulary, with a minus
+# ln p: PyTorch has a stable function for the logarithm of a softmax
+# multiply by q, sum over the vocabulary, change the sign
 # ```
 # </details>
 # <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (4) at non-singleton dimension 1</code></summary>
 #
-# Target ids are not a distribution. Make one of them first: that was the last exercise.
+# Target ids are not a distribution. Turn them into one first, as in the last exercise.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: smoothed_loss
 def smoothed_loss(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
-    """The smoothed loss of each token.
+    """Compute the smoothed loss of each token.
 
     logits: (tokens, vocab_size), float
     target: (tokens,), int64
@@ -195,26 +195,26 @@ check("smoothed_loss", smoothed_loss)
 #
 # ★★☆ · 15 minutes
 #
-# How does the loss of a token change when one of its scores does? With pencil and paper: the derivative of
-# $\ln \sum_j e^{z_j} - \sum_j q_j z_j$ with respect to $z_j$. Write down what comes out, without autograd.
+# How does the loss of a token change if one of its logits changes? With pencil and paper, compute the derivative of
+# $\ln \sum_j e^{z_j} - \sum_j q_j z_j$ with respect to $z_j$. Then write the result as code, without autograd.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # the derivative of the logarithm of the sum is something you know well: a probability
-# the derivative of the other sum is what stands beside z_j
+# the derivative of the other sum is the factor of z_j
 # ```
 # </details>
 # <details><summary>Help: <code>element 0 of tensors does not require grad and does not have a grad_fn</code></summary>
 #
-# That is autograd. Here you do what it would do: the result is a formula of `logits` and `q`.
+# That is autograd. Here you do its work: the result is a formula of `logits` and `q`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: gradient
 def gradient(logits: Tensor, q: Tensor) -> Tensor:
-    """The derivative of each token's loss in its scores.
+    """Compute the gradient of each token's loss with respect to its logits.
 
     logits: (tokens, vocab_size), float
     q: (tokens, vocab_size); each row sums to one
@@ -233,29 +233,29 @@ check("gradient", gradient)
 #
 # ★☆☆ · 5 minutes
 #
-# A batch has padding, and nobody shall learn to predict it. Take the mean of the losses over all **real** tokens of the batch, each
-# weighing the same. A batch without any real token has the loss 0.
+# A batch contains padding, and the model shouldn't learn to predict it. Compute the mean of the losses over all **real** tokens of the batch, with equal
+# weights. The loss of a batch without any real token is 0.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # which targets are real?
-# the sum of their losses, over how many they are
+# the sum of their losses, divided by their number
 # never divide by less than one
 # ```
 # </details>
 # <details><summary>Help: <code>'bool' object has no attribute 'sum'</code></summary>
 #
-# `is not` compares two objects as a whole, and gives one truth. `!=` compares number by number.
+# `is not` compares two objects as a whole, and returns a single truth value. `!=` compares element by element.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: mean_loss
 def mean_loss(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
-    """The mean loss of the real tokens.
+    """Compute the mean loss of the real tokens.
 
-    losses: (batch, length), float; of every place, padding too
+    losses: (batch, length), float; at every position, including padding
     target: (batch, length), int64
     returns: a scalar tensor
     """
@@ -271,9 +271,9 @@ check("mean_loss", mean_loss)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade label_smoothing`.
+# Save the notebook and grade it, with the cell below or in a terminal with `python -m exercises grade label_smoothing`.
 #
-# Then open `transformer/loss.py`: its first function is what you have just written, its second one never has all the scores at once.
+# Then open `transformer/loss.py`: its first function is what you have just written, and the second one computes the same without ever storing all logits.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook
