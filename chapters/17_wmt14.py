@@ -615,6 +615,68 @@ assert math.isclose(counted, pencil)
 # %% [markdown]
 # To the last operation. (Padding is in both counts: the GPU multiplies it too. The sum for the whole training leaves it out, one of the reasons why a share that is reckoned from hours never reaches 100 %.)
 #
+# ### Checksums, the token store and ranks
+#
+# Three details of the data pipeline matter only at this scale.
+#
+# **Checksums.** Servers disappear, downloads break off, and a file may be corrected years after it was published. Then your numbers are no longer comparable with the paper's, and no error tells you. A checksum is a short number that is computed from every byte of a file. Change one letter, and it is a different number.
+# The package gives a download its name only if the checksum is right, so it can try several servers and doesn't have to trust any of them. Here a folder plays the server:
+
+# %%
+import hashlib
+import warnings
+
+from transformer.data.download import RemoteFile, fetch
+from transformer.errors import UserError
+
+warnings.filterwarnings("ignore", "IProgress")  # about progress bars
+original = b"Resumption of the session\n"
+digest = "sha256:" + hashlib.sha256(original).hexdigest()
+file, server = RemoteFile("session.en", urls=(), digest=digest), Path("server")
+server.mkdir()
+
+# %%
+for content in (original.lower(), original):
+    (server / file.name).write_bytes(content)
+    print(hashlib.sha256(content).hexdigest()[:24], content.decode().strip())
+    try:
+        print("fetched:", fetch(file, Path("cache"), mirror="server").name)
+    except UserError as error:
+        print("refused:", "wrong checksum" in str(error))
+        assert not Path("cache/session.en").exists()
+
+# %% [markdown]
+# **The token store.** All sentences of a side lie in one array, two bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. The name of the
+# folder ends with a digest of all settings that shape the data. If you change one, `prepare` makes another folder, and an old one can't be mistaken for it:
+
+# %%
+from transformer.data.prepare import prepared_folder
+
+sources, targets = data.tokens("train")
+print(sources.ids.dtype, type(sources.ids.base).__name__)
+config = replace(RECIPES["wmt14-mini"].data, corpus="short.json")
+longer = replace(config, max_length=100)
+names = [prepared_folder(setting, 1000).name for setting in (config, longer)]
+print(*names)
+assert names[0] == store.name != names[1]
+assert isinstance(sources.ids.base, np.memmap)
+
+# %% [markdown]
+# **Ranks.** With several GPUs there is one process for each, and its number is called its **rank**. In each epoch, all ranks compute the same shuffled list of batches, and of four ranks each takes every fourth. All must have the same number of steps, because they exchange gradients in every step and would wait for a rank that has
+# finished. So if the number of batches isn't a multiple of four, the largest ones are halved. Every pair is used exactly once:
+
+# %%
+ranks = [Batches(sources, targets, 500, 1, rank, world_size=4) for rank in range(4)]
+for batches in ranks:
+    tokens = [int((targets.lengths()[b] + 1).sum()) for b in batches.plan[:4]]
+    print(
+        f"rank {batches.rank}: {len(batches.plan)} steps, target tokens {tokens} …"
+    )
+used = np.concatenate([pairs for batches in ranks for pairs in batches.plan])
+assert len({len(batches.plan) for batches in ranks}) == 1
+assert sorted(used) == list(range(len(sources)))
+
+# %% [markdown]
 # ### Train
 #
 # We name the CPU and give it one thread. Then the same command makes the same sums in the same order, and gives the same numbers to the last bit, which we
@@ -992,9 +1054,6 @@ assert found["length of output / reference"] < 0.95
 # message has the checksum, so that you can get the file by hand.
 
 # %%
-import warnings
-
-warnings.filterwarnings("ignore", "IProgress")  # about bars, not about us
 Path("mirror").mkdir()
 Path("mirror/training-parallel-nc-v9.tgz").write_bytes(b"the first half")
 said = shell("transformer prepare wmt14-mini --mirror mirror", expected=2)

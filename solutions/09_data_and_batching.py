@@ -13,14 +13,14 @@
 # %% [markdown]
 # # Exercises: data and batching
 #
-# Five blanks, on the way from two files of text to the numbers that a model reads: which pairs to keep, three rows of ids for each pair, how much of a
-# batch is padding, batches of equal size, and how to go on after an interruption (§3.1 and §5.1 of the paper).
+# Five blanks, on the way from two files of text to the tensors that a model reads: filters for sentence pairs, the three tensors of a batch, the share of
+# padding, batches of equal size, and how to continue after an interruption (§3.1 and §5.1 of the paper).
 #
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
-#   wrong.
-# - The blanks do not depend on each other: leave one open and go on.
-# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
-# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
+#   what is wrong.
+# - The blanks do not depend on each other: you can skip one and come back later.
+# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -68,46 +68,46 @@ from transformer.data.tokenizer import BOS, EOS, PAD  # 1, 2 and 0
 SentencePair = tuple[str, str]  # a sentence and its translation
 
 # %% [markdown]
-# ## 1 · Which pairs to keep
+# ## 1 · Filters for sentence pairs
 #
 # ★★☆ · 15 minutes · §5.1
 #
-# The text is dirty, and the paper does not say how it was cleaned. Keep a pair, as it is and in its place, unless one of these holds. A word is whatever
-# stands between white space.
+# Text from the web is noisy, and the paper does not mention how it was cleaned. Drop a pair if one of the following is true; keep all others, unchanged and in their
+# order. Words are separated by white space.
 #
-# 1. A side has no word.
-# 2. A side has more than `max_words` words.
-# 3. The longer side has more than `max_ratio` times the words of the shorter one.
+# 1. One side has no words.
+# 2. One side has more than `max_words` words.
+# 3. The longer side has more than `max_ratio` times as many words as the shorter one.
 # 4. Both sides have the same words in the same order.
-# 5. The very same pair was kept before: both strings are equal, white space and all.
+# 5. Exactly the same pair was kept before: both strings are equal, including white space.
 #
-# (The package has two rules more: for characters that a wrong encoding destroyed, and for the very short.)
+# (The package has three more filters: for characters that were destroyed by a wrong encoding, for very short pairs, and for other languages.)
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # for each pair:
-#     the words of both sides; how many the shorter and the longer one has
-#     go on to the next pair if one of the five holds
-#     keep it, and remember that you did
+#     split both sides into words; count those of the shorter and of the longer side
+#     if one of the five is true, continue with the next pair
+#     keep the pair, and remember that you did
 # ```
 #
-# Does the third rule divide? Then see to it that it never meets a side without a word.
+# If you divide in the third rule, make sure that you never divide by zero words.
 # </details>
 # <details><summary>Help: <code>'tuple' object has no attribute 'split'</code></summary>
 #
-# A pair is two sentences. Take it apart first: `for source, target in pairs`.
+# A pair consists of two sentences. Unpack it first: `for source, target in pairs`.
 # </details>
 # <details><summary>Help: <code>unhashable type: 'list'</code></summary>
 #
-# A set holds what cannot change, and a list of words can. A pair of strings is a tuple of strings, and may go in.
+# The elements of a set must be immutable. A list of words isn't, but a tuple of two strings is.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: clean_pairs
 def clean_pairs(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
-    """Leave out what teaches nothing or something wrong.
+    """Drop pairs that are useless or harmful for training.
 
     pairs: source and target sentences
     max_ratio: 1 or more
@@ -132,42 +132,42 @@ def clean_pairs(pairs: list[SentencePair], max_words: int, max_ratio: float) -> 
 check("clean_pairs", clean_pairs)
 
 # %% [markdown]
-# ## 2 · Three rows for each pair
+# ## 2 · The three tensors of a batch
 #
 # ★★☆ · 15 minutes · §3.1
 #
-# The sentences are lists of ids now, all of different lengths and without any mark. Make the three rectangles that training needs:
+# Now the sentences are lists of ids, of different lengths and without special tokens. Build the three tensors that training needs:
 #
-# | | its rows |
+# | tensor | its rows |
 # |---|---|
-# | `source` | the source, `EOS` |
-# | `decoder_input` | `BOS`, the target: what the decoder reads |
-# | `labels` | the target, `EOS`: what it should predict |
+# | `source` | the source, then `EOS` |
+# | `decoder_input` | `BOS`, then the target |
+# | `labels` | the target, then `EOS`: the tokens to predict |
 #
-# Each row is filled up with `PAD` at its end, to the longest row of its own rectangle. Nothing else is added: no `BOS` for the source, and no `EOS` in what
-# the decoder reads.
+# Pad each row at its end with `PAD`, to the length of the longest row in the same tensor. Add nothing else: no `BOS` to the source, and no `EOS` to the decoder's
+# input.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# a helper: rows of ids → a tensor, each row followed by as much padding as it lacks
-# mark the rows first, then fill them up; three times
+# a helper function: pads rows of ids to the longest one, and returns a tensor
+# three times: add the special token to each row, then pad
 # ```
 # </details>
 # <details><summary>Help: <code>expected sequence of length 2 at dim 1 (got 4)</code></summary>
 #
-# A tensor is a rectangle, and your rows have different lengths. Fill them up before you make a tensor of them.
+# A tensor is rectangular, but your rows have different lengths. Pad them before you make a tensor of them.
 # </details>
 # <details><summary>Help: <code>it returns one thing, and should return 3: source, decoder_input, labels</code></summary>
 #
-# A function returns three results as `return source, decoder_input, labels`.
+# A function returns three values with `return source, decoder_input, labels`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: training_batch
 def training_batch(sources: list[list[int]], targets: list[list[int]]) -> tuple[Tensor, Tensor, Tensor]:
-    """What the encoder reads, what the decoder reads, and what it should say.
+    """Build the input of the encoder, the input of the decoder, and the labels.
 
     sources, targets: the ids of each sentence, at least one
     returns: source (batch, longest source + 1), decoder_input and labels
@@ -190,38 +190,38 @@ def training_batch(sources: list[list[int]], targets: list[list[int]]) -> tuple[
 check("training_batch", training_batch)
 
 # %% [markdown]
-# ## 3 · What padding costs
+# ## 3 · The share of padding
 #
 # ★☆☆ · 5 minutes
 #
-# The machine computes every cell of the rectangle, empty or not. A batch has a row for each of its sentences, and each row has as many cells as its longest
-# sentence has tokens. Of all the cells of all batches, which share is padding?
+# The model processes every position of a batch, padding included. A batch has one row for each of its sentences, and all rows are as long as its longest
+# sentence. Of all positions in all batches, what share is padding?
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# cells of a batch: its number of sentences · the length of its longest
-# all cells less all tokens, divided by all cells
+# positions of a batch: its number of sentences · the length of its longest sentence
+# (all positions - all tokens) / all positions
 # ```
 # </details>
 # <details><summary>Help: <code>list indices must be integers or slices, not list</code></summary>
 #
-# A batch is a list of numbers, and a list can be asked for one entry at a time: `[lengths[i] for i in batch]`.
+# A batch is a list of indices, and a list accepts only one index at a time: `[lengths[i] for i in batch]`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: padding_share
 def padding_share(lengths: list[int], batches: list[list[int]]) -> float:
-    """The share of padding, between 0 and 1.
+    """Compute the share of padding, between 0 and 1.
 
-    lengths: tokens of each sentence
-    batches: the numbers of the sentences in each batch; sentence i has lengths[i]
-        tokens, and each is in one batch
+    lengths: number of tokens of each sentence
+    batches: the indices of the sentences in each batch; sentence i has lengths[i]
+        tokens, and each sentence is in one batch
     """
     ### BEGIN SOLUTION
-    cells = sum(len(batch) * max(lengths[i] for i in batch) for batch in batches)
-    return 1 - sum(lengths) / cells
+    positions = sum(len(batch) * max(lengths[i] for i in batch) for batch in batches)
+    return 1 - sum(lengths) / positions
     ### END SOLUTION
 
 
@@ -233,45 +233,45 @@ check("padding_share", padding_share)
 #
 # ★★★ · 20 minutes · §5.1
 #
-# Sort the sentences from short to long; equally long ones stay in their order. Then put one after the other into a batch, as long as its rectangle, **padding
-# included**, has at most `budget` cells. Where the next one no longer fits, the next batch begins with it. A sentence that is longer than the budget has a
-# batch of its own.
+# Sort the sentences by length, shortest first; sentences of equal length keep their order. Then fill a batch with one sentence after another, as long as it has at most `budget`
+# positions, **padding included**. A sentence that no longer fits starts the next batch. A sentence that is longer than the budget gets a batch of
+# its own.
 #
-# (The package counts the tokens and not the padding, and bounds that in another way. What the memory has to hold is the rectangle.)
+# (The package limits the number of tokens instead, and the padding separately.)
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# numbers of the sentences, sorted by length
+# sort the indices of the sentences by length
 # for each of them:
-#     how many rows would the batch have with it, and how wide would each be?
-#     too many cells, and something in the batch: put the batch aside, begin another
-#     add the number to the batch
-# at the end one batch is still open
+#     with this sentence, how many rows would the batch have, and how long would they be?
+#     if these are too many positions, and the batch isn't empty: start a new batch
+#     add the index to the batch
+# don't forget the last batch
 # ```
 # </details>
 # <details><summary>Help: <code>cannot unpack non-iterable int object</code></summary>
 #
-# `sorted(lengths)` has lengths only, and no longer says which sentence each of them was. Sort the numbers `range(len(lengths))`, with a `key`.
+# `sorted(lengths)` contains only the lengths, not which sentences they belong to. Sort the indices `range(len(lengths))` instead, with a `key`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: batches_by_tokens
 def batches_by_tokens(lengths: list[int], budget: int) -> list[list[int]]:
-    """Put sentences of similar length together.
+    """Group sentences of similar length into batches.
 
-    lengths: tokens of each sentence, at least one
-    budget: cells that a batch may have, padding included
-    returns: batches from short to long, each the numbers of its sentences; sentence i
+    lengths: number of tokens of each sentence; there is at least one sentence
+    budget: maximum number of positions in a batch, padding included
+    returns: the indices of the sentences in each batch, shortest first; sentence i
         has lengths[i] tokens
     """
     ### BEGIN SOLUTION
     batches: list[list[int]] = []
     batch: list[int] = []
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        cells = (len(batch) + 1) * lengths[i]  # the newcomer is the longest
-        if batch and cells > budget:
+        positions = (len(batch) + 1) * lengths[i]  # the new sentence is the longest
+        if batch and positions > budget:
             batches.append(batch)
             batch = []
         batch.append(i)
@@ -283,8 +283,8 @@ def batches_by_tokens(lengths: list[int], budget: int) -> list[list[int]]:
 check("batches_by_tokens", batches_by_tokens)
 
 # %% [markdown]
-# What is it worth? Two thousand sentences of the course's own corpus and a budget of 600 cells: first as they come, so many to a batch that the longest
-# would fit, and then by length. `given.batches_by_tokens` is your own function once its check says ✓, and the course's until then.
+# How much does it save? We take two thousand sentences of the pocket corpus and a budget of 600 positions: first in the order of the corpus, with as many sentences per batch as
+# would fit if all were as long as the longest, and then by length. `given.batches_by_tokens` is your own function once its check shows ✓, and the course's until then.
 
 # %%
 from transformer.data import pocket
@@ -299,43 +299,43 @@ by_length = given.batches_by_tokens(words, 600)
 }
 
 # %% [markdown]
-# ## 5 · Go on where you were
+# ## 5 · Continue after an interruption
 #
 # ★★☆ · 15 minutes
 #
-# The batches are shuffled, in each epoch anew, and the epoch's number tells the order: `order(3)` is always the same. So two numbers are all that a checkpoint
-# has to know: the epoch, and how many of its batches have been read. Read on from there, into the next epochs where there is need.
+# The batches are shuffled anew for each epoch, and their order depends only on the number of the epoch: `order(3)` always returns the same. So a checkpoint needs just two
+# numbers: the epoch, and how many of its batches have been used. Return the batches that come next, from the following epochs as well if necessary.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# count times:
-#     while nothing is left of this epoch: on to the next, and to its first batch
-#     read one
+# repeat count times:
+#     while this epoch has no batches left: go to the start of the next epoch
+#     take one batch
 # ```
 #
-# Or: what is left of this epoch, then whole epochs until there are enough; then cut.
+# Or: take what is left of this epoch, append whole epochs until there are enough batches, and cut off the rest.
 # </details>
 # <details><summary>Help: <code>'function' object is not subscriptable</code></summary>
 #
-# `order` is a function. Call it, as in `order(epoch)`: what it returns is a list.
+# `order` is a function. Call it: `order(epoch)` returns a list.
 # </details>
 # <details><summary>Help: <code>'int' object is not iterable</code></summary>
 #
-# `+=` joins a list to a list. For a single batch there is `append`.
+# `+=` appends all elements of another list. To add a single batch, use `append`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: read_on
 def read_on(order: Callable[[int], list[int]], epoch: int, step: int, count: int) -> list[int]:
-    """The next batches after an interruption.
+    """Return the next batches after an interruption.
 
-    order: for each epoch the numbers of its batches, in the order in which they are
-        read; at least one, and not always equally many
-    epoch, step: where to go on; step batches of this epoch have been read,
-        perhaps all of them
-    returns: the numbers of the next count batches
+    order: returns the batches of an epoch in their order; there is at least one, and
+        epochs can have different numbers of batches
+    epoch, step: where to continue; step batches of this epoch have been used,
+        possibly all of them
+    returns: the next count batches
     """
     ### BEGIN SOLUTION
     batches = order(epoch)[step:]
@@ -352,9 +352,9 @@ check("read_on", read_on)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade data_and_batching`.
+# Save the notebook and grade it, with the cell below or in a terminal with `python -m exercises grade data_and_batching`.
 #
-# Then open `transformer/data/cleaning.py` and `transformer/data/batching.py`: there the same is done for millions of pairs.
+# Then open `transformer/data/cleaning.py` and `transformer/data/batching.py`, which do the same for millions of pairs.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -1,6 +1,6 @@
 """How much of a batch is padding, and how the batching strategy changes it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -13,6 +13,7 @@ from transformer.data.batching import Batch, Indices
 from transformer.data.tokenizer import PAD
 from transformer.plots import style
 
+PADDING, PADDING_ALPHA = style.WRONG, 0.45
 N_BATCHES, N_ROWS = 6, 9
 """The number of batches in the chart, and the largest number of sentences drawn for each."""
 
@@ -31,6 +32,38 @@ def batch_padding(batch: Batch, title: str) -> Figure:
                 spine.set_visible(True)
         panels[0].set_ylabel(f"{len(batch.source)} pairs")
         figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def padding_comparison(lengths: Indices, batchings: Mapping[str, Sequence[Indices]]) -> Figure:
+    """Draw several ways to divide the same sentences into batches, to the same scale, one beside the other.
+
+    Each batch is a block, each sentence a row as long as its tokens, and the padding behind it has another colour.
+
+    Args:
+        lengths: the number of tokens of each sentence.
+        batchings: title → batches, each the indices of its sentences.
+    """
+    gap = 0.03 * max(sum(map(len, batches)) for batches in batchings.values())
+    with style.in_style():
+        figure = Figure(figsize=(5.0, 2.9), layout="constrained")
+        panels = np.ravel(figure.subplots(1, len(batchings), sharex=True, sharey=True))
+        for axes, (title, batches) in zip(panels, batchings.items(), strict=True):
+            top, n_positions = 0.0, 0
+            for batch in batches:
+                rows = lengths[batch]
+                longest, edges = int(rows.max()), top + np.arange(len(rows) + 1)
+                ends = np.append(rows, rows[-1])
+                axes.fill_betweenx(edges, 0, ends, step="post", color=style.QUERY, linewidth=0)
+                axes.fill_betweenx(edges, ends, longest, step="post", color=PADDING, alpha=PADDING_ALPHA, linewidth=0)
+                top = edges[-1] + gap
+                n_positions += len(rows) * longest
+            n_tokens = sum(int(lengths[batch].sum()) for batch in batches)
+            axes.set_title(f"{title}:\n{1 - n_tokens / n_positions:.0%} padding", loc="left")
+            axes.set(xlim=(0, None), yticks=[], xlabel="tokens")
+            axes.spines["left"].set_visible(False)
+        panels[0].set_ylabel("sentences, in batches")
+        panels[0].invert_yaxis()
     return figure
 
 
@@ -106,14 +139,16 @@ def batch_explorer(
     )
     y, y2 = alt.Y("y:Q", scale=y_scale, axis=None), alt.Y2("y2:Q")
     tokens = sentences.mark_rect(color=style.QUERY).encode(
-        alt.X("zero:Q", scale=x_scale, title="tokens of a sentence (blue), padding (grey)", axis=alt.Axis(tickCount=6)),
+        alt.X(
+            "zero:Q", scale=x_scale, title="tokens of a sentence (blue), padding (orange)", axis=alt.Axis(tickCount=6)
+        ),
         y,
         x2="n:Q",
         y2=y2,
     )
     empty = (
         sentences.transform_filter("datum.w > datum.n")
-        .mark_rect(color=style.PLAIN, opacity=0.3)
+        .mark_rect(color=PADDING, opacity=PADDING_ALPHA)
         .encode(alt.X("n:Q", scale=x_scale), y, x2="w:Q", y2=y2)
     )
     largest = max(point["n"] for point in points)

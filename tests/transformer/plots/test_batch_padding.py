@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from matplotlib.collections import PolyCollection
 
 from transformer.data.batching import Sequences, collate
 from transformer.plots import batch_padding
@@ -27,6 +28,24 @@ def test_both_sides_are_drawn_with_their_padding() -> None:
     for axes, ids in zip(figure.axes, (batch.source, batch.labels), strict=True):
         (mesh,) = axes.collections
         assert np.ma.count(mesh.get_array()) == int((ids != 0).sum())
+
+
+def test_the_comparison_draws_every_token_and_the_padding_of_each_batch() -> None:
+    unsorted, by_length = np.split(np.arange(8), [3, 5]), np.split(np.argsort(LENGTHS), [4, 6])
+    figure = batch_padding.padding_comparison(LENGTHS, {"unsorted": unsorted, "by length": by_length})
+    # unsorted: 5 1 4 | 2 3 | 9 1 2, 15 + 6 + 27 positions; by length: 1 1 2 2 | 3 4 | 5 9, 8 + 8 + 18; 27 tokens
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["unsorted:\n44% padding", "by length:\n21% padding"]
+    for axes, batches in zip(figure.axes, (unsorted, by_length), strict=True):
+        drawn = axes.collections
+        for batch, tokens, padding in zip(batches, drawn[::2], drawn[1::2], strict=True):
+            assert area(tokens) == LENGTHS[batch].sum()
+            assert area(padding) == len(batch) * LENGTHS[batch].max() - LENGTHS[batch].sum()
+
+
+def area(collection: PolyCollection) -> float:
+    """Return the area of the polygons, by the shoelace formula."""
+    outlines = (path.vertices for path in collection.get_paths())
+    return sum(abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2 for x, y in (v.T for v in outlines))
 
 
 def test_a_pool_of_one_sorts_nothing_and_a_pool_of_all_sorts_all() -> None:
