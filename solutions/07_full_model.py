@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: the full model
 #
-# Five blanks: the two stacks, the way back to words, how a matrix begins, and what it all costs (§3.1 and §3.4 of the paper).
+# Five blanks: the two stacks, the output layer, initialisation, and what the model costs in parameters and memory (§3.1 and §3.4 of the paper).
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
 #   wrong.
@@ -71,8 +71,8 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★★☆ · 10 minutes · §3.1
 #
-# The source goes through all encoder layers, one after the other. What comes out of the **last** one is the memory, and **every** decoder
-# layer looks at it, while the target goes through them.
+# The source goes through all encoder layers, one after the other. The output of the **last** one is the memory. Then the target goes through
+# the decoder layers, **every** one of which also reads the memory.
 #
 # <details><summary>Hint</summary>
 #
@@ -95,12 +95,12 @@ def stacks(
     encoder: Sequence[Callable[[Tensor], Tensor]],
     decoder: Sequence[Callable[[Tensor, Tensor], Tensor]],
 ) -> Tensor:
-    """Source and target through the model's layers.
+    """Apply the layers of encoder and decoder.
 
-    source, target: (batch, length, d_model), words and places already added
-    encoder: its layers; each makes vectors of vectors
-    decoder: its layers; each makes vectors of vectors and the memory, in this order
-    returns: what the last decoder layer says
+    source, target: (batch, length, d_model), embeddings plus positions
+    encoder: its layers; call each with the vectors
+    decoder: its layers; call each with the vectors and the memory, in this order
+    returns: the output of the last decoder layer, (batch, length, d_model)
     """
     ### BEGIN SOLUTION
     memory = source
@@ -116,30 +116,30 @@ def stacks(
 check("stacks", stacks)
 
 # %% [markdown]
-# ## 2 · Back to words
+# ## 2 · The output layer
 #
 # ★☆☆ · 5 minutes · §3.4
 #
-# How well does each word of the vocabulary fit as the next? The score is the dot product of the decoder's vector with the word's own row in the
-# embedding matrix. Asked are the scores, not yet probabilities.
+# Compute the logits of the next token. With tied weights, the logit of a token is the dot product of the decoder's output with the token's own row of
+# the embedding matrix. Return logits, not probabilities.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # states                       (batch, length, d_model)
-# the matrix, turned           (d_model, vocab_size)
+# the matrix, transposed       (d_model, vocab_size)
 # ```
 # </details>
 # <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (1x2 and 3x2)</code></summary>
 #
-# The matrix has its words in rows. For a product of all states with all words they must be columns.
+# Each row of the matrix belongs to a token. To multiply all states by all tokens, the tokens must be columns.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: unembed
 def unembed(states: Tensor, embedding: Tensor) -> Tensor:
-    """The scores of all words at each position.
+    """The logits of all tokens at each position.
 
     states: (batch, length, d_model)
     embedding: (vocab_size, d_model)
@@ -158,16 +158,16 @@ check("unembed", unembed)
 #
 # ★☆☆ · 5 minutes
 #
-# A sum of $n$ products of independent numbers has $n$ times their variance. A linear layer sums over its inputs on the way forward, and over its
-# outputs on the way back. Xavier's rule keeps both near one: the weights' variance is one over the **mean** of the two numbers. With
-# which standard deviation does a weight begin?
+# A sum of $n$ products of independent numbers has $n$ times their variance. A linear layer sums over its inputs in the forward pass, and over its
+# outputs in the backward pass. Xavier's rule is a compromise: the variance of the weights is one over the **mean** of the two numbers. What is
+# their standard deviation?
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # the mean of the two numbers
 # one over it is the variance
-# asked is the deviation
+# its square root is the standard deviation
 # ```
 # </details>
 # <details><summary>Help: <code>must be real number, not tuple</code></summary>
@@ -179,7 +179,7 @@ check("unembed", unembed)
 # %% tags=["answer"]
 # answer: xavier_deviation
 def xavier_deviation(n_in: int, n_out: int) -> float:
-    """The standard deviation of a linear layer's weights at the start."""
+    """The standard deviation of a linear layer's weights before training."""
     ### BEGIN SOLUTION
     return math.sqrt(2 / (n_in + n_out))
     ### END SOLUTION
@@ -198,7 +198,7 @@ check("xavier_deviation", xavier_deviation)
 # - an attention has four linear layers from d to d; a feed-forward one from d to f and one from f to d; each with biases;
 # - a norm has a factor and a shift for each of d features;
 # - an encoder layer has an attention, a feed-forward and two norms; a decoder layer has two attentions, a feed-forward and three norms;
-# - there are n layers on each side; the way back to words has no bias; sinusoids are not learned.
+# - there are n layers on each side; the output layer has no bias; sinusoidal positions are not learned.
 #
 # <details><summary>Hint</summary>
 #
@@ -211,16 +211,16 @@ check("xavier_deviation", xavier_deviation)
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for ^: 'float' and 'int'</code></summary>
 #
-# In Python `^` is not the power, not even of whole numbers: there it gives something, and something else. The power is `**`.
+# In Python, `^` isn't the power but a bitwise operation: `2 ^ 3` is 1. The power is `**`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: count_parameters
 def count_parameters(d: int, f: int, n: int, v: int) -> int:
-    """How many numbers a model learns.
+    """The number of parameters of a model.
 
-    d, f, n, v: d_model, d_ff, layers on each side, words
+    d, f, n, v: d_model, d_ff, layers on each side, vocabulary size
     """
     ### BEGIN SOLUTION
     attention = 4 * (d * d + d)
@@ -240,28 +240,28 @@ check("count_parameters", count_parameters)
 #
 # ★☆☆ · 5 minutes · §5.3
 #
-# While a model is trained in float32, each parameter has its gradient beside it, and Adam keeps two means for it, all of the same size. When it is
-# only used, none of this is there, and half precision will do. How many bytes, without activations?
+# In training with float32, each parameter has a gradient, and Adam keeps two moving averages for it, all of the same size. At inference, none of
+# this is needed, and half precision is enough. How many bytes do the two take, without activations?
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # training: four numbers of 32 bits for each parameter
-# use: one number of 16 bits
+# inference: one number of 16 bits for each parameter
 # ```
 # </details>
 # <details><summary>Help: <code>it returns one thing, and should return 2: training, use</code></summary>
 #
-# A function returns two results as `return training, use`.
+# A function returns two results with `return training, use`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: memory
 def memory(parameters: int) -> tuple[int, int]:
-    """The bytes that a model takes in training, and those that it takes in use.
+    """The bytes that a model takes in training and at inference.
 
-    returns: training in float32 with Adam; use in float16
+    returns: training in float32 with Adam; inference in float16
     """
     ### BEGIN SOLUTION
     return (4 + 4 + 8) * parameters, 2 * parameters
@@ -274,9 +274,9 @@ check("memory", memory)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade full_model`.
+# Save the notebook and have it graded, by the cell below or in a terminal with `python -m exercises grade full_model`.
 #
-# Then open `transformer/model.py`, and let `transformer parameters base` count the paper's model.
+# Then read `transformer/model.py`, and run `transformer parameters base` to count the parameters of the paper's model.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -10,14 +10,25 @@ from transformer.plots import style
 
 WIDTH = 165
 
+ATTENTION, FEED_FORWARD = "n * 4 * (d * d + d)", "n * (2 * d * f + f + d)"
+FORMULAS = {
+    "embeddings": "t * v * d",
+    "encoder self-attention": ATTENTION,
+    "encoder feed-forward": FEED_FORWARD,
+    "encoder layer norms": "n * 2 * 2 * d",
+    "decoder self-attention": ATTENTION,
+    "decoder cross-attention": ATTENTION,
+    "decoder feed-forward": FEED_FORWARD,
+    "decoder layer norms": "n * 3 * 2 * d",
+}
+"""Part → its number of parameters, as an expression for the chart: d is d_model, f is d_ff, n is n_layers, v is
+vocab_size, and t is the number of vocabulary matrices."""
 
-def parameter_explorer(formulas: Mapping[str, str], models: Mapping[str, Mapping[str, int]], description: str) -> Any:
+
+def parameter_explorer(models: Mapping[str, Mapping[str, int]], description: str) -> Any:
     """Return an Altair bar chart of the parameters by part, with sliders for the sizes of the model.
 
     Args:
-        formulas: part → its number of parameters, an expression in ``d`` (d_model), ``f`` (d_ff), ``n`` (n_layers),
-            ``v`` (vocab_size) and ``t`` (the number of vocabulary matrices). The colour of a bar depends on whether the
-            name of the part starts with "encoder", "decoder" or neither.
         models: name → parameters by part of models to compare with; at most two.
         description: the alt text.
     """
@@ -35,13 +46,13 @@ def parameter_explorer(formulas: Mapping[str, str], models: Mapping[str, Mapping
     rows = [
         {"part": part, "model": model, "count": counts.get(part, 0) / 1e6}
         for model, counts in models.items()
-        for part in formulas
+        for part in FORMULAS
     ]
-    count = " : ".join(f"datum.part == '{part}' ? ({formula})" for part, formula in formulas.items()) + " : 0"
+    count = " : ".join(f"datum.part == '{part}' ? ({formula})" for part, formula in FORMULAS.items()) + " : 0"
     table = alt.Chart(pd.DataFrame(rows))
-    parts = alt.Chart(pd.DataFrame({"part": list(formulas)})).transform_calculate(millions=f"({count}) / 1e6")
+    parts = alt.Chart(pd.DataFrame({"part": list(FORMULAS)})).transform_calculate(millions=f"({count}) / 1e6")
 
-    y = alt.Y("part:N", sort=list(formulas), title=None, axis=alt.Axis(labelLimit=170))
+    y = alt.Y("part:N", sort=list(FORMULAS), title=None, axis=alt.Axis(labelLimit=170))
     x = alt.X("millions:Q", title="parameters (millions)", axis=alt.Axis(tickCount=4))
     side = alt.Color(
         "side:N",
@@ -71,7 +82,7 @@ def parameter_explorer(formulas: Mapping[str, str], models: Mapping[str, Mapping
     numbers = parts.mark_text(align="right", fontSize=12).encode(
         y, x=alt.value(WIDTH + 42), text=alt.Text("millions:Q", format=".2f")
     )
-    total = " + ".join(f"({formula})" for formula in formulas.values())
+    total = " + ".join(f"({formula})" for formula in FORMULAS.values())
     totals = ", ".join(f"{name} {sum(counts.values()) / 1e6:.1f}" for name, counts in models.items())
     line = (
         alt.Chart(pd.DataFrame({"totals": [totals]}))
@@ -80,6 +91,6 @@ def parameter_explorer(formulas: Mapping[str, str], models: Mapping[str, Mapping
         .encode(x=alt.value(-120), y=alt.value(8), text="text:N")
         .properties(width=WIDTH, height=16)
     )
-    panel = (bars + marks + numbers).properties(width=WIDTH, height=26 * len(formulas))
+    panel = (bars + marks + numbers).properties(width=WIDTH, height=26 * len(FORMULAS))
     chart = alt.vconcat(line, panel, description=description).resolve_scale(shape="independent")
     return style.chart_style(chart.add_params(*sliders))

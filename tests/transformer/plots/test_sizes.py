@@ -1,11 +1,21 @@
 """The figures of the architecture, of the scale of each layer, and of the number of parameters."""
 
-from transformer.config import PRESETS, ModelConfig
-from transformer.plots.architecture import architecture
-from transformer.plots.parameter_explorer import parameter_explorer
-from transformer.plots.scale_by_layer import scale_by_layer
+from collections import Counter
+from dataclasses import replace
 
-FORMULAS = {"embeddings": "t * v * d", "encoder feed-forward": "n * (2 * d * f + f + d)", "decoder norms": "n * 6 * d"}
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+from transformer.config import PRESETS, ModelConfig, Tying
+from transformer.inspection import parameter_counts
+from transformer.model import Transformer
+from transformer.plots import style
+from transformer.plots.architecture import architecture
+from transformer.plots.parameter_explorer import FORMULAS, parameter_explorer
+from transformer.plots.parameter_squares import parameter_squares
+from transformer.plots.scale_by_layer import scale_by_layer
 
 
 def test_the_architecture_shows_the_sizes() -> None:
@@ -39,12 +49,36 @@ def test_two_figures_can_have_the_same_scale() -> None:
     assert axes.get_ylim() == (0.1, 10) and list(axes.get_xticks()) == [1, 2]
 
 
-def test_the_sizes_follow_the_sliders_by_the_given_formulas() -> None:
-    sizes = {"d": 512, "f": 2048, "n": 6, "v": 37_000, "t": 1}
-    base = {part: eval(formula, {}, sizes) for part, formula in FORMULAS.items()}
-    spec = parameter_explorer(FORMULAS, {"base": base}, "drag the sliders to see").to_dict()
+@pytest.mark.parametrize(("tie", "matrices"), [("all", 1), ("decoder", 2), ("none", 3)])
+@pytest.mark.parametrize("name", ["small", "base", "big"])
+def test_the_formulas_count_the_parameters_of_the_model(name: str, tie: Tying, matrices: int) -> None:
+    config = replace(PRESETS[name], tie_embeddings=tie)
+    sizes = {"d": config.d_model, "f": config.d_ff, "n": config.n_layers, "v": config.vocab_size, "t": matrices}
+    with torch.device("meta"):
+        counts = parameter_counts(Transformer(config))
+    assert {part: eval(formula, {}, sizes) for part, formula in FORMULAS.items()} == counts
+
+
+def test_the_sizes_follow_the_sliders_by_the_formulas() -> None:
+    spec = parameter_explorer({"base": {"embeddings": 31_600_000}}, "drag the sliders to see").to_dict()
+    base = ModelConfig()
+    sizes = {"d": base.d_model, "f": base.d_ff, "n": base.n_layers, "v": base.vocab_size, "t": 1}
     assert {p["name"]: p["value"] for p in spec["params"] if "bind" in p} == sizes
     (bars,) = (layer for layer in spec["vconcat"][1]["layer"] if layer["mark"]["type"] == "bar")
     steps = " ".join(str(step.get("calculate")) for step in bars["transform"])
     assert all(f"({formula})" in steps for formula in FORMULAS.values())
     assert "base 31.6" in str(spec["vconcat"][0]["transform"])
+
+
+def test_the_squares_have_the_area_of_the_weight_matrices() -> None:
+    config = ModelConfig()
+    (axes,) = parameter_squares(config).axes
+    area = Counter[str]()
+    for square in axes.patches:
+        assert isinstance(square, Rectangle)
+        area[to_hex(square.get_facecolor())] += round(square.get_width() + 0.12, 2)
+    attentions = 3 * config.n_layers
+    assert [area[colour.lower()] for colour in (style.QUERY, style.KEY, style.VALUE, style.OUTPUT)] == [attentions] * 4
+    assert area[style.PLAIN] == 2 * config.n_layers * 8
+    assert area[style.INK] == pytest.approx(37_000 / 512, abs=0.01)
+    assert area.total() * 512**2 == pytest.approx(config.n_parameters, rel=0.002)

@@ -1,0 +1,68 @@
+"""The weight matrices of a model, drawn to scale: each square has d_model × d_model parameters."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from transformer.config import ModelConfig
+from transformer.plots import style
+
+ATTENTION = (style.QUERY, style.KEY, style.VALUE, style.OUTPUT)
+"""The colours of W^Q, W^K, W^V and W^O."""
+FEED_FORWARD = style.PLAIN + "70"
+GAP = 1.5
+"""The distance between two groups of squares, in squares."""
+
+
+def parameter_squares(config: ModelConfig) -> Figure:
+    """Draw the weight matrices of encoder and decoder, a row for each layer, and those of the embedding below.
+
+    Biases and layer norms are left out; in the base model, all of them together would fill less than half a square.
+
+    Args:
+        config: the model, with tied embeddings; d_ff must be a multiple of d_model.
+    """
+    feed_forward = [FEED_FORWARD] * (2 * config.d_ff // config.d_model)
+    encoder, decoder = [*ATTENTION, *feed_forward], [*ATTENTION, *ATTENTION, *feed_forward]
+    right = len(encoder) + GAP
+    below = config.n_layers + GAP + 0.5
+    squares = config.vocab_size / config.d_model
+    rows, rest = divmod(squares, len(encoder))
+    with style.in_style():
+        width = right + len(decoder)
+        height = below + rows + 1
+        figure, axes = style.new_figure(5.0, 5.0 * (height + 1) / width)
+        axes.set_position((0, 0, 1, 1))
+        axes.set_xlim(0, width)
+        axes.set_ylim(height, -1)
+        axes.axis("off")
+        layers = f"{config.n_layers} layers" if config.n_layers > 1 else "1 layer"
+        for x, name, colours in ((0.0, "Encoder", encoder), (right, "Decoder", decoder)):
+            axes.text(x, -0.2, f"{name}: {layers}", fontsize=10)
+            for layer in range(config.n_layers):
+                _row(axes, x, layer, colours)
+        axes.text(0, below - 0.2, "Embedding, shared", fontsize=10)
+        for row in range(int(rows)):
+            _row(axes, 0, below + row, [style.INK] * len(encoder))
+        _row(axes, 0, below + int(rows), [style.INK] * int(rest))
+        axes.add_patch(_square(int(rest), below + int(rows), style.INK, width=rest % 1))
+        names = ["$W^Q$", "$W^K$", "$W^V$", "$W^O$", "feed-forward", "embedding"]
+        handles = [
+            Patch(color=colour, label=name)
+            for colour, name in zip((*ATTENTION, FEED_FORWARD, style.INK), names, strict=True)
+        ]
+        corner = (right / width, 1 - (below + 1) / (height + 1))
+        axes.legend(handles=handles, loc="upper left", bbox_to_anchor=corner, ncols=2, fontsize=10, borderaxespad=0)
+    return figure
+
+
+def _row(axes: Axes, x: float, y: float, colours: Sequence[str]) -> None:
+    for column, colour in enumerate(colours):
+        axes.add_patch(_square(x + column, y, colour))
+
+
+def _square(x: float, y: float, colour: str, width: float = 1) -> Rectangle:
+    margin = 0.06
+    return Rectangle((x + margin, y + margin), max(width - 2 * margin, 0), 1 - 2 * margin, color=colour, linewidth=0)
