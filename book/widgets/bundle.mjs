@@ -10,7 +10,7 @@ import * as smoothing from "./smoothing.mjs";
 import * as translator from "./translator.mjs";
 
 export const widgets = { attention, masks, merges, norm, positions, schedule, smoothing, translator };
-export { Transformer } from "./model.mjs";
+export { Transformer, startRecord } from "./model.mjs";
 export { readTensors } from "./safetensors.mjs";
 export { beamSearch, greedySearch } from "./search.mjs";
 export { EOS, Tokenizer } from "./tokenizer.mjs";

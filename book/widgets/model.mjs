@@ -41,6 +41,23 @@ function softmax(scores) {
 
 const add = (x, y) => x.map((value, i) => value + y[i]);
 
+/**
+ * What a model computes on its way to the logits, if its methods are given such an object to fill.
+ *
+ * `weights`: the name of an attention layer → for each head its weights, a row for each query.
+ * `outputs`: the name of a part → its output, a vector for each position. The names are those of PyTorch's modules, for
+ * example "encoder.0.residuals.1" or "decoder.2.feed_forward.inner". In addition, "source" and "target" are what the first
+ * layer of each side gets, and an attention layer has a "query", "key" and "value", and "heads", the outputs of all its heads;
+ * in these, the heads are side by side.
+ */
+export const startRecord = () => ({ weights: {}, outputs: {} });
+
+/** Append a vector to the recorded outputs of a part, if there is a record; return the vector. */
+function keep(record, name, vector) {
+  if (record) (record.outputs[name] ??= []).push(vector);
+  return vector;
+}
+
 /** Return the sinusoidal encoding of a position: a sine and a cosine for each pair of dimensions (§3.5). */
 export function sinusoidalEncoding(position, d_model) {
   return Float32Array.from({ length: d_model }, (_, i) => {
@@ -65,9 +82,12 @@ class MultiHeadAttention {
   }
 
   /** Return the key and the value of a position. */
-  project(x) {
+  project(x, record) {
     const both = linear(x, this.keyValue.weight, this.keyValue.bias, 2 * this.d_model);
-    return { key: both.subarray(0, this.d_model), value: both.subarray(this.d_model) };
+    return {
+      key: keep(record, `${this.name}.key`, both.subarray(0, this.d_model)),
+      value: keep(record, `${this.name}.value`, both.subarray(this.d_model)),
+    };
   }
 
   /**
@@ -75,12 +95,12 @@ class MultiHeadAttention {
    *
    * @param {Float32Array} x the vector of one position.
    * @param {{key: Float32Array, value: Float32Array}[]} positions the result of `project` for each position to attend to.
-   * @param {Object} [record] collects the weights: a row is appended to `record[name][head]`.
+   * @param {Object} [record] from `startRecord`; it grows by one position.
    */
   attend(x, positions, record) {
     const { d_model, n_heads } = this;
     const d_head = d_model / n_heads;
-    const query = linear(x, this.query.weight, this.query.bias, d_model);
+    const query = keep(record, `${this.name}.query`, linear(x, this.query.weight, this.query.bias, d_model));
     const heads = new Float32Array(d_model); // the heads' outputs, side by side
     for (let head = 0; head < n_heads; head++) {
       const first = head * d_head, end = first + d_head;
@@ -92,20 +112,22 @@ class MultiHeadAttention {
         weights[p] = score / Math.sqrt(d_head);
       }
       softmax(weights);
-      if (record) ((record[this.name] ??= Array.from({ length: n_heads }, () => []))[head]).push(weights);
+      if (record) ((record.weights[this.name] ??= Array.from({ length: n_heads }, () => []))[head]).push(weights);
       if (this.model.ablated[this.name]?.includes(head)) continue; // an ablated head outputs zeros
       for (let p = 0; p < positions.length; p++) {
         const { value } = positions[p];
         for (let i = first; i < end; i++) heads[i] += weights[p] * value[i];
       }
     }
-    return linear(heads, this.output.weight, this.output.bias, d_model);
+    keep(record, `${this.name}.heads`, heads);
+    return keep(record, this.name, linear(heads, this.output.weight, this.output.bias, d_model));
   }
 }
 
 /** A layer of the encoder or of the decoder; the decoder's has one more sublayer, cross-attention (§3.1). */
 class Layer {
   constructor(name, model) {
+    this.name = name;
     this.norm = model.config.norm;
     this.d_ff = model.config.d_ff;
     this.self_attention = new MultiHeadAttention(`${name}.self_attention`, model);
@@ -117,21 +139,22 @@ class Layer {
   }
 
   /** Return the input of a sublayer: x, or with norm="pre" the normalised x. */
-  sublayerInput(x, i) {
-    return this.norm === "pre" ? layerNorm(x, this.norms[i]) : x;
+  sublayerInput(x, i, record) {
+    return this.norm === "pre" ? keep(record, `${this.name}.residuals.${i}.norm`, layerNorm(x, this.norms[i])) : x;
   }
 
   /** Add the output of a sublayer to x, and with norm="post" normalise the sum. */
-  addAndNorm(x, output, i) {
+  addAndNorm(x, output, i, record) {
     const sum = add(x, output);
-    return this.norm === "pre" ? sum : layerNorm(sum, this.norms[i]);
+    return keep(record, `${this.name}.residuals.${i}`, this.norm === "pre" ? sum : layerNorm(sum, this.norms[i]));
   }
 
   /** Apply two linear layers with a ReLU between them (§3.3). */
-  feedForward(x) {
+  feedForward(x, record) {
     const inner = linear(x, this.inner.weight, this.inner.bias, this.d_ff);
+    if (record) keep(record, `${this.name}.feed_forward.inner`, inner.slice());
     for (let i = 0; i < inner.length; i++) if (inner[i] < 0) inner[i] = 0;
-    return linear(inner, this.outer.weight, this.outer.bias, x.length);
+    return keep(record, `${this.name}.feed_forward`, linear(inner, this.outer.weight, this.outer.bias, x.length));
   }
 }
 
@@ -165,45 +188,55 @@ export class Transformer {
     return { weight: this.weights[`${name}.weight`]?.data, bias: this.weights[`${name}.bias`]?.data };
   }
 
-  /** Return a token's embedding times √d_model, plus the vector of its position (§3.4, §3.5). */
-  embed(id, position, embedding) {
-    const { d_model, vocab_size, max_length } = this.config;
+  /** Return a token's embedding times √d_model (§3.4). */
+  scaledEmbedding(id, embedding) {
+    const { d_model, vocab_size } = this.config;
     if (!(id >= 0 && id < vocab_size)) throw new Error(`ids must be from 0 to ${vocab_size - 1}; got ${id}`);
+    return embedding.subarray(id * d_model, (id + 1) * d_model).map((value) => value * Math.sqrt(d_model));
+  }
+
+  /** Return the vector of a position, sinusoidal or learned (§3.5). */
+  positionVector(position) {
+    const { d_model, max_length } = this.config;
     if (position >= max_length) throw new Error(`the model supports at most ${max_length} tokens`);
-    const positionVector = this.weights.positions
-      ? this.weights.positions.data.subarray(position * d_model, (position + 1) * d_model)
-      : sinusoidalEncoding(position, d_model);
-    const vector = embedding.subarray(id * d_model, (id + 1) * d_model);
-    return vector.map((value, i) => value * Math.sqrt(d_model) + positionVector[i]);
+    if (!this.weights.positions) return sinusoidalEncoding(position, d_model);
+    return this.weights.positions.data.subarray(position * d_model, (position + 1) * d_model);
+  }
+
+  /** Return the input of the first layer: a token's embedding times √d_model, plus the vector of its position. */
+  embed(id, position, embedding) {
+    return add(this.scaledEmbedding(id, embedding), this.positionVector(position));
   }
 
   /**
    * Encode the source.
    *
    * @param {number[]} source token ids, with eos.
-   * @param {Object} [record] collects the attention weights of all heads, see `attend`.
+   * @param {Object} [record] from `startRecord`, to be filled.
    * @returns {Float32Array[]} the memory: a vector for each position.
    */
   encode(source, record) {
-    let xs = source.map((id, position) => this.embed(id, position, this.source_embedding));
+    let xs = source.map((id, position) => keep(record, "source", this.embed(id, position, this.source_embedding)));
     for (const layer of this.encoder) {
-      const inputs = xs.map((x) => layer.sublayerInput(x, 0));
-      const positions = inputs.map((x) => layer.self_attention.project(x));
-      xs = xs.map((x, i) => layer.addAndNorm(x, layer.self_attention.attend(inputs[i], positions, record), 0));
-      xs = xs.map((x) => layer.addAndNorm(x, layer.feedForward(layer.sublayerInput(x, 1)), 1));
+      const inputs = xs.map((x) => layer.sublayerInput(x, 0, record));
+      const positions = inputs.map((x) => layer.self_attention.project(x, record));
+      xs = xs.map((x, i) => layer.addAndNorm(x, layer.self_attention.attend(inputs[i], positions, record), 0, record));
+      xs = xs.map((x) => layer.addAndNorm(x, layer.feedForward(layer.sublayerInput(x, 1, record), record), 1, record));
     }
-    return this.config.norm === "pre" ? xs.map((x) => layerNorm(x, this.encoder_norm)) : xs;
+    if (this.config.norm === "pre") xs = xs.map((x) => layerNorm(x, this.encoder_norm));
+    return xs.map((x) => keep(record, "encoder_norm", x));
   }
 
   /**
    * Return the cache for decoding: in each layer the keys and values of the memory, and those of each hypothesis.
    *
-   * @param {Float32Array[]} memory
+   * @param {Float32Array[]} memory from `encode`.
+   * @param {Object} [record] from `startRecord`, to be filled.
    */
-  startCache(memory) {
+  startCache(memory, record) {
     return {
       length: 0,
-      memory: this.decoder.map((layer) => memory.map((x) => layer.cross_attention.project(x))),
+      memory: this.decoder.map((layer) => memory.map((x) => layer.cross_attention.project(x, record))),
       hypotheses: [this.decoder.map(() => [])], // hypothesis → layer → a key and a value for each position
     };
   }
@@ -218,21 +251,22 @@ export class Transformer {
    *
    * @param {number[]} tokens the newest token of each hypothesis.
    * @param {Object} cache from `startCache`; it grows by one position.
-   * @param {Object} [record] collects the attention weights of all heads, see `attend`.
+   * @param {Object} [record] from `startRecord`, to be filled.
    * @returns {Float32Array[]} for each hypothesis the logits of the next token, one for every token of the vocabulary.
    */
   decodeStep(tokens, cache, record) {
     const logits = tokens.map((token, hypothesis) => {
-      let x = this.embed(token, cache.length, this.target_embedding);
+      let x = keep(record, "target", this.embed(token, cache.length, this.target_embedding));
       this.decoder.forEach((layer, l) => {
         const past = cache.hypotheses[hypothesis][l];
-        const input = layer.sublayerInput(x, 0);
-        past.push(layer.self_attention.project(input)); // a position attends to itself, too
-        x = layer.addAndNorm(x, layer.self_attention.attend(input, past, record), 0);
-        x = layer.addAndNorm(x, layer.cross_attention.attend(layer.sublayerInput(x, 1), cache.memory[l], record), 1);
-        x = layer.addAndNorm(x, layer.feedForward(layer.sublayerInput(x, 2)), 2);
+        const input = layer.sublayerInput(x, 0, record);
+        past.push(layer.self_attention.project(input, record)); // a position attends to itself, too
+        x = layer.addAndNorm(x, layer.self_attention.attend(input, past, record), 0, record);
+        x = layer.addAndNorm(x, layer.cross_attention.attend(layer.sublayerInput(x, 1, record), cache.memory[l], record), 1, record);
+        x = layer.addAndNorm(x, layer.feedForward(layer.sublayerInput(x, 2, record), record), 2, record);
       });
       if (this.config.norm === "pre") x = layerNorm(x, this.decoder_norm);
+      keep(record, "decoder_norm", x);
       return linear(x, this.unembedding, null, this.config.vocab_size);
     });
     cache.length += 1;
@@ -242,10 +276,11 @@ export class Transformer {
   /**
    * Return the logits of every next token of a target: bos and a translation, without its eos.
    *
+   * @param {Object} [record] from `startRecord`, to be filled.
    * @returns {Float32Array[]} logits: `[t]` are those of the token after `target[0 … t]`.
    */
   forward(source, target, record) {
-    const cache = this.startCache(this.encode(source, record));
+    const cache = this.startCache(this.encode(source, record), record);
     return target.map((token) => this.decodeStep([token], cache, record)[0]);
   }
 }

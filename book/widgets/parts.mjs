@@ -55,6 +55,23 @@ export function checkbox(name, checked, onChange) {
   return { el: h("label", { class: "checkbox" }, input, name), value: () => input.checked };
 }
 
+let groups = 0;
+
+/**
+ * Radio buttons that look like chips.
+ *
+ * @param {string} legend the name of the group.
+ * @param {(string | Element)[][]} contents what each chip shows.
+ * @param {number} chosen the index of the chip that is chosen at first.
+ * @param {function(number)} onChange called with the index of the newly chosen chip.
+ */
+export function radios(legend, contents, chosen, onChange) {
+  const name = `radios-${++groups}`; // the browser lets one button of each name be chosen
+  const chip = (content, i) =>
+    h("label", {}, h("input", { type: "radio", name, checked: i === chosen, onchange: () => onChange(i) }), ...content);
+  return h("fieldset", { class: "radios" }, h("legend", {}, legend), ...contents.map(chip));
+}
+
 /** A paragraph that describes the current state; screen readers announce its changes. */
 export const statusLine = () => h("p", { class: "status", "aria-live": "polite" });
 

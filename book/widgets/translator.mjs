@@ -2,7 +2,9 @@
 
 import { largeMap, smallMap } from "./heatmap.mjs";
 import { blockShortcuts, h } from "./html.mjs";
+import { startRecord } from "./model.mjs";
 import { beamSearchSteps } from "./search.mjs";
+import { STAGES_STYLE, createStages } from "./stages.mjs";
 import { THEME } from "./theme.mjs";
 import { BOS, EOS, UNK } from "./tokenizer.mjs";
 import { Translator, fromBytes, fromFolder } from "./translation.mjs";
@@ -41,9 +43,6 @@ const STYLE = `
 .translator .status { min-height: 1.5em; }
 .translator .unsure { margin: .4rem 0; padding-left: .6rem; border-left: 3px solid var(--focus); }
 .translator .unsure:empty { display: none; }
-.translator .pieces { display: flex; flex-wrap: wrap; gap: .25rem; list-style: none; padding: 0; margin: .4rem 0; }
-.translator .pieces li { border: 1px solid var(--border); border-radius: .25rem; padding: 0 .3rem;
-  font-family: var(--monospace); font-size: .85rem; overflow-wrap: anywhere; }
 .translator .settings { margin: .6rem 0; }
 .translator .examples { margin: .6rem 0; display: flex; flex-wrap: wrap; gap: .4rem; align-items: baseline; font-size: .85rem; }
 .translator .examples button { font-size: .85rem; border-radius: 1rem; text-align: start; padding: .25rem .7rem; }
@@ -70,6 +69,7 @@ const STYLE = `
 .translator .large th { white-space: nowrap; padding: 0 .3rem; text-align: end; }
 .translator .large thead th { vertical-align: bottom; height: auto; }
 .translator .large thead span { writing-mode: vertical-rl; }
+${STAGES_STYLE}
 @media (max-width: 30rem) {
   .translator { padding: .6rem; }
   .translator :is(.best, .steps) { font-size: .78rem; }
@@ -106,11 +106,11 @@ function render({ model, el }) {
   const status = h("p", { class: "status", role: "status" });
   const unsure = h("p", { class: "unsure", "aria-live": "polite" });
   const about = h("p", { class: "about" });
-  const pieces = h("ol", { class: "pieces", "aria-label": "Tokens of the source" });
   const best = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The best translations" });
   const tree = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Search tree" });
   const steps = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The search, step by step" });
   const stepsFold = h("details", { ontoggle: () => drawSteps() }, h("summary", {}, "The search step by step, as a table"), steps);
+  const stages = createStages(model.get("chapters"));
   const large = h("div");
   const heads = h("div");
   const allOn = h("button", { type: "button", onclick: () => { ablated = {}; drawHeads(null); start(0); } }, "Switch all heads on");
@@ -136,7 +136,7 @@ function render({ model, el }) {
         { class: "how", open: !folded },
         h("summary", {}, "See how the model found it"),
         h("form", { class: "settings" }, h("label", {}, beamSizeLabel, beamSize), h("label", {}, lengthPenaltyLabel, lengthPenalty)),
-        pieces,
+        h("details", { open: true }, h("summary", {}, "Open every stage"), stages.el),
         h("details", { open: true }, h("summary", {}, "The best translations"), best),
         h("details", { open: true }, h("summary", {}, "Beam search: every candidate"), legend(), tree, stepsFold),
         h("details", { open: true }, h("summary", {}, "Attention heads"), allOn, large, heads),
@@ -167,7 +167,8 @@ function render({ model, el }) {
   /** Remove the results. */
   function clear() {
     search = null;
-    for (const part of [unsure, pieces, best, tree, steps, large, heads]) part.replaceChildren();
+    for (const part of [unsure, best, tree, steps, large, heads]) part.replaceChildren();
+    stages.clear();
   }
 
   /** Translate the sentence, unless something changes within some milliseconds. */
@@ -237,14 +238,15 @@ function render({ model, el }) {
     const hypotheses = step.value;
     const milliseconds = performance.now() - startTime;
 
-    // Decode the best translation again, token by token, to record the attention weights.
-    const record = {};
+    // Decode the best translation again, token by token, to record what every part computes.
+    const record = startRecord();
     const target = [BOS, ...hypotheses[0].tokens];
-    const cache = model.startCache(model.encode(source, record));
+    const logits = [];
+    const cache = model.startCache(model.encode(source, record), record);
     for (const token of target) {
       await yieldToBrowser();
       if (isStale()) return;
-      model.decodeStep([token], cache, record);
+      logits.push(model.decodeStep([token], cache, record)[0]);
     }
 
     const notes = [`Translated in ${milliseconds.toFixed(0)} ms in your browser.`];
@@ -262,12 +264,12 @@ function render({ model, el }) {
         ? `The model is guessing: it gives its tokens an average probability of only ${Math.round(100 * probability)} %.` +
           (trainedOn ? ` It was trained on ${trainedOn}, and on nothing else.` : "")
         : "";
-    pieces.replaceChildren(...tokenizer.pieces(source).map((piece) => h("li", {}, piece)));
     best.replaceChildren(nBestTable(hypotheses, tokenizer));
     const label = `Search tree of ${trace.length} candidates. The best translation: ${translation.textContent}. The same as a table below.`;
     search = [trace, tokenizer.vocabulary];
     tree.replaceChildren(searchTree(...search, label));
     drawSteps();
+    stages.show({ model, source, target, vocabulary: tokenizer.vocabulary, record, logits });
     drawHeads({ record, source: tokenizer.pieces(source), target: tokenizer.pieces(target) });
   }
 
@@ -306,7 +308,7 @@ function render({ model, el }) {
       const queries = name.startsWith("encoder") ? weights.source : weights.target;
       const keys = name.endsWith("cross_attention") ? weights.source : queries;
       const close = h("button", { type: "button", onclick: () => { enlarged = null; drawLarge(); } }, "Close");
-      large.append(h("p", {}, h("code", {}, name), `, head ${head + 1} `, close), largeMap(weights.record[name][head], queries, keys));
+      large.append(h("p", {}, h("code", {}, name), `, head ${head + 1} `, close), largeMap(weights.record.weights[name][head], queries, keys));
     };
     const headElement = (name, head, rows) => {
       const isOff = () => ablated[name]?.includes(head) ?? false;
@@ -338,7 +340,7 @@ function render({ model, el }) {
           "details",
           { "data-kind": key, open: wasOpen[key] ?? key === "cross_attention" },
           h("summary", {}, title),
-          ...Object.entries(weights.record)
+          ...Object.entries(weights.record.weights)
             .filter(([name]) => kind(name) === key)
             .map(([name, layer]) =>
               h("fieldset", { class: "layer" }, h("legend", {}, name), ...layer.map((rows, head) => headElement(name, head, rows))),

@@ -97,6 +97,24 @@ def opened(browser):
     return opened
 
 
+@pytest.fixture
+def alone(browser):
+    """Call it with a look: returns a tab without network, and lists of its requests and of its errors."""
+    contexts = []
+
+    def alone(look="wide", **more):
+        contexts.append(browser.new_context(offline=True, **LOOKS[look], **more))
+        tab, requests, errors = contexts[-1].new_page(), [], []
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.on("pageerror", lambda error: errors.append(f"{error}"))
+        tab.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
+        return tab, requests, errors
+
+    yield alone
+    for context in contexts:
+        context.close()
+
+
 @pytest.fixture(scope="module")
 def shown(opened, address, request):
     """A page, opened once for all tests that look at it: its name, the look, the tab and a list of errors."""

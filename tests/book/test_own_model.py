@@ -6,7 +6,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from tests.book.barriers import BARRIERS
-from tests.book.conftest import LOOKS
 from tests.book.test_live import STATUS, TRANSLATION, change, expected, n_best, wait_for_status
 from tests.book.test_widgets import SMALL_WIDGETS
 from transformer.cli import main
@@ -42,24 +41,6 @@ def written(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "a page.html"
     main(["attention", MODEL, SENTENCE, OTHER, "--device", "cpu", "--output", str(path)])
     return path.as_uri()
-
-
-@pytest.fixture
-def alone(browser):
-    """Call it with a look: returns a tab without network, and lists of its requests and of its errors."""
-    contexts = []
-
-    def alone(look="wide", **more):
-        contexts.append(browser.new_context(offline=True, **LOOKS[look], **more))
-        tab, requests, errors = contexts[-1].new_page(), [], []
-        tab.on("request", lambda request: requests.append(request.url))
-        tab.on("pageerror", lambda error: errors.append(f"{error}"))
-        tab.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)
-        return tab, requests, errors
-
-    yield alone
-    for context in contexts:
-        context.close()
 
 
 def expected_ablated(sentence):

@@ -12,7 +12,7 @@ const { BUNDLE, EXPECTED, WIDGETS } = process.env;
 const widget = (name) => import(pathToFileURL(BUNDLE ?? join(WIDGETS, name)));
 const { readTensors } = await widget("safetensors.mjs");
 const { EOS, Tokenizer } = await widget("tokenizer.mjs");
-const { Transformer } = await widget("model.mjs");
+const { Transformer, startRecord } = await widget("model.mjs");
 const { beamSearch, greedySearch } = await widget("search.mjs");
 
 const { tolerance, score_tolerance, models } = JSON.parse(readFileSync(join(EXPECTED, "expected.json"), "utf8"));
@@ -42,21 +42,24 @@ for (const { name, folder, forward, searches, strings, decodings } of models) {
   const tensors = readTensors(bytes(join(EXPECTED, `${name}.safetensors`)));
   const tokenizer = strings.length ? new Tokenizer(bytes(join(folder, "tokenizer.model"))) : null;
 
-  test(`${name}: logits, and the attention weights of all heads, with and without ablated heads`, (t) => {
-    const worst = { logits: 0, attention: 0 };
+  test(`${name}: logits, attention weights and the outputs of all parts, with and without ablated heads`, (t) => {
+    const worst = { logits: 0, weights: 0, outputs: 0 };
     forward.forEach(({ source, target, ablated }, i) => {
-      const record = {};
+      const record = startRecord();
       model.ablated = ablated;
       const logits = model.forward(source, target, record);
       model.ablated = {};
       worst.logits = Math.max(worst.logits, difference(logits, tensors[`${i}.logits`]));
-      for (const [layer, heads] of Object.entries(record)) {
-        worst.attention = Math.max(worst.attention, difference(heads.flat(), tensors[`${i}.${layer}`]));
+      const weights = Object.entries(record.weights).map(([layer, heads]) => [layer, heads.flat()]);
+      for (const [kind, parts] of Object.entries({ weights, outputs: Object.entries(record.outputs) })) {
+        const prefix = `${i}.${kind}.`;
+        const names = Object.keys(tensors).filter((key) => key.startsWith(prefix)).map((key) => key.slice(prefix.length));
+        assert.deepEqual(parts.map(([part]) => part).sort(), names.sort());
+        for (const [part, vectors] of parts) worst[kind] = Math.max(worst[kind], difference(vectors, tensors[prefix + part]));
       }
-      assert.equal(Object.keys(record).length, 3 * checkpoint.model.n_layers);
     });
     t.diagnostic(`${name}: ${forward.length} sentences; largest differences: ${JSON.stringify(worst)}`);
-    assert.ok(worst.logits <= tolerance && worst.attention <= tolerance, JSON.stringify(worst));
+    assert.ok(Object.values(worst).every((one) => one <= tolerance), JSON.stringify(worst));
   });
 
   test(`${name}: greedy search`, () => {

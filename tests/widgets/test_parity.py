@@ -9,14 +9,19 @@ import os
 import random
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
 import torch
+from torch import nn
 
 from tests.widgets.hard_strings import hard_strings
+from transformer.attention import MultiHeadAttention
 from transformer.checkpoint import BEST, load_checkpoint, save_checkpoint
 from transformer.config import ModelConfig
 from transformer.data.corpora import sentence_pairs
@@ -24,6 +29,7 @@ from transformer.data.tokenizer import BOS, EOS, Tokenizer
 from transformer.decoding import Candidate, beam_search, greedy_search
 from transformer.errors import UserError
 from transformer.inspection import ablate_heads, record_attention
+from transformer.layers import FeedForward, Residual
 from transformer.model import Transformer
 from transformer.models import MODELS_FOLDER
 
@@ -32,7 +38,7 @@ WIDGETS = ROOT / "book" / "widgets"
 CAPTIONS = ROOT / "tests" / "transformer" / "captions.tsv"
 
 TOLERANCE = 1e-4
-"""Largest difference between logits, whose size is about 10, and between attention weights."""
+"""Largest difference between logits, whose size is about 10, between attention weights, and between other outputs."""
 SCORE_TOLERANCE = 1e-3
 """Largest difference between scores, which are sums over a whole sentence."""
 SENTENCES = {"pocket-small": 140, "multi30k": 30, "multi30k-de-en": 30}
@@ -46,12 +52,15 @@ SHAPES = {
 BYTES = ModelConfig(600, 16, 2, 32, 1, max_length=400)
 """A small model whose tokenizer falls back to bytes."""
 FAULTS = {
-    "no √d_model": ("model.mjs", "value * Math.sqrt(d_model) + positionVector[i]", "value + positionVector[i]"),
+    "no √d_model": ("model.mjs", ".map((value) => value * Math.sqrt(d_model))", ""),
     "scores not scaled": ("model.mjs", "score / Math.sqrt(d_head)", "score"),
-    "no positions": ("model.mjs", " + positionVector[i]", ""),
+    "no positions after the first": ("model.mjs", "this.positionVector(position))", "this.positionVector(0))"),
     "final norm missing": ("model.mjs", "x = layerNorm(x, this.decoder_norm)", "x = [...x]"),
     "causal encoder": ("model.mjs", "attend(inputs[i], positions,", "attend(inputs[i], positions.slice(0, i + 1),"),
     "heads not ablated": ("model.mjs", "this.model.ablated[this.name]?.includes(head)", "false"),
+    "no residual connection": ("model.mjs", "? sum :", "? output :"),
+    "recorded after the ReLU": ("model.mjs", "inner.slice()", "inner"),
+    "memory's keys not recorded": ("model.mjs", "cross_attention.project(x, record)", "cross_attention.project(x)"),
     "cache not reordered": ("model.mjs", "cache.hypotheses[parent].map", "cache.hypotheses[0].map"),
     "length off by one": ("search.mjs", "((5 + length) / 6) **", "((4 + length) / 6) **"),
     "too few candidates": ("search.mjs", ".slice(0, 2 * beamSize)", ".slice(0, beamSize)"),
@@ -90,14 +99,66 @@ def search_results(model: Transformer, source: list[int], number: int) -> dict[s
     }
 
 
+@contextmanager
+def record_outputs(model: Transformer) -> Iterator[dict[str, torch.Tensor]]:
+    """Record with hooks what the JavaScript model records in ``outputs``, under the same names."""
+    outputs: dict[str, torch.Tensor] = {}
+
+    def keep_output(name: str) -> Any:
+        def hook(module: nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+            outputs[name] = output[0]
+
+        return hook
+
+    def keep_input(name: str) -> Any:
+        def hook(module: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
+            outputs[name] = args[0][0]
+
+        return hook
+
+    def keep_projections(name: str, layer: MultiHeadAttention) -> Any:
+        def hook(module: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
+            if len(args) > 1:
+                query, (key, value) = layer.project_query(args[0]), layer.project_memory(args[1])
+            else:
+                query, (key, value) = layer.project(args[0])
+            for part, tensor in {"query": query, "key": key, "value": value}.items():
+                outputs[f"{name}.{part}"] = layer.join_heads(tensor)[0]
+
+        return hook
+
+    named = ("feed_forward.inner", "encoder_norm", "decoder_norm")
+    if model.config.norm == "pre":  # else its output is that of the residual connection
+        named += (".norm",)
+    hooks = [
+        model.encoder[0].register_forward_pre_hook(keep_input("source")),
+        model.decoder[0].register_forward_pre_hook(keep_input("target")),
+    ]
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention):
+            hooks.append(module.register_forward_pre_hook(keep_projections(name, module)))
+            hooks.append(module.output.register_forward_pre_hook(keep_input(f"{name}.heads")))
+        if isinstance(module, (MultiHeadAttention, FeedForward, Residual)) or name.endswith(named):
+            hooks.append(module.register_forward_hook(keep_output(name)))
+    try:
+        yield outputs
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
 @torch.inference_mode()
 def forward_results(
     model: Transformer, source: list[int], target: list[int], ablated: dict[str, list[int]]
 ) -> dict[str, torch.Tensor]:
-    """Return the logits, and the attention weights of all heads by the name of their layer."""
-    with ablate_heads(model, ablated), record_attention(model) as weights:
+    """Return the logits, the attention weights of all heads by layer, and the outputs of all parts, by name."""
+    with ablate_heads(model, ablated), record_attention(model) as weights, record_outputs(model) as outputs:
         logits = model(torch.tensor([source]), torch.tensor([target]))
-    return {"logits": logits[0], **{name: weight[0] for name, weight in weights.items()}}
+    return {
+        "logits": logits[0],
+        **{f"weights.{name}": weight[0] for name, weight in weights.items()},
+        **{f"outputs.{name}": output for name, output in outputs.items()},
+    }
 
 
 def tokenizer_results(tokenizer: Tokenizer, text: str) -> dict[str, object]:
@@ -145,7 +206,10 @@ def model_results(
         ablated = {last: [0], "encoder.0.self_attention": [1]} if i % 2 else {}
         case = {"source": result["source"], "target": [BOS, *result["greedy"]][:20], "ablated": ablated}
         forward.append(case)
-        tensors |= {f"{i}.{part}": tensor.contiguous() for part, tensor in forward_results(model, **case).items()}
+        tensors |= {
+            f"{i}.{part}": tensor.clone(memory_format=torch.contiguous_format)
+            for part, tensor in forward_results(model, **case).items()
+        }
     safetensors.torch.save_file(tensors, folder / f"{name}.safetensors")
     return {
         "name": name,
