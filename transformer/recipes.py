@@ -69,14 +69,16 @@ RECIPES: dict[str, Recipe] = {
     ),
     "everyday": Recipe(
         "160,000 short everyday sentences and 29,000 image captions, English to German: the course's translator.",
-        DataConfig("everyday", byte_fallback=True, cleaning=replace(NO_CLEANING, drop_duplicates=True)),
+        DataConfig(
+            "everyday", byte_fallback=True, name_variation=0.5, cleaning=replace(NO_CLEANING, drop_duplicates=True)
+        ),
         ModelConfig(vocab_size=8000, d_model=192, n_heads=6, d_ff=768, n_layers=3, norm="pre", max_length=256),
         TrainingConfig(
-            steps=7500,
+            steps=5000,
             batch_tokens=2000,
             optimizer="muon",
             warmup_steps=1000,
-            average_steps=1500,
+            average_steps=1000,
             validate_every=500,
         ),
     ),

@@ -192,8 +192,8 @@ class CombinedCorpus:
         if split != "train":
             return self._concatenated(split, mirror)
         held_out = chain(self._concatenated("valid", mirror), self._concatenated("test", mirror))
-        keys = {_comparable(sentence) for pair in held_out for sentence in pair}
-        return (pair for pair in self._concatenated("train", mirror) if keys.isdisjoint(map(_comparable, pair)))
+        keys = {comparable(sentence) for pair in held_out for sentence in pair}
+        return (pair for pair in self._concatenated("train", mirror) if keys.isdisjoint(map(comparable, pair)))
 
     def fingerprint(self) -> str:
         """A hash of everything that the text depends on."""
@@ -206,8 +206,8 @@ class CombinedCorpus:
         return chain.from_iterable(part.pairs(split.partition("_")[0], mirror) for part in self._parts_of(split))
 
 
-def _comparable(sentence: str) -> str:
-    """The words of a sentence, without capitals and punctuation."""
+def comparable(sentence: str) -> str:
+    """Return the words of a sentence without capitals and punctuation, to find sentences that occur twice."""
     return re.sub(r"[\W_]+", " ", sentence.casefold()).strip()
 
 

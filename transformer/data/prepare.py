@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import filelock
@@ -23,6 +24,7 @@ from transformer.data.batching import Sequences, SequencesWriter
 from transformer.data.cleaning import NO_CLEANING, Cleaner, CleaningConfig, CleaningReport
 from transformer.data.corpora import find_corpus, sentence_pairs
 from transformer.data.download import data_folder
+from transformer.data.names import vary_names
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
 from transformer.errors import UserError
@@ -56,6 +58,8 @@ class DataConfig:
     """Probability of skipping a BPE merge in training text when it is prepared, to vary segmentations; often 0.1."""
     segmentations: int = 1
     """With bpe_dropout: number of segmentations of each training pair to store; an epoch contains all of them."""
+    name_variation: float = 0.0
+    """Probability of replacing Tom, Mary and Boston in a training pair by other names, to learn to copy names."""
     cleaning: CleaningConfig = NO_CLEANING
     """Which training pairs to drop before the tokenizer is trained."""
 
@@ -67,6 +71,8 @@ class DataConfig:
         for name in ("max_length", "max_train_pairs"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise UserError(f"data.{name} must be at least 1; got {value}")
+        if not 0 <= self.name_variation <= 1:
+            raise UserError(f"data.name_variation must be between 0 and 1; got {self.name_variation}")
         if not 0 <= self.bpe_dropout < 1:
             raise UserError(f"data.bpe_dropout must be at least 0 and less than 1; got {self.bpe_dropout}")
         if self.segmentations < 1 or self.segmentations > 1 and not self.bpe_dropout:
@@ -128,10 +134,12 @@ def prepared_folder(data: DataConfig, vocab_size: int, tokenizer: Tokenizer | No
     corpus = find_corpus(data.corpus)
     settings = asdict(data) | {"corpus": corpus.fingerprint()}
     versions = [sentencepiece.__version__]
+    if not data.name_variation:
+        del settings["name_variation"]  # what was prepared before this setting existed stays valid
     if data.cleaning.min_language_probability:
         versions.append(version("py3langid"))
     else:
-        del settings["cleaning"]["min_language_probability"]  # what was prepared before it existed stays valid
+        del settings["cleaning"]["min_language_probability"]  # likewise
     key = [FORMAT, settings, vocab_size, *versions]
     if tokenizer is not None:
         key.append(hashlib.sha256(tokenizer.model).hexdigest())
@@ -202,6 +210,7 @@ def _fill(
         corpus.download(split, mirror)
     name = corpus.name
     counts = {"train": 0, "valid": 0}
+    random = Random(0)  # the same names every time
 
     def clean_pairs(split: str) -> Iterator[SentencePair]:
         pairs = sentence_pairs(data.corpus, split, data.direction, mirror)
@@ -212,6 +221,8 @@ def _fill(
         source, target = (file.path.open("w", encoding="utf-8", newline="\n") for file in _text_files(folder, split))
         with source, target, progress_bar(f"{name}, {split}: reading", shown=progress, unit=" pairs") as bar:
             for pair in clean_pairs(split):
+                if split == "train" and data.name_variation:
+                    pair = vary_names(pair, data.name_variation, random)
                 source.write(pair[0] + "\n")
                 target.write(pair[1] + "\n")
                 bar.update()
