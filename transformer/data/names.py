@@ -65,7 +65,7 @@ def vary_names(pair: SentencePair, probability: float, random: Random) -> Senten
         random: the source of random numbers.
     """
     for name, replacements in REPLACED.items():
-        pattern = re.compile(rf"\b{name}(’s\b|'s\b|s\b)?")
+        pattern = re.compile(rf"\b{name}(’s|'s|s)?\b")
         source, target = pair
         count = len(pattern.findall(source))
         if count and count == len(pattern.findall(target)) and random.random() < probability:
