@@ -87,11 +87,6 @@ def save_checkpoint(
             old.unlink()
 
 
-def weights_as_bytes(model: Transformer, dtype: torch.dtype = torch.float32) -> bytes:
-    """Return the weights as the contents of a ``.safetensors`` file."""
-    return _as_bytes({key: weight.to(dtype) for key, weight in _weights(model).items()})
-
-
 def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any]]:
     """Load a checkpoint.
 

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,6 +25,7 @@ from transformer.command_line import Command, RecipeCommand, check_name, run_com
 from transformer.config import PRESETS, ModelConfig, TrainingConfig
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.prepare import prepare as prepare_data
+from transformer.data.sentences import split_sentences
 from transformer.data.statistics import corpus_statistics
 from transformer.data.tokenizer import Tokenizer
 from transformer.decoding import check_search
@@ -383,9 +385,10 @@ def translate(
 ) -> None:
     """Translate sentences, or the lines of standard input, by beam search.
 
-    An empty input line is translated as an empty line. With --n-best, each translation is printed after its score, the
-    log-probability divided by the length normalisation; with several sentences, also after the number of the sentence,
-    separated by tabs.
+    An argument or a line may have several sentences, which are translated one by one. An empty input line is translated
+    as an empty line. With --n-best, an argument or a line is translated as a whole, and each translation is printed
+    after its score, the log-probability divided by the length normalisation; with several sentences, also after the
+    number of the sentence, separated by tabs.
 
     Examples:
         transformer translate multi30k "A dog runs across the field."
@@ -401,24 +404,23 @@ def translate(
     """
     check_search(beam_size, length_penalty, n_best, max_new_tokens)
     translator = load_model(model, device, precision)
-    sentences = list(text) or _read_standard_input()
-    nonempty = [i for i, sentence in enumerate(sentences) if text or sentence.strip()]
-    _check_sentences(translator, sentences, nonempty, "sentence" if text else "line")
-    results = translator.beam_search(
-        [sentences[i] for i in nonempty], beam_size, length_penalty, n_best, max_new_tokens
-    )
-    translations = dict(zip(nonempty, results, strict=True))
-    for i in range(len(sentences)):
-        for translation in translations.get(i, []):
+    texts = list(text) or _read_standard_input()
+    sentences = [split_sentences(one) if n_best == 1 else [one] * bool(one.strip()) for one in texts]
+    if text:
+        sentences = [parts or [""] for parts in sentences]  # an empty argument is refused, an empty line is not
+    _check_sentences(translator, sentences, "sentence" if text else "line")
+    results = iter(translator.beam_search(list(chain(*sentences)), beam_size, length_penalty, n_best, max_new_tokens))
+    for i, parts in enumerate(sentences, 1):
+        lists = [next(results) for _ in parts]
+        if n_best == 1 or not parts:
+            print(" ".join(best.text for (best,) in lists))
+            continue
+        for translation in lists[0]:
             score = translation.hypothesis.score
-            if n_best == 1:
-                print(translation.text)
-            elif len(sentences) == 1:
+            if len(texts) == 1:
                 print(f"{score:8.3f}  {translation.text}")
             else:
-                print(f"{i + 1}\t{score:.3f}\t{translation.text}")
-        if i not in translations:
-            print()
+                print(f"{i}\t{score:.3f}\t{translation.text}")
 
 
 def attention(
@@ -612,13 +614,18 @@ def main(args: Sequence[str] | None = None) -> None:
         log(f"next: {shlex.join(['transformer', 'train', *args[1:]])}")
 
 
-def _check_sentences(translator: Translator, sentences: Sequence[str], indices: Sequence[int], kind: str) -> None:
-    """Refuse a sentence that the model cannot translate, before the search starts; ``kind``: "sentence" or "line"."""
-    for i in indices:
+def _check_sentences(translator: Translator, texts: Sequence[Sequence[str]], kind: str) -> None:
+    """Refuse a sentence that the model cannot translate, before the search starts.
+
+    Args:
+        texts: the sentences of each text.
+        kind: what a text is called in a message: "sentence" or "line".
+    """
+    for i, sentence in ((i, sentence) for i, sentences in enumerate(texts, 1) for sentence in sentences):
         try:
-            translator.encode(sentences[i])
+            translator.encode(sentence)
         except UserError as error:
-            raise UserError(f"{kind} {i + 1}: {error}" if len(sentences) > 1 else str(error)) from None
+            raise UserError(f"{kind} {i}: {error}" if len(texts) > 1 else str(error)) from None
 
 
 def _read_standard_input() -> list[str]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from transformer.checkpoint import default_checkpoint, load_checkpoint
 from transformer.config import ModelConfig
 from transformer.data.batching import pad
+from transformer.data.sentences import split_sentences
 from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.decoding import EXTRA_LENGTH, Hypothesis, beam_search, check_search, greedy_search
 from transformer.device import Device, choose_device, explain_out_of_memory
@@ -131,18 +132,20 @@ class Translator:
         return [*ids, EOS]
 
     def translate(
-        self, sentence: str, beam_size: int = 4, length_penalty: float = 0.6, max_new_tokens: int | None = None
+        self, text: str, beam_size: int = 4, length_penalty: float = 0.6, max_new_tokens: int | None = None
     ) -> str:
-        """Translate one sentence by beam search; the defaults are the paper's (§6.1).
+        """Translate a text by beam search, sentence by sentence (see `split_sentences`).
 
         Args:
-            beam_size, length_penalty, max_new_tokens: as in `decoding.beam_search`.
+            beam_size, length_penalty: as in `decoding.beam_search`; the defaults are the paper's (§6.1).
+            max_new_tokens: as in `decoding.beam_search`.
 
         Raises:
-            UserError: if the sentence is empty or too long, an argument is out of range, or memory runs out.
+            UserError: if the text is empty or a sentence too long, an argument is out of range, or memory runs out.
         """
-        ((best,),) = self.beam_search([sentence], beam_size, length_penalty, max_new_tokens=max_new_tokens)
-        return best.text
+        sentences = split_sentences(text) or [text]
+        translations = self.beam_search(sentences, beam_size, length_penalty, max_new_tokens=max_new_tokens)
+        return " ".join(best.text for (best,) in translations)
 
     def greedy_search(self, sentences: Sequence[str], max_new_tokens: int | None = None) -> list[str]:
         """Translate sentences by greedy search.

@@ -3,6 +3,7 @@
 import html
 import json
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,13 +12,39 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from transformer.models import MODELS_FOLDER, load_model
+from transformer.checkpoint import read_json
+from transformer.interactive.widgets import model_files, quantised
+from transformer.models import list_models, load_model
 
-WIDGETS = Path(__file__).parent.parent / "widgets"
+BOOK = Path(__file__).parent.parent
+WIDGETS, RESULTS = BOOK / "widgets", BOOK / "results"
 SUFFIX = ".mjs"
 """Not .js: Jupyter Book would add every such file to every page, as a classic script."""
 
+EVERYDAY = "160,000 short everyday sentences and 29,000 captions of photographs"
 MODELS: dict[str, dict[str, Any]] = {
+    "everyday": {
+        "title": "English to German: everyday sentences",
+        "languages": ["en", "de"],
+        "trainedOn": EVERYDAY,
+        "sentences": [
+            "Where is the train station?",
+            "I love you.",
+            "What time does the train leave? I don't want to be late.",
+            "Can you help me carry this box?",
+        ],
+    },
+    "everyday-de-en": {
+        "title": "German to English: everyday sentences",
+        "languages": ["de", "en"],
+        "trainedOn": EVERYDAY,
+        "sentences": [
+            "Wo ist der Bahnhof?",
+            "Ich liebe dich.",
+            "Wann fährt der Zug ab? Ich will nicht zu spät kommen.",
+            "Kannst du mir helfen, die Kiste zu tragen?",
+        ],
+    },
     "multi30k": {
         "title": "English to German: captions of photographs",
         "languages": ["en", "de"],
@@ -43,6 +70,27 @@ MODELS: dict[str, dict[str, Any]] = {
     },
 }
 """The models that the live translator offers, each with what it was trained on, and with examples."""
+MODELS = {name: model for name, model in MODELS.items() if name in list_models()}
+
+
+LIVE = read_json(RESULTS / "live.json")["models"] if (RESULTS / "live.json").exists() else {}
+"""What `book.live_models` measured of each model."""
+
+
+@cache
+def browser_model(name: str) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Return the files of a model that a page loads, and what it shows of the model before that."""
+    loaded, model = load_model(name, "cpu"), MODELS[name]
+    files = model_files(loaded)
+    rounded = quantised(loaded)  # what the browser will compute with
+    return files, model | {
+        "name": name,
+        "translations": [rounded.translate(sentence) for sentence in model["sentences"]],
+        "megabytes": round(sum(map(len, files.values())) / 1e6, 1),
+        "about": f"A Transformer with {loaded.model.config.n_parameters / 1e6:.1f} million parameters, trained on "
+        f"{model['trainedOn']} by this course's own code, and running in your browser.",
+        **({"threshold": LIVE[name]["threshold"]} if name in LIVE else {}),
+    }
 
 
 def translator(folded: bool) -> tuple[dict[str, Any], str]:
@@ -51,20 +99,10 @@ def translator(folded: bool) -> tuple[dict[str, Any], str]:
     Args:
         folded: show only the first model, and fold away its search and its heads.
     """
-    models, rows = [], []
-    for name, model in list(MODELS.items())[: 1 if folded else None]:
-        loaded = load_model(name, "cpu")
-        n_best = loaded.beam_search(model["sentences"])
-        pairs = [(sentence, best.text) for sentence, (best,) in zip(model["sentences"], n_best, strict=True)]
-        values = {
-            "name": name,
-            "translations": [translation for _, translation in pairs],
-            "megabytes": round(sum(path.stat().st_size for path in model_paths(MODELS_FOLDER / name)) / 1e6, 1),
-            "about": f"A Transformer with {loaded.model.config.n_parameters / 1e6:.1f} million parameters, trained on "
-            f"{model['trainedOn']} by this course's own code, and running in your browser.",
-        }
-        models.append(model | values)
-        for pair in pairs:
+    models = [browser_model(name)[1] for name in list(MODELS)[: 1 if folded else None]]
+    rows = []
+    for model in models:
+        for pair in zip(model["sentences"], model["translations"], strict=True):
             texts = zip(model["languages"], pair, strict=True)
             cells = "".join(f'<td lang="{language}">{html.escape(text)}</td>' for language, text in texts)
             rows.append(f"<tr>{cells}</tr>")
@@ -97,11 +135,6 @@ class WidgetDirective(SphinxDirective):
         return [nodes.raw("", text, format="html")]
 
 
-def model_paths(folder: Path) -> list[Path]:
-    """Return the files of a model that a page loads."""
-    return [folder / "best.json", folder / "tokenizer.model", *folder.glob("*.safetensors")]
-
-
 def load_widgets(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
     """Add the script that starts widgets to the pages that have one."""
     if "data-widget=" in (context.get("body") or ""):
@@ -113,13 +146,15 @@ def copy_widgets(app: Sphinx, error: Exception | None) -> None:
     if error or app.builder.format != "html":
         return
     static = Path(app.outdir) / "_static"
-    files = dict.fromkeys(WIDGETS.glob(f"*{SUFFIX}"), static / "widgets")
+    (static / "widgets").mkdir(parents=True, exist_ok=True)
+    for path in WIDGETS.glob(f"*{SUFFIX}"):
+        shutil.copy(path, static / "widgets")
     for name in MODELS:
-        shutil.rmtree(static / "models" / name, ignore_errors=True)  # weights of an earlier version have another name
-        files |= dict.fromkeys(model_paths(MODELS_FOLDER / name), static / "models" / name)
-    for path, folder in files.items():
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, folder)
+        folder = static / "models" / name
+        shutil.rmtree(folder, ignore_errors=True)  # weights of an earlier version have another name
+        folder.mkdir(parents=True)
+        for file, data in browser_model(name)[0].items():
+            (folder / file).write_bytes(data)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -13,5 +13,6 @@ export const widgets = { attention, masks, merges, norm, positions, schedule, sm
 export { Transformer, startRecord } from "./model.mjs";
 export { readTensors } from "./safetensors.mjs";
 export { beamSearch, greedySearch } from "./search.mjs";
+export { splitSentences } from "./sentences.mjs";
 export { EOS, Tokenizer } from "./tokenizer.mjs";
 export { Translator, fromBytes } from "./translation.mjs";

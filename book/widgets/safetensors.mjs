@@ -1,42 +1,38 @@
 // Read a .safetensors file: eight bytes with the length of the header, the header as JSON, then the numbers.
 
-/** The value of every 16-bit float, computed at the first use. */
-let halfValues = null;
-
-/** Decode a 16-bit float: one sign bit, five bits of exponent, ten of fraction. */
-function decodeHalf(bits) {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 31;
-  const fraction = bits & 1023;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
-}
+/** The types of numbers that a file may have. */
+const TYPES = { F32: Float32Array, I8: Int8Array };
 
 /**
- * Return the tensors of a file.
+ * Return the tensors of a file. A matrix of 8-bit integers is multiplied by the scales of its rows, which the file has under
+ * the name `NAME.scale`, as transformer/interactive/quantisation.py does.
  *
  * @param {ArrayBuffer} file
  * @returns {Object<string, {shape: number[], data: Float32Array}>} by name; row-major, 32-bit floats.
  */
 export function readTensors(file) {
   const start = 8 + Number(new DataView(file).getBigUint64(0, true));
-  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(file, 8, start - 8)));
-  delete header.__metadata__;
+  const { __metadata__, ...header } = JSON.parse(new TextDecoder().decode(new Uint8Array(file, 8, start - 8)));
+  const read = (name) => {
+    const { dtype, data_offsets: [from, to] } = header[name];
+    if (!TYPES[dtype]) throw new Error(`${name} has the type ${dtype}; supported are ${Object.keys(TYPES).join(" and ")}`);
+    return new TYPES[dtype](file.slice(start + from, start + to)); // a copy, because it may not be aligned
+  };
   const tensors = {};
-  for (const [name, { dtype, shape, data_offsets }] of Object.entries(header)) {
-    const bytes = file.slice(start + data_offsets[0], start + data_offsets[1]);
-    if (dtype === "F32") {
-      tensors[name] = { shape, data: new Float32Array(bytes) };
-    } else if (dtype === "F16") {
-      halfValues ??= Float32Array.from({ length: 1 << 16 }, (_, bits) => decodeHalf(bits));
-      const stored = new Uint16Array(bytes);
-      const data = new Float32Array(stored.length);
-      for (let i = 0; i < data.length; i++) data[i] = halfValues[stored[i]];
-      tensors[name] = { shape, data };
-    } else {
-      throw new Error(`${name} has the type ${dtype}; supported are F16 and F32`);
-    }
+  for (const [name, { shape, dtype }] of Object.entries(header)) {
+    if (name.endsWith(".scale")) continue;
+    const data = read(name);
+    tensors[name] = { shape, data: dtype === "I8" ? dequantise(data, read(`${name}.scale`)) : data };
   }
   return tensors;
+}
+
+/** Return the numbers of a matrix: each integer times the scale of its row. */
+function dequantise(integers, scales) {
+  const width = integers.length / scales.length;
+  const data = new Float32Array(integers.length);
+  for (let row = 0, i = 0; row < scales.length; row++) {
+    for (const end = i + width; i < end; i++) data[i] = integers[i] * scales[row];
+  }
+  return data;
 }

@@ -3,7 +3,7 @@
 export const PAD = 0, BOS = 1, EOS = 2, UNK = 3;
 
 /** White space as Python's str.split defines it, which differs a little from JavaScript's \s. */
-const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u;
+export const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u;
 
 /** Apply NFKC, and replace white space and "▁", which is SentencePiece's own mark of a space, by single spaces. */
 function tidy(text) {
@@ -183,6 +183,11 @@ export class Tokenizer {
       }
     }
     return text + decodeBytes(bytes);
+  }
+
+  /** Return whether an id is that of a byte. */
+  isByte(id) {
+    return this.types[id] === BYTE;
   }
 
   /** Return the pieces of some ids, for display; "▁" marks the start of a word. */

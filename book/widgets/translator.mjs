@@ -4,6 +4,7 @@ import { largeMap, smallMap } from "./heatmap.mjs";
 import { blockShortcuts, h } from "./html.mjs";
 import { startRecord } from "./model.mjs";
 import { beamSearchSteps } from "./search.mjs";
+import { splitSentences } from "./sentences.mjs";
 import { STAGES_STYLE, createStages } from "./stages.mjs";
 import { THEME } from "./theme.mjs";
 import { BOS, EOS, UNK } from "./tokenizer.mjs";
@@ -14,8 +15,8 @@ import { legend, searchTable, searchTree } from "./tree.mjs";
 const MAX_CHARACTERS = 200, MAX_TOKENS = 64;
 
 /**
- * The page says that the model is guessing if the geometric mean of its tokens' probabilities is below this. With 300
- * sentences each, the captions' model is below it for 12 % of captions, and for 97 % of everyday sentences.
+ * The page says that the model is guessing if the geometric mean of a sentence's token probabilities is below this. Models of
+ * the course come with thresholds of their own, which `python -m book.live_models` measures.
  */
 const UNSURE = 0.55;
 
@@ -33,6 +34,7 @@ const STYLE = `
 .translator form { display: flex; flex-wrap: wrap; gap: .8rem 1.2rem; }
 .translator label { display: flex; flex-direction: column; gap: .2rem; font-size: .9rem; min-width: 0; }
 .translator label.wide { flex: 1 0 100%; }
+.translator [hidden] { display: none; }
 .translator :is(input[type=text], select, button) { font: inherit; color: inherit; max-width: 100%; padding: .3rem .5rem;
   background: var(--field); border: 1px solid var(--muted); border-radius: .3rem; }
 .translator :is(input, select, button, summary, tr, .scroll):focus-visible { outline: 3px solid var(--focus); }
@@ -93,11 +95,14 @@ function render({ model, el }) {
   let ablated = {}; // the heads that are off, as in `Transformer.ablated`
   let enlarged = null; // the head in the large heat map: [name of its layer, head]
   let run = 0; // the number of the newest run; older ones stop
-  let search = null; // the last search: [its candidates, the vocabulary]
+  let search = null; // the search that is shown: [its candidates, the vocabulary]
+  let found = []; // for each sentence of the text its source ids, the candidates of its search, and its translations
 
   const input = (attributes) => h("input", { oninput: () => start(200), ...attributes });
   const modelMenu = h("select", { onchange: chooseModel }, ...models.map(({ title }, i) => h("option", { value: i }, title)));
   const sentence = input({ type: "text", autocomplete: "off", spellcheck: "false" });
+  const chosenMenu = h("select", { onchange: () => start(0) });
+  const chosen = h("label", { class: "wide", hidden: true }, "Sentence to look at", chosenMenu);
   const beamSize = input({ type: "range", min: 1, max: 8, value: 4 });
   const lengthPenalty = input({ type: "range", min: 0, max: 2, step: 0.1, value: 0.6 });
   const beamSizeLabel = h("span"), lengthPenaltyLabel = h("span");
@@ -134,8 +139,8 @@ function render({ model, el }) {
       h(
         "details",
         { class: "how", open: !folded },
-        h("summary", {}, "See how the model found it"),
-        h("form", { class: "settings" }, h("label", {}, beamSizeLabel, beamSize), h("label", {}, lengthPenaltyLabel, lengthPenalty)),
+        h("summary", {}, "See how it did that"),
+        h("form", { class: "settings" }, chosen, h("label", {}, beamSizeLabel, beamSize), h("label", {}, lengthPenaltyLabel, lengthPenalty)),
         h("details", { open: true }, h("summary", {}, "Open every stage"), stages.el),
         h("details", { open: true }, h("summary", {}, "The best translations"), best),
         h("details", { open: true }, h("summary", {}, "Beam search: every candidate"), legend(), tree, stepsFold),
@@ -147,19 +152,19 @@ function render({ model, el }) {
 
   /** Switch to the chosen model and its examples; the first comes with a translation that was computed in advance. */
   function chooseModel() {
-    const chosen = models[modelMenu.value];
+    const { sentences, translations, languages, about: text } = models[modelMenu.value];
     ablated = {};
     enlarged = null;
     examples.replaceChildren(
-      ...(chosen.sentences.length ? ["Try: "] : []),
-      ...chosen.sentences.map((example) =>
-        h("button", { type: "button", lang: chosen.languages[0], onclick: () => { sentence.value = example; start(0); } }, example),
+      ...(sentences.length ? ["Try: "] : []),
+      ...sentences.map((example) =>
+        h("button", { type: "button", lang: languages[0], onclick: () => { sentence.value = example; start(0); } }, example),
       ),
     );
-    sentence.value = chosen.sentences[0] ?? "";
-    translation.textContent = chosen.translations[0] ?? "";
-    about.textContent = chosen.about ?? "";
-    [sentence.lang, translation.lang] = chosen.languages;
+    sentence.value = sentences[0] ?? "";
+    translation.textContent = translations[0] ?? "";
+    about.textContent = text ?? "";
+    [sentence.lang, translation.lang] = languages;
     clear();
     start(0);
   }
@@ -167,6 +172,7 @@ function render({ model, el }) {
   /** Remove the results. */
   function clear() {
     search = null;
+    found = [];
     for (const part of [unsure, best, tree, steps, large, heads]) part.replaceChildren();
     stages.clear();
   }
@@ -201,76 +207,97 @@ function render({ model, el }) {
     return loaded.get(name);
   }
 
-  async function translate(translator, isStale) {
-    const { model, tokenizer } = translator;
+  /** Translate the text, sentence by sentence, and show the search and the heads of the chosen sentence. */
+  async function translate({ model, tokenizer }, isStale) {
     const text = truncate(sentence.value);
-    const allIds = tokenizer.encode(text);
-    const ids = allIds.slice(0, Math.min(MAX_TOKENS, model.config.max_length - 1));
-    if (!ids.length) {
+    const sentences = splitSentences(text);
+    const encoded = sentences.map((one) => tokenizer.encode(one));
+    if (!sentences.length) {
       status.textContent = "Type a sentence.";
       translation.replaceChildren();
       clear();
       return;
     }
-    const source = [...ids, EOS];
     const startTime = performance.now();
     let lastPause = startTime, isSlow = false;
-    const yieldToBrowser = async () => {
+    const goOn = async () => {
       if (performance.now() - lastPause > SLICE) {
         await pause();
         lastPause = performance.now();
         if (lastPause - startTime > 500 && !isSlow) status.textContent = "Translating ...";
         isSlow = lastPause - startTime > 500;
       }
+      return !isStale();
     };
 
-    const { trainedOn } = models[modelMenu.value];
+    const { trainedOn, threshold = UNSURE } = models[modelMenu.value];
+    const maxTokens = Math.min(MAX_TOKENS, model.config.max_length - 1);
     model.ablated = ablated;
-    const trace = [];
-    const settings = { beamSize: Number(beamSize.value), lengthPenalty: Number(lengthPenalty.value), nBest: Number(beamSize.value), trace };
-    const searchSteps = beamSearchSteps(model, source, settings);
-    let step = searchSteps.next();
-    while (!step.done) {
-      await yieldToBrowser();
-      if (isStale()) return;
-      step = searchSteps.next();
+    const results = [];
+    for (const ids of encoded) {
+      const source = [...ids.slice(0, maxTokens), EOS], trace = [];
+      const settings = { beamSize: Number(beamSize.value), lengthPenalty: Number(lengthPenalty.value), nBest: Number(beamSize.value), trace };
+      const searchSteps = beamSearchSteps(model, source, settings);
+      let step = searchSteps.next();
+      while (!step.done) {
+        if (!(await goOn())) return;
+        step = searchSteps.next();
+      }
+      results.push({ source, trace, hypotheses: step.value });
     }
-    const hypotheses = step.value;
     const milliseconds = performance.now() - startTime;
+    found = results;
+    translation.textContent = results.map(({ hypotheses }) => tokenizer.decode(hypotheses[0].tokens)).join(" ") || "(an empty translation)";
+    unsure.textContent = doubt(results, sentences, threshold, trainedOn);
+    const kept = Math.min(chosenMenu.selectedIndex, sentences.length - 1); // the same sentence as before, while one types
+    chosenMenu.replaceChildren(...sentences.map((one, i) => h("option", { value: i, selected: i === Math.max(kept, 0) }, one)));
+    chosen.hidden = sentences.length === 1;
+    if (!(await explain({ model, tokenizer }, goOn))) return;
 
+    const notes = [`Translated in ${milliseconds.toFixed(0)} ms in your browser.`];
+    if (text !== sentence.value) notes.push(`Only the first ${MAX_CHARACTERS} characters were translated.`);
+    if (encoded.some((ids) => ids.length > maxTokens)) notes.push(`Only the first ${maxTokens} tokens of a sentence were translated.`);
+    const ids = encoded.flat();
+    if (ids.includes(UNK)) notes.push("The model does not know some of these characters (⁇ or <unk>).");
+    if (ids.some((id) => tokenizer.isByte(id))) notes.push("Characters that the vocabulary does not have were read as bytes.");
+    const ablatedCount = Object.values(ablated).flat().length;
+    if (ablatedCount) notes.push(`${ablatedCount} ${ablatedCount === 1 ? "head is" : "heads are"} off.`);
+    status.textContent = notes.join(" ");
+  }
+
+  /** Return what the page says if the model is unsure of its translation of a sentence, and of which one; otherwise "". */
+  function doubt(results, sentences, threshold, trainedOn) {
+    const probabilities = results.map(({ hypotheses: [{ tokens, logProbability }] }) => Math.exp(logProbability / (tokens.length + 1))); // eos counts
+    const lowest = Math.min(...probabilities);
+    if (lowest >= threshold) return "";
+    const where = sentences.length > 1 ? ` at “${sentences[probabilities.indexOf(lowest)]}”` : "";
+    return (
+      `The model is guessing${where}: it gives its tokens an average probability of only ${Math.round(100 * lowest)} %.` +
+      (trainedOn ? ` It was trained on ${trainedOn}, and on nothing else.` : "")
+    );
+  }
+
+  /** Show how the chosen sentence was translated; return whether there was time to finish. */
+  async function explain({ model, tokenizer }, goOn) {
+    const { source, trace, hypotheses } = found[chosenMenu.value];
     // Decode the best translation again, token by token, to record what every part computes.
     const record = startRecord();
     const target = [BOS, ...hypotheses[0].tokens];
     const logits = [];
     const cache = model.startCache(model.encode(source, record), record);
     for (const token of target) {
-      await yieldToBrowser();
-      if (isStale()) return;
+      if (!(await goOn())) return false;
       logits.push(model.decodeStep([token], cache, record)[0]);
     }
-
-    const notes = [`Translated in ${milliseconds.toFixed(0)} ms in your browser.`];
-    if (text !== sentence.value) notes.push(`Only the first ${MAX_CHARACTERS} characters were translated.`);
-    if (ids.length < allIds.length) notes.push(`Only the first ${ids.length} tokens were translated.`);
-    if (ids.includes(UNK)) notes.push("The model does not know some of these characters (⁇ or <unk>).");
-    const ablatedCount = Object.values(ablated).flat().length;
-    if (ablatedCount) notes.push(`${ablatedCount} ${ablatedCount === 1 ? "head is" : "heads are"} off.`);
-    status.textContent = notes.join(" ");
-    translation.textContent = tokenizer.decode(hypotheses[0].tokens) || "(an empty translation)";
-    const { tokens, logProbability } = hypotheses[0];
-    const probability = Math.exp(logProbability / tokens.length);
-    unsure.textContent =
-      probability < UNSURE
-        ? `The model is guessing: it gives its tokens an average probability of only ${Math.round(100 * probability)} %.` +
-          (trainedOn ? ` It was trained on ${trainedOn}, and on nothing else.` : "")
-        : "";
     best.replaceChildren(nBestTable(hypotheses, tokenizer));
-    const label = `Search tree of ${trace.length} candidates. The best translation: ${translation.textContent}. The same as a table below.`;
+    const text = tokenizer.decode(hypotheses[0].tokens);
+    const label = `Search tree of ${trace.length} candidates. The best translation: ${text}. The same as a table below.`;
     search = [trace, tokenizer.vocabulary];
     tree.replaceChildren(searchTree(...search, label));
     drawSteps();
     stages.show({ model, source, target, vocabulary: tokenizer.vocabulary, record, logits });
     drawHeads({ record, source: tokenizer.pieces(source), target: tokenizer.pieces(target) });
+    return true;
   }
 
   /** Fill the table of the search, but only if it is unfolded. */

@@ -3,6 +3,7 @@
 import pytest
 
 from transformer.inspection import ablate_heads
+from transformer.interactive.widgets import quantised
 from transformer.models import load_model
 
 SENTENCE = "A black dog runs across the beach."
@@ -43,7 +44,7 @@ def n_best(tab):
 
 def expected(sentence, alpha=0.6, beam=4, model="multi30k"):
     """Return PyTorch's translations and scores."""
-    (best,) = load_model(model, "cpu").beam_search([sentence], beam, alpha, beam)
+    (best,) = quantised(load_model(model, "cpu")).beam_search([sentence], beam, alpha, beam)
     return [(translation.text, f"{translation.hypothesis.score:.3f}") for translation in best]
 
 
@@ -57,7 +58,7 @@ def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
     for layer, heads in OFF.items():
         for head in heads:
             change(tab, lambda box=f"{layer}, head {head + 1} is on": tab.get_by_label(box, exact=True).uncheck())
-    translator = load_model("multi30k", "cpu")
+    translator = quantised(load_model("multi30k", "cpu"))
     with ablate_heads(translator.model, OFF):
         (best,) = translator.beam_search([SENTENCE], n_best=4)
     assert (
@@ -135,7 +136,7 @@ def test_the_first_page_translates_and_unfolds_how(opened, address, html):
         example = tab.locator(".translator .examples button").nth(1)
         change(tab, example.click)
         assert tab.inner_text(TRANSLATION) == expected(example.inner_text())[0][0]
-        tab.get_by_text("See how the model found it").click()
+        tab.get_by_text("See how it did that").click()
         assert n_best(tab) == expected(example.inner_text())
         assert errors == []
 

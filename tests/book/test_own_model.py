@@ -10,7 +10,7 @@ from tests.book.test_live import STATUS, TRANSLATION, change, expected, n_best, 
 from tests.book.test_widgets import SMALL_WIDGETS
 from transformer.cli import main
 from transformer.inspection import ablate_heads
-from transformer.interactive.widgets import describe_model, javascript, model_files
+from transformer.interactive.widgets import describe_model, javascript, model_files, quantised
 from transformer.models import load_model
 
 MODEL, SENTENCE, OTHER = "pocket-small", "Why does the dog not sleep?", "The old woman does not open the window."
@@ -45,7 +45,7 @@ def written(tmp_path_factory):
 
 def expected_ablated(sentence):
     """Return PyTorch's translations and scores with the heads ablated."""
-    translator = load_model(MODEL, "cpu")
+    translator = quantised(load_model(MODEL, "cpu"))
     with ablate_heads(translator.model, OFF):
         (best,) = translator.beam_search([sentence], n_best=4)
     return [(translation.text, f"{translation.hypothesis.score:.3f}") for translation in best]

@@ -87,6 +87,19 @@ def test_translate_prints_a_line_a_sentence(run: Path, capsys: pytest.CaptureFix
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+def test_several_sentences_in_one_argument_are_translated_one_by_one(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    encode = Translator.encode
+    monkeypatch.setattr(Translator, "encode", lambda self, text: seen.append(text) or encode(self, text))
+    main(["translate", str(run), "Who is Mr. B? I am.", "a b c"])
+    assert seen[-3:] == ["Who is Mr. B?", "I am.", "a b c"]
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    main(["translate", str(run), "Who is Mr. B? I am.", "--n-best", "2"])
+    assert seen[-1] == "Who is Mr. B? I am."
+
+
 def test_n_best_come_with_falling_scores(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["translate", str(run), "a b c", "--n-best", "3"])
     scores = [float(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
@@ -111,6 +124,9 @@ def test_an_empty_line_of_standard_input_stays_one(
     monkeypatch.setattr("sys.stdin", io.StringIO("\na b c\n  \nd e f g\n\n"))
     main(["translate", str(run)])
     assert capsys.readouterr().out == "\na b c\n\nd e f g\n\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO("\na b c\n\n"))
+    main(["translate", str(run), "--n-best", "2"])
+    assert [line[:2] for line in capsys.readouterr().out.split("\n")] == ["", "2\t", "", ""]
     monkeypatch.setattr("sys.stdin", io.StringIO("a b c\n\n" + "a " * 500))
     assert fails(capsys, "translate", str(run)).startswith("error: line 3: a sentence has ")
     monkeypatch.setattr("sys.stdin", io.StringIO(""))

@@ -3,7 +3,7 @@
 // WIDGETS: the folder of the modules, or BUNDLE: the path of the bundle. EXPECTED: the folder of PyTorch's results.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { pathToFileURL } from "node:url";
@@ -11,11 +11,12 @@ import { pathToFileURL } from "node:url";
 const { BUNDLE, EXPECTED, WIDGETS } = process.env;
 const widget = (name) => import(pathToFileURL(BUNDLE ?? join(WIDGETS, name)));
 const { readTensors } = await widget("safetensors.mjs");
+const { splitSentences } = await widget("sentences.mjs");
 const { EOS, Tokenizer } = await widget("tokenizer.mjs");
 const { Transformer, startRecord } = await widget("model.mjs");
 const { beamSearch, greedySearch } = await widget("search.mjs");
 
-const { tolerance, score_tolerance, models } = JSON.parse(readFileSync(join(EXPECTED, "expected.json"), "utf8"));
+const { tolerance, score_tolerance, models, texts } = JSON.parse(readFileSync(join(EXPECTED, "expected.json"), "utf8"));
 
 function bytes(path) {
   const { buffer, byteOffset, byteLength } = readFileSync(path);
@@ -36,11 +37,19 @@ function assertSame(ours, theirs) {
   assert.ok(Math.abs(ours.score - theirs.score) <= score_tolerance, "the score");
 }
 
+test("texts are split into the same sentences", () => {
+  for (const [text, sentences] of texts) assert.deepEqual(splitSentences(text), sentences, JSON.stringify(text));
+});
+
 for (const { name, folder, forward, searches, strings, decodings } of models) {
   const checkpoint = JSON.parse(readFileSync(join(folder, "best.json"), "utf8"));
-  const model = new Transformer(checkpoint.model, readTensors(bytes(join(folder, checkpoint.weights.file))));
+  const weights = readTensors(bytes(join(folder, checkpoint.weights.file)));
+  const model = new Transformer(checkpoint.model, weights);
   const tensors = readTensors(bytes(join(EXPECTED, `${name}.safetensors`)));
   const tokenizer = strings.length ? new Tokenizer(bytes(join(folder, "tokenizer.model"))) : null;
+
+  const dequantised = join(folder, "expected.safetensors");
+  if (existsSync(dequantised)) test(`${name}: the weights are exactly those that PyTorch has`, () => assert.deepEqual(weights, readTensors(bytes(dequantised))));
 
   test(`${name}: logits, attention weights and the outputs of all parts, with and without ablated heads`, (t) => {
     const worst = { logits: 0, weights: 0, outputs: 0 };

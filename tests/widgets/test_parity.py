@@ -1,7 +1,7 @@
 """The JavaScript model of the book's widgets computes the same numbers as the package: it runs under Node.
 
-PyTorch's results are computed by the test. Half-precision weights are the same numbers on both sides, and both compute
-with at least 32 bits, so that only rounding errors differ.
+PyTorch's results are computed by the test. Quantised weights are the same numbers on both sides, and both compute with
+at least 32 bits, so that only rounding errors differ.
 """
 
 import json
@@ -20,18 +20,21 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from tests.transformer.data.test_sentences import TEXTS
 from tests.widgets.hard_strings import hard_strings
 from transformer.attention import MultiHeadAttention
 from transformer.checkpoint import BEST, load_checkpoint, save_checkpoint
 from transformer.config import ModelConfig
 from transformer.data.corpora import sentence_pairs
+from transformer.data.sentences import split_sentences
 from transformer.data.tokenizer import BOS, EOS, Tokenizer
 from transformer.decoding import Candidate, beam_search, greedy_search
 from transformer.errors import UserError
 from transformer.inspection import ablate_heads, record_attention
+from transformer.interactive.widgets import model_files, quantised
 from transformer.layers import FeedForward, Residual
 from transformer.model import Transformer
-from transformer.models import MODELS_FOLDER
+from transformer.models import load_model
 
 ROOT = Path(__file__).parents[2]
 WIDGETS = ROOT / "book" / "widgets"
@@ -69,6 +72,9 @@ FAULTS = {
     "unknown pieces not merged": ("tokenizer.mjs", "id !== UNK || ids[i - 1] !== UNK", "true"),
     "merges in reverse order": ("tokenizer.mjs", "this.scores.push(score)", "this.scores.push(-score)"),
     "no NFKC": ("tokenizer.mjs", '.normalize("NFKC")', ""),
+    "abbreviations end sentences": ("sentences.mjs", "(ABBREVIATIONS.includes(stem) || ", "("),
+    "ordinals end sentences": ("sentences.mjs", "!(!before.length || ", "!("),
+    "scales ignored": ("safetensors.mjs", "integers[i] * scales[row]", "integers[i] / 127"),
     "unknown characters not as bytes": ("tokenizer.mjs", "this.bytes.length ?", "false ?"),
     "bytes decoded one by one": ("tokenizer.mjs", "bytes[start] < 0xc0 ? 1", "bytes[start] < 0xf8 ? 1"),
     "invalid bytes left out": ("tokenizer.mjs", 'text += "\\ufffd"', 'text += ""'),
@@ -186,6 +192,15 @@ def decoding_results(tokenizer: Tokenizer, count: int = 200) -> list[dict[str, o
     return [{"ids": one, "decoded": tokenizer.decode(one)} for one in lists]
 
 
+def text_results(count: int) -> list[tuple[str, list[str]]]:
+    """Return texts with their sentences: the examples of the package's test, and random sequences of their words."""
+    rng = random.Random(20170612)
+    words = " ".join(TEXTS.split(" | ")).split()
+    random_texts = (" ".join(rng.choices(words, k=rng.randint(1, 12))) for _ in range(count))
+    texts = [*TEXTS.replace(" | ", " ").splitlines(), *hard_strings(words, 200), *random_texts]
+    return [(text, split_sentences(text)) for text in texts if text.isprintable() or text.isspace()]
+
+
 def model_results(
     folder: Path,
     name: str,
@@ -225,12 +240,13 @@ def write_expected(folder: Path, counts: dict[str, int], strings: int) -> Path:
     """Compute PyTorch's results, and write them into a folder."""
     models = []
     for name, count in counts.items():
-        model, _ = load_checkpoint(MODELS_FOLDER / name, BEST)
-        texts = sentences_of(name)[:count]
-        sources = [[*Tokenizer.load(MODELS_FOLDER / name / "tokenizer.model").encode(text), EOS] for text in texts]
-        models.append(
-            model_results(folder, name, MODELS_FOLDER / name, model, sources, texts, hard_strings(texts, strings))
-        )
+        translator, texts, run = load_model(name, "cpu"), sentences_of(name)[:count], folder / name
+        run.mkdir()
+        for file, data in model_files(translator).items():
+            (run / file).write_bytes(data)
+        model, sources = quantised(translator).model, [translator.encode(text) for text in texts]
+        safetensors.torch.save_file(dict(model.named_parameters()), run / "expected.safetensors")
+        models.append(model_results(folder, name, run, model, sources, texts, hard_strings(texts, strings)))
     for name, shape in SHAPES.items():
         torch.manual_seed(1)
         (folder / name).mkdir()
@@ -240,7 +256,8 @@ def write_expected(folder: Path, counts: dict[str, int], strings: int) -> Path:
         models.append(model_results(folder, name, folder / name, model, sources, [], []))
     texts, run = sentences_of("multi30k")[:4], folder / "bytes"
     models.append(model_results(folder, "bytes", run, *byte_model(run, texts), hard_strings(texts, strings)))
-    expected = {"tolerance": TOLERANCE, "score_tolerance": SCORE_TOLERANCE, "models": models}
+    texts = text_results(10 * strings)
+    expected = {"tolerance": TOLERANCE, "score_tolerance": SCORE_TOLERANCE, "models": models, "texts": texts}
     (folder / "expected.json").write_text(json.dumps(expected))
     return folder
 

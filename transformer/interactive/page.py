@@ -8,10 +8,10 @@ from pathlib import Path
 from string import Template
 
 from transformer.errors import UserError
-from transformer.interactive.widgets import bundle, describe_model, model_files
+from transformer.interactive.widgets import bundle, describe_model, model_files, quantised
 from transformer.translator import Translator
 
-MAX_MEGABYTES = 300
+MAX_MEGABYTES = 150
 """The largest model that browsers can load from inside a page."""
 
 TEMPLATE = Path(__file__).with_name("page.html")
@@ -36,7 +36,7 @@ def translator_page(
     megabytes = sum(map(len, files.values())) / 1e6
     if megabytes > MAX_MEGABYTES:
         raise UserError(f"the model has {megabytes:.0f} MB; a browser can load at most {MAX_MEGABYTES} MB from a page")
-    translations = [best.text for (best,) in translator.beam_search(sentences)]
+    translations = [best.text for (best,) in quantised(translator).beam_search(sentences)]
     values = json.dumps({"models": [describe_model(files, sentences, translations, languages)]}, ensure_ascii=False)
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         title=html.escape(title),

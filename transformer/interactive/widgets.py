@@ -4,16 +4,18 @@ They run the same JavaScript as the pages of the book, bundled into ``widgets.mj
 bytes, and from then on the browser computes by itself. In a notebook, widgets need anywidget (the extra ``widgets``).
 """
 
+import copy
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
+import safetensors.torch
 
-from transformer.checkpoint import weights_as_bytes
 from transformer.errors import UserError, require_extra, suggest
+from transformer.interactive.quantisation import dequantise, quantise
 from transformer.translator import Translator
 
 BUNDLE = Path(__file__).with_name("widgets.mjs")
@@ -28,7 +30,7 @@ MODEL_NAME = "model"
 def live_translator(translator: Translator, sentences: Sequence[str] = ()) -> Any:
     """Return the book's live translator for a model of your own, with its translations, its beam search and all heads.
 
-    Make it the last line of a notebook cell. The weights are sent in half precision.
+    Make it the last line of a notebook cell. The weights are sent as 8-bit integers (see `quantisation`).
 
     Args:
         translator: from `transformer.load`, from a run folder, or built from a model and its tokenizer.
@@ -64,7 +66,7 @@ def bundle() -> str:
 
 
 def model_files(translator: Translator) -> dict[str, bytes]:
-    """Return a model in the form that the live translator reads: its config, half-precision weights and tokenizer.
+    """Return a model in the form that the live translator reads: its config, its quantised weights and its tokenizer.
 
     Raises:
         UserError: if the live translator does not support this kind of model.
@@ -78,12 +80,21 @@ def model_files(translator: Translator) -> dict[str, bytes]:
         raise UserError(
             f"the live translator needs multiples of 4; got d_model={config.d_model} and d_ff={config.d_ff}"
         )
-    checkpoint = {"model": asdict(config), "weights": {"file": "weights.safetensors"}}
+    weights = safetensors.torch.save(quantise(dict(translator.model.named_parameters())))
+    name = f"weights-{hashlib.sha256(weights).hexdigest()[:12]}.safetensors"  # no cache confuses it with older weights
+    checkpoint = {"model": asdict(config), "weights": {"file": name}}
     return {
         "best.json": json.dumps(checkpoint).encode(),
-        "weights.safetensors": weights_as_bytes(translator.model, torch.float16),
+        name: weights,
         "tokenizer.model": translator.tokenizer.model,
     }
+
+
+def quantised(translator: Translator) -> Translator:
+    """Return a copy of a translator that computes with the weights of `model_files`, as the browser does."""
+    model = copy.deepcopy(translator.model)
+    model.load_state_dict(dequantise(quantise(dict(model.named_parameters()))), strict=False)  # each shared weight once
+    return Translator(model, translator.tokenizer, translator.device, translator.metadata)
 
 
 def describe_model(

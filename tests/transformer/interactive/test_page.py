@@ -8,7 +8,7 @@ import pytest
 
 from transformer.errors import UserError
 from transformer.interactive import page, translator_page
-from transformer.interactive.widgets import bundle, model_files
+from transformer.interactive.widgets import bundle, model_files, quantised
 from transformer.models import load_model
 from transformer.translator import Translator
 
@@ -43,7 +43,7 @@ def test_it_has_the_model_and_the_translation_and_loads_nothing(translator: Tran
     files = {a["data-file"]: (a["data-length"], base64.b64decode(data)) for a, data in found.texts if "data-file" in a}
     assert files == {name: (str(len(data)), data) for name, data in model_files(translator).items()}
     assert bundle() in text
-    assert f'<td lang="de">{translator.beam_search([SENTENCE])[0][0].text}</td>' in text
+    assert f'<td lang="de">{quantised(translator).beam_search([SENTENCE])[0][0].text}</td>' in text
     addresses = [
         value for _, attributes in found.elements for name, value in attributes.items() if name in ("src", "href")
     ]
@@ -66,6 +66,6 @@ def test_errors(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None
         translator_page(translator, "pocket", [])
     with pytest.raises(UserError, match="the sentence is empty"):
         translator_page(translator, "pocket", ["  "])
-    monkeypatch.setattr(page, "MAX_MEGABYTES", 2)
-    with pytest.raises(UserError, match="the model has 3 MB; a browser can load at most 2 MB"):
+    monkeypatch.setattr(page, "MAX_MEGABYTES", 1)
+    with pytest.raises(UserError, match="the model has 2 MB; a browser can load at most 1 MB"):
         translator_page(translator, "pocket", [SENTENCE])

@@ -12,7 +12,8 @@ from transformer.config import ModelConfig
 from transformer.data.tokenizer import Tokenizer
 from transformer.errors import UserError
 from transformer.interactive import live_translator, widget
-from transformer.interactive.widgets import TRANSLATOR, javascript, model_files
+from transformer.interactive.quantisation import dequantise
+from transformer.interactive.widgets import TRANSLATOR, javascript, model_files, quantised
 from transformer.model import Transformer
 from transformer.models import load_model
 from transformer.translator import Translator
@@ -25,14 +26,18 @@ def tokenizer() -> Tokenizer:
     return load_model("pocket-small", "cpu").tokenizer
 
 
-def test_the_files_are_the_model_in_half_precision(tokenizer: Tokenizer) -> None:
-    model = Transformer(SMALL).eval()
-    files = model_files(Translator(model, tokenizer))
+def test_the_files_are_the_quantised_model(tokenizer: Tokenizer) -> None:
+    translator = Translator(Transformer(SMALL).eval(), tokenizer)
+    before = {name: p.clone() for name, p in translator.model.named_parameters()}
+    files = model_files(translator)
     described = json.loads(files["best.json"])
     assert ModelConfig(**described["model"]) == SMALL
-    weights = safetensors.torch.load(files[described["weights"]["file"]])
-    assert weights.keys() == dict(model.named_parameters()).keys()
-    assert all(torch.equal(weights[name], p.half()) for name, p in model.named_parameters())
+    weights = dequantise(safetensors.torch.load(files[described["weights"]["file"]]))
+    rounded = dict(quantised(translator).model.named_parameters())
+    assert weights.keys() == rounded.keys() == before.keys()
+    assert all(torch.equal(weights[name], p) for name, p in rounded.items())
+    assert all(torch.equal(before[name], p) for name, p in translator.model.named_parameters()), "the model has changed"
+    assert not torch.equal(weights["source_embedding.weight"], before["source_embedding.weight"])
     assert files["tokenizer.model"] == tokenizer.model
 
 

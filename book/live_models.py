@@ -1,0 +1,153 @@
+"""Measure the models of the live translator: ``python -m book.live_models [MODEL ...]``.
+
+Two questions are answered for each model, on held-out text: does rounding the weights to 8 bits cost quality, and below
+which probability should the page say that the model is guessing? The probability of a translation is the geometric mean
+of its tokens' probabilities. A translation is called poor if its chrF is below `POOR`. The threshold is the one that
+separates poor translations best: the share of poor translations below it minus the share of the others below it is
+largest. Half of the sentences are from the model's test set, and half are unlike its training data.
+
+The result is written to ``book/results/live.json``, from where the book's pages read it.
+"""
+
+import argparse
+import json
+import math
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sacrebleu import sentence_chrf
+
+from transformer.checkpoint import read_json, read_settings, write_atomically
+from transformer.data.corpora import find_corpus, sentence_pairs
+from transformer.data.prepare import DataConfig
+from transformer.data.readers import SentencePair
+from transformer.errors import UserError
+from transformer.evaluation.metrics import bleu
+from transformer.interactive.widgets import quantised
+from transformer.models import find_model, load_model
+from transformer.provenance import provenance
+from transformer.training.run_folder import RECIPE
+from transformer.translator import Translator
+
+RESULT = Path(__file__).parent / "results" / "live.json"
+UNLIKE = {"everyday": ("wmt14-mini", "test"), "multi30k": ("everyday", "test_tatoeba"), "pocket": ("everyday", "test")}
+"""By the first word of a corpus's name: a corpus and split with sentences that models trained on it have not seen."""
+POOR = 40
+SENTENCES = 1000
+"""Number of sentences from each of the two sources, and for BLEU."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A translation with its probability and its quality."""
+
+    text: str
+    probability: float
+    chrf: float
+
+
+def score(translator: Translator, pairs: Sequence[SentencePair]) -> list[Scored]:
+    """Translate sentences by beam search with the paper's settings, and compare each with its reference."""
+    results = translator.beam_search([source for source, _ in pairs])
+    scored = []
+    for (_, reference), (best,) in zip(pairs, results, strict=True):
+        length = len(best.hypothesis.tokens) + 1  # with eos
+        probability = math.exp(best.hypothesis.log_probability / length)
+        scored.append(Scored(best.text, probability, sentence_chrf(best.text, [reference]).score))
+    return scored
+
+
+def best_threshold(scored: Sequence[Scored]) -> float:
+    """Return the probability, in whole percent, that best separates poor translations from the others.
+
+    Raises:
+        UserError: if there are no poor translations, or no others.
+    """
+    poor = [one.probability for one in scored if one.chrf < POOR]
+    others = [one.probability for one in scored if one.chrf >= POOR]
+    if not poor or not others:
+        raise UserError("a threshold needs both poor translations and others")
+    return max(
+        (percent / 100 for percent in range(1, 100)), key=lambda p: share_below(poor, p) - share_below(others, p)
+    )
+
+
+def share_below(probabilities: Sequence[float], threshold: float) -> float:
+    """Return which share of some probabilities is below a threshold."""
+    return sum(probability < threshold for probability in probabilities) / len(probabilities)
+
+
+def measure(translator: Translator, own: Sequence[SentencePair], unlike: Sequence[SentencePair]) -> dict[str, Any]:
+    """Return BLEU with the stored and with 8-bit weights, the threshold, and what it separates.
+
+    Args:
+        own: sentences from the model's test set, with their references.
+        unlike: sentences that are unlike its training data.
+    """
+    rounded = quantised(translator)
+    stored, in_browser, others = score(translator, own), score(rounded, own), score(rounded, unlike)
+    references = [reference for _, reference in own]
+    threshold = best_threshold([*in_browser, *others])
+    groups: dict[str, list[Scored]] = {"below": [], "above": []}
+    for one in (*in_browser, *others):
+        groups["below" if one.probability < threshold else "above"].append(one)
+    bleu_stored = bleu([one.text for one in stored], references)
+    return {
+        "sentences": len(own),
+        "bleu": round(bleu_stored.value, 2),
+        "bleu_8_bit": round(bleu([one.text for one in in_browser], references).value, 2),
+        "signature": bleu_stored.signature,
+        "threshold": threshold,
+        "guesses": {
+            "own": round(share_below([one.probability for one in in_browser], threshold), 3),
+            "unlike": round(share_below([one.probability for one in others], threshold), 3),
+        },
+        "mean_chrf": {
+            name: round(sum(one.chrf for one in group) / max(len(group), 1), 1) for name, group in groups.items()
+        },
+        "poor": {
+            name: round(sum(one.chrf < POOR for one in group) / max(len(group), 1), 3) for name, group in groups.items()
+        },
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure the models and write the result; print an error as one line on stderr and return 2."""
+    parser = argparse.ArgumentParser(
+        prog="python -m book.live_models", description="Measure the models of the live translator."
+    )
+    parser.add_argument("models", nargs="+", help="names of pretrained models")
+    parser.add_argument("--mirror", help="where to read the corpora from, instead of downloading them")
+    parser.add_argument("--unlike", metavar="EN,DE", help="two files with the sentences unlike the training data")
+    parser.add_argument("--sentences", type=int, default=SENTENCES, help="how many from each source (%(default)s)")
+    options = parser.parse_args(arguments)
+    try:
+        for name in options.models:
+            translator = load_model(name, "cpu")
+            data = DataConfig.from_dict(read_settings(find_model(name) / RECIPE)["data"])
+            unlike = (options.unlike, "train") if options.unlike else UNLIKE[data.corpus.partition("-")[0]]
+            sources = [(data.corpus, "test"), unlike]
+            pairs = [list(sentence_pairs(corpus, split, data.direction, options.mirror)) for corpus, split in sources]
+            samples = [random.Random(1).sample(some, min(options.sentences, len(some))) for some in pairs]
+            measured = measure(translator, *samples)
+            models = read_json(RESULT)["models"] if RESULT.exists() else {}
+            entry = {
+                "weights": translator.metadata["weights"]["sha256"],
+                "unlike": find_corpus(unlike[0]).name,
+                **measured,
+            }
+            models[name] = {**entry, "provenance": provenance(translator.device)}
+            write_atomically(RESULT, (json.dumps({"models": models}, indent=1) + "\n").encode())
+            print(f"{name}: {json.dumps(measured)}", flush=True)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

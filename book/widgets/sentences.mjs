@@ -1,0 +1,44 @@
+// Split a text into sentences, by the rules of transformer/data/sentences.py.
+
+import { WHITE_SPACE } from "./tokenizer.mjs";
+
+const ABBREVIATIONS = "mr mrs ms dr prof st hr fr vs ca approx bzw bspw evtl ggf inkl sog vgl".split(" ");
+const BEFORE_NUMBERS = "no nr jan feb mar apr jun jul aug sep sept oct okt nov dec dez".split(" ");
+const BEFORE_ORDINALS = "der die das dem den des im vom zum zur beim".split(" ");
+const MONTHS = /^(?:Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)/u;
+
+const LAST_WORD = /^["'„“‚‘«»(\[]*(.*?)([.!?…]+)(["'“”‘’«»)\]]*)$/su;
+const LETTERS = /^(?:[a-zäöü]\.)*[a-hj-zäöü]$/u;
+const LOWER_CASE = /^["'„“‚‘«»(\[]*[a-zäöüß]/u;
+
+/**
+ * Return the sentences of a text in their order, with single spaces between words.
+ *
+ * @param {string} text
+ * @returns {string[]}
+ */
+export function splitSentences(text) {
+  const words = text.split(WHITE_SPACE).filter(Boolean);
+  const sentences = [];
+  let start = 0;
+  words.forEach((word, i) => {
+    if (i + 1 < words.length && !endsSentence(words.slice(start, i), word, words[i + 1])) return;
+    sentences.push(words.slice(start, i + 1).join(" "));
+    start = i + 1;
+  });
+  return sentences;
+}
+
+/** Return whether a word ends its sentence, given the words of the sentence before it and the next word of the text. */
+function endsSentence(before, word, following) {
+  const match = LAST_WORD.exec(word);
+  if (!match) return false;
+  const stem = match[1].toLowerCase(), marks = match[2], closing = match[3];
+  if (LOWER_CASE.test(following)) return /[!?]$/u.test(marks) && !closing; // "Stop!" he said. But: hello! how are you?
+  if (marks !== ".") return true;
+  if (/^[0-9]{1,2}$/u.test(stem)) {
+    return !(!before.length || BEFORE_ORDINALS.includes(before.at(-1).toLowerCase()) || MONTHS.test(following));
+  }
+  if (/^[0-9]/u.test(following) && (BEFORE_NUMBERS.includes(stem) || stem.endsWith("str"))) return false;
+  return stem === "a.m" || stem === "p.m" || !(ABBREVIATIONS.includes(stem) || LETTERS.test(stem));
+}

@@ -1,0 +1,58 @@
+"""Split a text into sentences by a few rules for English and German, for models that were trained on single sentences.
+
+``book/widgets/sentences.mjs`` has the same rules, so that the live translator splits a text as the command line does.
+"""
+
+import re
+
+ABBREVIATIONS = frozenset("mr mrs ms dr prof st hr fr vs ca approx bzw bspw evtl ggf inkl sog vgl".split())
+"""Words whose full stop does not end a sentence."""
+BEFORE_NUMBERS = frozenset("no nr jan feb mar apr jun jul aug sep sept oct okt nov dec dez".split())
+"""Words whose full stop does not end a sentence if a number follows."""
+BEFORE_ORDINALS = frozenset("der die das dem den des im vom zum zur beim".split())
+"""German words after which the full stop of a number makes it an ordinal: ``im 3. Stock``."""
+MONTHS = re.compile("Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez")
+"""The start of a German month, before which a number is an ordinal, too: ``am 3. Mai``."""
+
+LAST_WORD = re.compile(r"""["'„“‚‘«»(\[]*(.*?)([.!?…]+)(["'“”‘’«»)\]]*)""")
+"""A word with the marks that may end a sentence, between quotes or brackets: word, marks, closing quotes."""
+LETTERS = re.compile(r"(?:[a-zäöü]\.)*[a-hj-zäöü]")
+"""An initial or abbreviated words, such as the ``z.B`` of ``z.B.``; not ``I``, which often ends a sentence."""
+LOWER_CASE = re.compile(r"""["'„“‚‘«»(\[]*[a-zäöüß]""")
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text in their order, with single spaces between words.
+
+    The rules make mistakes, for example inside direct speech. Sentences that are only separated by a full stop and
+    continue in lower case, or without a space, are not split.
+    """
+    words = text.split()
+    sentences, start = [], 0
+    for end in range(1, len(words) + 1):
+        if end == len(words) or _ends_sentence(words[start : end - 1], words[end - 1], words[end]):
+            sentences.append(" ".join(words[start:end]))
+            start = end
+    return sentences
+
+
+def _ends_sentence(before: list[str], word: str, following: str) -> bool:
+    """Return whether a word ends its sentence.
+
+    Args:
+        before: the words of the sentence before this one.
+        following: the next word of the text.
+    """
+    match = LAST_WORD.fullmatch(word)
+    if not match:
+        return False
+    stem, marks, closing = match[1].lower(), match[2], match[3]
+    if LOWER_CASE.match(following):
+        return marks[-1] in "!?" and not closing  # "Stop!" he said. But: hello! how are you?
+    if marks != ".":
+        return True
+    if re.fullmatch("[0-9]{1,2}", stem):
+        return not (not before or before[-1].lower() in BEFORE_ORDINALS or MONTHS.match(following))
+    if re.match("[0-9]", following) and (stem in BEFORE_NUMBERS or stem.endswith("str")):
+        return False
+    return stem in ("a.m", "p.m") or not (stem in ABBREVIATIONS or LETTERS.fullmatch(stem))

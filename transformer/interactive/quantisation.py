@@ -1,0 +1,38 @@
+"""Weights as 8-bit integers, which make a model a quarter of the size for a browser to load.
+
+Each row of a matrix has a scale, its largest absolute value divided by 127. The row is stored as the integers nearest
+to the weights divided by the scale; this is symmetric per-channel quantisation. Biases and the parameters of layer
+normalisation are so few that they stay in float32.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+LARGEST = 127
+"""The largest integer; the smallest is -127, so that zero is in the middle."""
+SCALE = ".scale"
+"""What the name of a matrix's scales has at its end."""
+
+
+def quantise(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return weights by name, each matrix (rows, columns) as int8 and, under ``NAME.scale``, its scales (rows,)."""
+    stored = {}
+    for name, weight in weights.items():
+        weight = weight.detach().to("cpu", torch.float32)
+        if weight.dim() == 2:
+            scale = weight.abs().amax(dim=1) / LARGEST
+            stored[name + SCALE] = scale
+            weight = (weight / scale.where(scale > 0, 1)[:, None]).round().to(torch.int8)
+        stored[name] = weight
+    return stored
+
+
+def dequantise(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights that a browser computes with, in float32: each integer times the scale of its row."""
+    return {
+        name: stored[name + SCALE][:, None] * tensor if name + SCALE in stored else tensor
+        for name, tensor in stored.items()
+        if not name.endswith(SCALE)
+    }
