@@ -16,11 +16,11 @@
 # Five blanks: three projections in one product, a cross-attention layer, the contribution of each head, the cost of a layer, and heads that share their keys
 # (§3.2.2 and §3.2.3 of the paper).
 #
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
-#   wrong.
-# - The blanks don't depend on each other: you can leave one open and go on.
-# - Stuck? Unfold the hint. An error you don't understand? Its message may be under *Help*.
-# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
+#   what is wrong.
+# - The blanks do not depend on each other: you can skip one and come back later.
+# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 #
 # One convention holds throughout: **matrices are stored as in `nn.Linear`**, (out, in). The paper writes $x W$ (§3.2.2); with the transposed matrix it is
 # $x W^\top$, and that is what `F.linear(x, weight, bias)` computes.
@@ -195,7 +195,7 @@ check("cross_attention", cross_attention)
 
 # %% [markdown]
 # PyTorch's own module stores its weights in the same way, so yours can use them. Only its mask has the opposite meaning: there, True means *hidden*.
-# (Until your check says ✓, this cell uses the course's function.)
+# (Until your check shows ✓, this cell uses the course's function.)
 
 # %% tags=["nbval-skip"]
 theirs = nn.MultiheadAttention(12, 3, batch_first=True).requires_grad_(False)
@@ -238,8 +238,8 @@ torch.allclose(mine, expected, atol=1e-6)
 
 
 # %% tags=["answer"]
-# answer: head_answers
-def head_answers(heads: Tensor, w_output: Tensor) -> Tensor:
+# answer: head_contributions
+def head_contributions(heads: Tensor, w_output: Tensor) -> Tensor:
     """What each head adds to the layer's output.
 
     heads: the outputs of the heads, (batch, n_heads, n_query, d_head)
@@ -253,7 +253,7 @@ def head_answers(heads: Tensor, w_output: Tensor) -> Tensor:
 
 
 # %% tags=["nbval-check-output"]
-check("head_answers", head_answers)
+check("head_contributions", head_contributions)
 
 # %% [markdown]
 # ## 4 · What heads cost

@@ -16,11 +16,11 @@
 # Five blanks: the frequencies, the sinusoidal encoding, the shift that is a rotation, rotary positions, and the input of the
 # first layer (§3.4 and §3.5 of the paper).
 #
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
-#   wrong.
-# - The blanks do not depend on each other: leave one open and go on.
-# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
-# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
+#   what is wrong.
+# - The blanks do not depend on each other: you can skip one and come back later.
+# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -110,7 +110,7 @@ check("frequencies", frequencies)
 # ★★☆ · 10 minutes · §3.5
 #
 # At position pos each hand has the angle pos · frequency. Dimension $2i$ is the sine of hand $i$'s angle, dimension $2i+1$ the
-# cosine of the **same** angle. `given.frequencies` is your own function once its check says ✓, and the course's until then.
+# cosine of the **same** angle. `given.frequencies` is your own function once its check shows ✓, and the course's until then.
 #
 # <details><summary>Hint</summary>
 #

@@ -16,12 +16,12 @@
 # Five blanks: what a head looks at as a rule, how sharp it is, which words it links, how such links are marked, and how to take a
 # head away (§3.2.2 and the end of §4 of the paper).
 #
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
-#   wrong.
-# - The blanks do not depend on each other: leave one open and go on.
-# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
-# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
-# - At the end your functions look into a trained model.
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
+#   what is wrong.
+# - The blanks do not depend on each other: you can skip one and come back later.
+# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
+# - At the end, your functions look into a trained model.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the

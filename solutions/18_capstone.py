@@ -18,10 +18,10 @@
 #
 # - **Own parts only.** Linear layers, norms and what a tensor can do. Not `nn.Transformer`, `nn.MultiheadAttention` or
 #   `F.scaled_dot_product_attention`, and nothing from the package `transformer`: the checks see the call and say so.
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is wrong.
-# - A blank uses those before it as `given.name`: your own function once its check says ✓, and the course's until then. So leave one open and go on.
-# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
-# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
+# - A blank can call those before it as `given.name`: these are your own functions once their checks show ✓, and the course's until then. So you can skip one and come back later.
+# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the

@@ -35,7 +35,8 @@ def attention_scores(query: Tensor, key: Tensor) -> Tensor:
 
 @attention_scores.mistake(
     "not scaled",
-    "Every score is too large by the same factor, and the factor grows with d_k. Which part of the formula is left?",
+    "The dot products are right, but they aren't divided by anything yet, so they grow with d_k. Compare your code "
+    "with the formula: its denominator is missing.",
 )
 def _(query: Tensor, key: Tensor) -> Tensor:
     return query @ key.transpose(-2, -1)
@@ -43,24 +44,26 @@ def _(query: Tensor, key: Tensor) -> Tensor:
 
 @attention_scores.mistake(
     "scaled too much",
-    "You divide by d_k. The sum of d_k products of independent numbers has variance d_k: what is its standard "
-    "deviation?",
+    "You divide by d_k itself. A dot product is a sum of d_k terms, so its variance grows with d_k; divide by the "
+    "standard deviation, which grows more slowly.",
 )
 def _(query: Tensor, key: Tensor) -> Tensor:
     return query @ key.transpose(-2, -1) / query.size(-1)
 
 
 @attention_scores.mistake(
-    "scaled by the wrong length",
-    "You scale by the number of keys. How large a dot product gets depends on how many products it sums: count those.",
+    "divided by the root of the number of keys",
+    "The scale should depend on how many products one dot product adds up. That is the width of the vectors, not the "
+    "number of keys.",
 )
 def _(query: Tensor, key: Tensor) -> Tensor:
     return query @ key.transpose(-2, -1) / math.sqrt(key.size(-2))
 
 
 @attention_scores.mistake(
-    "scaled the wrong way",
-    "The scale makes your scores larger, and it is there to make them smaller.",
+    "multiplied, not divided, by the scale",
+    "The scale makes your scores larger. It is there to keep the scores of wide vectors small, so that the softmax "
+    "doesn't saturate.",
 )
 def _(query: Tensor, key: Tensor) -> Tensor:
     return query @ key.transpose(-2, -1) * math.sqrt(query.size(-1))
@@ -68,7 +71,8 @@ def _(query: Tensor, key: Tensor) -> Tensor:
 
 @attention_scores.mistake(
     "queries and keys swapped",
-    "Your rows are keys and your columns are queries. Each row should belong to one query.",
+    "Your rows belong to keys and your columns to queries. Each row should hold the scores of one query, one for each "
+    "key.",
 )
 def _(query: Tensor, key: Tensor) -> Tensor:
     return key @ query.transpose(-2, -1) / math.sqrt(query.size(-1))
@@ -76,16 +80,17 @@ def _(query: Tensor, key: Tensor) -> Tensor:
 
 @attention_scores.mistake(
     "the first two axes of key are swapped",
-    "This is right for one matrix, and not for a batch of them. Which two axes are swapped should not depend on "
-    "how many others stand before them: count from the end.",
+    "This works for a single matrix, but in a batch the first two axes are no longer length and width. Swap the last "
+    "two axes instead, counting from the end.",
 )
 def _(query: Tensor, key: Tensor) -> Tensor:
     return query @ key.transpose(0, 1) / math.sqrt(query.size(-1))
 
 
 @attention_scores.mistake(
-    "all axes of key are turned round",
-    "key.T is right for one matrix, and not for a batch of them. Only the last two axes should change places.",
+    "all axes of key are reversed",
+    "This works for a single matrix, but in a batch it reverses the other axes as well. Only the last two should be "
+    "swapped.",
 )
 def _(query: Tensor, key: Tensor) -> Tensor:
     return query @ key.permute(*reversed(range(key.dim()))) / math.sqrt(query.size(-1))
@@ -93,16 +98,17 @@ def _(query: Tensor, key: Tensor) -> Tensor:
 
 @attention_scores.mistake(
     "cosines instead of dot products",
-    "You make every vector one unit long, so a long query scores no more than a short one. The paper keeps their "
-    "lengths.",
+    "You normalise every vector to length one, so a long query has no larger scores than a short one. The paper uses "
+    "plain dot products.",
 )
 def _(query: Tensor, key: Tensor) -> Tensor:
     return F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).transpose(-2, -1)
 
 
 @attention_scores.mistake(
-    "a softmax too early",
-    "Your rows sum to one: these are the weights already. Here the scores themselves are wanted.",
+    "a softmax is applied already",
+    "Your rows sum to one, so these are attention weights. This exercise asks for the scores; the softmax is the next "
+    "one.",
 )
 def _(query: Tensor, key: Tensor) -> Tensor:
     return (query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))).softmax(dim=-1)
@@ -125,8 +131,8 @@ def softmax(scores: Tensor) -> Tensor:
 
 @softmax.mistake(
     "overflow",
-    "It is right for small scores, but e^1000 is more than a float can hold. A softmax does not change when the "
-    "same number is added to every score of a row: which number makes the largest exponent harmless?",
+    "This works for small scores, but e^1000 is larger than any float. Adding the same number to all scores of a row "
+    "doesn't change its softmax: which number makes every exponent harmless?",
 )
 def _(scores: Tensor) -> Tensor:
     return scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
@@ -134,8 +140,8 @@ def _(scores: Tensor) -> Tensor:
 
 @softmax.mistake(
     "one maximum for all rows",
-    "You subtract the largest score of the whole tensor. A row that lies far below it then has only zeros left to "
-    "divide by. Each row needs its own.",
+    "You subtract the largest score of the whole tensor. In a row whose scores are all much smaller, every "
+    "exponential then becomes 0. Take the maximum of each row.",
 )
 def _(scores: Tensor) -> Tensor:
     e = (scores - scores.max()).exp()
@@ -143,23 +149,27 @@ def _(scores: Tensor) -> Tensor:
 
 
 @softmax.mistake(
-    "over the wrong axis", "Your columns sum to one, and your rows should: a query spreads its weight over the keys."
+    "over the wrong axis",
+    "Your columns sum to one, but the rows should: each query distributes its weight over the keys, which are on the "
+    "last axis.",
 )
 def _(scores: Tensor) -> Tensor:
     return scores.softmax(dim=-2)
 
 
 @softmax.mistake(
-    "over everything at once",
-    "All your numbers together sum to one. Each row should, alone: without dim, max and sum take the whole tensor.",
+    "normalised over the whole tensor",
+    "All your weights together sum to one, but each row should do so by itself. Without an axis, max and sum run over "
+    "the whole tensor.",
 )
 def _(scores: Tensor) -> Tensor:
     return scores.flatten().softmax(dim=0).view_as(scores)
 
 
 @softmax.mistake(
-    "each row's maximum, but the sum of all",
-    "You take the maximum row by row, but divide by the sum over the whole tensor. Each row should sum to one.",
+    "each row's maximum, but the sum of all rows",
+    "The maximum is taken row by row, but you divide by the sum over the whole tensor. Each row needs a sum of its "
+    "own.",
 )
 def _(scores: Tensor) -> Tensor:
     e = (scores - scores.max(dim=-1, keepdim=True).values).exp()
@@ -167,28 +177,33 @@ def _(scores: Tensor) -> Tensor:
 
 
 @softmax.mistake(
-    "no exponential", "You divide scores by their sum. What about negative scores, which must become positive weights?"
+    "no exponential",
+    "You divide the scores by their sum. That leaves negative scores negative, and weights must be positive: what "
+    "does the formula do to each score first?",
 )
 def _(scores: Tensor) -> Tensor:
     return scores / scores.sum(dim=-1, keepdim=True)
 
 
 @softmax.mistake(
-    "not normalised", "Your numbers are positive and in the right proportion, but a row does not sum to one yet."
+    "not normalised", "Your numbers are positive and have the right ratios, but the rows don't sum to one yet."
 )
 def _(scores: Tensor) -> Tensor:
     return (scores - scores.max(dim=-1, keepdim=True).values).exp()
 
 
-@softmax.mistake("the logarithm of it", "These are logarithms of weights: all are negative. What undoes a logarithm?")
+@softmax.mistake(
+    "the logarithm of the softmax",
+    "These are logarithms of weights: all of them are negative. The exercise asks for the weights themselves.",
+)
 def _(scores: Tensor) -> Tensor:
     return scores.log_softmax(dim=-1)
 
 
 @softmax.mistake(
-    "the axis got lost",
-    "Taking a sum or a maximum over the last axis drops it, and what is left does not line up with the rows any "
-    "more. How can you keep it, with length one?",
+    "the reduced axis is lost",
+    "A sum or maximum over the last axis removes that axis, and the result no longer broadcasts against the rows. "
+    "Keep the axis, with length one.",
 )
 def _(scores: Tensor) -> Tensor:
     e = (scores - scores.max(dim=-1, keepdim=True).values).exp()
@@ -216,7 +231,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor) -> t
 
 @scaled_dot_product_attention.mistake(
     "not scaled",
-    "Your weights are sharper than they should be, the more so the larger d_k. Which part of the formula is left?",
+    "The scores aren't divided by anything, so the weights are too sharp, and more so for larger d_k. Look at the "
+    "denominator in the formula.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     weights = (query @ key.transpose(-2, -1)).softmax(dim=-1)
@@ -225,8 +241,8 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 @scaled_dot_product_attention.mistake(
     "scaled too much",
-    "Your weights are flatter than they should be: you divide by d_k itself. How does the spread of a dot product "
-    "grow with d_k?",
+    "You divide the scores by d_k itself, so the weights are too uniform. Divide by the standard deviation of a dot "
+    "product of d_k terms.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     weights = (query @ key.transpose(-2, -1) / query.size(-1)).softmax(dim=-1)
@@ -235,7 +251,7 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 @scaled_dot_product_attention.mistake(
     "scaled after the softmax",
-    "Your rows do not sum to one, because you scale the weights. What is scaled are the scores.",
+    "Your rows don't sum to one, because you scale the weights. Scale the scores, before the softmax.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     weights = (query @ key.transpose(-2, -1)).softmax(dim=-1) / math.sqrt(query.size(-1))
@@ -244,7 +260,8 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 @scaled_dot_product_attention.mistake(
     "softmax over the queries",
-    "Your columns sum to one: the queries compete for a key. It should be the keys that compete for a query.",
+    "Your columns sum to one, so the queries compete for each key. It should be the other way round: for each query, "
+    "the weights of all keys sum to one.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     weights = (query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))).softmax(dim=-2)
@@ -253,8 +270,8 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 @scaled_dot_product_attention.mistake(
     "softmax over an axis counted from the front",
-    "It is right for one matrix, but in a batch axis 1 holds something else than the keys. Count the axis from "
-    "the end.",
+    "This works for a single matrix, but in a batch axis 1 isn't the keys. Count the axis from the end, so that any "
+    "number of axes may come before it.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     weights = (query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))).softmax(dim=1)
@@ -270,9 +287,9 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @scaled_dot_product_attention.mistake(
-    "keys where values should be",
-    "The weights are right, but you average the keys. Keys say where to look; what is taken from there is "
-    "something else.",
+    "keys averaged instead of values",
+    "The weights are right, but you average the keys. Keys only decide how much weight a position gets; the output is "
+    "made of values.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     weights = attention(query, key, value)[1]
@@ -281,7 +298,7 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 @scaled_dot_product_attention.mistake(
     "the two results are swapped",
-    "Both results are right, but they come in the other order: first the output, then the weights.",
+    "Both results are right, but in the wrong order: return the output first, then the weights.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     output, weights = attention(query, key, value)
@@ -302,9 +319,9 @@ def split_heads(x: Tensor, n_heads: int) -> Tensor:
 
 
 @split_heads.mistake(
-    "heads not moved forward",
-    "The vectors are cut rightly, but the axes are still (batch, length, heads, d_head). The last two axes are "
-    "the ones that attention works on.",
+    "the heads are not moved to the front",
+    "The vectors are split correctly, but the axes are (batch, length, heads, d_head). Attention works on the last "
+    "two axes, so the heads have to come before the length.",
 )
 def _(x: Tensor, n_heads: int) -> Tensor:
     return _cut(x, n_heads)
@@ -312,8 +329,8 @@ def _(x: Tensor, n_heads: int) -> Tensor:
 
 @split_heads.mistake(
     "positions and heads mixed up",
-    "The shape is right, but a head got numbers that belong to other positions: reshape only renames the order in "
-    "memory, it moves nothing. Cut the last axis first; then let two axes change places.",
+    "The shape is right, but each head has numbers from other positions: a reshape never changes the order of the "
+    "numbers. Split the last axis first, then swap two axes.",
 )
 def _(x: Tensor, n_heads: int) -> Tensor:
     batch, length, d_model = x.shape
@@ -321,9 +338,9 @@ def _(x: Tensor, n_heads: int) -> Tensor:
 
 
 @split_heads.mistake(
-    "every n-th number instead of a slice",
-    "A head got every n-th number of a vector. It should get neighbours: the first head the first d_head numbers, "
-    "and so on.",
+    "every n-th feature instead of a slice",
+    "Each head takes every n-th feature. It should get neighbouring ones: head 0 the first d_head features, head 1 "
+    "the next, and so on.",
 )
 def _(x: Tensor, n_heads: int) -> Tensor:
     return _cut(x, x.size(-1) // n_heads).permute(0, 3, 1, 2)
@@ -331,15 +348,15 @@ def _(x: Tensor, n_heads: int) -> Tensor:
 
 @split_heads.mistake(
     "n_heads taken for the width of a head",
-    "You cut pieces that are n_heads numbers wide. There should be n_heads pieces.",
+    "Your parts are n_heads features wide. There should be n_heads parts, so each is d_model / n_heads wide.",
 )
 def _(x: Tensor, n_heads: int) -> Tensor:
     return _cut(x, x.size(-1) // n_heads).transpose(1, 2)
 
 
 @split_heads.mistake(
-    "the wrong axes change places",
-    "Your result has the axes (batch, heads, d_head, length). Each position's numbers should stay together, in "
+    "the wrong two axes are swapped",
+    "Your result has the axes (batch, heads, d_head, length). The features of one position should stay together, on "
     "the last axis.",
 )
 def _(x: Tensor, n_heads: int) -> Tensor:
@@ -348,15 +365,16 @@ def _(x: Tensor, n_heads: int) -> Tensor:
 
 @split_heads.mistake(
     "heads before the batch",
-    "The pieces are right, but they are stacked along a new first axis. The batch stays in front.",
+    "The parts are right, but they are stacked along a new first axis. The batch has to stay in front: (batch, heads, "
+    "length, d_head).",
 )
 def _(x: Tensor, n_heads: int) -> Tensor:
     return torch.stack(x.chunk(n_heads, dim=-1))
 
 
 @split_heads.mistake(
-    "heads folded into the batch",
-    "The pieces are right, but batch and heads share one axis. Here they have one each.",
+    "heads merged with the batch",
+    "The parts are right, but batch and heads share one axis. They should be two: (batch, heads, length, d_head).",
 )
 def _(x: Tensor, n_heads: int) -> Tensor:
     return _cut(x, n_heads).transpose(1, 2).flatten(0, 1)
@@ -382,8 +400,8 @@ def join_heads(heads: Tensor) -> Tensor:
 
 @join_heads.mistake(
     "positions and heads mixed up",
-    "The shape is right, but a position got numbers of other positions: in memory a head's positions lie side by "
-    "side. Bring length and heads into the right order before you merge axes.",
+    "The shape is right, but each position has numbers from other positions: in memory, a head's positions lie next "
+    "to each other. Swap length and heads before you merge axes.",
 )
 def _(heads: Tensor) -> Tensor:
     batch, n_heads, length, d_head = heads.shape
@@ -391,33 +409,34 @@ def _(heads: Tensor) -> Tensor:
 
 
 @join_heads.mistake(
-    "numbers of the heads interleaved",
-    "A vector should be all of head 0, then all of head 1, and so on. Yours takes the first number of every head, "
-    "then the second.",
+    "features of the heads interleaved",
+    "Your vectors have the first feature of every head, then the second, and so on. They should have all features of "
+    "head 0, then all of head 1.",
 )
 def _(heads: Tensor) -> Tensor:
     return heads.permute(0, 2, 3, 1).flatten(2)
 
 
 @join_heads.mistake(
-    "heads behind each other in length",
-    "You put the heads behind each other as if they were more positions. They should stand side by side in one vector.",
+    "heads joined along the length",
+    "You append the heads as if they were further positions. They should be concatenated in each position's vector.",
 )
 def _(heads: Tensor) -> Tensor:
     return heads.flatten(1, 2)
 
 
 @join_heads.mistake(
-    "heads still apart",
-    "The order of the axes is right: (batch, length, heads, d_head). Now make one axis of the last two.",
+    "heads not merged yet",
+    "The axes are in the right order, (batch, length, heads, d_head). Now merge the last two into one.",
 )
 def _(heads: Tensor) -> Tensor:
     return heads.transpose(1, 2)
 
 
 @join_heads.mistake(
-    "heads added up",
-    "You add the heads. Nothing should be lost: their numbers go side by side, into a vector n_heads times as wide.",
+    "heads added",
+    "You add the heads, and after that they can't be told apart. Concatenate them instead: the result is n_heads "
+    "times as wide as a head.",
 )
 def _(heads: Tensor) -> Tensor:
     return heads.sum(dim=1)
@@ -425,8 +444,8 @@ def _(heads: Tensor) -> Tensor:
 
 @join_heads.mistake(
     "heads averaged",
-    "You average the heads. Nothing should be lost: their numbers go side by side, into a vector n_heads times as "
-    "wide.",
+    "You average the heads, and after that they can't be told apart. Concatenate them instead: the result is n_heads "
+    "times as wide as a head.",
 )
 def _(heads: Tensor) -> Tensor:
     return heads.mean(dim=1)
@@ -434,8 +453,8 @@ def _(heads: Tensor) -> Tensor:
 
 @join_heads.mistake(
     "view after transpose",
-    "The idea is right, but after a transpose the numbers do not lie in memory in the order that view needs. "
-    "PyTorch has two other ways to merge axes, which copy where they must.",
+    "The idea is right, but after a transpose the numbers aren't in the order in memory that view needs. Use a "
+    "function that copies when it has to.",
 )
 def _(heads: Tensor) -> Tensor:
     batch, n_heads, length, d_head = heads.shape
@@ -485,7 +504,8 @@ def _multi_head(query: Tensor, key: Tensor, value: Tensor, n_heads: int, scale: 
 
 @multi_head_attention.mistake(
     "one head only",
-    "This is one attention over all d_model numbers. Where are the n_heads of them, each in its own slice?",
+    "This is a single attention over all d_model features. Split queries, keys and values into n_heads heads before "
+    "you call attention.",
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
@@ -495,7 +515,8 @@ def _(
 
 @multi_head_attention.mistake(
     "no output projection",
-    "The heads are right and rightly joined, but they have not met yet. Which matrix is not used?",
+    "The heads are computed and joined correctly, but their outputs are never combined. One of the four matrices "
+    "isn't used yet.",
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
@@ -504,8 +525,7 @@ def _(
 
 
 @multi_head_attention.mistake(
-    "memory not used",
-    "Everything you compute comes from x. What is looked up, and what it is looked up by, belongs to the memory.",
+    "memory not used", "You compute everything from x, which is self-attention. Keys and values come from the memory."
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
@@ -514,8 +534,9 @@ def _(
 
 
 @multi_head_attention.mistake(
-    "x and memory exchanged",
-    "There is one output for each position of the memory. It is x that asks, and the memory that is asked.",
+    "x and memory swapped",
+    "Your result has one output for each position of the memory. The queries should come from x, the keys and values "
+    "from the memory.",
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
@@ -524,8 +545,9 @@ def _(
 
 
 @multi_head_attention.mistake(
-    "key and value matrices exchanged",
-    "Two of the matrices have each other's job. Which of them makes what a query is compared with?",
+    "key and value matrices swapped",
+    "The keys are computed with w_value and the values with w_key. The queries are compared with the keys, and the "
+    "output is made of the values.",
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
@@ -534,7 +556,9 @@ def _(
 
 
 @multi_head_attention.mistake(
-    "values not projected", "You average the memory itself. One of the matrices is for this, and is not used."
+    "values not projected",
+    "You average the memory itself. The values are the memory multiplied by a matrix of their own, which isn't used "
+    "yet.",
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
@@ -544,7 +568,8 @@ def _(
 
 @multi_head_attention.mistake(
     "matrices transposed",
-    "You multiply by the transposed matrices. nn.Linear keeps its weight that way; these are as in the paper, x W.",
+    "You multiply by the transposed matrices. nn.Linear stores its weight that way, but these are the matrices of the "
+    "paper: x W.",
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
@@ -553,7 +578,7 @@ def _(
 
 
 @multi_head_attention.mistake(
-    "scaled twice", "attention scales the scores already. A second scale makes the weights too flat."
+    "scaled twice", "The function attention already scales the scores. Your second scale makes the weights too uniform."
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
@@ -563,8 +588,9 @@ def _(
 
 
 @multi_head_attention.mistake(
-    "scaled by the whole width",
-    "Each head's dot product sums d_head products, not d_model: the scale goes with the narrower width.",
+    "scaled by the width of the model",
+    "A head's dot product adds up d_head products, not d_model, so the scale depends on d_head. The function "
+    "attention takes care of it.",
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
@@ -573,8 +599,8 @@ def _(
 
 
 @multi_head_attention.mistake(
-    "heads joined in the wrong order",
-    "Each head is right, but joining them mixes up positions: length and heads have not changed places.",
+    "heads joined without swapping axes",
+    "Each head is right, but joining them mixes up positions: swap the axes of heads and length before you merge.",
 )
 def _(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int

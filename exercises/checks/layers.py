@@ -41,8 +41,8 @@ def feed_forward(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) 
 
 @feed_forward.mistake(
     "no ReLU",
-    "Nothing happens between the two matrices, so the two are no better than one. What does the formula do with "
-    "what is negative?",
+    "There is no ReLU between the two matrices, so together they are no more powerful than a single one. Look at the "
+    "max in the formula.",
 )
 def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return (x @ w_1 + b_1) @ w_2 + b_2
@@ -50,55 +50,47 @@ def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
 
 @feed_forward.mistake(
     "ReLU at the end as well",
-    "What comes out has no negative numbers. It is added to the residual, which must be able to go down as well as up.",
+    "You apply a second ReLU to the output, so nothing negative can come out. The output is added to the residual "
+    "stream and has to be able to lower its values, too.",
 )
 def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return ((x @ w_1 + b_1).relu() @ w_2 + b_2).relu()
 
 
-@feed_forward.mistake(
-    "ReLU at the end only",
-    "The ReLU stands in the wrong place: it belongs between the two matrices.",
-)
+@feed_forward.mistake("ReLU at the end only", "The ReLU is in the wrong place. It belongs between the two matrices.")
 def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return ((x @ w_1 + b_1) @ w_2 + b_2).relu()
 
 
 @feed_forward.mistake(
     "ReLU before the first bias",
-    "The bias comes too late: it belongs to the sum that is compared with 0.",
+    "You add the first bias after the ReLU. It belongs inside the max: the ReLU is applied to x W_1 + b_1.",
 )
 def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return ((x @ w_1).relu() + b_1) @ w_2 + b_2
 
 
-@feed_forward.mistake(
-    "the first bias left out",
-    "It would be right if the first bias were 0.",
-)
+@feed_forward.mistake("the first bias left out", "The first bias isn't used: the result is right only where it is 0.")
 def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return (x @ w_1).relu() @ w_2 + b_2
 
 
-@feed_forward.mistake(
-    "the second bias left out",
-    "It would be right if the second bias were 0.",
-)
+@feed_forward.mistake("the second bias left out", "The second bias isn't used: the result is right only where it is 0.")
 def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return (x @ w_1 + b_1).relu() @ w_2
 
 
 @feed_forward.mistake(
-    "x added",
-    "You add x at the end. The residual comes around this network, later; it is no part of it.",
+    "x added", "You add x to the output. The residual connection is not part of this network; the layer adds it later."
 )
 def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return x + (x @ w_1 + b_1).relu() @ w_2 + b_2
 
 
 @feed_forward.mistake(
-    "another nonlinearity",
-    "What is negative is not quite cut off: that is GELU, which came later. The paper has the plain maximum with 0.",
+    "a different activation",
+    "Your activation doesn't cut off negative values completely. That is GELU, which many later models use; the paper "
+    "uses ReLU.",
 )
 def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return F.gelu(x @ w_1 + b_1) @ w_2 + b_2
@@ -129,9 +121,9 @@ def _norm(x: Tensor, dim: int | tuple[int, ...] = -1, correction: int = 0) -> tu
 
 
 @layer_norm.mistake(
-    "divided by one less",
-    "Your variance is a little too large: it is divided by d_model - 1, as statisticians do who estimate from a "
-    "sample. Here the vector is all there is.",
+    "divided by d_model - 1",
+    "Your variance is slightly too large, because it is divided by d_model - 1, PyTorch's default. Layer norm divides "
+    "by d_model.",
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x, correction=1)
@@ -139,9 +131,8 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 
 @layer_norm.mistake(
-    "divided by one less, and ε outside the root",
-    "Two things: the variance is divided by d_model - 1, and ε is added after the root. PyTorch's `std` by itself "
-    "does the first.",
+    "divided by d_model - 1, and ε outside the root",
+    "There are two mistakes: the variance is divided by d_model - 1, PyTorch's default, and ε is added after the root.",
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x, correction=1)
@@ -150,7 +141,7 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 @layer_norm.mistake(
     "ε outside the root",
-    "You add ε to the standard deviation. In the formula it stands beside the variance, under the root.",
+    "You add ε to the standard deviation. In the formula it is added to the variance, under the root.",
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x)
@@ -159,7 +150,7 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 @layer_norm.mistake(
     "ε left out",
-    "It is nearly right, until all numbers of a vector are equal: then you divide 0 by 0. What is ε for?",
+    "This is nearly right, but if all numbers of a vector are equal, you divide 0 by 0. That is what ε is for.",
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x)
@@ -167,24 +158,23 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 
 @layer_norm.mistake(
-    "the mean left in",
-    "You divide by the standard deviation, and leave the mean where it was: each vector should come out centred.",
+    "the mean is not subtracted",
+    "You divide by the standard deviation, but the mean is still there. Subtract it first.",
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     return x / (_norm(x)[1] + eps).sqrt() * gain + bias
 
 
 @layer_norm.mistake(
-    "the mean square",
-    "You take the mean of the squares of x itself. The variance is that of the squares of x - μ.",
+    "the mean square instead of the variance",
+    "You take the mean of the squares of x. The variance is the mean of the squares of x - μ.",
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     return _norm(x)[0] / (x.square().mean(-1, keepdim=True) + eps).sqrt() * gain + bias
 
 
 @layer_norm.mistake(
-    "divided by the variance",
-    "You divide by the variance. What is measured in the same unit as x is its root.",
+    "divided by the variance", "You divide by the variance. Divide by its square root, the standard deviation."
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x)
@@ -192,9 +182,9 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 
 @layer_norm.mistake(
-    "over the places",
-    "You normalise each dimension over the places of the sentence. Then a word depends on its neighbours, and on "
-    "padding. Each vector is normalised by itself.",
+    "over the positions",
+    "You normalise each dimension over the positions of the sentence, so each word depends on its neighbours and on "
+    "padding. Normalise each vector by itself, over its features.",
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x, -2)
@@ -202,8 +192,7 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 
 @layer_norm.mistake(
-    "over everything",
-    "There is one mean and one variance for the whole tensor. Each vector should have its own.",
+    "over the whole tensor", "You use one mean and one variance for the whole tensor. Each vector should have its own."
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x, tuple(range(x.dim())))
@@ -211,8 +200,7 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 
 @layer_norm.mistake(
-    "gain and bias left out",
-    "It is right as long as all factors are 1 and all shifts 0: use gain and bias.",
+    "gain and bias left out", "You don't use gain and bias, so the result is right only if they are 1 and 0."
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x)
@@ -220,8 +208,8 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 
 
 @layer_norm.mistake(
-    "shifted, then scaled",
-    "The shift is scaled, too: you add bias before you multiply by gain. The other way round.",
+    "shifted before scaled",
+    "You add the bias before you multiply by the gain, so the bias is scaled as well. Multiply first.",
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     centred, variance = _norm(x)
@@ -243,66 +231,66 @@ def dropout(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
 
 
 @dropout.mistake(
-    "not stretched",
-    "What stays is as it was, so the sum gets smaller in training than it is in use. How much larger must the rest "
-    "be to make up?",
+    "the kept values are not scaled",
+    "You keep the remaining values as they are, so the expected value is smaller in training than at inference. Scale "
+    "them up by as much as the dropped ones are missing.",
 )
 def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     return x * (draw >= rate) if training else x
 
 
 @dropout.mistake(
-    "shrunk in use",
-    "You leave training as it is and multiply in use. That was the first form of dropout; here use must cost "
-    "nothing, so the stretching happens in training.",
+    "scaled at inference",
+    "You scale at inference and leave training as it is. The first version of dropout did that; today the scaling is "
+    "done in training, so that inference needs no extra work.",
 )
 def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     return x * (draw >= rate) if training else x * (1 - rate)
 
 
 @dropout.mistake(
-    "stretched by the rate",
-    "You divide by the share that is dropped. It is the share that stays which has to make up.",
+    "divided by the rate", "You divide by the fraction that is dropped. Divide by the fraction that is kept."
 )
 def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     return x * (draw >= rate) / rate if training else x
 
 
 @dropout.mistake(
-    "stretched by the product",
-    "You multiply what stays by 1 - rate: it gets smaller, where it should get larger.",
+    "multiplied by the fraction kept",
+    "You multiply the kept values by 1 - rate, which makes them smaller. They have to become larger.",
 )
 def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     return x * (draw >= rate) * (1 - rate) if training else x
 
 
 @dropout.mistake(
-    "the wrong ones dropped",
-    "You keep what should be dropped, and drop what should be kept.",
+    "the wrong values dropped",
+    "You drop the values that should be kept and keep those that should be dropped. Look at which side of the rate is "
+    "dropped.",
 )
 def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     return x * (draw < rate) / (1 - rate) if training else x
 
 
 @dropout.mistake(
-    "in use as well",
-    "It drops out of training, too. Then the model would translate the same sentence in another way each time.",
+    "dropout at inference",
+    "You drop values at inference, too. Then the model would give a different translation of the same sentence every "
+    "time.",
 )
 def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     return x * (draw >= rate) / (1 - rate)
 
 
 @dropout.mistake(
-    "the edge belongs to the others",
-    "An entry whose number is just the rate is dropped. It should be below it.",
+    "a draw equal to the rate is dropped",
+    "You drop a value whose random number is exactly the rate. Only numbers below the rate are dropped.",
 )
 def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     return x * (draw > rate) / (1 - rate) if training else x
 
 
 @dropout.mistake(
-    "nothing dropped",
-    "In training nothing is dropped either: x comes out as it went in.",
+    "nothing dropped", "You return x unchanged in training, too. Use the random numbers to decide which values to drop."
 )
 def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     return x
@@ -346,7 +334,7 @@ def pre_norm(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
 
 @post_norm.mistake(
     "pre-norm",
-    "That is the other order, of the next exercise. Here the sum is normalised, and nothing else.",
+    "This is pre-norm, the next exercise: you normalise the sublayer's input. In post-norm, the sum is normalised.",
 )
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return x + sublayer(norm(x))
@@ -354,35 +342,26 @@ def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
 
 @pre_norm.mistake(
     "post-norm",
-    "That is the paper's order, of the exercise before. Here x reaches the sum as it came, and the sum is left alone.",
+    "This is post-norm, the exercise before: you normalise the sum. In pre-norm, only the sublayer's input is "
+    "normalised.",
 )
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return norm(x + sublayer(x))
 
 
-@post_norm.mistake(
-    "no norm",
-    "You add, and do not normalise.",
-)
-@pre_norm.mistake(
-    "no norm",
-    "You add, and do not normalise what the sublayer reads.",
-)
+@post_norm.mistake("no norm", "You add x and the sublayer's output, but the sum isn't normalised.")
+@pre_norm.mistake("no norm", "You add x and the sublayer's output, but the sublayer's input isn't normalised.")
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return x + sublayer(x)
 
 
-@post_norm.mistake(
-    "no residual",
-    "The sublayer's output is normalised, but x has not been added to it.",
-)
+@post_norm.mistake("no residual", "You normalise the sublayer's output, but x is not added to it.")
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return norm(sublayer(x))
 
 
 @pre_norm.mistake(
-    "no residual",
-    "The sublayer reads what it should, but x has not been added to what it makes.",
+    "no residual", "The sublayer reads a normalised input, as it should, but x is not added to its output."
 )
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return sublayer(norm(x))
@@ -390,11 +369,10 @@ def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
 
 @post_norm.mistake(
     "the sublayer's output normalised",
-    "You normalise what the sublayer makes, and then add x. The sum should be normalised.",
+    "You normalise the sublayer's output and then add x. Add first, then normalise the sum.",
 )
 @pre_norm.mistake(
-    "the sublayer's output normalised",
-    "You normalise what the sublayer makes. It should be normalised what it reads.",
+    "the sublayer's output normalised", "You normalise the sublayer's output. In pre-norm, its input is normalised."
 )
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return x + norm(sublayer(x))
@@ -402,27 +380,22 @@ def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
 
 @post_norm.mistake(
     "normalised before and after",
-    "The sublayer should read x as it is: one norm is enough here, at the end.",
+    "You normalise the sublayer's input as well. In post-norm, the sublayer reads x as it is.",
 )
 @pre_norm.mistake(
-    "normalised before and after",
-    "The sum is normalised as well. In this order nothing touches it.",
+    "normalised before and after", "You normalise the sum as well. In pre-norm, nothing but addition changes x."
 )
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return norm(x + sublayer(norm(x)))
 
 
 @post_norm.mistake(
-    "the sublayer left out",
-    "You normalise x and leave the sublayer out: what it makes of x belongs into the sum.",
+    "the sublayer left out", "You normalise x alone. The sublayer is never called; its output should be added to x."
 )
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return norm(x)
 
 
-@pre_norm.mistake(
-    "the normalised x added",
-    "You add the normalised x. The point of this order is that x itself goes on untouched.",
-)
+@pre_norm.mistake("the normalised x added", "You add the normalised x. Add x itself, so that it goes on unchanged.")
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return norm(x) + sublayer(norm(x))

@@ -23,23 +23,26 @@ def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, pad_id)
 
 
-@padding_mask.mistake("inverted", "Your mask is True where padding is. Here True means: this may be looked at.")
+@padding_mask.mistake(
+    "inverted",
+    'Your mask is True at the padding. In this course True means "may attend", so it should be True at the real '
+    "tokens.",
+)
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return ~masks.padding_mask(ids, pad_id)
 
 
 @padding_mask.mistake(
-    "pad id taken for granted",
-    "It is right as long as padding happens to be 0. In another vocabulary it is another id: the second argument "
-    "says which.",
+    "pad_id not used",
+    "You assume that padding has the id 0. In another vocabulary it may have another id: use the second argument.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, 0)
 
 
 @padding_mask.mistake(
-    "ids below the pad id hidden too",
-    "You hide every id up to pad_id. Only one id is padding; the smaller ones are tokens like any other.",
+    "smaller ids hidden as well",
+    "You hide every id up to pad_id. Only pad_id itself is padding; smaller ids are ordinary tokens.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return (ids > pad_id)[:, None, None, :]
@@ -47,8 +50,8 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
 
 @padding_mask.mistake(
     "queries instead of keys",
-    "Your mask varies along the rows, so it says which positions may look. It should say which may be looked at, "
-    "and those are the columns.",
+    "Your mask varies along the rows, so it says which positions may attend. It should say which ones may be attended "
+    "to, and those are the columns.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return (ids != pad_id)[:, None, :, None]
@@ -56,8 +59,8 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
 
 @padding_mask.mistake(
     "queries hidden as well",
-    "A padded position may look where it likes: nobody reads its output. A row of False only makes trouble in the "
-    "softmax.",
+    "A padding token may attend to anything, because nobody uses its output. Hiding its whole row only makes trouble "
+    "for the softmax.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     real = ids != pad_id
@@ -65,27 +68,27 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
 
 
 @padding_mask.mistake(
-    "axes missing",
-    "The entries are right. But it must stand beside scores of shape (batch, heads, query, key), and broadcasting "
-    "lines axes up from the end: yours would put the batch where the queries are.",
+    "dimensions missing",
+    "The values are right, but the mask has to broadcast to scores of shape (batch, heads, query, key). Broadcasting "
+    "aligns dimensions from the right, so your batch would line up with the queries.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return ids != pad_id
 
 
 @padding_mask.mistake(
-    "one axis missing",
-    "The entries are right. But beside scores of shape (batch, heads, query, key) your batch would stand where "
-    "the heads are.",
+    "one dimension missing",
+    "The values are right, but the mask has to broadcast to scores of shape (batch, heads, query, key), and your "
+    "batch would line up with the heads.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return (ids != pad_id)[:, None, :]
 
 
 @padding_mask.mistake(
-    "numbers to add, not True and False",
-    "This is a mask of another convention, whose numbers are added to the scores. Here a mask is boolean: True "
-    "means may attend.",
+    "an additive mask",
+    "This mask holds numbers that are added to the scores, which is another common convention. In this course a mask "
+    'is boolean, and True means "may attend".',
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return torch.zeros(ids.shape).masked_fill(ids == pad_id, -torch.inf)[:, None, None, :]
@@ -101,22 +104,25 @@ def causal_mask(length: int) -> Tensor:
 
 
 @causal_mask.mistake(
-    "sees only the future",
-    "Each of your rows allows itself and what comes later. It should be itself and what came before.",
+    "only the future allowed",
+    "Each position attends to itself and to later ones. It should attend to itself and to earlier ones: the other "
+    "triangle.",
 )
 def _(length: int) -> Tensor:
     return masks.causal_mask(length).transpose(-2, -1)
 
 
-@causal_mask.mistake("inverted", "Your mask is True just where a position must not look. Here True means: may attend.")
+@causal_mask.mistake(
+    "inverted", 'Your mask is True exactly where a position must not attend. In this course True means "may attend".'
+)
 def _(length: int) -> Tensor:
     return ~masks.causal_mask(length)
 
 
 @causal_mask.mistake(
-    "off by one: a position does not see itself",
-    "The diagonal is False, so the first position sees nothing at all. The decoder reads the target shifted by "
-    "one already, so a position may see itself.",
+    "off by one: a position can't attend to itself",
+    "The diagonal is False, so the first position can attend to nothing. A position already knows its own token; what "
+    "it predicts is the next one, so the diagonal should be True.",
 )
 def _(length: int) -> Tensor:
     return torch.ones(1, 1, length, length, dtype=torch.bool).tril(-1)
@@ -124,43 +130,45 @@ def _(length: int) -> Tensor:
 
 @causal_mask.mistake(
     "off by one: a position sees the next one",
-    "Each position sees one further than itself: that is the very token it has to guess.",
+    "Each position can also attend to the next one, and that is exactly the token it has to predict.",
 )
 def _(length: int) -> Tensor:
     return torch.ones(1, 1, length, length, dtype=torch.bool).tril(1)
 
 
-@causal_mask.mistake("nothing hidden", "All of it is True: every position sees the future.")
+@causal_mask.mistake("nothing hidden", "Your mask is True everywhere, so every position can attend to the future.")
 def _(length: int) -> Tensor:
     return torch.ones(1, 1, length, length, dtype=torch.bool)
 
 
-@causal_mask.mistake("only itself", "Only the diagonal is True. A position may see what came before it as well.")
+@causal_mask.mistake(
+    "only the diagonal", "Each position can attend only to itself. It may attend to all earlier positions as well."
+)
 def _(length: int) -> Tensor:
     return torch.eye(length, dtype=torch.bool)[None, None]
 
 
 @causal_mask.mistake(
-    "numbers to add, not True and False",
-    "This is a mask of another convention, whose numbers are added to the scores. Here a mask is boolean: True "
-    "means may attend.",
+    "an additive mask",
+    "This mask holds numbers that are added to the scores, which is another common convention. In this course a mask "
+    'is boolean, and True means "may attend".',
 )
 def _(length: int) -> Tensor:
     return torch.full((1, 1, length, length), -torch.inf).triu(1)
 
 
 @causal_mask.mistake(
-    "ones and zeros, not True and False",
-    "The triangle is right, but it holds floats. A mask is boolean here, so that ~ and & work on it.",
+    "floats instead of booleans",
+    "The triangle is right, but it contains floats. A mask is boolean, so that ~ and & work on it.",
 )
 def _(length: int) -> Tensor:
     return masks.causal_mask(length).float()
 
 
 @causal_mask.mistake(
-    "axes missing",
-    "The triangle is right. Give it the two axes in front that scores have, (batch, heads, query, key), each of "
-    "length one.",
+    "dimensions missing",
+    "The triangle is right. To broadcast to scores of shape (batch, heads, query, key), it needs two dimensions of "
+    "size 1 in front.",
 )
 def _(length: int) -> Tensor:
     return masks.causal_mask(length)[0, 0]
@@ -175,47 +183,52 @@ def target_mask(ids: Tensor, pad_id: int) -> Tensor:
     return masks.target_mask(ids, pad_id)
 
 
-@target_mask.mistake("padding only", "The padding is hidden, but every position still sees the future.")
+@target_mask.mistake(
+    "padding only", "The padding is hidden, but every position can still attend to the future. Combine both masks."
+)
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, pad_id)
 
 
 @target_mask.mistake(
-    "padding only, for every query", "The padding is hidden, but every position still sees the future."
+    "padding only, expanded to all queries",
+    "The padding is hidden, but every position can still attend to the future. Combine both masks.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, pad_id).expand(-1, 1, ids.size(1), -1)
 
 
-@target_mask.mistake("the future only", "The future is hidden, but padding can still be seen.")
+@target_mask.mistake("the future only", "The future is hidden, but not the padding. Combine both masks.")
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.causal_mask(ids.size(1)).expand(ids.size(0), -1, -1, -1)
 
 
 @target_mask.mistake(
-    "the future only, without the batch", "The future is hidden, but padding can still be seen: ids is not used."
+    "the future only, ids not used", "The future is hidden, but not the padding: you don't use the ids at all."
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.causal_mask(ids.size(1))
 
 
 @target_mask.mistake(
-    "one of the two is enough",
-    "A position is seen if one of the two masks allows it. When should it be seen? (Adding two boolean masks does "
-    "this too.)",
+    "or instead of and",
+    "A position is visible if one of the two masks allows it. Both have to allow it. (Adding two boolean masks has "
+    "the same effect.)",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, pad_id) | masks.causal_mask(ids.size(1))
 
 
-@target_mask.mistake("inverted", "Your mask is True where looking is forbidden. Here True means: may attend.")
+@target_mask.mistake(
+    "inverted", 'Your mask is True where attention is forbidden. In this course True means "may attend".'
+)
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return ~masks.target_mask(ids, pad_id)
 
 
 @target_mask.mistake(
-    "the triangle is upside down",
-    "The padding is hidden rightly. But the rest of each row is the future, where it should be the past.",
+    "the wrong triangle",
+    "The padding is hidden correctly, but the rest of each row shows the future. It should show the past.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, pad_id) & masks.causal_mask(ids.size(1)).transpose(-2, -1)
@@ -223,24 +236,22 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
 
 @target_mask.mistake(
     "queries instead of keys",
-    "Rows are empty where a padded position looks. It is the columns of padding that should be empty.",
+    "You hide the rows of the padding, that is, its queries. Hide its columns: no query may attend to padding.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, pad_id).transpose(-2, -1) & masks.causal_mask(ids.size(1))
 
 
 @target_mask.mistake(
-    "off by one: a position does not see itself",
-    "The diagonal is False. A position may see itself, if it holds a token.",
+    "off by one: a position can't attend to itself", "The diagonal is False. A real token may attend to itself."
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, pad_id) & masks.causal_mask(ids.size(1)).tril(-1)
 
 
 @target_mask.mistake(
-    "pad id taken for granted",
-    "It is right as long as padding happens to be 0. In another vocabulary it is another id: the second argument "
-    "says which.",
+    "pad_id not used",
+    "You assume that padding has the id 0. In another vocabulary it may have another id: use the second argument.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.target_mask(ids, 0)
@@ -279,27 +290,27 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 @masked_softmax.mistake(
-    "NaN in empty rows",
-    "It is right until a row may attend to nothing: then every score is -inf, and the softmax divides 0 by 0. "
-    "Such a row should come out as zeros.",
+    "NaN in rows without a visible key",
+    "If a row may attend to nothing, all its scores are minus infinity, and the softmax divides 0 by 0. The weights "
+    "of such a row should be 0.",
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
 
 
 @masked_softmax.mistake(
-    "empty rows attend to everything",
-    "It is right until a row may attend to nothing: all its scores are equally low, and the softmax shares the "
-    "weight out evenly. Such a row should come out as zeros.",
+    "rows without a visible key attend to everything",
+    "If a row may attend to nothing, all its scores are equally low, so the softmax gives all keys the same weight. "
+    "The weights of such a row should be 0.",
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
 
 
 @masked_softmax.mistake(
-    "-1e9, and empty rows attend to everything",
-    "Two things: half precision ends at 65504, so -1e9 is not in it: which number is low enough in every dtype? "
-    "And a row that may attend to nothing should come out as zeros.",
+    "-1e9, and rows without a visible key attend to everything",
+    "There are two mistakes. Half precision ends at 65,504, so -1e9 doesn't fit: use the lowest number of the scores' "
+    "own dtype. And if a row may attend to nothing, its weights should be 0.",
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, -1e9).softmax(dim=-1)
@@ -307,15 +318,15 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
 
 @masked_softmax.mistake(
     "-1e9 in half precision",
-    "It is right in float32, but half precision ends at 65504. Which number is low enough in every dtype, and in it?",
+    "This works in float32, but half precision ends at 65,504. Use a number that is low enough and exists in every "
+    "dtype: each dtype knows its own lowest.",
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, -1e9).softmax(dim=-1).masked_fill(~mask, 0.0)
 
 
 @masked_softmax.mistake(
-    "mask inverted",
-    "What should be hidden has all the weight, and what should be seen has none. True means: may attend.",
+    "mask inverted", 'Hidden keys get all the weight and visible ones none. True means "may attend".'
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(mask, torch.finfo(scores.dtype).min).softmax(dim=-1).masked_fill(mask, 0.0)
@@ -323,17 +334,17 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
 
 @masked_softmax.mistake(
     "masked after the softmax",
-    "What is hidden has weight 0, but the rest of the row does not sum to one: it still shared with what is "
-    "hidden. When must the mask act?",
+    "Hidden keys have weight 0, but the other weights of the row don't sum to one, because the hidden scores were "
+    "part of the softmax's sum. The mask has to act before the softmax.",
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.softmax(dim=-1) * mask
 
 
 @masked_softmax.mistake(
-    "masked after the softmax, and divided anew",
-    "It is right until what is hidden scores far higher than what may be seen: then the softmax leaves nothing for the "
-    "rest of the row, and nothing can be divided. When must the mask act?",
+    "masked after the softmax and normalised again",
+    "This fails if a hidden score is much larger than the visible ones: then the softmax gives them weights of 0, and "
+    "there is nothing to normalise. The mask has to act before the softmax.",
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     weights = scores.softmax(dim=-1) * mask
@@ -341,9 +352,9 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 @masked_softmax.mistake(
-    "not low enough",
-    "Your low number is not low beside every score: where what may be seen scores lower still, what is hidden takes "
-    "the weight. Which number is the lowest of its dtype?",
+    "the low score isn't low enough",
+    "Your number isn't below every possible score. If visible scores are even lower, the hidden keys get the weight. "
+    "Use the lowest number of the scores' dtype.",
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, -100.0).softmax(dim=-1).masked_fill(~mask, 0.0)
@@ -351,7 +362,8 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
 
 @masked_softmax.mistake(
     "hidden scores set to zero",
-    "A score of 0 is no low score: e^0 is 1, so what is hidden still gets weight. How low must a score be to get none?",
+    "A score of 0 isn't low: its exponential is 1, so hidden keys still get weight. How low must a score be for a "
+    "weight of 0?",
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return (scores * mask).softmax(dim=-1)
@@ -359,22 +371,22 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
 
 @masked_softmax.mistake(
     "mask added to the scores",
-    "True counts as 1 here, so what may be seen scores one more, and nothing is hidden. A boolean mask chooses; "
-    "it is not added.",
+    "Adding the mask raises visible scores by 1 and hides nothing. Use the boolean mask to choose between the score "
+    "and a very low number.",
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return (scores + mask).softmax(dim=-1)
 
 
 @masked_softmax.mistake(
-    "softmax over the queries", "What is hidden has weight 0, but your columns sum to one, where the rows should."
+    "softmax over the queries", "Hidden keys have weight 0, but your columns sum to one. Each row should."
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=-2)
     return weights.masked_fill(~mask, 0.0)
 
 
-@masked_softmax.mistake("mask not used", "The scores go through a softmax, and nothing is hidden.")
+@masked_softmax.mistake("mask not used", "This is an ordinary softmax. Nothing is hidden, because the mask isn't used.")
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.softmax(dim=-1)
 
@@ -393,8 +405,8 @@ def shift_target(target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @shift_target.mistake(
-    "the two are swapped",
-    "You ask the decoder to say what it has just read, and let it read the answer. Which of the two starts with bos?",
+    "the two results are swapped",
+    "Your decoder reads the labels and has to predict its input. The input is the one that starts with bos.",
 )
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return target[:, 1:], target[:, :-1]
@@ -402,8 +414,8 @@ def _(target: Tensor) -> tuple[Tensor, Tensor]:
 
 @shift_target.mistake(
     "not shifted",
-    "Both are the same, so the decoder has to say the token it sees: copying would be enough. It has to say the "
-    "next one.",
+    "Input and labels are the same, so the decoder only has to copy. At each position, the label should be the next "
+    "token.",
 )
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return target[:, :-1], target[:, :-1]
@@ -411,40 +423,47 @@ def _(target: Tensor) -> tuple[Tensor, Tensor]:
 
 @shift_target.mistake(
     "not shifted, and without bos",
-    "Both are the same and start after bos: the decoder sees the token that it has to say.",
+    "Input and labels are the same and start after bos, so the decoder only has to copy. The input should start with "
+    "bos.",
 )
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return target[:, 1:], target[:, 1:]
 
 
 @shift_target.mistake(
-    "nothing left out",
-    "Both are the whole target. The input has no use for the last token, and nobody has to say the first.",
+    "both are the whole target",
+    "Both results are the whole target. The last token is never an input, because nothing follows it, and the first "
+    "is never a label.",
 )
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return target, target
 
 
-@shift_target.mistake("shifted by two", "What you expect lies two tokens ahead: one is skipped.")
+@shift_target.mistake("shifted by two", "Your labels are two tokens ahead of the input, so one token is skipped.")
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return target[:, :-2], target[:, 2:]
 
 
 @shift_target.mistake(
-    "rolled round", "The shift is right, but bos comes round again at the end, where nobody should have to say it."
+    "rolled",
+    "The shift is right, but rolling moves bos to the end, where it becomes a label. Nobody should learn to predict "
+    "bos.",
 )
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return target, target.roll(-1, dims=1)
 
 
 @shift_target.mistake(
-    "bos and eos both cut off",
-    "The input should still begin with bos: without it the decoder could not be asked for the first word.",
+    "bos missing in the input",
+    "The input should start with bos. Without it, the decoder has no position from which to predict the first word.",
 )
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return target[:, 1:-1], target[:, 2:]
 
 
-@shift_target.mistake("shifted along the batch", "You leave out sentences, not tokens: the first axis is the batch.")
+@shift_target.mistake(
+    "shifted along the batch",
+    "You leave out sentences instead of tokens. The first axis is the batch, the second the length.",
+)
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return target[:-1], target[1:]

@@ -43,70 +43,75 @@ def query_key_value(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Te
 
 @query_key_value.mistake(
     "no bias",
-    "The product is right and rightly cut. A linear layer has something to add, which you do not use.",
+    "The product is right and split correctly, but a linear layer also adds a bias, and yours isn't used yet.",
 )
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     return query_key_value.reference(x, weight, 0 * bias)
 
 
 @query_key_value.mistake(
-    "one bias for all three",
-    "The queries are right. Keys and values get the queries' bias; there is one for each of the three.",
+    "the same bias for all three",
+    "The queries are right, but you add their bias to the keys and values as well. Each of the three has its own "
+    "third of the bias.",
 )
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     return query_key_value.reference(x, weight, bias[: x.size(-1)].repeat(3))
 
 
 @query_key_value.mistake(
-    "reshaped, not turned",
-    "The shape of the matrix fits now, but its numbers have lost their places: a reshape reads them row by row into "
-    "other rows. To turn a matrix, rows must become columns.",
+    "the matrix reshaped instead of transposed",
+    "The matrix now has the shape you need, but a reshape keeps the numbers in reading order, so they end up in the "
+    "wrong rows. A transpose turns rows into columns.",
 )
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     return query_key_value.reference(x, weight.reshape(x.size(-1), -1).T, bias)
 
 
 @query_key_value.mistake(
-    "every third number",
-    "You take every third number for the queries. The three lie one behind the other: all of the queries, all of the "
-    "keys, all of the values.",
+    "every third feature",
+    "You take every third feature for the queries. The three results are next to each other: first all queries, then "
+    "all keys, then all values.",
 )
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     return F.linear(x, weight, bias).unflatten(-1, (-1, 3)).unbind(-1)
 
 
 @query_key_value.mistake(
-    "the sentence cut in three",
-    "It is the words that you cut into three parts. Each word has all three: which axis holds a word's own numbers?",
+    "the sentence split instead of the features",
+    "You split the positions into three parts. Every position has all three results, side by side in the last "
+    "dimension.",
 )
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     return F.linear(x, weight, bias).chunk(3, dim=1)
 
 
 @query_key_value.mistake(
-    "keys before queries", "Queries and keys have changed places. Which stands first in the name of the layer?"
+    "keys and queries swapped",
+    "You return the keys as queries and the queries as keys. Their order is that of the layer's name: query, key, "
+    "value.",
 )
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     query, key, value = query_key_value.reference(x, weight, bias)
     return key, query, value
 
 
-@query_key_value.mistake("values before keys", "The queries are right. Keys and values have changed places.")
+@query_key_value.mistake(
+    "keys and values swapped", "The queries are right, but you return the values as keys and the keys as values."
+)
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     query, key, value = query_key_value.reference(x, weight, bias)
     return query, value, key
 
 
-@query_key_value.mistake(
-    "from the last to the first", "All three are there, values first. The matrix begins with the queries' rows."
-)
+@query_key_value.mistake("in reverse order", "You return values, keys and queries. The layer has the queries first.")
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     return query_key_value.reference(x, weight, bias)[::-1]
 
 
 @query_key_value.mistake(
     "the queries three times",
-    "All three are the queries. They come from the same words, but each through rows of the matrix that are its own.",
+    "All three of your results are the queries. They come from the same input, but each through its own third of the "
+    "matrix.",
 )
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     return (query_key_value.reference(x, weight, bias)[0],) * 3
@@ -195,34 +200,34 @@ def _stretched(real: Tensor) -> Tensor:
 
 @cross_attention.mistake(
     "padding not hidden",
-    "Without padding it would be right. One of the arguments is not used: it says which words of the memory are none.",
+    "Without padding this would be right. The argument that tells real tokens from padding isn't used yet.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     return _cross(x, memory, None, *layer)
 
 
 @cross_attention.mistake(
-    "the mask upside down",
-    "You look at the padding and at nothing else. In this course True means: may be looked at. (In PyTorch's module "
-    "it is the other way round.)",
+    "the mask inverted",
+    'Your queries attend to the padding and to nothing else. In this course True means "may attend"; PyTorch\'s '
+    "module uses the opposite convention.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     return _cross(x, memory, _stretched(~real), *layer)
 
 
 @cross_attention.mistake(
-    "the mask's sentences taken for heads",
-    "Axes line up from the right. Yours puts the sentences where the heads are, which is an error, or, with as many "
-    "sentences as heads, silently wrong. How many axes have the scores?",
+    "the mask lacks a dimension",
+    "Broadcasting aligns dimensions from the right, so your mask's sentences line up with the heads. If there happen "
+    "to be as many sentences as heads, you don't even get an error. The scores have four dimensions.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     return _cross(x, memory, real[:, None, :], *layer)
 
 
 @cross_attention.mistake(
-    "values hidden, weights not",
-    "Padding brings back zeros, but it still takes its share of the weights, and the words get less than all. Hide it "
-    "before the softmax.",
+    "values zeroed, weights not masked",
+    "Padding contributes only zeros, but it still takes its share of the weights, so the weights of the real tokens "
+    "don't sum to one. Hide it before the softmax.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     weight, bias, w_output, b_output, n_heads = layer
@@ -233,9 +238,9 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 
 
 @cross_attention.mistake(
-    "padding set to zero",
-    "You make the padding's vectors zero. A zero has a score as well, and gets a weight. Hide it where scores become "
-    "weights.",
+    "padding vectors set to zero",
+    "You set the vectors of the padding to zero. A zero vector still gets a score and therefore a weight; use the "
+    "mask in attention.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     return _cross(x, memory * real[..., None], None, *layer)
@@ -243,15 +248,16 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 
 @cross_attention.mistake(
     "memory not used",
-    "Queries, keys and values all come from x: that is self-attention. Who is asked here?",
+    "You compute queries, keys and values from x, which is self-attention. In cross-attention, keys and values come "
+    "from the memory.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     return _cross(x, x, _stretched(real), *layer)
 
 
 @cross_attention.mistake(
-    "x and memory exchanged",
-    "The memory asks and x is asked. There should be one answer for each position of x.",
+    "x and memory swapped",
+    "Your result has one output for each position of the memory. The queries should come from x.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     return _cross(memory, x, _stretched(real), *layer)
@@ -259,8 +265,7 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 
 @cross_attention.mistake(
     "keys from x",
-    "The values are the memory's, the keys are not. What a query is compared with and what it brings back belong to "
-    "the same word.",
+    "The values come from the memory, but the keys come from x. A key and its value always belong to the same token.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     weight, bias, w_output, b_output, n_heads = layer
@@ -271,25 +276,27 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 
 
 @cross_attention.mistake(
-    "keys and values exchanged",
-    "You compare with the values and bring back the keys. Which of the two lies in the middle of the matrix?",
+    "keys and values swapped",
+    "Your queries are compared with the values, and the output is made of the keys. The layer stacks queries, keys "
+    "and values in this order: the keys are the second third.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     return _cross(x, memory, _stretched(real), *layer, order="qvk")
 
 
 @cross_attention.mistake(
-    "queries and keys exchanged",
-    "The queries are made by the keys' rows of the matrix, and the keys by the queries'. The first third belongs to "
-    "those who ask.",
+    "the matrices of queries and keys swapped",
+    "You compute the queries with the second third of the matrix and the keys with the first. The first third belongs "
+    "to the queries.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     return _cross(x, memory, _stretched(real), *layer, order="kqv")
 
 
 @cross_attention.mistake(
-    "no biases before the heads",
-    "Queries and values lack their biases. (The keys' bias would not be missed: it moves all scores of a row alike.)",
+    "no bias in the projections",
+    "You leave out the biases of queries, keys and values. (The bias of the keys would not be missed: it adds the "
+    "same number to all scores of a query.)",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     weight, bias, *rest = layer
@@ -298,22 +305,28 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 
 @cross_attention.mistake(
     "no output projection",
-    "The heads are right and rightly joined. They have not met yet: what is the last thing that a layer does?",
+    "The heads are computed and joined correctly, but their outputs are never combined: the output matrix isn't used "
+    "yet.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     weight, bias, _, _, n_heads = layer
     return join_heads(_heads(x, memory, _stretched(real), weight, bias, n_heads))
 
 
-@cross_attention.mistake("no bias at the end", "All is right but for a shift, which is the same for every position.")
+@cross_attention.mistake(
+    "no bias in the output projection",
+    "Everything is right except for a constant vector that should be added at every position: the output projection "
+    "has a bias, too.",
+)
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     *rest, b_output, n_heads = layer
     return _cross(x, memory, _stretched(real), *rest, 0 * b_output, n_heads)
 
 
 @cross_attention.mistake(
-    "the last matrix not turned",
-    "Up to the joined heads all is right. The last matrix is kept as the first one is: it has to be turned.",
+    "the output matrix not transposed",
+    "Everything is right up to the joined heads. The output matrix is stored like the first one, (out, in), so it has "
+    "to be transposed as well.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     weight, bias, w_output, b_output, n_heads = layer
@@ -322,8 +335,7 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 
 @cross_attention.mistake(
     "not split into heads",
-    "Queries, keys and values go into attention as they come from the matrix. What has axes for heads there is the "
-    "mask alone.",
+    "Queries, keys and values go into attention without being split. Only your mask has a dimension for the heads.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     weight, bias, w_output, b_output, _ = layer
@@ -333,7 +345,8 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 
 
 @cross_attention.mistake(
-    "one head only", "This is one attention over the whole width. Where does each head get a slice of its own?"
+    "one head only",
+    "This is a single attention over all d_model features. Split queries, keys and values into heads first.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     *rest, _ = layer
@@ -341,8 +354,8 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
 
 
 @cross_attention.mistake(
-    "heads joined without changing axes",
-    "Each head is right. Joining them, you mix up positions: heads still stand before the length.",
+    "heads joined without swapping axes",
+    "Each head is right, but joining them mixes up positions: length and heads have to be swapped before you merge.",
 )
 def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     weight, bias, w_output, b_output, n_heads = layer
@@ -361,80 +374,82 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     {"heads": numbers(2, 3, 5, 4), "w_output": numbers(12, 12, seed=1)},
     {"heads": numbers(2, 4, 4, 4, dtype=torch.float64), "w_output": numbers(16, 16, seed=1, dtype=torch.float64)},
 )
-def head_answers(heads: Tensor, w_output: Tensor) -> Tensor:
+def head_contributions(heads: Tensor, w_output: Tensor) -> Tensor:
     """Each head through its own columns."""
     return torch.einsum("bhqd,ohd->bhqo", heads, w_output.unflatten(1, (heads.size(1), -1)))
 
 
-def _joined_answer(heads: Tensor, w_output: Tensor) -> Tensor:
+def _joined_output(heads: Tensor, w_output: Tensor) -> Tensor:
     return join_heads(heads) @ w_output.T
 
 
-@head_answers.mistake(
-    "rows in place of columns",
-    "You cut the matrix by its rows. That is right for the paper's, which stands on the other side; this one is kept "
-    "turned, as nn.Linear has it.",
+@head_contributions.mistake(
+    "rows instead of columns",
+    "You split the matrix by rows. That would be right for the paper's W^O; this one is stored transposed, (out, in), "
+    "so a head's part consists of columns.",
 )
 def _(heads: Tensor, w_output: Tensor) -> Tensor:
     return heads @ w_output.unflatten(0, (heads.size(1), -1))
 
 
-@head_answers.mistake(
+@head_contributions.mistake(
     "every n-th column",
-    "A head's columns lie beside each other, as its numbers do in the joined vector. You take every n-th.",
+    "You give each head every n-th column. In the concatenated vector a head's features are next to each other, and "
+    "so are its columns.",
 )
 def _(heads: Tensor, w_output: Tensor) -> Tensor:
     return heads @ w_output.unflatten(1, (-1, heads.size(1))).permute(2, 1, 0)
 
 
-@head_answers.mistake(
-    "the first head's part for all",
-    "The first head is right. The others go through its part of the matrix, and have one of their own.",
+@head_contributions.mistake(
+    "the first head's part for all heads",
+    "The first head is right, but you multiply the others by the first head's columns. Each head has its own.",
 )
 def _(heads: Tensor, w_output: Tensor) -> Tensor:
     return heads @ w_output[:, : heads.size(-1)].T
 
 
-@head_answers.mistake(
-    "added up already",
-    "That is what the whole layer says. Asked are the terms of this sum, one for each head.",
+@head_contributions.mistake(
+    "added already", "This is the sum, the output of the whole layer. Return its terms, one for each head."
 )
 def _(heads: Tensor, w_output: Tensor) -> Tensor:
-    return _joined_answer(heads, w_output)
+    return _joined_output(heads, w_output)
 
 
-@head_answers.mistake(
-    "what comes out is cut",
-    "You project the joined vector and cut the result in pieces. In each piece all heads are mixed already: the cut "
-    "has to be made before the product.",
+@head_contributions.mistake(
+    "the result split instead of the matrix",
+    "You multiply first and split the result. By then every number is a mixture of all heads, so the split has to "
+    "come before the product.",
 )
 def _(heads: Tensor, w_output: Tensor) -> Tensor:
-    return split_heads(_joined_answer(heads, w_output), heads.size(1))
+    return split_heads(_joined_output(heads, w_output), heads.size(1))
 
 
-@head_answers.mistake(
+@head_contributions.mistake(
     "equal shares of the sum",
-    "Your terms do add up to the layer, but they are all alike. Heads say different things.",
+    "Your terms add up to the right sum, but they are all the same. Each head's term depends only on that head's own "
+    "output.",
 )
 def _(heads: Tensor, w_output: Tensor) -> Tensor:
     n_heads = heads.size(1)
-    return (_joined_answer(heads, w_output) / n_heads)[:, None].expand(-1, n_heads, -1, -1)
+    return (_joined_output(heads, w_output) / n_heads)[:, None].expand(-1, n_heads, -1, -1)
 
 
-@head_answers.mistake(
-    "the layer without the head",
-    "For each head you say what the layer comes to without it. What does the head say that is missing there?",
+@head_contributions.mistake(
+    "the layer without each head",
+    "You return what is left of the layer without the head. Return what that head itself adds.",
 )
 def _(heads: Tensor, w_output: Tensor) -> Tensor:
-    return _joined_answer(heads, w_output)[:, None] - head_answers.reference(heads, w_output)
+    return _joined_output(heads, w_output)[:, None] - head_contributions.reference(heads, w_output)
 
 
-@head_answers.mistake(
-    "heads behind positions",
-    "The numbers are right. The heads should stand before the positions, as they do in what you are given.",
+@head_contributions.mistake(
+    "positions before heads",
+    "The numbers are right, but the axes should be (batch, heads, n_query, d_model), with the heads before the "
+    "positions.",
 )
 def _(heads: Tensor, w_output: Tensor) -> Tensor:
-    return head_answers.reference(heads, w_output).transpose(1, 2)
+    return head_contributions.reference(heads, w_output).transpose(1, 2)
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -473,7 +488,9 @@ def _cost(
 
 
 @layer_cost.mistake(
-    "no biases", "Products and exponentials are right. A linear layer learns a little more than its matrix."
+    "no biases",
+    "Products and exponentials are right. Each of the four linear layers has a bias besides its matrix, and these are "
+    "parameters, too.",
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     _, *rest = _cost(n_query, n_key, d_model, n_heads)
@@ -481,7 +498,9 @@ def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
 
 
 @layer_cost.mistake(
-    "three matrices", "Queries, keys and values are counted. One matrix is missing, among parameters and products."
+    "three matrices",
+    "You count the matrices of queries, keys and values. The output projection is missing, in the parameters and in "
+    "the products.",
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     return _cost(n_query, n_key, d_model, n_heads, matrices=3, from_x=1)
@@ -489,66 +508,67 @@ def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
 
 @layer_cost.mistake(
     "heads as wide as the model",
-    "The matrices are right. For you each head sums over the whole width: how many numbers has it really?",
+    "The projections are right, but each of your heads has d_model features. A head has only its share of them.",
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     return _cost(n_query, n_key, d_model, n_heads, width=n_heads)
 
 
 @layer_cost.mistake(
-    "one head's scores",
-    "The matrices are right, and so are the scores and blends of one head. There are more heads than one.",
+    "scores of a single head",
+    "The projections are right, but you count the scores and weighted sums of a single head. There are n_heads of "
+    "them.",
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     return _cost(n_query, n_key, d_model, n_heads, width=1 / n_heads)
 
 
 @layer_cost.mistake(
-    "all of it for each head",
-    "You multiply everything by the number of heads. It is right for a single one. If there are more, what happens to "
-    "the width of each?",
+    "everything multiplied by the heads",
+    "You multiply the cost of a full-width layer by the number of heads. With more heads, each of them becomes "
+    "narrower.",
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     return tuple(n_heads * n for n in _cost(n_query, n_key, d_model, 1))
 
 
 @layer_cost.mistake(
-    "scores without blends",
-    "Scores are counted, and what the weights are then used for is not: the sum of the values is a product as well.",
+    "no weighted sums",
+    "You count the scores, but not what the weights are used for: the weighted sum of the values is a matrix product "
+    "as well.",
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     return _cost(n_query, n_key, d_model, n_heads, tables=1)
 
 
 @layer_cost.mistake(
-    "no projections", "Scores and blends are counted. The words go through matrices before that, and once after it."
+    "no projections", "Scores and weighted sums are right. The products with the four matrices are missing."
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     return _cost(n_query, n_key, d_model, n_heads, from_x=0, from_memory=0)
 
 
 @layer_cost.mistake(
-    "all from one sentence",
-    "It would be right for self-attention. Here some matrices are met by those who ask, and others by those who are "
-    "asked, who may be more or fewer.",
+    "self-attention counted",
+    "This would be right for self-attention. In cross-attention, two of the matrices are applied to n_query positions "
+    "and the other two to n_key positions.",
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     return _cost(n_query, n_key, d_model, n_heads, from_x=4, from_memory=0)
 
 
 @layer_cost.mistake(
-    "queries, keys and values for both",
-    "You send both sentences through the whole fused matrix. Those who ask need no keys, and those who are asked no "
-    "queries.",
+    "all three projections for both inputs",
+    "You apply all three projections to both inputs. x needs only queries, and the memory only keys and values.",
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     return _cost(n_query, n_key, d_model, n_heads, from_x=4, from_memory=3)
 
 
 @layer_cost.mistake(
-    "additions as well",
-    "Twice as many: you count an addition with each multiplication. Many do (they call it FLOPs); asked are the "
-    "multiplications.",
+    "additions counted as well",
+    "Your number is twice as large, because you count each addition, too. That is a common convention (FLOPs), but "
+    "here only multiplications count.",
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     parameters, products, exponentials = _cost(n_query, n_key, d_model, n_heads)
@@ -557,7 +577,7 @@ def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
 
 @layer_cost.mistake(
     "one softmax for all heads",
-    "Parameters and products are right. Each head has weights of its own, and so a softmax of its own.",
+    "Parameters and products are right. But each head has weights of its own, so it needs exponentials of its own.",
 )
 def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     parameters, products, _ = _cost(n_query, n_key, d_model, n_heads)
@@ -602,42 +622,42 @@ def _in_turn(query: Tensor, x: Tensor) -> Tensor:
 
 
 @grouped_attention.mistake(
-    "dealt out in turn",
-    "You deal the groups out in turn, 0, 1, 0, 1. The heads of a group are neighbours. (A model trained your way does "
-    "as well; one loaded into it does not.)",
+    "groups assigned in turn",
+    "You assign the groups in turn: 0, 1, 0, 1. Heads of the same group should be neighbours: 0, 0, 1, 1. (A model "
+    "trained your way works just as well, but one that was trained with neighbours does not work with your code.)",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attention(query, _in_turn(query, key), _in_turn(query, value))[0]
 
 
 @grouped_attention.mistake(
-    "keys and values not dealt out alike",
-    "The weights are right, and are then used on another group's values: keys and values must be dealt out alike.",
+    "different groups for keys and values",
+    "The weights are right, but you use them on the values of another group. Repeat the values in the same order as "
+    "the keys.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attention(query, _each(query, key), _in_turn(query, value))[0]
 
 
 @grouped_attention.mistake(
-    "the first group for all",
-    "Every head looks things up in the first group. That is right where there is no other.",
+    "the first group for all heads",
+    "All of your heads use the keys and values of group 0. Each should use those of its own group.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attention(query, key[:, :1], value[:, :1])[0]
 
 
 @grouped_attention.mistake(
-    "groups averaged",
-    "You make one group of all by their mean. Each head has one group to look things up in, as it is.",
+    "groups averaged", "You average the groups. Each head should use the keys and values of one group, unchanged."
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attention(query, key.mean(1, keepdim=True), value.mean(1, keepdim=True))[0]
 
 
 @grouped_attention.mistake(
-    "groups behind each other",
-    "Every head sees the keys of all groups, one behind the other, as if the sentence were longer. It should see its "
-    "own group's alone.",
+    "groups joined along the length",
+    "Each of your heads sees the keys of all groups, as if they were further positions. It should see only those of "
+    "its own group.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attention(query, key.flatten(1, 2)[:, None], value.flatten(1, 2)[:, None])[0]
@@ -645,25 +665,25 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 @grouped_attention.mistake(
     "queries averaged",
-    "There is one answer for each group: you average the queries that share keys. They share what they are compared "
-    "with, and each keeps its own question.",
+    "You average the queries that share keys, so there is only one output per group. The heads share keys and values, "
+    "but each keeps its own queries.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attention(query.unflatten(1, (key.size(1), -1)).mean(2), key, value)[0]
 
 
 @grouped_attention.mistake(
-    "one query head a group",
-    "You keep one query head of each group and leave out the others. All of them are to be answered.",
+    "one query head per group",
+    "You keep one query head of each group and drop the others. Every query head should have an output.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attention(query[:, :: query.size(1) // key.size(1)], key, value)[0]
 
 
 @grouped_attention.mistake(
-    "heads come back in another order",
-    "Each head's answer is right, but the heads have changed places: first the first head of every group, then the "
-    "second. They should come back as they went in.",
+    "heads returned in another order",
+    "Each head's output is right, but the order has changed: the first head of every group comes first. Return the "
+    "heads in the order of the queries.",
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     grouped = query.unflatten(1, (key.size(1), -1))
@@ -671,7 +691,7 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 @grouped_attention.mistake(
-    "scaled twice", "attention scales the scores already. A second scale makes the weights too flat."
+    "scaled twice", "The function attention already scales the scores. Your second scale makes the weights too uniform."
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attention(query / math.sqrt(query.size(-1)), _each(query, key), _each(query, value))[0]

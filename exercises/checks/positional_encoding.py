@@ -32,7 +32,9 @@ def frequencies(d_model: int) -> Tensor:
 
 
 @frequencies.mistake(
-    "they grow", "The first turns by one radian, as it should, but the next ones turn faster. What does the minus do?"
+    "the frequencies grow",
+    "The first hand is right, but the next ones turn faster and faster. They should turn more slowly: check the sign "
+    "of the exponent.",
 )
 def _(d_model: int) -> Tensor:
     return 10000.0 ** (torch.arange(0, d_model, 2) / d_model)
@@ -40,7 +42,7 @@ def _(d_model: int) -> Tensor:
 
 @frequencies.mistake(
     "half the exponent",
-    "The frequencies fall half as fast as they should: in the exponent stands 2i, and i counts the pairs.",
+    "Your frequencies fall half as fast as they should. The exponent contains 2i, where i counts the pairs.",
 )
 def _(d_model: int) -> Tensor:
     return 10000.0 ** (-torch.arange(d_model // 2) / d_model)
@@ -48,7 +50,7 @@ def _(d_model: int) -> Tensor:
 
 @frequencies.mistake(
     "twice the exponent",
-    "The frequencies fall twice as fast as they should. If your i already goes up by two, it need not be doubled "
+    "Your frequencies fall twice as fast as they should. If your i already counts in steps of two, don't double it "
     "again.",
 )
 def _(d_model: int) -> Tensor:
@@ -56,16 +58,16 @@ def _(d_model: int) -> Tensor:
 
 
 @frequencies.mistake(
-    "one for every dimension",
-    "There are as many as dimensions, and should be half as many: sine and cosine of a pair share theirs.",
+    "one for each dimension",
+    "You return one frequency per dimension. There is one per pair, because sine and cosine share it.",
 )
 def _(d_model: int) -> Tensor:
     return 10000.0 ** (-torch.arange(d_model) / d_model)
 
 
 @frequencies.mistake(
-    "every pair's twice",
-    "Each is there twice. Sine and cosine of a pair do share one, but the pairing comes in the next exercise.",
+    "each frequency twice",
+    "You return each frequency twice. Sine and cosine do share it, but they are only paired in the next exercise.",
 )
 def _(d_model: int) -> Tensor:
     return (10000.0 ** (-torch.arange(0, d_model, 2) / d_model)).repeat_interleave(2)
@@ -73,24 +75,25 @@ def _(d_model: int) -> Tensor:
 
 @frequencies.mistake(
     "the last is exactly 1/10000",
-    "You divide by one pair less than there are, so that the last frequency reaches 1/10000. Some programs do; the "
-    "paper's formula stops a step before.",
+    "You divide by the number of pairs minus one, so that the last frequency is exactly 1/10000. Some libraries do "
+    "that, but the paper's formula divides by d_model and stops a step earlier.",
 )
 def _(d_model: int) -> Tensor:
     return 10000.0 ** -torch.linspace(0, 1, d_model // 2)
 
 
 @frequencies.mistake(
-    "e in place of 10000",
-    "They fall from 1 to about 1/e. An exponential has the base e, unless you multiply the exponent by a logarithm.",
+    "base e instead of 10000",
+    "Your frequencies fall from 1 to about 1/e. An exponential has the base e unless you multiply the exponent by the "
+    "logarithm of another base.",
 )
 def _(d_model: int) -> Tensor:
     return torch.exp(-torch.arange(0, d_model, 2) / d_model)
 
 
 @frequencies.mistake(
-    "wavelengths",
-    "These are the numbers of positions until a hand is round again. Asked is how far it turns in one.",
+    "wavelengths instead of frequencies",
+    "These are wavelengths: how many positions a hand needs for a full turn. Return how far it turns in one step.",
 )
 def _(d_model: int) -> Tensor:
     return 2 * math.pi * 10000.0 ** (torch.arange(0, d_model, 2) / d_model)
@@ -112,8 +115,8 @@ def sinusoidal_encoding(length: int, d_model: int) -> Tensor:
 
 @sinusoidal_encoding.mistake(
     "all sines, then all cosines",
-    "The numbers are right, but all sines stand before all cosines. Here they take turns: a pair's two stand side "
-    "by side.",
+    "The numbers are right, but all sines come before all cosines. They should alternate: sine and cosine of the same "
+    "pair next to each other.",
 )
 def _(length: int, d_model: int) -> Tensor:
     angle = positions.angles(length, d_model)
@@ -121,7 +124,8 @@ def _(length: int, d_model: int) -> Tensor:
 
 
 @sinusoidal_encoding.mistake(
-    "cosine before sine", "The two of each pair have changed places: at position 0 the first number should be 0, not 1."
+    "cosine before sine",
+    "Sine and cosine are swapped in each pair. At position 0 the first number should be 0 and the second 1.",
 )
 def _(length: int, d_model: int) -> Tensor:
     angle = positions.angles(length, d_model)
@@ -129,9 +133,9 @@ def _(length: int, d_model: int) -> Tensor:
 
 
 @sinusoidal_encoding.mistake(
-    "a frequency for every dimension",
-    "The sines are right. The cosines have an angle of their own, a little slower; but a pair is one clock hand, "
-    "and its two numbers belong to the same angle. Without that a shift is no rotation.",
+    "a separate frequency for each dimension",
+    "The sines are right, but each cosine has a slightly lower frequency than its sine. Both are coordinates of the "
+    "same hand, so they need the same angle; otherwise a shift is not a rotation.",
 )
 def _(length: int, d_model: int) -> Tensor:
     angle = torch.arange(length)[:, None] * 10000.0 ** (-torch.arange(d_model) / d_model)
@@ -139,7 +143,9 @@ def _(length: int, d_model: int) -> Tensor:
 
 
 @sinusoidal_encoding.mistake(
-    "sines only", "Each pair is twice the same sine. A hand that points up or down is told apart by its cosine."
+    "sines only",
+    "Each pair has the same sine twice. The second number should be the cosine, which tells apart the two angles that "
+    "have the same sine.",
 )
 def _(length: int, d_model: int) -> Tensor:
     angle = positions.angles(length, d_model)
@@ -147,21 +153,23 @@ def _(length: int, d_model: int) -> Tensor:
 
 
 @sinusoidal_encoding.mistake(
-    "positions from 1", "Your first row is that of position 1. Positions count from 0, where all hands stand still."
+    "positions from 1", "Your first row belongs to position 1. Positions start at 0, where every sine is 0."
 )
 def _(length: int, d_model: int) -> Tensor:
     return positions.sinusoidal_encoding(length + 1, d_model)[1:]
 
 
 @sinusoidal_encoding.mistake(
-    "turned on its side", "Rows should be positions and columns dimensions: yours is the other way round."
+    "transposed", "Your rows are dimensions and your columns are positions. It should be the other way round."
 )
 def _(length: int, d_model: int) -> Tensor:
     return positions.sinusoidal_encoding(length, d_model).T
 
 
 @sinusoidal_encoding.mistake(
-    "angles in degrees", "Your hands turn too slowly by the factor of degrees to radians. PyTorch's sine takes radians."
+    "angles converted to degrees",
+    "Your angles are off by the factor between degrees and radians. PyTorch's sine expects radians, and the formula "
+    "gives radians.",
 )
 def _(length: int, d_model: int) -> Tensor:
     angle = positions.angles(length, d_model).deg2rad()
@@ -169,7 +177,8 @@ def _(length: int, d_model: int) -> Tensor:
 
 
 @sinusoidal_encoding.mistake(
-    "angles, not their sines", "These are the angles themselves. They grow without end; their sine and cosine do not."
+    "angles instead of sines and cosines",
+    "These are the angles themselves, which grow without limit. Return their sines and cosines.",
 )
 def _(length: int, d_model: int) -> Tensor:
     angle = positions.angles(length, d_model)
@@ -197,18 +206,17 @@ def shift(encoding: Tensor, k: int) -> Tensor:
 
 
 @shift.mistake(
-    "backwards",
-    "You arrive at the position k before. Either a sign is turned round, or sine and cosine are: the sine stands "
-    "first in each pair.",
+    "shifted backwards",
+    "You compute the vectors k positions earlier. Either a sign is wrong, or you took sines for cosines: the sine "
+    "comes first in each pair.",
 )
 def _(encoding: Tensor, k: int) -> Tensor:
     return shift.reference(encoding, -k)
 
 
 @shift.mistake(
-    "the old sine was overwritten",
-    "The new sines are right, the new cosines are not: they are made of the new sines. Keep the old ones until both "
-    "are done.",
+    "the old sines were overwritten",
+    "The new sines are right, but you compute the cosines from the new sines. Both formulas need the old values.",
 )
 def _(encoding: Tensor, k: int) -> Tensor:
     sin, cos = _apart(encoding)
@@ -218,9 +226,9 @@ def _(encoding: Tensor, k: int) -> Tensor:
 
 
 @shift.mistake(
-    "plus in place of minus",
-    "The new sines are right. In the formula of the cosine stands a minus: without it the pair does not even keep "
-    "its length.",
+    "plus instead of minus",
+    "The new sines are right, but the formula for the cosine has a minus. With a plus, the vector's length changes, "
+    "so it's no rotation.",
 )
 def _(encoding: Tensor, k: int) -> Tensor:
     sin, cos = _apart(encoding)
@@ -229,26 +237,24 @@ def _(encoding: Tensor, k: int) -> Tensor:
 
 
 @shift.mistake(
-    "all hands turn alike",
-    "Every pair is turned by k radians. That is right for the first; the others turn more slowly.",
+    "all hands turn by the same angle",
+    "You rotate every pair by k radians. That is right only for the first one; each pair turns by k times its own "
+    "frequency.",
 )
 def _(encoding: Tensor, k: int) -> Tensor:
     sin, cos = _apart(encoding)
     return _together(sin * math.cos(k) + cos * math.sin(k), cos * math.cos(k) - sin * math.sin(k))
 
 
-@shift.mistake(
-    "one step, whatever k",
-    "You shift by one position each time. How much does a hand turn in k steps of the same size?",
-)
+@shift.mistake("one step, whatever k is", "You always shift by one position. In k steps, a hand turns k times as far.")
 def _(encoding: Tensor, k: int) -> Tensor:
     return shift.reference(encoding, 1)
 
 
 @shift.mistake(
-    "rows moved",
-    "You move the rows of the table, and those that fall out come in again on the other side. The rows may be any "
-    "positions: each has to be turned, where it stands.",
+    "rows of the table moved",
+    "You move rows of the table, and those at the end reappear at the start. The rows may belong to any positions, so "
+    "compute new vectors from the old ones.",
 )
 def _(encoding: Tensor, k: int) -> Tensor:
     return encoding.roll(-k, 0)
@@ -256,7 +262,7 @@ def _(encoding: Tensor, k: int) -> Tensor:
 
 @shift.mistake(
     "the encoding of k added",
-    "You add the vector of position k. Angles add up; their sines and cosines do not.",
+    "You add the vector of position k. It is the angles that add up, not their sines and cosines.",
 )
 def _(encoding: Tensor, k: int) -> Tensor:
     b = _step(encoding, k)
@@ -264,9 +270,9 @@ def _(encoding: Tensor, k: int) -> Tensor:
 
 
 @shift.mistake(
-    "made anew, from position 0",
-    "These are the vectors of k, k + 1 and so on: right only if the first row was that of position 0. You are not "
-    "told which positions they are, and need not be.",
+    "computed anew from position 0",
+    "You return the vectors of positions k, k + 1 and so on. That is right only if the first row belongs to position "
+    "0. You aren't told the positions, and you don't need them: rotate what you are given.",
 )
 def _(encoding: Tensor, k: int) -> Tensor:
     angle = (torch.arange(len(encoding)) + k)[:, None] * frequencies.reference(encoding.size(-1))
@@ -287,18 +293,18 @@ def rotate(x: Tensor) -> Tensor:
 
 
 @rotate.mistake(
-    "the other way round",
-    "You turn by the negative angle. Distances would still come out, but with the sign changed. Where does the "
-    "minus belong?",
+    "rotated the other way",
+    "You rotate by the negative angle, so all relative distances have the wrong sign. Check which of the two formulas "
+    "has the minus.",
 )
 def _(x: Tensor) -> Tensor:
     return _turned(x, -_angles(x))
 
 
 @rotate.mistake(
-    "pairs half a vector apart",
-    "You pair each dimension of the first half with one of the second. Some programs do, and it works as well, if "
-    "all of a model does. Here the two of a pair are neighbours.",
+    "dimensions paired across the halves",
+    "You pair each dimension of the first half with one of the second. Some libraries do that, and it works if the "
+    "whole model does it. Here neighbouring dimensions form a pair.",
 )
 def _(x: Tensor) -> Tensor:
     (a, b), angle = x.chunk(2, dim=-1), _angles(x)
@@ -306,18 +312,18 @@ def _(x: Tensor) -> Tensor:
 
 
 @rotate.mistake(
-    "not joined pair by pair",
-    "The numbers are right, but all first ones of the pairs stand before all second ones. Put them back where they "
-    "came from.",
+    "pairs not interleaved",
+    "The numbers are right, but the first numbers of all pairs come before the second ones. Put the two numbers of "
+    "each pair next to each other again.",
 )
 def _(x: Tensor) -> Tensor:
     return torch.cat(_apart(_turned(x, _angles(x))), dim=-1)
 
 
 @rotate.mistake(
-    "plus in place of minus",
-    "Both sums have a plus. That is no rotation: the vectors change their lengths. Look at the first of the two "
-    "formulas.",
+    "plus instead of minus",
+    "Both of your formulas have a plus. Then the vectors change their lengths, so it's no rotation. Look at the first "
+    "formula again.",
 )
 def _(x: Tensor) -> Tensor:
     (even, odd), angle = _apart(x), _angles(x)
@@ -325,8 +331,9 @@ def _(x: Tensor) -> Tensor:
 
 
 @rotate.mistake(
-    "the old value was overwritten",
-    "The even dimensions are right, the odd ones are made of the new even ones. Keep the old ones until both are done.",
+    "the old values were overwritten",
+    "The even dimensions are right, but you compute the odd ones from the new even ones. Both formulas need the old "
+    "values.",
 )
 def _(x: Tensor) -> Tensor:
     (even, odd), angle = _apart(x), _angles(x)
@@ -336,21 +343,26 @@ def _(x: Tensor) -> Tensor:
 
 @rotate.mistake(
     "positions from 1",
-    "Everything is turned one step too far: position 0 should stay as it is. (Attention would not notice. The "
-    "course's weights would.)",
+    "You rotate everything by one step too much: position 0 should stay as it is. (The scores within one sequence "
+    "wouldn't change, but they would with keys that were cached from position 0.)",
 )
 def _(x: Tensor) -> Tensor:
     return _turned(x, _angles(x, first=1))
 
 
 @rotate.mistake(
-    "all pairs turn alike", "Every pair is turned by its position in radians. The later pairs should turn more slowly."
+    "all pairs rotate by the same angle",
+    "You rotate every pair by its position in radians. Each pair has its own frequency, and later pairs turn more "
+    "slowly.",
 )
 def _(x: Tensor) -> Tensor:
     return _turned(x, torch.arange(x.size(-2))[:, None].expand(-1, x.size(-1) // 2))
 
 
-@rotate.mistake("added, not turned", "You add the sinusoids. Rotary positions add nothing: they turn what is there.")
+@rotate.mistake(
+    "added instead of rotated",
+    "You add the sinusoidal encoding. Rotary positions add nothing: they rotate each pair of dimensions.",
+)
 def _(x: Tensor) -> Tensor:
     return x + positions.sinusoidal_encoding(x.size(-2), x.size(-1))
 
@@ -386,68 +398,81 @@ def embed(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
 
 
 @embed.mistake(
-    "the factor is missing", "Words and places are added, but the words are too quiet. What does §3.4 multiply by?"
+    "embeddings not scaled",
+    "You add embeddings and positions, but the embeddings are too small compared with the positions. §3.4 multiplies "
+    "them by a factor first.",
 )
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] + encoding[: ids.size(1)]
 
 
-@embed.mistake("the factor is on the sum", "The positions are too large by the factor: it belongs to the words alone.")
+@embed.mistake(
+    "the sum is scaled", "You scale the sum, so the positions are too large. Only the embeddings should be scaled."
+)
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return (table[ids] + encoding[: ids.size(1)]) * math.sqrt(table.size(1))
 
 
-@embed.mistake(
-    "the factor is on the positions", "The wrong one of the two is multiplied: the words are the quiet ones."
-)
+@embed.mistake("the positions are scaled", "You scale the positions. It is the embeddings that are too small.")
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] + encoding[: ids.size(1)] * math.sqrt(table.size(1))
 
 
-@embed.mistake("times d_model", "The words are too loud. Of d_model, something has to be taken first.")
+@embed.mistake(
+    "scaled by d_model",
+    "You multiply the embeddings by d_model itself, which makes them too large. Look up the factor in §3.4.",
+)
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] * table.size(1) + encoding[: ids.size(1)]
 
 
 @embed.mistake(
-    "divided", "You make the words quieter still. Attention divides by its root; here it is the other way round."
+    "divided instead of multiplied",
+    "You divide the embeddings, which makes them even smaller. Attention divides its scores, but embeddings are "
+    "multiplied.",
 )
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] / math.sqrt(table.size(1)) + encoding[: ids.size(1)]
 
 
 @embed.mistake(
-    "scaled by the vocabulary",
-    "You take the number of words in place of the width: look at which axis of the table is which.",
+    "scaled by the vocabulary's size",
+    "Your factor comes from the number of tokens in the vocabulary. It should come from the width of the table, its "
+    "second axis.",
 )
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] * math.sqrt(table.size(0)) + encoding[: ids.size(1)]
 
 
 @embed.mistake(
-    "position looked up by the word",
-    "You look positions up by token ids. Where a word stands does not depend on which word it is.",
+    "positions looked up by token id",
+    "You use the token ids to look up position vectors. A position vector depends only on where the token is in the "
+    "sentence.",
 )
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] * math.sqrt(table.size(1)) + encoding[ids.clamp(max=len(encoding) - 1)]
 
 
-@embed.mistake("positions left out", "The words are right, but nothing says where they stand.")
+@embed.mistake(
+    "no positions",
+    "The embeddings are right, but nothing tells the model where each token is: add the positional encoding.",
+)
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] * math.sqrt(table.size(1))
 
 
 @embed.mistake(
-    "the last positions, not the first", "You take the end of the table of positions. A sentence begins at position 0."
+    "the last positions instead of the first",
+    "You take the last rows of the positional encoding. A sentence starts at position 0.",
 )
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] * math.sqrt(table.size(1)) + encoding[-ids.size(1) :]
 
 
 @embed.mistake(
-    "a position for each sentence",
-    "All words of a sentence get the same position: that of the sentence in the batch. Positions run along the "
-    "second axis.",
+    "one position for each sentence",
+    "All tokens of a sentence get the same position vector, which depends on the sentence's index in the batch. "
+    "Positions run along the second axis.",
 )
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] * math.sqrt(table.size(1)) + encoding[: len(ids), None]

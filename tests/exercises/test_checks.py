@@ -114,7 +114,7 @@ def test_a_layer_is_the_packages_and_costs_what_is_counted() -> None:
         torch.testing.assert_close(ours, layer.join_heads(theirs))
 
     heads = package_attention(query, key, value)[0]
-    answers = multi_head_attention.head_answers.reference(heads, layer.output.weight)
+    answers = multi_head_attention.head_contributions.reference(heads, layer.output.weight)
     torch.testing.assert_close(answers.sum(1) + layer.output.bias, layer(x))
 
     with FlopCounterMode(display=False) as counter:
@@ -898,8 +898,8 @@ OTHERS = [
     ("query_key_value", projected_by_einsum),
     ("cross_attention", cross_by_torch),
     ("cross_attention", cross_word_by_word),
-    ("head_answers", answers_by_silence),
-    ("head_answers", answers_by_loop),
+    ("head_contributions", answers_by_silence),
+    ("head_contributions", answers_by_loop),
     ("layer_cost", cost_by_heads),
     ("grouped_attention", grouped_by_torch),
     ("grouped_attention", grouped_by_reshape),
