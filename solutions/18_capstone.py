@@ -13,11 +13,11 @@
 # %% [markdown]
 # # Exercises: the capstone
 #
-# Eight blanks, and at the end a translator that has no part in it but yours. You have built each of them before, on its own; here they have to fit
+# Fill in eight blanks, and you have a translator that consists of your own code. You have written each part before, on its own; here they have to fit
 # together. Then you train it, and it translates sentences that it has never seen (§3 and §5 of the paper).
 #
-# - **Own parts only.** Linear layers, norms and what a tensor can do. Not `nn.Transformer`, `nn.MultiheadAttention` or
-#   `F.scaled_dot_product_attention`, and nothing from the package `transformer`: the checks see the call and say so.
+# - **No ready-made parts.** Use linear layers, norms and tensor operations, but not `nn.Transformer`, `nn.MultiheadAttention` or
+#   `F.scaled_dot_product_attention`, and nothing from the package `transformer`. The checks notice such a call and tell you.
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
 # - A blank can call those before it as `given.name`: these are your own functions once their checks show ✓, and the course's until then. So you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
@@ -78,98 +78,98 @@ from transformer.data.tokenizer import BOS, EOS, PAD
 torch.set_printoptions(precision=2, sci_mode=False)
 
 # %% [markdown]
-# ## What a model holds
+# ## The weights
 #
-# The weights are there, in modules that compute nothing. What is computed with them is what you write.
+# The weights are given, in modules that compute nothing. You write the computation.
 #
-# | a | holds |
+# | module | contains |
 # |---|---|
-# | `Attention` | `query`, `key`, `value`, `output`: linear layers from d_model to d_model; `n_heads`, a number |
-# | `EncoderLayer` | `attention`; `inner` and `outer`, the linear layers of feed-forward; `norms`, two of them |
-# | `DecoderLayer` | `self_attention`, `cross_attention`; `inner` and `outer`; `norms`, three of them |
-# | `Model` | `embedding`, one matrix for all words; `encoder` and `decoder`, lists of layers |
+# | `Attention` | `query`, `key`, `value`, `output`: linear layers from d_model to d_model; `n_heads`: a number |
+# | `EncoderLayer` | `attention`; `inner` and `outer`: the two linear layers of the feed-forward network; `norms`: two layer norms |
+# | `DecoderLayer` | `self_attention`, `cross_attention`; `inner` and `outer`; `norms`: three layer norms |
+# | `Model` | `embedding`: one matrix for source, target and output; `encoder` and `decoder`: lists of layers |
 #
-# Linear layers and norms are called: `part.query(x)`, `layer.norms[0](x)`. There is no dropout: one part less to write.
+# Call linear layers and norms like functions: `part.query(x)`, `layer.norms[0](x)`. There is no dropout.
 #
-# A mask is boolean, and **True means: may look**. It fits to scores of shape (batch, heads, query, key).
+# A mask is boolean, and **True means "may attend"**. It broadcasts to scores of shape (batch, heads, query, key).
 
 # %% [markdown]
-# ## 1 · Words and places
+# ## 1 · Embeddings and positions
 #
 # ★★☆ · 10 minutes · §3.4, §3.5
 #
-# A word's row of the table, times $\sqrt{d_\text{model}}$, plus the vector of its place: dimension $2i$ of place $pos$ is
-# $\sin(pos / 10000^{2i/d_\text{model}})$, and dimension $2i+1$ the cosine of the same angle.
+# Multiply the embedding of each token by $\sqrt{d_\text{model}}$ and add the positional encoding: dimension $2i$ at position $pos$ is
+# $\sin(pos / 10000^{2i/d_\text{model}})$, and dimension $2i+1$ is the cosine of the same angle.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # frequency of each pair                        (d_model / 2,)
-# angle: each place times each frequency        (length, d_model / 2)
-# sines and cosines beside each other           (length, d_model)
+# angle: each position times each frequency     (length, d_model / 2)
+# sines and cosines alternating                 (length, d_model)
 # rows of the table times the root, plus these  (batch, length, d_model)
 # ```
 # </details>
 # <details><summary>Help: <code>The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0</code></summary>
 #
-# Places and frequencies are both vectors. To multiply each with each, give the places a second axis of length one.
+# Positions and frequencies are both vectors. To multiply each position by each frequency, give the positions a second axis of length one.
 # </details>
 
 
 # %% tags=["answer"]
-# answer: words_and_places
-def words_and_places(ids: Tensor, table: Tensor) -> Tensor:
-    """What the first layer reads.
+# answer: embed_tokens
+def embed_tokens(ids: Tensor, table: Tensor) -> Tensor:
+    """Compute the input of the first layer.
 
     ids: (batch, length), int64
-    table: (vocab_size, d_model), a row for each word; d_model is even
+    table: (vocab_size, d_model), one row for each token; d_model is even
     returns: (batch, length, d_model)
     """
     ### BEGIN SOLUTION
     d_model = table.size(1)
     frequency = 10000.0 ** (-torch.arange(0, d_model, 2) / d_model)
     angle = torch.arange(ids.size(1))[:, None] * frequency  # (length, d_model / 2)
-    places = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
-    return table[ids] * math.sqrt(d_model) + places
+    positions = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+    return table[ids] * math.sqrt(d_model) + positions
     ### END SOLUTION
 
 
 # %% tags=["nbval-check-output"]
-check("words_and_places", words_and_places)
+check("embed_tokens", embed_tokens)
 
 # %% [markdown]
-# ## 2 · Attention
+# ## 2 · Multi-head attention
 #
 # ★★★ · 20 minutes · §3.2
 #
-# All three attentions of the model are this one. Queries come from `x`, keys and values from `memory`; in self-attention the two are the same. Each head has
-# its own slice of the dimensions, its own scores, scaled and masked, and its own softmax. The heads side by side go through `output`.
+# All three attentions of the model use this function. Queries come from `x`, keys and values from `memory`; in self-attention the two are the same. Each head has
+# its own slice of the dimensions, its own scaled and masked scores, and its own softmax. The heads are concatenated and go through `output`.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # query of x, key and value of memory            (batch, length, d_model)
-# cut each into heads                            (batch, heads, length, d_head)
-# scores: query · key, over the root of d_head   (batch, heads, query, key)
+# split each into heads                          (batch, heads, length, d_head)
+# scores: query · key, divided by √d_head        (batch, heads, query, key)
 # minus infinity where the mask is False; softmax over the keys
-# weights times values; heads side by side       (batch, query, d_model)
-# output of it
+# weights times values; concatenate the heads    (batch, query, d_model)
+# apply output
 # ```
 # </details>
 # <details><summary>Help: <code>only supports boolean masks, but got mask with dtype int</code></summary>
 #
-# `masked_fill` wants True and False, and True is where it fills. `~mask` turns a boolean mask round; `1 - mask` does not keep it boolean.
+# `masked_fill` expects a boolean mask, and fills where it is True. `~mask` inverts a boolean mask; `1 - mask` makes it a tensor of numbers.
 # </details>
 # <details><summary>Help: <code>view size is not compatible with input tensor's size and stride</code></summary>
 #
-# After two axes have changed places the numbers no longer lie in order. `flatten` and `reshape` copy them where that is needed.
+# After two axes are swapped, the numbers are no longer contiguous in memory. `flatten` and `reshape` copy them if necessary.
 # </details>
 
 
 # %% tags=["answer"]
-# answer: look_up
-def look_up(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-    """Attention of several heads, from x to memory.
+# answer: attend
+def attend(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    """Multi-head attention from x to memory.
 
     x: (batch, query, d_model)
     memory: (batch, key, d_model)
@@ -189,39 +189,39 @@ def look_up(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
 
 
 # %% tags=["nbval-check-output"]
-check("look_up", look_up)
+check("attend", attend)
 
 # %% [markdown]
-# ## 3 · An encoder layer
+# ## 3 · The encoder layer
 #
 # ★☆☆ · 10 minutes · §3.1, §3.3
 #
-# Attention to itself, then feed-forward: `inner`, a ReLU, `outer`. Around each of the two: what went in is added to what came out, and the sum is normalised.
+# The first sublayer is self-attention, the second the feed-forward network: `inner`, a ReLU, `outer`. Each sublayer's input is added to its output, and the sum is normalised (post-norm).
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# x ← first norm of  x + attention of x to x, under the mask
+# x ← first norm of  x + attention from x to x, with the mask
 # x ← second norm of x + feed-forward of x
 # ```
 # </details>
 # <details><summary>Help: <code>Module [ModuleList] is missing the required "forward" function</code></summary>
 #
-# `layer.norms` are two norms. Say which: `layer.norms[0]`.
+# `layer.norms` is a list of two norms. Choose one: `layer.norms[0]`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: encoder_layer
 def encoder_layer(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
-    """One layer of the encoder. `given.look_up` is attention.
+    """One layer of the encoder. Use `given.attend`.
 
     x: (batch, length, d_model)
     mask: (batch, 1, 1, length), bool
     returns: (batch, length, d_model)
     """
     ### BEGIN SOLUTION
-    x = layer.norms[0](x + given.look_up(layer.attention, x, x, mask))
+    x = layer.norms[0](x + given.attend(layer.attention, x, x, mask))
     return layer.norms[1](x + layer.outer(layer.inner(x).relu()))
     ### END SOLUTION
 
@@ -230,31 +230,31 @@ def encoder_layer(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
 check("encoder_layer", encoder_layer)
 
 # %% [markdown]
-# ## 4 · A decoder layer
+# ## 4 · The decoder layer
 #
 # ★☆☆ · 10 minutes · §3.1, §3.2.3
 #
-# The same with one part more: between the two, the target asks the memory, with another attention and under another mask.
+# The same with one more sublayer: between the two, cross-attention attends from the target to the memory, with weights and a mask of its own.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# x to itself, under the target's mask
-# x to the memory, under the memory's mask
+# self-attention from x to x, with the target's mask
+# cross-attention from x to the memory, with the memory's mask
 # feed-forward
-# a sum and a norm of its own around each of the three
+# each of the three with its own addition and norm
 # ```
 # </details>
 # <details><summary>Help: <code>The size of tensor a (5) must match the size of tensor b (3) at non-singleton dimension 3</code></summary>
 #
-# The last axis of a mask is for what is looked at. One of the two masks is as long as the target, the other as long as the source.
+# The last axis of a mask is that of the keys. One of the two masks is as long as the target, the other as long as the source.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: decoder_layer
 def decoder_layer(layer: DecoderLayer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
-    """One layer of the decoder.
+    """One layer of the decoder. Use `given.attend`.
 
     x: (batch, target, d_model)
     memory: (batch, source, d_model)
@@ -263,8 +263,8 @@ def decoder_layer(layer: DecoderLayer, x: Tensor, memory: Tensor, mask: Tensor, 
     returns: (batch, target, d_model)
     """
     ### BEGIN SOLUTION
-    x = layer.norms[0](x + given.look_up(layer.self_attention, x, x, mask))
-    x = layer.norms[1](x + given.look_up(layer.cross_attention, x, memory, memory_mask))
+    x = layer.norms[0](x + given.attend(layer.self_attention, x, x, mask))
+    x = layer.norms[1](x + given.attend(layer.cross_attention, x, memory, memory_mask))
     return layer.norms[2](x + layer.outer(layer.inner(x).relu()))
     ### END SOLUTION
 
@@ -277,20 +277,20 @@ check("decoder_layer", decoder_layer)
 #
 # ★★☆ · 15 minutes · §3.1, §3.4
 #
-# The source through the encoder: that is the memory. The target through the decoder, which looks at it. Then the score of each word of the vocabulary: the dot product
-# with its row of the **same** matrix that the words came in by.
+# The encoder turns the source into the memory, and the decoder reads the target and the memory. The logit of each token of the vocabulary is the dot product of the decoder's output
+# with the token's row of the embedding matrix, the **same** matrix as for the input.
 #
-# You make the masks. Nobody looks at the source's padding (`PAD`), and no place of the target looks at what comes after it. Padding stands at the end of a target, so no word
-# ever looks at it, and it needs no mask of its own.
+# You also make the masks. No query attends to the source's padding (`PAD`), and no position of the target attends to later ones. Padding is at the end of a target, so the causal mask already
+# hides it from all real tokens, and it needs no mask of its own.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # real: where source is not PAD            (batch, 1, 1, source)
-# source: words and places, then each layer of the encoder
-# no_future: a lower triangle of True      (1, 1, target, target)
-# target: words and places, then each layer of the decoder
-# times the embedding's matrix, turned     (batch, target, vocab_size)
+# source: embed, then each layer of the encoder
+# causal: a lower triangle of True         (1, 1, target, target)
+# target: embed, then each layer of the decoder
+# times the embedding matrix, transposed   (batch, target, vocab_size)
 # ```
 # </details>
 # <details><summary>Help: <code>'Embedding' object is not subscriptable</code></summary>
@@ -300,70 +300,70 @@ check("decoder_layer", decoder_layer)
 
 
 # %% tags=["answer"]
-# answer: next_word_scores
-def next_word_scores(model: Model, source: Tensor, target: Tensor) -> Tensor:
-    """How well each word fits as the next one, at each place of the target.
+# answer: next_token_logits
+def next_token_logits(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    """Compute the logits of the next token at each position of the target.
 
-    source: (batch, source), int64, PAD behind a short sentence
-    target: (batch, target), int64, from BOS on
-    returns: (batch, target, vocab_size), scores and not probabilities
+    source: (batch, source), int64; shorter sentences end with PAD
+    target: (batch, target), int64; starts with BOS
+    returns: (batch, target, vocab_size), logits
     """
     ### BEGIN SOLUTION
     table = model.embedding.weight
     real = (source != PAD)[:, None, None]  # (batch, 1, 1, source)
-    memory = given.words_and_places(source, table)
+    memory = given.embed_tokens(source, table)
     for layer in model.encoder:
         memory = given.encoder_layer(layer, memory, real)
     length = target.size(1)
-    no_future = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
-    x = given.words_and_places(target, table)
+    causal = torch.ones(length, length, dtype=torch.bool).tril()[None, None]
+    x = given.embed_tokens(target, table)
     for layer in model.decoder:
-        x = given.decoder_layer(layer, x, memory, no_future, real)
+        x = given.decoder_layer(layer, x, memory, causal, real)
     return x @ table.T
     ### END SOLUTION
 
 
 # %% tags=["nbval-check-output"]
-check("next_word_scores", next_word_scores)
+check("next_token_logits", next_token_logits)
 
 # %% [markdown]
 # ## 6 · The loss
 #
 # ★★☆ · 15 minutes · §5.4
 #
-# A target is `BOS`, its words, `EOS`, and perhaps padding. At each place the decoder has read what stands there and before, and is asked for what comes next.
-# Expected is a mixture: $1 - \epsilon$ on the right word, and $\epsilon$ spread evenly over **all** words of the vocabulary. The loss is the mean cross-entropy over all places,
-# of all sentences together, at which something real is expected.
+# A target is `BOS`, its tokens, `EOS`, and perhaps padding. At each position, the decoder reads the tokens up to it and predicts the next one.
+# With label smoothing, the right token has the probability $1 - \epsilon$, and $\epsilon$ is shared equally among **all** tokens of the vocabulary. The loss is the mean cross-entropy over all positions,
+# of all sentences together, at which the next token is not padding.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# read: all but the last column; expected: all but the first
-# log-probabilities of the scores              (batch, length - 1, vocab_size)
-# of each place: (1 - ε) times minus that of the expected word,
-#                plus ε times minus the mean of all
-# keep the places where expected is not PAD; mean
-# or: F.cross_entropy does all but the first line, if you tell it enough
+# input: all but the last column; labels: all but the first
+# log-probabilities from the logits            (batch, length - 1, vocab_size)
+# at each position: (1 - ε) times minus that of the label,
+#                   plus ε times minus the mean of all
+# keep the positions where the label is not PAD; mean
+# or: F.cross_entropy has arguments for all but the first line
 # ```
 # </details>
 # <details><summary>Help: <code>Expected target size [1, 9], got [1, 2]</code></summary>
 #
-# `F.cross_entropy` wants the vocabulary in the second axis, and here it is the last: let the two change places.
+# `F.cross_entropy` expects the vocabulary in the second axis, but here it is the last: swap the two.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: translation_loss
 def translation_loss(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
-    """The loss of a batch. `given.next_word_scores` is the model.
+    """The loss of a batch. Use `given.next_token_logits`.
 
-    source, target: (batch, length), int64; PAD behind a short sentence
+    source, target: (batch, length), int64; shorter sentences end with PAD
     smoothing: ε
     returns: a tensor with a single number, of shape ()
     """
     ### BEGIN SOLUTION
-    scores = given.next_word_scores(model, source, target[:, :-1])
-    return F.cross_entropy(scores.mT, target[:, 1:], ignore_index=PAD, label_smoothing=smoothing)
+    logits = given.next_token_logits(model, source, target[:, :-1])
+    return F.cross_entropy(logits.mT, target[:, 1:], ignore_index=PAD, label_smoothing=smoothing)
     ### END SOLUTION
 
 
@@ -375,34 +375,34 @@ check("translation_loss", translation_loss)
 #
 # ★★☆ · 15 minutes · §5.3
 #
-# Adam with $\beta_1 = 0.9$, $\beta_2 = 0.98$, $\epsilon = 10^{-9}$, and before each step, counted from 1, the rate
+# Train with Adam, $\beta_1 = 0.9$, $\beta_2 = 0.98$, $\epsilon = 10^{-9}$. Before each step, counted from 1, set the learning rate to
 #
 # $$d_\text{model}^{-1/2} \cdot \min(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2}).$$
 #
-# A gradient whose norm, over all weights together, is more than 1 is shortened to 1. `torch.optim` and `torch.nn.utils` are allowed. The loop does not care what it trains: the check gives it
+# Clip the gradient to the norm 1, over all weights together. You may use `torch.optim` and `torch.nn.utils`. The loop does not depend on what it trains: the check lets it fit
 # a straight line.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# one optimiser for all steps
-# for each batch, and its number from 1 on:
-#     set the rate in each group of optimizer.param_groups, under "lr"
-#     loss; old gradients away; backward; clip; step
-#     note the loss as a number
+# one optimizer for all steps
+# for each batch, with its number, counted from 1:
+#     set "lr" in each group of optimizer.param_groups
+#     loss; reset the gradients; backward; clip; step
+#     record the loss as a number
 # ```
 # </details>
 # <details><summary>Help: <code>0.0 cannot be raised to a negative power</code></summary>
 #
-# `enumerate` counts from 0 unless you tell it where to begin.
+# `enumerate` counts from 0 unless you pass `start=1`.
 # </details>
 # <details><summary>Help: <code>object of type 'list_iterator' has no len()</code></summary>
 #
-# Batches may come from anywhere, one after the other, and nobody knows how many there will be. `for` is all that you need.
+# Batches may be any iterable, so their number need not be known in advance. A `for` loop is all you need.
 # </details>
 # <details><summary>Help: <code>element 0 of tensors does not require grad and does not have a grad_fn</code></summary>
 #
-# `loss.item()` is a number, and numbers have forgotten where they come from. Go backward from the tensor, and note the number afterwards.
+# `loss.item()` is a plain number, which has no gradient. Call `backward` on the tensor, and record the number afterwards.
 # </details>
 
 
@@ -415,10 +415,10 @@ def train_model(
     d_model: int,
     warmup_steps: int,
 ) -> list[float]:
-    """A step for each batch.
+    """Train for one step on each batch.
 
-    loss_of: makes the loss of the model and a batch
-    returns: the loss of each batch, as it was before its step
+    loss_of: computes the loss from the model and a batch
+    returns: the loss of each batch, computed before its step
     """
     ### BEGIN SOLUTION
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
@@ -441,43 +441,43 @@ def train_model(
 check("train_model", train_model)
 
 # %% [markdown]
-# ## 8 · Translating
+# ## 8 · Greedy search
 #
 # ★★☆ · 15 minutes
 #
-# All targets begin as `BOS`. Ask the model for the next word of each, take the best, append it, and ask again, until every sentence has said `EOS`, or as many words as the
-# limit allows. What comes back is what was said: without `BOS`, and up to the first `EOS`, without it.
+# Every target starts with `BOS`. In each step, append the most probable next token to every sentence. Stop when all sentences contain `EOS`, or after `limit` steps.
+# Return the generated tokens of each sentence, without `BOS` and only up to the first `EOS`, which is left out as well.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # target: a column of BOS                        (batch, 1)
 # at most limit times:
-#     the scores of the LAST place; the best     (batch,)
-#     as one more column of target
-#     has every row an EOS by now? then stop
-# of each row: the first column away, cut at its first EOS
+#     the logits at the LAST position; the best  (batch,)
+#     append them as a column of target
+#     stop if every row contains EOS
+# for each row: remove the first column, cut at the first EOS
 # ```
 # </details>
 # <details><summary>Help: <code>Tensors must have same number of dimensions: got 2 and 1</code></summary>
 #
-# The best words are a vector, and a column is wanted: give them a second axis of length one.
+# The best tokens are a vector, and you need a column: give it a second axis of length one.
 # </details>
 
 
 # %% tags=["answer"]
-# answer: greedy_translations
-def greedy_translations(model: Model, source: Tensor, limit: int) -> list[list[int]]:
-    """Of each sentence the translation, word by best word.
+# answer: translate
+def translate(model: Model, source: Tensor, limit: int) -> list[list[int]]:
+    """Translate each sentence by greedy search.
 
     source: (batch, source), int64
-    limit: the most words of a translation, EOS not counted
-    returns: a list of ids for each sentence
+    limit: the largest number of tokens in a translation, EOS not counted
+    returns: a list of token ids for each sentence
     """
     ### BEGIN SOLUTION
     target = source.new_full((len(source), 1), BOS)
     for _ in range(limit):
-        best = given.next_word_scores(model, source, target)[:, -1].argmax(dim=-1)
+        best = given.next_token_logits(model, source, target)[:, -1].argmax(dim=-1)
         target = torch.cat([target, best[:, None]], dim=1)
         if (target == EOS).any(dim=1).all():
             break
@@ -487,15 +487,15 @@ def greedy_translations(model: Model, source: Tensor, limit: int) -> list[list[i
 
 
 # %% tags=["nbval-check-output"]
-check("greedy_translations", greedy_translations)
+check("translate", translate)
 
 # %% [markdown]
-# ## Now for real
+# ## Train it
 #
-# From here on nothing is graded. The cells train a translator with your functions, on English and German sentences that the course's grammar makes up. It takes some minutes on a laptop's
-# processor, less on a GPU. Run the cells one after the other, once the eight checks say ✓.
+# From here on, nothing is graded. The cells train a translator with your functions, on English and German sentences that the course generates from a small grammar. This takes some minutes on a laptop's
+# CPU, and less on a GPU. Run the cells in order, once all eight checks show ✓.
 #
-# First the sentences. Those of the test are not in the training, and have combinations of words in them that the training never shows.
+# First the sentences. The test sentences are not in the training data, and they contain combinations of words that never occur there.
 
 # %% tags=["skip-execution", "nbval-skip"]
 import random
@@ -517,13 +517,13 @@ tokenizer = Tokenizer.train(lines, vocab_size=2000)
 print(pairs[0].source, tokenizer.encode(pairs[0].source))
 
 # %% [markdown]
-# Sentences of like length go into one batch, so that there is little padding; the batches then come in random order.
+# Sentences of similar length are put into the same batch, so that there is little padding. The batches are then shuffled.
 
 
 # %% tags=["skip-execution", "nbval-skip"]
-def to_batch(some):
-    sources = [torch.tensor([*tokenizer.encode(p.source), EOS]) for p in some]
-    targets = [torch.tensor([BOS, *tokenizer.encode(p.target), EOS]) for p in some]
+def to_batch(pairs):
+    sources = [torch.tensor([*tokenizer.encode(p.source), EOS]) for p in pairs]
+    targets = [torch.tensor([BOS, *tokenizer.encode(p.target), EOS]) for p in pairs]
     sides = [pad_sequence(side, batch_first=True, padding_value=PAD) for side in (sources, targets)]
     return [side.to(device) for side in sides]
 
@@ -533,15 +533,15 @@ def length(pair):
 
 
 pairs.sort(key=length)
-every = [to_batch(pairs[i : i + 32]) for i in range(0, len(pairs), 32)]
+epoch = [to_batch(pairs[i : i + 32]) for i in range(0, len(pairs), 32)]
 epochs = 6
-shuffle = random.Random(0)
-batches = [b for _ in range(epochs) for b in shuffle.sample(every, len(every))]
+random.seed(0)
+batches = [b for _ in range(epochs) for b in random.sample(epoch, len(epoch))]
 
 # %% [markdown]
-# A small model, and your loop. What your functions make anew, such as a mask, has to be where the model is: `with device` sees to that.
+# Now train a small model with your loop. New tensors that your functions create, such as masks, have to be on the model's device: `with device` takes care of that.
 #
-# A loss of $\ln 2000 \approx 7.6$ would be that of somebody who knows nothing. Where does it go?
+# Guessing would have a loss of $\ln 2000 \approx 7.6$. How far does yours fall?
 
 # %% tags=["skip-execution", "nbval-skip"]
 model = Model(len(tokenizer), d_model=128, n_heads=4, d_ff=256, n_layers=2).to(device)
@@ -553,31 +553,30 @@ def smoothed(model, batch):
 
 with device:
     losses = given.train_model(model, tqdm(batches), smoothed, 128, warmup_steps=800)
-for i in range(0, len(losses), len(every)):
-    epoch = losses[i : i + len(every)]
-    print(f"epoch {i // len(every) + 1}: loss {sum(epoch) / len(epoch):.2f}")
+for n, of_epoch in enumerate(torch.tensor(losses).view(epochs, -1), start=1):
+    print(f"epoch {n}: loss {of_epoch.mean():.2f}")
 
 # %% [markdown]
-# And now what it was all for: sentences that it has never seen.
+# And now it translates sentences that it has never seen:
 
 # %% tags=["skip-execution", "nbval-skip"]
 with device, torch.inference_mode():
-    found = given.greedy_translations(model, to_batch(unseen)[0], limit=60)
-translations = [tokenizer.decode(ids) for ids in found]
+    outputs = given.translate(model, to_batch(unseen)[0], limit=60)
+translations = [tokenizer.decode(ids) for ids in outputs]
 
 for pair, translation in zip(unseen[:8], translations, strict=False):
     print(f"{pair.source}\n  yours     {translation}\n  expected  {pair.target}")
 print(corpus_bleu(translations, [[pair.target for pair in unseen]]))
 
 # %% [markdown]
-# Your turn: change one thing and train again. Twice the epochs, the embedding without its root, one head in place of four, no warm-up, the encoder's layers left out. Say beforehand what the score will do.
+# Your turn: change one thing and train again. Try twice as many epochs, embeddings without the factor $\sqrt{d_\text{model}}$, one head instead of four, no warm-up, or no encoder layers. Write down what you expect for the BLEU score before you run it.
 
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade capstone`.
+# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade capstone`.
 #
-# Then open `transformer/model.py`, `transformer/training/trainer.py` and `transformer/decoding.py`. What is there and not here makes it fast, or tells a user what to do: the idea is on this page.
+# Then open `transformer/model.py`, `transformer/training/trainer.py` and `transformer/decoding.py`. They contain the same ideas as your code; what they add makes it fast, or reports mistakes to the user.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -47,17 +47,17 @@ def _mean(found: Tensor, asked: Tensor) -> Tensor:
 
 
 @one_back.mistake(
-    "the first word is asked as well",
-    "Your sums are right, and you divide by too many: the first word has nobody before it, and is not asked.",
+    "the first word counted as well",
+    "The sums are right, but you divide by too many queries. The first word has no word before it, so it doesn't "
+    "count.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return (weights.diagonal(-1, -2, -1) * real[:, None, 1:]).sum((0, 2)) / real.sum()
 
 
 @one_back.mistake(
-    "before the first word comes the last",
-    "You ask the first row about place -1, and in Python that is the last place. It raises no error, and it is "
-    "nobody's neighbour.",
+    "index -1 for the first word",
+    "For the first word you read position -1, which is the last one in Python. The first word doesn't count.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     place = torch.arange(real.size(1))
@@ -65,83 +65,83 @@ def _(weights: Tensor, real: Tensor) -> Tensor:
 
 
 @one_back.mistake(
-    "one on",
-    "You look on the other side of the diagonal: a row is who looks, a column who is looked at.",
+    "one position ahead",
+    "You read the diagonal on the other side: the word after. Rows are queries and columns are keys.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return _mean(weights.diagonal(1, -2, -1), real[:, 1:])
 
 
-@one_back.mistake("its own place", "That is how much each word looks at itself.")
+@one_back.mistake("its own position", "You measure how much each word attends to itself.")
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return _mean(weights.diagonal(0, -2, -1), real)
 
 
 @one_back.mistake(
-    "padding is asked",
-    "The rows of the padding count in your mean. They hold weights like all others, and nobody needs them.",
+    "queries of padding counted",
+    "Your mean includes the queries of padding. They have weights like any other, but nobody uses them.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return weights.diagonal(-1, -2, -1).mean((0, 2))
 
 
 @one_back.mistake(
-    "padding is in the sum",
-    "You divide by the right number, and the sum holds more: the weights of padding's rows are in it.",
+    "queries of padding in the sum", "You divide by the right number, but your sum includes the queries of padding."
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return weights.diagonal(-1, -2, -1).sum((0, 2)) / real[:, 1:].sum()
 
 
 @one_back.mistake(
-    "padding is in the count",
-    "The padding is left out of your sum, and still you divide by the number of all rows.",
+    "queries of padding in the count", "Your sum leaves padding out, but you divide by the number of all rows."
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return (weights.diagonal(-1, -2, -1) * real[:, None, 1:]).mean((0, 2))
 
 
 @one_back.mistake(
-    "the mask is one row off",
-    "Of each short sentence you ask one row too many, the first of the padding. Which rows does your diagonal begin "
-    "and end with?",
+    "the mask is off by one row",
+    "You include one row too many of each short sentence, the first of its padding. The diagonal starts with the "
+    "second query, so the mask has to, as well.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return _mean(weights.diagonal(-1, -2, -1), real[:, :-1])
 
 
 @one_back.mistake(
-    "a mean of means",
-    "You take the mean of each sentence, and then the mean of these. A word of a short sentence counts more that way; "
-    "here all words count alike.",
+    "the mean of the sentences' means",
+    "You average each sentence and then the results, so words of short sentences get a larger weight. All queries "
+    "should count the same.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return _by_sentence(weights, real).mean(0)
 
 
 @one_back.mistake(
-    "a number for each sentence",
-    "There is one number for each sentence and head. One sentence says little: asked is one for each head.",
+    "one number for each sentence",
+    "You return a number for each sentence and head. Take the mean over all sentences together.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return _by_sentence(weights, real)
 
 
-@one_back.mistake("all heads in one", "It is one number for all heads together. Which of them was it?")
+@one_back.mistake("one number for all heads", "You return a single number. Return one for each head.")
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return one_back.reference(weights, real).mean()
 
 
 @one_back.mistake(
-    "how often, not how much",
-    "You count how often the word before has the largest weight. Asked is how large its weight is on average.",
+    "how often instead of how much",
+    "You count how often the previous word has the largest weight. Return the mean of its weight.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     largest = weights[:, :, 1:].argmax(-1) == torch.arange(real.size(1) - 1)
     return _mean(largest.float(), real[:, 1:])
 
 
-@one_back.mistake("a sum", "That is the sum. It grows with the number of sentences; the mean does not.")
+@one_back.mistake(
+    "a sum instead of a mean", "You return a sum, which grows with the number of sentences. Return the mean."
+)
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return one_back.reference(weights, real) * real[:, 1:].sum()
 
@@ -172,96 +172,94 @@ def _entropy(weights: Tensor, logarithm: Callable[[Tensor], Tensor] = torch.log2
 
 @row_entropy.mistake(
     "zero times minus infinity",
-    "The logarithm of 0 is minus infinity, and 0 times that is NaN for a computer. A key without weight adds nothing: "
-    "see to it before you take the logarithm, or before you add up.",
+    "The logarithm of 0 is minus infinity, and 0 times that is NaN. A key without weight should contribute 0, so "
+    "avoid taking the logarithm of 0.",
 )
 def _(weights: Tensor) -> Tensor:
     return -(weights * weights.log2()).sum(-1)
 
 
 @row_entropy.mistake(
-    "a row with a zero counts as sharp",
-    "You do away with NaN after adding up. By then the rest of the row is lost as well.",
+    "NaN replaced after the sum",
+    "You replace NaN after adding up, and by then the whole row is lost. Deal with zeros before you add up.",
 )
 def _(weights: Tensor) -> Tensor:
     return (-(weights * weights.log2()).sum(-1)).nan_to_num()
 
 
-@row_entropy.mistake("nats", "These are nats, of the natural logarithm. A coin should have 1.")
+@row_entropy.mistake("nats instead of bits", "You use the natural logarithm. Bits use base 2.")
 def _(weights: Tensor) -> Tensor:
     return _entropy(weights, torch.log)
 
 
-@row_entropy.mistake("decimal digits", "You take the decimal logarithm. Bits have another base.")
+@row_entropy.mistake("base 10 instead of 2", "You use the logarithm to base 10. Bits use base 2.")
 def _(weights: Tensor) -> Tensor:
     return _entropy(weights, torch.log10)
 
 
 @row_entropy.mistake(
-    "negative", "The logarithm of a share is below zero, and entropy is not: something turns the sign round."
+    "the wrong sign",
+    "Your entropy is negative. The logarithm of a weight is at most 0, so there is a minus in front of the sum.",
 )
 def _(weights: Tensor) -> Tensor:
     return -_entropy(weights)
 
 
 @row_entropy.mistake(
-    "down the columns",
-    "You add up over the queries. A row is what sums to one, and what is sharp or not.",
+    "summed over the queries",
+    "You add up over the queries. Each row is a distribution over the keys, so add up over the last axis.",
 )
 def _(weights: Tensor) -> Tensor:
     return _entropy(weights.mT)
 
 
 @row_entropy.mistake(
-    "divided by the number of keys",
-    "You take a mean over the keys. Each is in the formula with its weight already, so it is a sum.",
+    "a mean instead of a sum", "You average over the keys. Each key already counts with its weight, so take the sum."
 )
 def _(weights: Tensor) -> Tensor:
     return _entropy(weights) / weights.size(-1)
 
 
 @row_entropy.mistake(
-    "a share of the most",
-    "You divide by the entropy of an even row. The chapter does that at the end, to compare sentences of different "
-    "lengths; here it is bits.",
+    "a fraction of the maximum",
+    "You divide by the entropy of a uniform row, as the chapter does to compare sentences of different lengths. Here "
+    "the result is in bits.",
 )
 def _(weights: Tensor) -> Tensor:
     return _entropy(weights) / math.log2(weights.size(-1))
 
 
 @row_entropy.mistake(
-    "weights taken for scores",
-    "You send the weights through a softmax once more, perhaps without knowing: a function that asks for logits does. "
-    "They are shares already.",
+    "weights treated as logits",
+    "You apply a softmax to the weights, perhaps by calling a function that expects logits. The weights are "
+    "probabilities already.",
 )
 def _(weights: Tensor) -> Tensor:
     return _entropy(weights.softmax(-1))
 
 
 @row_entropy.mistake(
-    "one is added in the logarithm",
-    "With one added the logarithm of 0 is harmless, and all others are wrong.",
+    "1 added in the logarithm", "You add 1 in the logarithm. That avoids the logarithm of 0, but it changes all others."
 )
 def _(weights: Tensor) -> Tensor:
     return -(weights * (1 + weights).log2()).sum(-1)
 
 
 @row_entropy.mistake(
-    "the number of keys",
-    "You have gone a step too far: that is how many keys a row that is spread evenly would have to be as sharp.",
+    "perplexity instead of entropy",
+    "You return 2 to the power of the entropy, the effective number of keys. Return the entropy.",
 )
 def _(weights: Tensor) -> Tensor:
     return 2 ** _entropy(weights)
 
 
-@row_entropy.mistake("one number for all rows", "You mix all rows. Each has an entropy of its own.")
+@row_entropy.mistake("one number for all rows", "You add up over all rows. Each row has an entropy of its own.")
 def _(weights: Tensor) -> Tensor:
     return _entropy(weights).mean()
 
 
 @row_entropy.mistake(
-    "logarithms without weights",
-    "You add up the logarithms alone. Entropy is a mean: what is each of them multiplied by?",
+    "logarithms without weights", "You add up the logarithms alone. Each of them is multiplied by its weight."
 )
 def _(weights: Tensor) -> Tensor:
     return -weights.log2().sum(-1)
@@ -336,9 +334,9 @@ def _by(target: Callable[..., Tensor], source: Callable[..., Tensor]) -> Callabl
 
 
 @word_links.mistake(
-    "the row that reads the word",
-    "You take each piece's row where the decoder reads it, one too low. It is written one row earlier, while its "
-    "predecessor is read; look again at which row reads bos.",
+    "the row that reads the piece",
+    "You take the row in which the decoder reads a piece. It is predicted one row earlier: the first piece in the row "
+    "of bos.",
 )
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     words = _to_words(weights, target_word, source_word, first=1)
@@ -347,44 +345,45 @@ def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[
 
 word_links.mistake(
     "source pieces averaged",
-    "You average over the pieces of a source word. A row is one budget, and what went to two parts of a word went to "
-    "that word.",
+    "You average the weights of a source word's pieces. All of them were spent on the same word, so add them.",
 )(_by(torch.mean, torch.mean))
 
 word_links.mistake(
     "target pieces added",
-    "You add up the rows of a target word. Each piece has a budget of its own, and a word of three would have three.",
+    "You add up the rows of a target word's pieces. Each row sums to one, so a word of three pieces would have a total "
+    "of three. Average them.",
 )(_by(torch.sum, torch.sum))
 
 word_links.mistake(
-    "pieces swapped",
-    "Both sides are joined, each in the way of the other. On which side do the pieces share one budget?",
+    "sum and mean swapped",
+    "You add the rows of target pieces and average the columns of source pieces. It should be the other way round: the "
+    "weights of a row are shared among the source pieces.",
 )(_by(torch.sum, torch.mean))
 
 word_links.mistake(
     "the largest of the source pieces",
-    "Of a source word's pieces you keep the one with most. What went to the others went to the same word.",
+    "Of a source word's pieces you keep only the largest weight. The others belong to the same word, so add them.",
 )(_by(torch.mean, _largest))
 
 word_links.mistake(
     "the largest of the target pieces",
-    "Of a target word's rows you keep the largest number in each column. That is a budget of more than one.",
+    "Of a target word's rows you keep the largest weight in each column, so the result sums to more than one. Average "
+    "the rows.",
 )(_by(_largest, torch.sum))
 
 word_links.mistake(
-    "the first target piece speaks for all",
-    "Of a target word you ask the first piece alone.",
+    "only the first piece of a target word",
+    "You use only the first piece of each target word. Average the rows of all its pieces.",
 )(_by(_first, torch.sum))
 
 word_links.mistake(
-    "the first source piece stands for all",
-    "Of a source word you count the first piece alone.",
+    "only the first piece of a source word",
+    "You use only the first piece of each source word. Add the weights of all its pieces.",
 )(_by(torch.mean, _first))
 
 
 @word_links.mistake(
-    "eos is a word",
-    "The table has a column too many: that of eos, the last one. It is no word, and nobody should be linked to it.",
+    "eos counted as a word", "Your `words` has a column for the source's eos. It isn't a word, so leave its column out."
 )
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     words = _to_words(weights, target_word, [*source_word, source_word[-1] + 1])
@@ -392,9 +391,9 @@ def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[
 
 
 @word_links.mistake(
-    "made to sum to one again",
-    "Without eos a row sums to less than one, and you stretch it. That makes a piece that rested on eos as loud as one "
-    "that looked at words.",
+    "rows normalised again",
+    "Without eos, the rows sum to less than one, and you normalise them again. That overrates pieces that attended "
+    "mostly to eos.",
 )
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     kept = weights[:, : len(source_word)]
@@ -403,15 +402,15 @@ def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[
 
 
 @word_links.mistake(
-    "words made to sum to one",
-    "You stretch the rows of words until they sum to one. What is missing there was on eos, and should stay missing.",
+    "words normalised again",
+    "You normalise the rows of the words. What is missing there went to eos, and should stay missing.",
 )
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     words, links = word_links.reference(weights, target_word, source_word)
     return words / words.sum(-1, keepdim=True), links
 
 
-@word_links.mistake("links turned round", "The words are right. In each link the source word should stand first.")
+@word_links.mistake("links reversed", "`words` is right. In each link, the source word comes first.")
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     words, links = word_links.reference(weights, target_word, source_word)
     return words, [(j, i) for i, j in links]
@@ -419,7 +418,7 @@ def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[
 
 @word_links.mistake(
     "a link for each source word",
-    "The words are right. You look for the largest of each column; asked is a link for each target word.",
+    "`words` is right, but you look for the largest weight in each column. Return one link for each target word.",
 )
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     words, _ = word_links.reference(weights, target_word, source_word)
@@ -428,7 +427,7 @@ def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[
 
 @word_links.mistake(
     "the largest of each column",
-    "The words are right. You go along the wrong axis: each row, not each column, has one largest number to find.",
+    "`words` is right, but you look for the largest weight along the wrong axis. Each row has one.",
 )
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     words, _ = word_links.reference(weights, target_word, source_word)
@@ -436,8 +435,7 @@ def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[
 
 
 @word_links.mistake(
-    "the last of equals",
-    "The words are right. Where two source words have the same weight, the first of them should have the link.",
+    "the last of equal weights", "`words` is right. If two source words have the same weight, link the first of them."
 )
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     words, _ = word_links.reference(weights, target_word, source_word)
@@ -445,9 +443,9 @@ def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[
 
 
 @word_links.mistake(
-    "links of the largest piece",
-    "The words are right, but you pick the largest piece and then ask which word it is of. Two smaller pieces may "
-    "make a larger word.",
+    "linked to the word of the largest piece",
+    "`words` is right, but you look for the largest piece and return its word. A word of two smaller pieces may "
+    "have more weight in all: use the words' weights.",
 )
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     words, _ = word_links.reference(weights, target_word, source_word)
@@ -455,7 +453,7 @@ def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[
     return words, [(source_word[i], j) for i, j in _links(pieces)]
 
 
-@word_links.mistake("turned on its side", "The table should have a row for each target word: yours lies on its side.")
+@word_links.mistake("transposed", "Your `words` is transposed. It should have one row for each target word.")
 def _(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     words, links = word_links.reference(weights, target_word, source_word)
     return words.T, links
@@ -493,8 +491,8 @@ def _aer(a_s: int, a_p: int, a: int, s: int, p: int) -> float:
 
 
 @alignment_error_rate.mistake(
-    "sure links are not possible",
-    "The formula's P holds the sure links as well: what is sure is possible. The list has only the others.",
+    "sure links not in P",
+    "In the formula, P includes the sure links, but the list `possible` doesn't. Combine the two.",
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     _, a_p, a, s, _ = _counts(found, sure, possible)
@@ -502,8 +500,7 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
 
 
 @alignment_error_rate.mistake(
-    "possible links left out",
-    "You mark as if the sure links were all. One that can be argued should not count against an aligner.",
+    "possible links left out", "You count a possible link as an error. It should not count against the aligner."
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     a_s, _, a, s, _ = _counts(found, sure, possible)
@@ -511,8 +508,7 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
 
 
 @alignment_error_rate.mistake(
-    "all possible links are wanted",
-    "You divide by the number of possible links. Nobody has to find them all: only what is sure is missed.",
+    "divided by the possible links", "You divide by the number of possible links. Only sure links have to be found."
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     a_s, a_p, a, _, p = _counts(found, sure, possible)
@@ -520,8 +516,8 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
 
 
 @alignment_error_rate.mistake(
-    "possible links taken for sure",
-    "You treat both kinds alike. They are right if they are found, and not wrong if they are not.",
+    "possible links treated as sure",
+    "You treat both kinds alike. A possible link is right if it is found, but it doesn't have to be.",
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     _, a_p, a, _, p = _counts(found, sure, possible)
@@ -529,16 +525,15 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
 
 
 @alignment_error_rate.mistake(
-    "the share that is right", "More is better with your number. An error rate is what is left of one."
+    "not subtracted from 1", "Your number grows as the alignment improves. The error rate is 1 minus that."
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     return 1 - alignment_error_rate.reference(found, sure, possible)
 
 
 @alignment_error_rate.mistake(
-    "a mean of the sentences",
-    "You mark each sentence and take the mean. A link of a short sentence counts more that way; here sizes are added "
-    "up over all sentences first.",
+    "the mean of the sentences",
+    "You compute a rate for each sentence and average. Add up the sizes over all sentences first, then divide.",
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     rates = [_aer(*_counts([a], [s], [p])) for a, s, p in zip(found, sure, possible, strict=True)]
@@ -546,25 +541,24 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
 
 
 @alignment_error_rate.mistake(
-    "the first sentence only",
-    "You mark the first sentence and stop. Does a return stand inside your loop?",
+    "only the first sentence", "You return after the first sentence. Is the return inside the loop?"
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     return _aer(*_counts(found[:1], sure[:1], possible[:1]))
 
 
 @alignment_error_rate.mistake(
-    "sentences thrown together",
-    "You put the links of all sentences into one set. The first word of one sentence is not that of another, though "
-    "their numbers are the same.",
+    "all sentences in one set",
+    "You put the links of all sentences into one set. The same pair of numbers means different words in different "
+    "sentences.",
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     return _aer(*_counts(*([[*chain(*side)]] for side in (found, sure, possible))))
 
 
 @alignment_error_rate.mistake(
-    "precision alone",
-    "You ask which of the links found are wrong. Which of the sure ones were missed?",
+    "only precision",
+    "You measure which of the links found are wrong. Sure links that were missed should count as well.",
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     _, a_p, a, _, _ = _counts(found, sure, possible)
@@ -572,8 +566,7 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
 
 
 @alignment_error_rate.mistake(
-    "recall alone",
-    "You ask which of the sure links were missed. Which of the links found are wrong?",
+    "only recall", "You measure which sure links were missed. Wrong links that were found should count as well."
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     a_s, _, _, s, _ = _counts(found, sure, possible)
@@ -581,8 +574,8 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
 
 
 @alignment_error_rate.mistake(
-    "over the union",
-    "You divide by the size of a union. The formula adds two sizes, and what is in both sets counts in both.",
+    "divided by the union",
+    "You divide by the size of a union. The formula adds the two sizes, so a link in both sets counts twice.",
 )
 def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     a_s, a_p, a, s, _ = _counts(found, sure, possible)
@@ -622,14 +615,15 @@ def _others(heads: Tensor, off: list[int]) -> list[int]:
     return [h for h in range(heads.size(1)) if h not in off]
 
 
-@heads_off.mistake("only these heads are on", "You silence all heads but those that should be silent.")
+@heads_off.mistake(
+    "only the given heads are kept", "You ablate all heads except the given ones. Ablate the given ones."
+)
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     return heads_off.reference(heads, _others(heads, off), w_output, bias)
 
 
 @heads_off.mistake(
-    "sentences in place of heads",
-    "You silence whole sentences of the batch. The first axis is the batch; which one is the heads?",
+    "sentences instead of heads", "You set whole sentences to zero. The first axis is the batch, the second the heads."
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     heads[off] = 0
@@ -637,8 +631,8 @@ def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
 
 
 @heads_off.mistake(
-    "positions in place of heads",
-    "You silence positions, for all heads. Mind the order of the axes, before and after joining.",
+    "positions instead of heads",
+    "You set positions to zero, for all heads. Check the order of the axes before and after joining.",
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     heads[:, :, off] = 0
@@ -646,8 +640,8 @@ def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
 
 
 @heads_off.mistake(
-    "a dimension of each head",
-    "In every head you silence a dimension or two. A head that is off has none left, and the others have all.",
+    "one dimension of every head",
+    "You set some dimensions of every head to zero. Set all dimensions of the given heads to zero.",
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     heads[..., off] = 0
@@ -655,8 +649,8 @@ def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
 
 
 @heads_off.mistake(
-    "one dimension, not a head",
-    "After joining, a head is d_head dimensions wide. You silence one of them.",
+    "a single dimension instead of a head",
+    "After joining, a head is d_head dimensions wide. You set only one of them to zero.",
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     joined = _joined_heads(heads)
@@ -664,39 +658,32 @@ def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     return joined @ w_output + bias
 
 
-@heads_off.mistake("counted from 1", "You silence the head before the one that is named. Heads count from 0 here.")
+@heads_off.mistake("heads counted from 1", "You ablate the head before the given one. Heads are counted from 0.")
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     return heads_off.reference(heads, [h - 1 for h in off], w_output, bias)
 
 
 @heads_off.mistake(
-    "the others speak louder",
-    "You make up for the missing heads, as dropout does. It is their absence that we want to see.",
+    "the other heads scaled up", "You scale up the other heads, as in dropout. They should stay as they are."
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     return heads_off.reference(heads * heads.size(1) / len(_others(heads, off)), off, w_output, bias)
 
 
-@heads_off.mistake(
-    "the bias is off",
-    "The heads are off, and the bias with them. It belongs to no head, so it stays.",
-)
+@heads_off.mistake("the bias left out", "The heads are right, but the bias is missing. It belongs to no head.")
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     return heads_off.reference(heads, off, w_output, 0 * bias)
 
 
-@heads_off.mistake(
-    "the bias once for each head",
-    "You add the bias with every head that is on. It is added once.",
-)
+@heads_off.mistake("the bias added for each head", "You add the bias once for every head. It is added once in all.")
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     return heads_off.reference(heads, off, w_output, bias * len(_others(heads, off)))
 
 
 @heads_off.mistake(
-    "columns of the matrix in place of rows",
-    "You clear columns of the matrix: part of the output is gone, whichever head it came from. Which of its sides "
-    "meets the heads?",
+    "columns instead of rows of the matrix",
+    "You set columns of the matrix to zero, which removes a part of every head's output. A head meets rows of the "
+    "matrix.",
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     width = heads.size(-1)
@@ -706,9 +693,8 @@ def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
 
 
 @heads_off.mistake(
-    "joined without changing places",
-    "The right heads are off, but the joining is wrong: you lay heads and positions together as they come. First "
-    "heads and positions have to change places.",
+    "joined without swapping axes",
+    "The right heads are ablated, but joining mixes up heads and positions. Swap the two axes before you merge.",
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     heads = _silenced(heads, off)
@@ -716,33 +702,34 @@ def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
 
 
 @heads_off.mistake(
-    "heads interleaved",
-    "The right heads are off, but the joining is wrong: you put the first dimensions of all heads together, then the "
-    "second ones. A head's dimensions stay side by side.",
+    "dimensions of the heads interleaved",
+    "The right heads are ablated, but you interleave their dimensions. All dimensions of head 0 come first, then "
+    "those of head 1.",
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     return _silenced(heads, off).permute(0, 2, 3, 1).flatten(2) @ w_output + bias
 
 
 @heads_off.mistake(
-    "the matrix turned",
-    "All would be right with a matrix on its side. As in the paper, vectors stand on the left of it, and its rows meet "
-    "them.",
+    "the matrix transposed",
+    "You multiply by the transposed matrix. As in the paper, vectors are rows, and the matrix is on their right.",
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     return heads_off.reference(heads, off, w_output.T, bias)
 
 
 @heads_off.mistake(
-    "the head's mean in its place",
-    "You put the head's mean in place of its output. That is a way, too, and asks another question; here a head that "
-    "is off adds nothing.",
+    "the head replaced by its mean",
+    "You replace the head's output by its mean. That is another common kind of ablation; here the output becomes zero.",
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     heads[:, off] = heads.mean((0, 2), keepdim=True)[:, off]
     return _joined_heads(heads) @ w_output + bias
 
 
-@heads_off.mistake("nothing is off", "All heads are on. Does what you clear ever meet the matrix?")
+@heads_off.mistake(
+    "nothing is ablated",
+    "All heads still contribute. Is the tensor that you set to zero the one that you multiply by the matrix?",
+)
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     return heads_off.reference(heads, [], w_output, bias)

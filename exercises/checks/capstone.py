@@ -103,7 +103,7 @@ _WORDS = torch.tensor([[1.0, 0, 0, 2], [0, 1, 0, 0], [0, 0, 3, 0]])
     {"ids": torch.tensor([[1, 2, 1]]), "table": _WORDS},
     {"ids": torch.tensor([[0, 6, 2, 3], [3, 3, 1, 5]]), "table": numbers(7, 6)},
 )
-def words_and_places(ids: Tensor, table: Tensor) -> Tensor:
+def embed_tokens(ids: Tensor, table: Tensor) -> Tensor:
     """A word's row times √d_model, plus its place's sines and cosines."""
     return _words(ids, table) + _places(ids.size(1), table.size(1))
 
@@ -121,65 +121,77 @@ def _places(length: int, d: int, *, first: int = 0, exponent: float = 1.0, order
     return torch.stack(pair, -1).flatten(1)
 
 
-@words_and_places.mistake("not scaled", "Beside the places your words are too small: a factor belongs to them (§3.4).")
+@embed_tokens.mistake(
+    "embeddings not scaled",
+    "Your embeddings are too small compared with the positions. §3.4 multiplies them by a factor first.",
+)
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return table[ids] + _places(ids.size(1), table.size(1))
 
 
-@words_and_places.mistake("scaled without the root", "The factor is not the width itself. Look at §3.4 once more.")
+@embed_tokens.mistake("scaled by d_model", "You multiply the embeddings by d_model itself. Look up the factor in §3.4.")
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return table[ids] * table.size(1) + _places(ids.size(1), table.size(1))
 
 
-@words_and_places.mistake(
-    "scaled the wrong way", "You make the words smaller. They begin small, and are to become about as large as places."
+@embed_tokens.mistake(
+    "embeddings divided",
+    "You make the embeddings smaller. They start out small and should become about as large as the positions.",
 )
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return table[ids] / math.sqrt(table.size(1)) + _places(ids.size(1), table.size(1))
 
 
-@words_and_places.mistake("the places scaled too", "The factor is for the words alone; the places have their size.")
+@embed_tokens.mistake(
+    "positions scaled as well", "You scale the positions as well. The factor is only for the embeddings."
+)
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return (table[ids] + _places(ids.size(1), table.size(1))) * math.sqrt(table.size(1))
 
 
-@words_and_places.mistake("no places", "The words are right, but nothing says where they stand.")
+@embed_tokens.mistake("no positions", "The embeddings are right, but the positional encoding is missing.")
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return _words(ids, table)
 
 
-@words_and_places.mistake(
-    "all sines, then all cosines", "In the paper the sine and the cosine of one angle stand beside each other (§3.5)."
+@embed_tokens.mistake(
+    "all sines, then all cosines",
+    "Your sines all come before the cosines. In the paper, sine and cosine of the same angle are next to each other "
+    "(§3.5).",
 )
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return _words(ids, table) + _places(ids.size(1), table.size(1), order="behind")
 
 
-@words_and_places.mistake("cosine first", "Sine and cosine have changed places: which has the even dimensions?")
+@embed_tokens.mistake("cosine before sine", "Sine and cosine are swapped. The sine has the even dimensions.")
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return _words(ids, table) + _places(ids.size(1), table.size(1), order="turned")
 
 
-@words_and_places.mistake("places counted from 1", "You are one place ahead: the first word stands at place 0.")
+@embed_tokens.mistake("positions counted from 1", "You are one position ahead. The first word is at position 0.")
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return _words(ids, table) + _places(ids.size(1), table.size(1), first=1)
 
 
-@words_and_places.mistake(
-    "hands that slow down too little", "Your exponent grows half as fast as the paper's. It has 2i in it (§3.5)."
+@embed_tokens.mistake(
+    "half the exponent", "Your frequencies fall half as fast as they should: the exponent contains 2i (§3.5)."
 )
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return _words(ids, table) + _places(ids.size(1), table.size(1), exponent=0.5)
 
 
-@words_and_places.mistake("2i taken twice", "Your exponent grows twice as fast as the paper's: count what i runs over.")
+@embed_tokens.mistake(
+    "twice the exponent",
+    "Your frequencies fall twice as fast as they should. If your i already counts in steps of two, don't double it "
+    "again.",
+)
 def _(ids: Tensor, table: Tensor) -> Tensor:
     return _words(ids, table) + _places(ids.size(1), table.size(1), exponent=2.0)
 
 
-@words_and_places.mistake(
-    "a speed for each dimension",
-    "Your sine and the cosine beside it turn at different speeds. A pair shares one angle.",
+@embed_tokens.mistake(
+    "a separate frequency for each dimension",
+    "Your sine and the cosine next to it have different frequencies. They share one angle.",
 )
 def _(ids: Tensor, table: Tensor) -> Tensor:
     d = table.size(1)
@@ -210,7 +222,7 @@ _OPEN = torch.ones(1, 1, 1, 1, dtype=torch.bool)
     {"part": _drawn(Attention(6, 2)), "x": numbers(2, 3, 6), "memory": numbers(2, 5, 6, seed=1), "mask": _PADDED},
     {"part": _drawn(Attention(6, 3)), "x": numbers(2, 5, 6), "memory": numbers(2, 5, 6, seed=2), "mask": _CAUSAL},
 )
-def look_up(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+def attend(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     """Several attentions side by side."""
     return _look_up(part, x, memory, mask)
 
@@ -245,79 +257,81 @@ def _look_up(
     return part.output(join(weigh(scores, mask) @ value))
 
 
-@look_up.mistake("not scaled", "Your scores are too large, and the softmax too sure. A root is missing (§3.2.1).")
+@attend.mistake("not scaled", "Your scores aren't divided by anything, so the weights are too sharp (§3.2.1).")
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, scale=lambda s: s * math.sqrt(x.size(-1) // part.n_heads))
 
 
-@look_up.mistake(
-    "scaled by the whole width", "Each head's scores are sums over its own dimensions only: how many has a head?"
-)
+@attend.mistake("scaled by the width of the model", "You scale by d_model. A head's dot product has only d_head terms.")
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, scale=lambda s: s / math.sqrt(part.n_heads))
 
 
-@look_up.mistake("scaled without the root", "You divide by a head's width itself, and that is too much.")
+@attend.mistake("scaled without the root", "You divide by d_head itself. Divide by its square root.")
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, scale=lambda s: s / math.sqrt(x.size(-1) // part.n_heads))
 
 
-@look_up.mistake("the mask left out", "Everybody looks at everything. What is False in the mask must get no weight.")
+@attend.mistake("no mask", "Every query attends to every key. Where the mask is False, the weight must be 0.")
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, _OPEN)
 
 
-@look_up.mistake("the mask turned round", "You hide what may be looked at. True means: may look.")
+@attend.mistake("the mask inverted", 'You hide what may be attended to. True means "may attend".')
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, weigh=lambda s, m: s.masked_fill(m, -torch.inf).softmax(-1))
 
 
-@look_up.mistake(
-    "masked with zero", "A score of zero is a score like any other, and gets its weight. Which number gets none?"
+@attend.mistake(
+    "masked with zero", "You set hidden scores to 0, but a score of 0 still gets weight. Use a score that gets none."
 )
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, weigh=lambda s, m: s.masked_fill(~m, 0.0).softmax(-1))
 
 
-@look_up.mistake(
-    "masked too late", "What is hidden has no weight, but the rest no longer adds up to one. Hide before you share out."
+@attend.mistake(
+    "masked after the softmax",
+    "Hidden keys have weight 0, but the other weights don't sum to one. Mask the scores before the softmax.",
 )
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, weigh=lambda s, m: s.softmax(-1) * m)
 
 
-@look_up.mistake(
-    "shared out over the queries", "Each word that asks shares out a weight of one, over those that it looks at."
-)
+@attend.mistake("softmax over the queries", "Your columns sum to one. For each query, the weights of all keys should.")
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, weigh=lambda s, m: s.masked_fill(~m, -torch.inf).softmax(-2))
 
 
-@look_up.mistake(
-    "one large head", "You take all dimensions as one head. The scores of each head are its own, and so is its softmax."
+@attend.mistake(
+    "a single head",
+    "You compute a single attention over all dimensions. Each head has its own scores and its own softmax.",
 )
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, split=lambda t, n: _split(t, 1))
 
 
-@look_up.mistake(
-    "heads cut across words",
-    "The axes are right and the numbers in them are not: a head got dimensions of several words. First cut the last "
-    "axis in two, then let two axes change places.",
+@attend.mistake(
+    "positions and heads mixed up",
+    "The shape is right, but each head has numbers from other positions. Split the last axis first, then swap two "
+    "axes.",
 )
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, split=lambda t, n: t.reshape(len(t), n, t.size(1), -1))
 
 
-@look_up.mistake(
-    "heads joined across words",
-    "Up to the joining all is right. A word's heads have to stand behind each other, and yours are of several words.",
+@attend.mistake(
+    "heads joined without swapping axes",
+    "Everything is right except joining the heads, which mixes up positions. Swap heads and positions back before you "
+    "merge.",
 )
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, memory, mask, join=lambda h: h.reshape(x.shape))
 
 
-@look_up.mistake("no output matrix", "The heads stand beside each other, and nothing mixes them: one layer is unused.")
+@attend.mistake(
+    "no output projection",
+    "The heads are joined, but their outputs are never combined. One linear layer isn't used yet.",
+)
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _join(_hidden(_scores(part, x, memory), mask) @ _split(part.value(memory), part.n_heads))
 
@@ -327,27 +341,32 @@ def _scores(part: Attention, x: Tensor, memory: Tensor) -> Tensor:
     return query @ key.mT / math.sqrt(query.size(-1))
 
 
-@look_up.mistake("values as they are", "Weights are right. What they add up goes through a matrix of its own first.")
+@attend.mistake(
+    "values not projected",
+    "The weights are right, but you average the memory itself. The values have a projection of their own.",
+)
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     weights = _hidden(_scores(part, x, memory), mask)
     return part.output(_join(weights @ _split(memory, part.n_heads)))
 
 
-@look_up.mistake("keys for values", "What is added up are your keys. There is a third matrix.")
+@attend.mistake(
+    "keys averaged instead of values", "The weights are right, but you average the keys. Average the values."
+)
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     weights = _hidden(_scores(part, x, memory), mask)
     return part.output(_join(weights @ _split(part.key(memory), part.n_heads)))
 
 
-@look_up.mistake(
-    "the memory not asked",
-    "All three come from x. Keys and values belong to what is looked at, and that is the memory.",
-)
+@attend.mistake("memory not used", "You compute everything from x. Keys and values come from the memory.")
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, x, x, mask)
 
 
-@look_up.mistake("x and memory swapped", "The memory asks and x answers. It is the other way round.")
+@attend.mistake(
+    "x and memory swapped",
+    "Your queries come from the memory. They should come from x, and keys and values from the memory.",
+)
 def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, memory, x, mask)
 
@@ -371,28 +390,34 @@ def _feed_forward(
     return layer.outer(bend(layer.inner(x)))
 
 
-@encoder_layer.mistake("no residuals", "What goes in is lost: it should be added to what comes out, both times.")
+@encoder_layer.mistake(
+    "no residual connections", "The input of each sublayer should be added to its output. You add it in neither."
+)
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](_look_up(layer.attention, x, x, mask))
     return layer.norms[1](_feed_forward(layer, x))
 
 
 @encoder_layer.mistake(
-    "no residual around feed-forward", "The first half is right. In the second one nothing is added."
+    "no residual around feed-forward",
+    "The attention is right. In the second sublayer, the input isn't added to the output.",
 )
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
     return layer.norms[1](_feed_forward(layer, x))
 
 
-@encoder_layer.mistake("no residual around attention", "The second half is right. In the first one nothing is added.")
+@encoder_layer.mistake(
+    "no residual around attention",
+    "The feed-forward network is right. In the first sublayer, the input isn't added to the output.",
+)
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](_look_up(layer.attention, x, x, mask))
     return layer.norms[1](x + _feed_forward(layer, x))
 
 
 @encoder_layer.mistake(
-    "pre-norm", "That is a good layer, but not this one: the paper's norm comes behind the sum (§3.1)."
+    "pre-norm", "This is pre-norm, a good layer but not the paper's, which normalises after each addition (§3.1)."
 )
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     y = layer.norms[0](x)
@@ -400,45 +425,50 @@ def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     return x + _feed_forward(layer, layer.norms[1](x))
 
 
-@encoder_layer.mistake("normed, then added", "You normalise what is added. The paper normalises the sum.")
+@encoder_layer.mistake(
+    "the sublayer's output normalised",
+    "You normalise the sublayer's output and then add x. The paper normalises the sum.",
+)
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = x + layer.norms[0](_look_up(layer.attention, x, x, mask))
     return x + layer.norms[1](_feed_forward(layer, x))
 
 
-@encoder_layer.mistake("no norms", "All is there but the norms.")
+@encoder_layer.mistake("no norms", "Everything is right except that the layer norms are missing.")
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = x + _look_up(layer.attention, x, x, mask)
     return x + _feed_forward(layer, x)
 
 
-@encoder_layer.mistake("one norm for both", "You use the first norm twice. Each of the two sums has its own.")
+@encoder_layer.mistake("one norm for both", "You use the first norm twice. Each sublayer has its own.")
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
     return layer.norms[0](x + _feed_forward(layer, x))
 
 
 @encoder_layer.mistake(
-    "nothing between the two linear layers", "Two linear layers in a row are one. Something has to bend between them."
+    "no ReLU", "There is no activation between the two linear layers, so together they are no more powerful than one."
 )
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
     return layer.norms[1](x + _feed_forward(layer, x, lambda h: h))
 
 
-@encoder_layer.mistake("GELU", "It bends in the right place. The paper's way of bending is simpler (§3.3).")
+@encoder_layer.mistake("GELU instead of ReLU", "The activation is in the right place, but the paper uses ReLU (§3.3).")
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
     return layer.norms[1](x + _feed_forward(layer, x, F.gelu))
 
 
-@encoder_layer.mistake("bent at the end", "You bend behind the second linear layer. It belongs between the two.")
+@encoder_layer.mistake(
+    "ReLU at the end", "You apply the ReLU after the second linear layer. It belongs between the two."
+)
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
     return layer.norms[1](x + layer.outer(layer.inner(x)).relu())
 
 
-@encoder_layer.mistake("feed-forward first", "Both halves are right. Which of them comes first?")
+@encoder_layer.mistake("feed-forward first", "Both sublayers are right, but self-attention comes first.")
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     x = layer.norms[1](x + _feed_forward(layer, x))
     return layer.norms[0](x + _look_up(layer.attention, x, x, mask))
@@ -446,7 +476,7 @@ def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
 
 @encoder_layer.mistake(
     "feed-forward reads the layer's input",
-    "Feed-forward gets what came into the layer. It should get the first half's end.",
+    "Your feed-forward network reads the input of the layer. It should read the output of the first sublayer.",
 )
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     y = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
@@ -454,8 +484,8 @@ def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
 
 
 @encoder_layer.mistake(
-    "the layer's input added twice",
-    "To feed-forward you add what came into the layer. Add what came into feed-forward.",
+    "the layer's input added to feed-forward",
+    "After the feed-forward network you add the input of the layer. Add the input of the feed-forward network.",
 )
 def _(layer: EncoderLayer, x: Tensor, mask: Tensor) -> Tensor:
     y = layer.norms[0](x + _look_up(layer.attention, x, x, mask))
@@ -521,83 +551,109 @@ def _decoder_layer(
 _Layer = DecoderLayer
 
 
-@decoder_layer.mistake("the memory not asked", "That is an encoder layer. Between its two parts the source is asked.")
+@decoder_layer.mistake(
+    "no cross-attention",
+    "This is an encoder layer. Cross-attention to the memory belongs between self-attention and feed-forward.",
+)
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "own words", (0, 2))
 
 
-@decoder_layer.mistake("no self-attention", "The target's words do not see each other: the first part is missing.")
+@decoder_layer.mistake(
+    "no self-attention", "The first sublayer is missing: the target's positions don't attend to each other."
+)
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "memory words", (1, 2))
 
 
-@decoder_layer.mistake("no feed-forward", "Both attentions are right. What comes behind them in every layer?")
+@decoder_layer.mistake("no feed-forward", "Both attentions are right. The feed-forward network is missing.")
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "own memory", (0, 1))
 
 
-@decoder_layer.mistake("the memory first", "All parts are right. Which of the two attentions comes first (§3.1)?")
+@decoder_layer.mistake(
+    "cross-attention first", "All sublayers are right, but self-attention comes before cross-attention (§3.1)."
+)
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "memory own words", (1, 0, 2))
 
 
-@decoder_layer.mistake("the future seen", "Self-attention hides nothing here. It has a mask of its own.")
+@decoder_layer.mistake(
+    "no mask in self-attention", "Your self-attention has no mask, so each position attends to the future as well."
+)
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "own-open memory words")
 
 
-@decoder_layer.mistake("the source's padding seen", "The memory is asked without its mask, padding included.")
+@decoder_layer.mistake(
+    "no mask in cross-attention", "Your cross-attention has no mask, so it attends to the source's padding as well."
+)
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "own memory-open words")
 
 
-@decoder_layer.mistake("masks swapped", "Each attention has the other's mask. Which of them belongs to the source?")
+@decoder_layer.mistake(
+    "masks swapped",
+    "Each attention uses the other's mask. Cross-attention reads the source, so it needs the source's mask.",
+)
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "own-swapped memory-swapped words")
 
 
 @decoder_layer.mistake(
-    "self-attention twice", "Your second attention looks at the target again. What is the memory there for?"
+    "self-attention twice", "Your second attention attends to the target again. It should attend to the memory."
 )
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "own memory-self words")
 
 
 @decoder_layer.mistake(
-    "the same matrices for both attentions", "You ask the memory with self-attention's matrices. The layer has others."
+    "the same matrices for both attentions",
+    "You use the weights of self-attention for cross-attention. The layer has others for it.",
 )
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "own memory-same words")
 
 
-@decoder_layer.mistake("the memory asks", "Who asks whom? The target has the questions, and the source the answers.")
+@decoder_layer.mistake(
+    "target and memory swapped",
+    "Your queries come from the memory. They should come from the target, and keys and values from the memory.",
+)
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "own memory-asks words")
 
 
 @decoder_layer.mistake(
-    "asked by what came in", "The memory is asked by the layer's input. It should be asked by what the first part made."
+    "cross-attention reads the layer's input",
+    "The queries of your cross-attention come from the input of the layer. They should come from the output of the "
+    "first sublayer.",
 )
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "own memory-x words")
 
 
-@decoder_layer.mistake("two norms for three sums", "One norm is used twice and one not at all. Each sum has its own.")
+@decoder_layer.mistake(
+    "two norms for three sums", "You use one norm twice and another not at all. Each sublayer has its own."
+)
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, norms=(0, 1, 1))
 
 
-@decoder_layer.mistake("one norm for all", "You use the first norm three times. Each sum has its own.")
+@decoder_layer.mistake("one norm for all", "You use the first norm three times. Each sublayer has its own.")
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, norms=(0, 0, 0))
 
 
-@decoder_layer.mistake("nothing between the two linear layers", "Two linear layers in a row are one. What bends them?")
+@decoder_layer.mistake(
+    "no ReLU", "There is no activation between the two linear layers, so together they are no more powerful than one."
+)
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     return _decoder_layer(layer, x, memory, mask, memory_mask, "own memory words-straight")
 
 
-@decoder_layer.mistake("pre-norm", "A good layer, but not this one: the paper's norm comes behind each sum.")
+@decoder_layer.mistake(
+    "pre-norm", "This is pre-norm, a good layer but not the paper's, which normalises after each addition."
+)
 def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     y = layer.norms[0](x)
     x = x + _look_up(layer.self_attention, y, y, mask)
@@ -620,7 +676,7 @@ _TARGET = torch.tensor([[1, 6, 4, 4], [1, 8, 5, 7]])
     {"model": _model(1), "source": torch.tensor([[5, 2]]), "target": torch.tensor([[1, 6]])},
     {"model": _model(), "source": _SOURCE, "target": _TARGET},
 )
-def next_word_scores(model: Model, source: Tensor, target: Tensor) -> Tensor:
+def next_token_logits(model: Model, source: Tensor, target: Tensor) -> Tensor:
     """Both stacks, and every word of the vocabulary for a next one."""
     return _next_word_scores(model, source, target)
 
@@ -641,10 +697,10 @@ def _next_word_scores(
     decoder: Any = None,
 ) -> Tensor:
     real = (source != PAD)[:, None, None]
-    x = words_and_places.reference(source, model.embedding.weight)
+    x = embed_tokens.reference(source, model.embedding.weight)
     for layer in model.encoder if encoder is None else encoder:
         x = encoder_layer.reference(layer, x, real if encoder_mask is None else encoder_mask)
-    y = words_and_places.reference(target, model.embedding.weight)
+    y = embed_tokens.reference(target, model.embedding.weight)
     layers: Any = model.decoder if decoder is None else decoder
     for layer in layers:
         y = _decoder_layer(
@@ -657,85 +713,101 @@ def _next_word_scores(
     return y @ model.embedding.weight.T
 
 
-@next_word_scores.mistake(
-    "the future seen", "The decoder may look at the very word that it is to foretell. Which mask keeps it from that?"
+@next_token_logits.mistake(
+    "no causal mask", "Your decoder can attend to the very token that it should predict. It needs the causal mask."
 )
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target, mask=_OPEN)
 
 
-@next_word_scores.mistake("the past hidden", "Your triangle is turned round: each word sees what comes, not what was.")
+@next_token_logits.mistake(
+    "the wrong triangle", "Your causal mask shows the future and hides the past. Use the other triangle."
+)
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target, mask=_no_future(target.size(1)).mT)
 
 
-@next_word_scores.mistake(
-    "a word does not see itself", "Your triangle leaves out its own diagonal, so the first word may look at nothing."
+@next_token_logits.mistake(
+    "the diagonal of the mask is False",
+    "A position can't attend to itself, so the first one can attend to nothing. The diagonal should be True.",
 )
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target, mask=torch.ones(target.size(1), target.size(1)).tril(-1).bool())
 
 
-@next_word_scores.mistake("padding seen", "Both stacks look at the source's padding as if it were words.")
+@next_token_logits.mistake("no padding mask", "Encoder and decoder attend to the source's padding. Both need its mask.")
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target, encoder_mask=_OPEN, memory_mask=_OPEN)
 
 
-@next_word_scores.mistake("padding seen by the decoder", "The encoder does not look at padding, but the decoder does.")
+@next_token_logits.mistake(
+    "no padding mask in cross-attention", "The encoder hides the source's padding, but cross-attention doesn't."
+)
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target, memory_mask=_OPEN)
 
 
-@next_word_scores.mistake("padding seen by the encoder", "The decoder does not look at padding, but the encoder does.")
+@next_token_logits.mistake(
+    "no padding mask in the encoder", "Cross-attention hides the source's padding, but the encoder doesn't."
+)
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target, encoder_mask=_OPEN)
 
 
-@next_word_scores.mistake(
-    "an encoder that sees no future", "The encoder may look both ways: the whole source is there from the start."
+@next_token_logits.mistake(
+    "a causal mask in the encoder",
+    "Your encoder has a causal mask. It may look in both directions, because the whole source is known.",
 )
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     mask = _no_future(source.size(1)) & (source != PAD)[:, None, None]
     return _next_word_scores(model, source, target, encoder_mask=mask)
 
 
-@next_word_scores.mistake("no encoder", "The decoder looks at the source's words as they are: the encoder is not used.")
+@next_token_logits.mistake(
+    "no encoder", "Your decoder attends to the source's embeddings. The memory is the output of the encoder."
+)
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target, encoder=[])
 
 
-@next_word_scores.mistake("one layer", "Only the first layer of each stack is used. There may be more.")
+@next_token_logits.mistake("only one layer", "You use only the first layer of each stack. Go through all of them.")
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target, encoder=model.encoder[:1], decoder=model.decoder[:1])
 
 
-@next_word_scores.mistake("source and target swapped", "You translate the wrong way: the target goes into the encoder.")
+@next_token_logits.mistake("source and target swapped", "Your encoder reads the target and your decoder the source.")
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, target, source)
 
 
-@next_word_scores.mistake("probabilities", "These are probabilities already. Scores are asked for: the loss goes on.")
+@next_token_logits.mistake("probabilities", "These are probabilities. Return the logits; the loss applies the softmax.")
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target).softmax(-1)
 
 
-@next_word_scores.mistake("log-probabilities", "These are normalised already. Scores are asked for: the loss goes on.")
+@next_token_logits.mistake(
+    "log-probabilities", "These are log-probabilities. Return the logits; the loss normalises them."
+)
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target).log_softmax(-1)
 
 
-@next_word_scores.mistake("scaled on the way out", "The factor belongs to the way in. On the way out there is none.")
+@next_token_logits.mistake("logits scaled", "You scale the logits. The factor of §3.4 belongs to the input embeddings.")
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target) * math.sqrt(model.embedding.embedding_dim)
 
 
-@next_word_scores.mistake("the last place only", "You score the end of the target. All places are asked at once.")
+@next_token_logits.mistake(
+    "the last position only",
+    "You compute logits for the last position only. In training, every position predicts its next token.",
+)
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return _next_word_scores(model, source, target)[:, -1]
 
 
-@next_word_scores.mistake(
-    "vectors, not scores", "These are the decoder's vectors. How well does each word fit to them?"
+@next_token_logits.mistake(
+    "vectors instead of logits",
+    "You return the decoder's vectors. Multiply them by the embeddings of the vocabulary to get logits.",
 )
 def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     scores = _next_word_scores(model, source, target)
@@ -777,21 +849,22 @@ def _losses(
 
 
 @translation_loss.mistake(
-    "nothing shifted", "At each place you ask for the word that stands there, and the decoder has just read it."
+    "not shifted",
+    "Input and labels are the same, so the decoder only has to copy. At each position, the label is the next token.",
 )
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     losses, real = _losses(model, source, target, smoothing, slice(None), slice(None))
     return losses[real].mean()
 
 
-@translation_loss.mistake("shifted the wrong way", "You ask for the word before. The next one is wanted.")
+@translation_loss.mistake("shifted the wrong way", "Your label is the previous token. It should be the next one.")
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     losses, real = _losses(model, source, target, smoothing, slice(1, None), slice(None, -1))
     return losses[real].mean()
 
 
 @translation_loss.mistake(
-    "the end never asked for", "Nobody asks your model for the last token, so it never learns to end."
+    "the last label missing", "The last token of the target is never a label, so the model doesn't learn when to stop."
 )
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     losses, real = _losses(model, source, target, smoothing, slice(None, -2), slice(1, -1))
@@ -799,43 +872,48 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 
 @translation_loss.mistake(
-    "padding counted", "Padding is expected of the model as if it were a word. It does not count."
+    "padding included", "You include the positions where padding is expected. They should not contribute to the loss."
 )
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return _losses(model, source, target, smoothing)[0].mean()
 
 
 @translation_loss.mistake(
-    "divided by all places", "Padding adds nothing to your sum, but is counted where you divide by the places."
+    "divided by all positions",
+    "You leave padding out of the sum, but you divide by all positions. Divide by the number of real tokens.",
 )
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     losses, real = _losses(model, source, target, smoothing)
     return (losses * real).mean()
 
 
-@translation_loss.mistake("a sum", "You add up. With a sum, long batches would make larger steps than short ones.")
+@translation_loss.mistake(
+    "a sum instead of a mean",
+    "You return the sum, so longer batches have larger gradients. Divide by the number of real tokens.",
+)
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     losses, real = _losses(model, source, target, smoothing)
     return losses[real].sum()
 
 
 @translation_loss.mistake(
-    "a mean of means", "You take the mean of each sentence first, so a word of a short one counts for more."
+    "the mean of the sentences' means",
+    "You average within each sentence and then over the sentences, so tokens of short sentences get a larger weight. "
+    "Add up everything and divide once.",
 )
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     losses, real = _losses(model, source, target, smoothing)
     return ((losses * real).sum(1) / real.sum(1)).mean()
 
 
-@translation_loss.mistake("not smoothed", "It would be right without smoothing. Where does the argument come in?")
+@translation_loss.mistake("not smoothed", "This is the loss without label smoothing. The argument for it isn't used.")
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     losses, real = _losses(model, source, target, 0.0)
     return losses[real].mean()
 
 
 @translation_loss.mistake(
-    "smoothed over the others only",
-    "You leave the right word out where the share is spread. Here it gets its part too.",
+    "shared among the other tokens only", "The right token gets no share of ε. Here all tokens share it."
 )
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     size = model.embedding.num_embeddings
@@ -843,9 +921,7 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return losses[real].mean()
 
 
-@translation_loss.mistake(
-    "a whole share for each word", "Every word of the vocabulary gets all of the share. They divide it among them."
-)
+@translation_loss.mistake("every token gets all of ε", "Every token of the vocabulary gets ε. They have to share it.")
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     size = model.embedding.num_embeddings
     right, real = _losses(model, source, target, 0.0)
@@ -854,7 +930,7 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 
 @translation_loss.mistake(
-    "two softmaxes", "You take the softmax of what is a probability already. Scores go into the cross-entropy."
+    "softmax twice", "Cross-entropy applies the softmax itself, and you pass it probabilities. Pass it the logits."
 )
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     p = _next_word_scores(model, source, target[:, :-1]).softmax(-1)
@@ -862,7 +938,8 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 
 @translation_loss.mistake(
-    "a softmax over places", "The words of the vocabulary share a probability of one, not the places."
+    "softmax over the positions",
+    "You normalise over the positions. The probabilities should sum to one over the vocabulary.",
 )
 def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     log_p = _next_word_scores(model, source, target[:, :-1]).log_softmax(1)
@@ -959,94 +1036,108 @@ def _train(
 
 
 @train_model.mistake(
-    "gradients never forgotten", "Each step goes by the gradients of all batches so far: they add up until set back."
+    "gradients never reset", "You never reset the gradients, so each step uses the sum over all batches so far."
 )
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, order="backward clip step")
 
 
 @train_model.mistake(
-    "nothing learned",
-    "The model stays as it is: its gradients are used by nobody, or set back before anybody has used them.",
+    "nothing learned", "The weights don't change: either no step uses the gradients, or they are reset before the step."
 )
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, order="backward clip forget step")
 
 
-@train_model.mistake("not clipped", "Your steps go by gradients of any length. Shorten them to 1, and before the step.")
+@train_model.mistake(
+    "not clipped", "The gradients aren't clipped. Clip them to the norm 1, after backward and before the step."
+)
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, order="forget backward step")
 
 
 @train_model.mistake(
-    "clipped number by number", "Each number is cut on its own, which turns the gradient. Its length counts."
+    "clipped value by value", "You clip each number, which changes the direction of the gradient. Clip its norm."
 )
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, order="forget backward clip-values step")
 
 
-@train_model.mistake("Adam as it comes", "The paper does not use PyTorch's settings of Adam (§5.3).")
+@train_model.mistake(
+    "Adam with default settings", "You use PyTorch's default settings of Adam. The paper uses others (§5.3)."
+)
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, optimizer_of=torch.optim.Adam)
 
 
 @train_model.mistake(
-    "PyTorch's own ε", "Both betas are the paper's, and ε is PyTorch's: 1e-8, where the paper has 1e-9."
+    "PyTorch's default ε", "Both betas are right, but ε is PyTorch's default, 1e-8. The paper uses 1e-9."
 )
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, optimizer_of=lambda p: torch.optim.Adam(p, betas=(0.9, 0.98)))
 
 
-@train_model.mistake("AdamW", "Your weights shrink a little at every step: that is another optimiser, a later one.")
+@train_model.mistake(
+    "AdamW instead of Adam", "Your weights shrink slightly at every step: AdamW adds weight decay. The paper uses Adam."
+)
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, optimizer_of=lambda p: torch.optim.AdamW(p, betas=(0.9, 0.98), eps=1e-9))
 
 
-@train_model.mistake("no Adam", "You step down the gradient itself. Adam divides by how large it usually is.")
+@train_model.mistake("plain gradient descent", "Your step follows the gradient itself. Use Adam.")
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, optimizer_of=torch.optim.SGD)
 
 
 @train_model.mistake(
-    "a new Adam each time", "Adam forgets its averages at each step. One of it is enough for all steps."
+    "a new Adam at each step",
+    "You create a new optimizer at each step, so it loses its averages. Create it once, before the loop.",
 )
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, renew=True)
 
 
-@train_model.mistake("a constant rate", "Your rate stays Adam's own, 0.001. It has to be set before each step.")
+@train_model.mistake(
+    "a constant learning rate", "Your learning rate stays at Adam's default, 0.001. Set it before each step."
+)
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, rate=lambda *_: 0.001)
 
 
-@train_model.mistake("steps counted one too high", "Your rate is one step ahead: the first step is number 1.")
+@train_model.mistake("one step ahead", "Your learning rate is one step ahead. The first step is number 1.")
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, rate=lambda step, *rest: _rate(step + 1, *rest))
 
 
 @train_model.mistake(
-    "the rate of the step before", "The first step has no rate, and each other one that of the step before it."
+    "the learning rate set too late",
+    "You set the learning rate after the step, so each step uses that of the one before.",
 )
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, rate=lambda step, *rest: _rate(step - 1, *rest) if step > 1 else 0.0)
 
 
-@train_model.mistake("no warm-up", "Your rate falls from the first step on. What is warmup_steps for?")
+@train_model.mistake("no warm-up", "Your learning rate falls from the first step. warmup_steps isn't used.")
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, rate=lambda step, d, w: d**-0.5 * step**-0.5)
 
 
-@train_model.mistake("it never falls", "Your rate only climbs. After the warm-up it falls again.")
+@train_model.mistake("it never decays", "Your learning rate only rises. After the warm-up it should fall.")
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, rate=lambda step, d, w: d**-0.5 * step * w**-1.5)
 
 
-@train_model.mistake("the larger of the two", "You take the larger of the two expressions. Which holds in the warm-up?")
+@train_model.mistake(
+    "the maximum instead of the minimum",
+    "You take the larger of the two expressions. During warm-up, the smaller one applies.",
+)
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, rate=lambda step, d, w: d**-0.5 * max(step**-0.5, step * w**-1.5))
 
 
-@train_model.mistake("d_model left out", "The rate has the right form. How high it is depends on the width too.")
+@train_model.mistake(
+    "d_model left out", "The schedule has the right shape, but its height should also depend on d_model."
+)
 def _(*inputs: Any) -> list[float]:
     return _train(*inputs, rate=lambda step, d, w: _rate(step, 1, w))
 
@@ -1072,7 +1163,7 @@ def _talker() -> Model:
     {"model": _talker(), "source": torch.tensor([[6, 7, 4, 5]]), "limit": 5},
     {"model": _talker(), "source": _SOURCE, "limit": 6},
 )
-def greedy_translations(model: Model, source: Tensor, limit: int) -> list[list[int]]:
+def translate(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     """The best next word, again and again."""
     return _greedy(model, source, limit)
 
@@ -1098,7 +1189,7 @@ def _cut(tokens: list[int], end: int) -> list[int]:
     return tokens[: tokens.index(end)] if end in tokens else tokens
 
 
-@greedy_translations.mistake("begins with the end", "Your target begins with the token that ends one. What begins one?")
+@translate.mistake("it starts with eos", "Your target starts with eos. It should start with bos.")
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     target = source.new_full((len(source), 1), EOS)
     for _ in range(limit):
@@ -1107,22 +1198,21 @@ def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return [_cut(row, EOS) for row in target[:, 1:].tolist()]
 
 
-@greedy_translations.mistake(
-    "begins with padding", "Your target begins with padding. In training it began with another."
+@translate.mistake(
+    "it starts with padding", "Your target starts with padding. It should start with bos, as in training."
 )
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit, first=PAD)
 
 
-@greedy_translations.mistake(
-    "goes on behind the end",
-    "A sentence is over at its first end token. What your search appends to it later is no part.",
+@translate.mistake(
+    "tokens after eos kept", "A sentence ends at its first eos. What is generated after that doesn't belong to it."
 )
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return [[token for token in row if token != EOS] for row in _tokens(model, source, limit)]
 
 
-@greedy_translations.mistake("the end left in", "The end token is no word: cut it off, with what comes behind it.")
+@translate.mistake("eos not removed", "Your translations contain eos. Remove it and everything after it.")
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     rows = _tokens(model, source, limit)
     return [row[: row.index(EOS) + 1] if EOS in row else row for row in rows]
@@ -1137,50 +1227,51 @@ def _tokens(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return target[:, 1:].tolist()
 
 
-@greedy_translations.mistake(
-    "the beginning left in", "The token that every target begins with was not said by the model."
+@translate.mistake(
+    "bos not removed", "Your translations start with bos. The model reads it, but it isn't part of the translation."
 )
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return [[BOS, *row] for row in _greedy(model, source, limit)]
 
 
-@greedy_translations.mistake("all end with the first", "You stop as soon as one sentence has ended. The others go on.")
+@translate.mistake("all stop with the first", "You stop as soon as one sentence has ended. Go on until all have.")
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit, until=lambda ended: bool(ended.any()))
 
 
-@greedy_translations.mistake("the first place asked", "You read the scores of the first place, which stay the same.")
+@translate.mistake(
+    "the first position's logits",
+    "You always read the logits of the first position, and they never change. Read those of the last.",
+)
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit, choose=lambda scores: scores[:, 0].argmax(-1))
 
 
-@greedy_translations.mistake("the worst word", "You take the word that fits least.")
+@translate.mistake("the least probable token", "You choose the token with the smallest logit. Choose the largest.")
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit, choose=lambda scores: scores[:, -1].argmin(-1))
 
 
-@greedy_translations.mistake(
-    "only the newest word read",
-    "The decoder gets nothing but the newest word. It should read all that was said so far.",
+@translate.mistake(
+    "the decoder gets only the newest token", "Your decoder gets only the newest token. It should get the whole prefix."
 )
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit, read=lambda target: target[:, -1:])
 
 
-@greedy_translations.mistake(
-    "one word too many", "Your translations may be one longer than the limit: what begins them is none."
-)
+@translate.mistake("one token too many", "Your translations can be one token longer than the limit. bos doesn't count.")
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit + 1)
 
 
-@greedy_translations.mistake("one word too few", "You count what begins a translation as one of its words.")
+@translate.mistake("one token too few", "You count bos as one of the translation's tokens. It doesn't count.")
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit - 1)
 
 
-@greedy_translations.mistake(
-    "one sentence for all", "All sentences get the first one's translation. A batch has several."
+@translate.mistake(
+    "one translation for all",
+    "All sentences get the translation of the first one. Return one for each sentence of the batch.",
 )
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit)[:1] * len(source)

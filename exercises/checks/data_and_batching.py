@@ -119,17 +119,18 @@ def _uneven_by(ratio: float) -> Callable[[int, int], bool]:
 
 
 @clean_pairs.mistake(
-    "white space passes for a sentence",
-    "It stops at a side that holds a blank and no word, and so has the length 0. Is it as empty as the other ones?",
+    "whitespace counted as a sentence",
+    "Your code stops with an error at a side that contains only whitespace: it isn't empty as a string, but it has no "
+    "words. Rule 1 applies to it.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, _longer_than(max_words), _uneven_by(max_ratio), empty=lambda side: side == ""))
 
 
 @clean_pairs.mistake(
-    "cut at every blank",
-    "Two blanks in a row make one word more for you, an empty one, and a side of white space has words too. White "
-    "space of any length is one border.",
+    "split at every space",
+    "You split at every single space, so two spaces in a row create an empty word. Whitespace of any length separates "
+    "two words.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(
@@ -144,91 +145,87 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
     )
 
 
-@clean_pairs.mistake(
-    "characters counted",
-    "You measure in characters. Both limits are meant for words: what stands between white space.",
-)
+@clean_pairs.mistake("characters counted instead of words", "You count characters. Both limits are in words.")
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, _longer_than(max_words), _uneven_by(max_ratio), size=len))
 
 
 @clean_pairs.mistake(
-    "the longest that is allowed is dropped",
-    "A side of exactly max_words is lost. The rule is for those that have more.",
+    "sides of exactly max_words dropped", "You drop a side of exactly max_words words. Only longer ones should go."
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, _longer_than(max_words - 1), _uneven_by(max_ratio)))
 
 
 @clean_pairs.mistake(
-    "only the source is measured",
-    "A source that is too long is dropped, a target that is too long stays. The rule is for either side.",
+    "only the source length is limited",
+    "You drop a pair if its source is too long, but not if its target is. The limit holds for both sides.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, lambda a, b: a > max_words, _uneven_by(max_ratio)))
 
 
 @clean_pairs.mistake(
-    "both sides must be too long",
-    "A pair with one side that is too long stays. One is enough to fill the memory.",
+    "pairs dropped only if both sides are too long",
+    "You keep a pair if only one of its sides is too long. One long side is enough to drop it.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, lambda a, b: min(a, b) > max_words, _uneven_by(max_ratio)))
 
 
 @clean_pairs.mistake(
-    "the largest ratio that is allowed is dropped",
-    "A pair with exactly max_ratio is lost. The rule is for those that have more.",
+    "pairs of exactly max_ratio dropped",
+    "You drop a pair whose ratio is exactly max_ratio. Only larger ratios should go.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, _longer_than(max_words), lambda a, b: max(a, b) / min(a, b) >= max_ratio))
 
 
 @clean_pairs.mistake(
-    "the ratio has one direction",
-    "A source that is much longer than its target is dropped, a target that is much longer than its source stays. "
-    "A sentence can be missing on either side.",
+    "only long sources checked",
+    "You drop a pair if the source is much longer than the target, but not the other way round. Compare the longer "
+    "side with the shorter one.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, _longer_than(max_words), lambda a, b: a / b > max_ratio))
 
 
 @clean_pairs.mistake(
-    "the ratio has the other direction",
-    "A target that is much longer than its source is dropped, a source that is much longer than its target stays. "
-    "A sentence can be missing on either side.",
+    "only long targets checked",
+    "You drop a pair if the target is much longer than the source, but not the other way round. Compare the longer "
+    "side with the shorter one.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, _longer_than(max_words), lambda a, b: b / a > max_ratio))
 
 
 @clean_pairs.mistake(
-    "a ratio in whole numbers",
-    "Five words to two pass for twice as many. Your division forgets what is behind the point.",
+    "integer division in the ratio",
+    "Your division rounds down, so five words against two count as a ratio of 2. Keep the fraction.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, _longer_than(max_words), lambda a, b: max(a, b) // min(a, b) > max_ratio))
 
 
 @clean_pairs.mistake(
-    "copies stay",
-    "Pairs whose two sides are the same stay. A model learns fast from them not to translate.",
+    "copies kept",
+    "You keep pairs whose two sides have the same words. They teach a model to copy instead of translating.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, _longer_than(max_words), _uneven_by(max_ratio), equal=lambda s, t: False))
 
 
 @clean_pairs.mistake(
-    "a blank more hides a copy",
-    "Two sides with the same words stay where their white space differs. What the rule compares is the words.",
+    "copies with different whitespace kept",
+    "You keep a copy if its whitespace differs. Rule 4 compares words, not strings.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _once(_kept(pairs, _longer_than(max_words), _uneven_by(max_ratio), equal=lambda s, t: s == t))
 
 
 @clean_pairs.mistake(
-    "capitals do not count",
-    "You lose a pair whose sides are the same but for capitals. Here they are different words, as to a tokenizer.",
+    "copies compared without case",
+    "You drop a pair whose sides differ only in capital letters. Rule 4 asks for the same words, and case counts.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     faults = _longer_than(max_words), _uneven_by(max_ratio)
@@ -236,8 +233,8 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
 
 
 @clean_pairs.mistake(
-    "the order of the words does not count",
-    "You lose a pair whose sides have the same words in another order. That is no copy.",
+    "copies compared without word order",
+    "You drop a pair whose sides have the same words in a different order. Rule 4 asks for the same order.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     faults = _longer_than(max_words), _uneven_by(max_ratio)
@@ -245,24 +242,22 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
 
 
 @clean_pairs.mistake(
-    "the sentences come back changed",
-    "The right pairs stay, but you have tidied their white space. A filter takes or leaves; it does not edit.",
+    "the sentences are changed",
+    "You keep the right pairs, but you change their whitespace. Return each pair exactly as it was.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return [(" ".join(s.split()), " ".join(t.split())) for s, t in clean_pairs.reference(pairs, max_words, max_ratio)]
 
 
-@clean_pairs.mistake(
-    "duplicates stay",
-    "A pair that was kept before is kept again.",
-)
+@clean_pairs.mistake("duplicates kept", "You keep a pair that was already kept before.")
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     return _kept(pairs, _longer_than(max_words), _uneven_by(max_ratio))
 
 
 @clean_pairs.mistake(
-    "duplicates stay unless they are neighbours",
-    "You compare a pair with the one before it. The same pair may have come a million lines earlier.",
+    "only adjacent duplicates dropped",
+    "You compare each pair only with the one before it. A duplicate may come much later, so remember all pairs that "
+    "you kept.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     kept = _kept(pairs, _longer_than(max_words), _uneven_by(max_ratio), equal=lambda s, t: False)
@@ -271,8 +266,7 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
 
 
 @clean_pairs.mistake(
-    "every copy of a duplicate is dropped",
-    "Where a pair comes twice, you drop it twice. The first time it was as good as any.",
+    "the first of the duplicates dropped as well", "If a pair occurs twice, you drop both. Keep the first."
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     kept = _kept(pairs, _longer_than(max_words), _uneven_by(max_ratio))
@@ -280,8 +274,8 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
 
 
 @clean_pairs.mistake(
-    "the same words taken for the same pair",
-    "For you two pairs are the same as soon as their words are. Here the strings themselves have to be equal.",
+    "duplicates compared by words",
+    "You treat two pairs as duplicates if their words are the same. Rule 5 compares the strings, whitespace included.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     first: dict[str, SentencePair] = {}
@@ -291,8 +285,9 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
 
 
 @clean_pairs.mistake(
-    "a source may not come again",
-    "A sentence that has two translations keeps only its first. Both are true; what may not come again is the pair.",
+    "repeated sources dropped",
+    "If a sentence has two different translations, you keep only the first. Rule 5 drops a pair only if both of its "
+    "sides are repeated.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     first: dict[str, SentencePair] = {}
@@ -302,8 +297,9 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
 
 
 @clean_pairs.mistake(
-    "no sentence may come again",
-    "A pair is lost when either of its sentences came before. What may not come again is the two together.",
+    "repeated sentences dropped",
+    "You drop a pair if either of its sides occurred before. Rule 5 drops a pair only if both sides together are "
+    "repeated.",
 )
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     seen: set[str] = set()
@@ -315,7 +311,7 @@ def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[Sente
     return kept
 
 
-@clean_pairs.mistake("the dropped ones", "These are the pairs to be left out. The others are asked for.")
+@clean_pairs.mistake("the dropped pairs", "You return the pairs that should be dropped. Return the others.")
 def _(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     dropped = list(pairs)
     for pair in clean_pairs.reference(pairs, max_words, max_ratio):
@@ -355,66 +351,57 @@ def _begun(rows: Rows) -> Rows:
 
 @training_batch.mistake(
     "not shifted",
-    "The decoder reads just what it should say. It would learn to copy, and its loss would look wonderful.",
+    "The decoder's input equals its labels, so it only has to copy. Its loss would look wonderful, and it would learn "
+    "nothing.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_ended(sources)), _padded(_ended(targets)), _padded(_ended(targets))
 
 
 @training_batch.mistake(
-    "the first word is not asked for",
-    "What the decoder should say begins with the second word, though it has read no more than bos. Who asks for the "
-    "first?",
+    "the first label is missing",
+    "Your labels start with the second word. After bos, the decoder has to predict the first one.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_ended(sources)), _padded(_begun(targets)), _padded(_ended([row[1:] for row in targets]))
 
 
 @training_batch.mistake(
-    "nothing to begin with",
-    "The decoder reads the target and no bos. What has it read when it is asked for the first word?",
+    "no bos", "Your decoder input has no bos. Without it, there is no position from which to predict the first word."
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_ended(sources)), _padded(targets), _padded(_ended(targets))
 
 
-@training_batch.mistake(
-    "the source does not end",
-    "The targets are right. The source needs its eos as well: the encoder is used to it.",
-)
+@training_batch.mistake("no eos in the source", "The targets are right, but the source needs an eos as well.")
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(sources), _padded(_begun(targets)), _padded(_ended(targets))
 
 
-@training_batch.mistake(
-    "the target does not end",
-    "Nobody is asked for eos, so the model cannot learn to stop.",
-)
+@training_batch.mistake("no eos in the labels", "Your labels have no eos, so the model can't learn when to stop.")
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     decoder_input = _padded(_begun(targets))
     return _padded(_ended(sources)), decoder_input, _padded(targets, decoder_input.size(1))
 
 
 @training_batch.mistake(
-    "a question too few",
-    "Your target rows are as long as the sentence. Six words pose seven questions: the seventh is what comes behind "
-    "the last word.",
+    "labels one token too short",
+    "Your target rows are only as long as the sentence. A target of six words has seven labels: the seventh is eos.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_ended(sources)), _padded(_begun([row[:-1] for row in targets])), _padded(targets)
 
 
 @training_batch.mistake(
-    "a question too many",
-    "The decoder reads eos as well, so its rows are longer than what it should say. Behind eos nothing is asked.",
+    "decoder input one token too long",
+    "Your decoder input contains eos, so it is longer than the labels. Nothing has to be predicted after eos.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_ended(sources)), _padded(_begun(_ended(targets))), _padded(_ended(targets))
 
 
 @training_batch.mistake(
-    "filled up with eos",
-    "You fill up with eos. Each of them would count in the loss as something to be said; padding does not.",
+    "padded with eos", "You pad with eos. These tokens would count in the loss as labels; padding doesn't."
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     rows = _ended(sources), _begun(targets), _ended(targets)
@@ -422,18 +409,15 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return source, decoder_input, labels
 
 
-@training_batch.mistake(
-    "bos in front of the source",
-    "The source begins with bos. Only the decoder needs it, which has to read something before the first word.",
-)
+@training_batch.mistake("bos in the source", "Your source starts with bos. Only the decoder's input does.")
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return _padded(_begun(_ended(sources))), _padded(_begun(targets)), _padded(_ended(targets))
 
 
 @training_batch.mistake(
-    "the decoder reads the end of short sentences",
-    "You cut the last column off. In the longest row that is eos, in shorter ones padding, and their eos stays in "
-    "what the decoder reads. Nothing is asked behind it, so no loss would tell you; but it is not what the card says.",
+    "eos in the decoder input of short sentences",
+    "You cut off the last column. That is eos only in the longest row; in shorter ones it is padding, and their eos "
+    "stays in the decoder's input. The loss wouldn't show it, but add the marks before you pad.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     both = _padded(_begun(_ended(targets)))
@@ -441,8 +425,9 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @training_batch.mistake(
-    "the whole row, twice",
-    "Both target rows hold bos, the sentence and eos. That is one token too many in each, and nothing is shifted.",
+    "bos and eos in both",
+    "Both of your target tensors have bos, the sentence and eos. Each should have only one of the two marks, so that "
+    "they are shifted against each other.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     both = _padded(_begun(_ended(targets)))
@@ -450,8 +435,7 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @training_batch.mistake(
-    "padding in front",
-    "The padding stands in front, so words stand at other positions than in a batch by themselves. Put it at the end.",
+    "padding on the left", "You pad on the left, which moves the words to other positions. Pad at the end."
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     rows = _ended(sources), _begun(targets), _ended(targets)
@@ -460,8 +444,8 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @training_batch.mistake(
-    "eos behind the padding",
-    "You fill up first and put eos behind. It belongs right behind the last word: what follows it is padding.",
+    "eos after the padding",
+    "You pad first and add eos afterwards. eos comes directly after the last word, and padding after that.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     source, labels = ([[*row, EOS] for row in _padded(rows).tolist()] for rows in (sources, targets))
@@ -469,8 +453,8 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @training_batch.mistake(
-    "one width for all",
-    "Source and target are padded to the same width. They are two rectangles, each as wide as its own longest row.",
+    "source and target padded to the same width",
+    "You pad source and target to the same width. Each tensor is as wide as its own longest row.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     width = max(map(len, _ended([*sources, *targets])))
@@ -478,8 +462,8 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @training_batch.mistake(
-    "cut to the shortest",
-    "Every row is cut to the shortest of its batch. None of their words may be lost.",
+    "rows cut to the shortest",
+    "You cut every row to the length of the shortest one. No token may be lost: pad the shorter rows instead.",
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     def cut(rows: Rows) -> Tensor:
@@ -489,8 +473,7 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @training_batch.mistake(
-    "swapped",
-    "What the decoder reads and what it should say have changed places.",
+    "decoder input and labels swapped", "You return the labels as the decoder's input and the input as labels."
 )
 def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     source, decoder_input, labels = training_batch.reference(sources, targets)
@@ -514,27 +497,30 @@ def _cells(lengths: list[int], batches: Rows) -> int:
     return sum(len(batch) * max(lengths[i] for i in batch) for batch in batches)
 
 
-@padding_share.mistake("the share of tokens", "That is how much is not padding.")
+@padding_share.mistake("the share of real tokens", "This is the fraction of cells that are not padding.")
 def _(lengths: list[int], batches: Rows) -> float:
     return sum(lengths) / _cells(lengths, batches)
 
 
-@padding_share.mistake("a count", "That is how many cells are padding. How many are there in all?")
+@padding_share.mistake(
+    "a number instead of a share", "This is the number of padding cells. Divide it by the number of all cells."
+)
 def _(lengths: list[int], batches: Rows) -> float:
     return _cells(lengths, batches) - sum(lengths)
 
 
 @padding_share.mistake(
-    "for each token",
-    "You divide the padding by the tokens. A share is a share of the whole: of all cells, empty or not.",
+    "divided by the tokens",
+    "You divide the padding by the number of real tokens. Divide by all cells, padding included.",
 )
 def _(lengths: list[int], batches: Rows) -> float:
     return _cells(lengths, batches) / sum(lengths) - 1
 
 
 @padding_share.mistake(
-    "a mean of shares",
-    "You take the mean of the batches' shares. A batch with few cells then counts as much as one with many.",
+    "the mean of the batches' shares",
+    "You average the shares of the batches, so a small batch counts as much as a large one. Add up the cells of all "
+    "batches first.",
 )
 def _(lengths: list[int], batches: Rows) -> float:
     shares = [1 - sum(lengths[i] for i in batch) / _cells(lengths, [batch]) for batch in batches]
@@ -543,30 +529,27 @@ def _(lengths: list[int], batches: Rows) -> float:
 
 @padding_share.mistake(
     "one width for all batches",
-    "Every batch is as wide for you as the longest sentence of all. Each has a longest sentence of its own.",
+    "You make every batch as wide as the longest sentence of all. Each batch is as wide as its own longest sentence.",
 )
 def _(lengths: list[int], batches: Rows) -> float:
     return 1 - sum(lengths) / (len(lengths) * max(lengths))
 
 
 @padding_share.mistake(
-    "numbers of sentences for lengths",
-    "A batch holds the numbers of its sentences. You take the largest of them for the longest sentence.",
+    "indices taken for lengths",
+    "A batch contains indices of sentences, and you use them as if they were lengths. Look the lengths up.",
 )
 def _(lengths: list[int], batches: Rows) -> float:
     cells = sum(len(batch) * max(batch) for batch in batches)
     return 1 - sum(lengths) / cells
 
 
-@padding_share.mistake(
-    "one row a batch",
-    "For each batch you count the cells of one row. It has as many rows as sentences.",
-)
+@padding_share.mistake("one row per batch", "You count a single row for each batch. It has as many rows as sentences.")
 def _(lengths: list[int], batches: Rows) -> float:
     return 1 - sum(lengths) / sum(max(lengths[i] for i in batch) for batch in batches)
 
 
-@padding_share.mistake("per cent", "That is in per cent. A share of one half is 0.5.")
+@padding_share.mistake("a percentage", "You return a percentage. A share of one half is 0.5.")
 def _(lengths: list[int], batches: Rows) -> float:
     return 100 * padding_share.reference(lengths, batches)
 
@@ -603,57 +586,58 @@ def _cut(lengths: list[int], full: Callable[[list[int], int], bool], order: Sequ
 
 
 @batches_by_tokens.mistake(
-    "padding is free",
-    "You add up the lengths. The rectangle has more cells than that: it is as wide in every row as in its longest.",
+    "padding not counted",
+    "You add up the lengths. But the tensor includes padding: every row is as wide as the longest one.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return _cut(lengths, lambda batch, i: sum(lengths[j] for j in [*batch, i]) > budget)
 
 
 @batches_by_tokens.mistake(
-    "a budget of sentences",
-    "Your batches have so many sentences. The budget is one of cells: rows times width.",
+    "the budget counts sentences",
+    "You limit the number of sentences in a batch. The budget is in cells: rows times width.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return _cut(lengths, lambda batch, i: len(batch) + 1 > budget)
 
 
 @batches_by_tokens.mistake(
-    "never quite full",
-    "A batch that has exactly the budget is one too large for you. At most means that it may.",
+    "batches of exactly the budget not allowed",
+    "You close a batch that would have exactly `budget` cells. At most `budget` includes that case.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return _cut(lengths, lambda batch, i: (len(batch) + 1) * lengths[i] >= budget)
 
 
 @batches_by_tokens.mistake(
-    "the newcomer's length is not looked at",
-    "You measure the width before the next sentence is in. It is the longest so far, and makes all rows wider.",
+    "the width without the next sentence",
+    "You compute the width before the next sentence is added. That sentence is the longest so far, so it makes every "
+    "row wider.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return _cut(lengths, lambda batch, i: (len(batch) + 1) * lengths[batch[-1]] > budget)
 
 
 @batches_by_tokens.mistake(
-    "the newcomer's row is not counted",
-    "You count the rows before the next sentence is in. With it there is one more.",
+    "the rows without the next sentence",
+    "You count the rows before the next sentence is added. With it, there is one row more.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return _cut(lengths, lambda batch, i: len(batch) * lengths[i] > budget)
 
 
 @batches_by_tokens.mistake(
-    "over the budget by one",
-    "You close a batch once it has reached the budget, and by then it may have passed it. Ask before you put a "
-    "sentence in.",
+    "closed only when over the budget",
+    "You close a batch after it has reached the budget, and then it may already exceed it. Check before you add a "
+    "sentence.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return _cut(lengths, lambda batch, i: len(batch) * lengths[batch[-1]] >= budget)
 
 
 @batches_by_tokens.mistake(
-    "as they come",
-    "You take the sentences in the order in which they come. Sort them first, or most of a batch will be padding.",
+    "not sorted",
+    "You take the sentences in their original order. Sort them by length first; otherwise most of a batch is padding.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     def full(batch: list[int], i: int) -> bool:
@@ -662,39 +646,37 @@ def _(lengths: list[int], budget: int) -> Rows:
     return _cut(lengths, full, range(len(lengths)))
 
 
-@batches_by_tokens.mistake(
-    "longest first",
-    "You begin with the longest. The budget holds, but begin with the shortest here, or the two cannot be compared.",
-)
+@batches_by_tokens.mistake("longest first", "You start with the longest sentences. Sort from short to long.")
 def _(lengths: list[int], budget: int) -> Rows:
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return _cut(lengths, lambda batch, i: (len(batch) + 1) * lengths[batch[0]] > budget, order)
 
 
 @batches_by_tokens.mistake(
-    "places in the sorted list",
-    "Your numbers say where a sentence stands after sorting. Asked is which one it was: its place in lengths.",
+    "indices into the sorted list", "Your indices refer to the sorted list. Return indices into `lengths`."
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return batches_by_tokens.reference(sorted(lengths), budget)
 
 
 @batches_by_tokens.mistake(
-    "lengths, not numbers",
-    "The batches are right, but hold the lengths of the sentences. Which ones are they?",
+    "lengths instead of indices",
+    "The batches are right, but they contain lengths. Return the indices of the sentences.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return [[lengths[i] for i in batch] for batch in batches_by_tokens.reference(lengths, budget)]
 
 
-@batches_by_tokens.mistake("the last batch is missing", "When the sentences are out, a batch is still in your hands.")
+@batches_by_tokens.mistake(
+    "the last batch is missing", "When the loop ends, one batch is still open, and you don't add it to the result."
+)
 def _(lengths: list[int], budget: int) -> Rows:
     return batches_by_tokens.reference(lengths, budget)[:-1]
 
 
 @batches_by_tokens.mistake(
-    "too long, so left out",
-    "Sentences longer than the budget are gone. Each of them should have a batch of its own.",
+    "sentences over the budget dropped",
+    "You drop sentences that are longer than the budget. Each of them should be a batch of its own.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     batches = batches_by_tokens.reference(lengths, budget)
@@ -703,15 +685,15 @@ def _(lengths: list[int], budget: int) -> Rows:
 
 @batches_by_tokens.mistake(
     "an empty batch",
-    "You close a batch that holds nothing yet, where the very first sentence is too long.",
+    "If the very first sentence is too long, you close an empty batch. Close a batch only if it contains something.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     return [[]] * (min(lengths) > budget) + batches_by_tokens.reference(lengths, budget)
 
 
 @batches_by_tokens.mistake(
-    "one is lost at each border",
-    "The sentence that no longer fits is in no batch at all. It should be the first of the next one.",
+    "a sentence lost between batches",
+    "The sentence that no longer fits is in no batch at all. It should be the first one of the next batch.",
 )
 def _(lengths: list[int], budget: int) -> Rows:
     batches: Rows = []
@@ -763,65 +745,60 @@ def read_on(order: Order, epoch: int, step: int, count: int) -> list[int]:
 
 
 @read_on.mistake(
-    "the epoch from its start",
-    "You begin the epoch again. What was read before the interruption would be read twice.",
+    "the epoch read from its start",
+    "You start the epoch again, so the batches before the interruption are read twice. Skip those that were already "
+    "read.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     return read_on.reference(order, epoch, 0, count)
 
 
 @read_on.mistake(
-    "the first epoch each time",
-    "You go on in the order of epoch 0, whatever the position says.",
+    "always the order of epoch 0", "You always use the order of epoch 0. Start in the epoch that you are given."
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     return read_on.reference(order, 0, step, count)
 
 
 @read_on.mistake(
-    "one skipped",
-    "You begin one batch too late. The position is that of the next batch, not of the last one.",
+    "one batch skipped",
+    "You start one batch too late. The position says how many batches have been read, so it is the index of the next "
+    "one.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     return read_on.reference(order, epoch, step, count + 1)[1:]
 
 
 @read_on.mistake(
-    "one read twice",
-    "You begin one batch too early. The position is that of the next batch, not of the last one.",
+    "one batch read twice",
+    "You start one batch too early. The position says how many batches have been read, so it is the index of the next "
+    "one.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     return read_on.reference(order, epoch, max(0, step - 1), count)
 
 
 @read_on.mistake(
-    "the end of an epoch is the end",
-    "You stop where the epoch stops. Training goes on with the next one.",
+    "stopped at the end of the epoch", "You stop at the end of the epoch. Training goes on with the next one."
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     return order(epoch)[step : step + count]
 
 
-@read_on.mistake(
-    "one more epoch, and no further",
-    "You get over one border. There may be several on the way.",
-)
+@read_on.mistake("only one more epoch", "You go on for one more epoch, but no further. There may be several.")
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     return (order(epoch) + order(epoch + 1))[step : step + count]
 
 
-@read_on.mistake(
-    "the same order again",
-    "When an epoch is over, you read it again in the same order. Each epoch has an order of its own.",
-)
+@read_on.mistake("the same order in every epoch", "After an epoch you repeat its order. Each epoch has its own.")
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     plan = order(epoch)
     return [plan[i % len(plan)] for i in range(step, step + count)]
 
 
 @read_on.mistake(
-    "every epoch from the same step",
-    "The next epochs, too, begin at the step that you were given. It belongs to the first of them.",
+    "every epoch started at the given step",
+    "You start the later epochs at the given step, too. Only the first of them starts there.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     batches: list[int] = []
@@ -832,8 +809,8 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
 
 
 @read_on.mistake(
-    "a batch is missing for each border",
-    "Each new epoch costs you one of the count. To turn the page is not to read.",
+    "one batch too few per epoch",
+    "You lose one batch whenever an epoch ends: moving on to the next epoch should not count as reading.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     batches = []
@@ -846,10 +823,7 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     return batches
 
 
-@read_on.mistake(
-    "the last batch of an epoch is not read",
-    "You turn to the next epoch while one batch is left.",
-)
+@read_on.mistake("the last batch of each epoch skipped", "You go on to the next epoch while one batch is still left.")
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     batches = order(epoch)[step:-1]
     while len(batches) < count:
@@ -859,9 +833,9 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
 
 
 @read_on.mistake(
-    "a position at the very end",
-    "It stops where the position stands behind the last batch of its epoch. That is what a checkpoint holds that was "
-    "written just then. When should you look whether the epoch is over: after you have read, or before?",
+    "a position at the end of an epoch",
+    "Your code fails if all batches of the epoch have already been read, as in a checkpoint that is written at its "
+    "end. Check whether the epoch is over before you read, not after.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     batches = []
@@ -874,9 +848,8 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
 
 
 @read_on.mistake(
-    "all epochs equally long",
-    "You count on as many batches in every epoch as in the first. Where lengths are shuffled before they are sorted, "
-    "an epoch may have some more or less.",
+    "the same number of batches in every epoch",
+    "You assume that every epoch has as many batches as the first. With shuffled data, some may have more or fewer.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     length = len(order(epoch))
@@ -884,9 +857,8 @@ def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
 
 
 @read_on.mistake(
-    "past the end of an epoch",
-    "You ask an epoch for a batch behind its last one: your step counts on and on. Where does a reader stand when a "
-    "new epoch begins?",
+    "read past the end of an epoch",
+    "You ask for a batch after the last one, because the step keeps counting. In a new epoch it starts again at 0.",
 )
 def _(order: Order, epoch: int, step: int, count: int) -> list[int]:
     batches = []

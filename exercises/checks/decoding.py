@@ -117,8 +117,7 @@ def _greedy(
 
 
 @greedy_search.mistake(
-    "bos and eos are still there",
-    "The sentence is right. It should come without the mark before it and the one behind.",
+    "bos and eos not removed", "The tokens are right, but the result should not contain bos and eos."
 )
 def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     tokens = [bos]
@@ -128,16 +127,18 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
 
 
 @greedy_search.mistake(
-    "bos is still there",
-    "The sentence is right, but bos stands before it. The model needs bos to begin; the reader does not.",
+    "bos not removed",
+    "The tokens are right, but the result still starts with bos. The model needs it, but it isn't part of the "
+    "sentence.",
 )
 def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     return [bos, *_greedy(model, bos, eos, limit)]
 
 
 @greedy_search.mistake(
-    "eos is still there",
-    "The sentence is right, but eos stands behind it. You put the token down before you look whether it is the end.",
+    "eos not removed",
+    "The tokens are right, but the result still ends with eos: you append the token before you check whether it is "
+    "eos.",
 )
 def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     tokens: list[int] = []
@@ -148,8 +149,8 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
 
 @greedy_search.mistake(
     "one token too few at the limit",
-    "It is right where the model ends by itself. At the limit a word gets lost: either you stop a step too early "
-    "(bos is no token of the sentence), or you take off an eos that is not there.",
+    "This is right if the model stops by itself. At the limit you lose a token: either you stop a step too early (bos "
+    "doesn't count), or you remove an eos that isn't there.",
 )
 def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     found = _greedy(model, bos, eos, limit)
@@ -158,23 +159,20 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
 
 @greedy_search.mistake(
     "one token too many at the limit",
-    "It is right where the model ends by itself. Where it does not, you go one step beyond the limit.",
+    "This is right if the model stops by itself. At the limit you generate one token too many.",
 )
 def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     return _greedy(model, bos, eos, limit + 1)
 
 
 @greedy_search.mistake(
-    "it does not stop at eos",
-    "The model has said eos, and you go on until the limit. What comes after the end of a sentence is no part of it.",
+    "it doesn't stop at eos", "The model has generated eos, but you go on until the limit. The sentence ends at eos."
 )
 def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     return _greedy(model, bos, -1, limit)
 
 
-@greedy_search.mistake(
-    "eos skipped, not obeyed", "You leave eos out of the sentence, and then go on as if it had not been said."
-)
+@greedy_search.mistake("eos skipped", "You leave eos out of the result but go on generating. The sentence ends at eos.")
 def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     tokens = [bos]
     for _ in range(limit):
@@ -183,24 +181,23 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
 
 
 @greedy_search.mistake(
-    "the model reads the last token only",
-    "The next word depends on everything said so far, and you let the model read the newest token alone.",
+    "the model gets only the last token",
+    "You pass only the newest token to the model. The next token depends on the whole prefix.",
 )
 def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     return _greedy(model, bos, eos, limit, reads=lambda tokens: tokens[-1:])
 
 
 @greedy_search.mistake(
-    "the model always reads bos only",
-    "Every step asks for the first word again: what was said has to be handed to the model.",
+    "the model always gets bos alone",
+    "You pass bos alone at every step, so the model always predicts a first token. Pass it the whole prefix.",
 )
 def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     return _greedy(model, bos, eos, limit, reads=lambda tokens: tokens[:1])
 
 
 @greedy_search.mistake(
-    "bos is not read",
-    "The model always saw bos in front when it was trained, and you let it read without.",
+    "the model doesn't get bos", "In training, the prefix always started with bos. You pass it without."
 )
 def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     return _greedy(model, bos, eos, limit, reads=lambda tokens: tokens[1:])
@@ -208,17 +205,14 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
 
 @greedy_search.mistake(
     "the least probable token",
-    "You take the smallest log-probability. They are all negative, and the most probable token has the one that is "
-    "nearest to 0.",
+    "You take the smallest log-probability. Log-probabilities are negative, and the most probable token has the "
+    "largest, the one closest to 0.",
 )
 def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     return _greedy(model, bos, eos, limit, choose=lambda log_probs: int(log_probs.argmin()))
 
 
-@greedy_search.mistake(
-    "tokens that are tensors",
-    "The sentence is right, but its tokens are tensors with one number in each, and should be plain numbers.",
-)
+@greedy_search.mistake("tokens that are tensors", "The tokens are right, but each is a tensor. Return plain numbers.")
 def _(model: Model, bos: int, eos: int, limit: int) -> list[Tensor]:
     return [torch.tensor(token) for token in _greedy(model, bos, eos, limit)]
 
@@ -240,7 +234,7 @@ def length_normalisation(length: int, length_penalty: float) -> float:
 
 @length_normalisation.mistake(
     "the power before the division",
-    "Your power is taken of 5 + length alone, and 6 divides afterwards. What is raised to the power is the fraction.",
+    "You raise only 5 + length to the power and divide by 6 afterwards. The whole fraction is raised to the power.",
 )
 def _(length: int, length_penalty: float) -> float:
     return float((5 + length) ** length_penalty / 6)
@@ -248,67 +242,61 @@ def _(length: int, length_penalty: float) -> float:
 
 @length_normalisation.mistake(
     "5 added after the division",
-    "Your 5 stands outside of the fraction. In Python / binds closer than +, so a numerator needs brackets.",
+    "You divide the length by 6 and then add 5. Division comes before addition, so the numerator needs parentheses.",
 )
 def _(length: int, length_penalty: float) -> float:
     return float((5 + length / 6) ** length_penalty)
 
 
 @length_normalisation.mistake(
-    "the penalty as a factor",
-    "You multiply by length_penalty, and it is an exponent: with 0 the normalisation must do nothing.",
+    "length_penalty as a factor", "You multiply by length_penalty. It is an exponent: with 0, the result should be 1."
 )
 def _(length: int, length_penalty: float) -> float:
     return (5 + length) / 6 * length_penalty
 
 
 @length_normalisation.mistake(
-    "length_penalty not used", "Your result is the same for every length_penalty: where does it come in?"
+    "length_penalty not used", "Your result doesn't depend on length_penalty. It is the exponent."
 )
 def _(length: int, length_penalty: float) -> float:
     return (5 + length) / 6
 
 
 @length_normalisation.mistake(
-    "the bare length",
-    "This is another penalty, one that knows the length alone. The paper's is gentler: for one token it is 1, and "
-    "it grows more slowly.",
+    "the length itself",
+    "You use the length itself instead of (5 + length) / 6. That is another common penalty; the paper's is 1 for a "
+    "single token and grows more slowly.",
 )
 def _(length: int, length_penalty: float) -> float:
     return float(length**length_penalty)
 
 
-@length_normalisation.mistake("5 forgotten", "Your fraction is length over 6. What is added to the length before?")
+@length_normalisation.mistake("5 is missing", "Your fraction is length / 6. Look again at the numerator.")
 def _(length: int, length_penalty: float) -> float:
     return float((length / 6) ** length_penalty)
 
 
 @length_normalisation.mistake(
-    "6 forgotten", "For one token the result should be 1, whatever length_penalty is. Yours is not divided."
+    "6 is missing",
+    "For a single token, the result should be 1, whatever length_penalty is. Look again at the denominator.",
 )
 def _(length: int, length_penalty: float) -> float:
     return float((5 + length) ** length_penalty)
 
 
-@length_normalisation.mistake(
-    "off by one",
-    "Your penalty is 1 for no token at all. It should be 1 for a single token.",
-)
+@length_normalisation.mistake("off by one", "Your result is 1 for a length of 0. It should be 1 for a length of 1.")
 def _(length: int, length_penalty: float) -> float:
     return float(((6 + length) / 6) ** length_penalty)
 
 
 @length_normalisation.mistake(
-    "upside down", "This is one over the penalty. A log-probability is going to be divided by what you return."
+    "the reciprocal", "This is the reciprocal. Log-probabilities will be divided by what you return."
 )
 def _(length: int, length_penalty: float) -> float:
     return float(((5 + length) / 6) ** -length_penalty)
 
 
-@length_normalisation.mistake(
-    "the logarithm of it",
-    "You return length_penalty times a logarithm. What undoes a logarithm, or how does it go without one?",
-)
+@length_normalisation.mistake("the logarithm", "You return the logarithm of the penalty. Return the penalty itself.")
 def _(length: int, length_penalty: float) -> float:
     return length_penalty * math.log((5 + length) / 6)
 
@@ -352,42 +340,41 @@ def best_extensions(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tens
 
 
 @best_extensions.mistake(
-    "the past is forgotten",
-    "Your values are those of the newest tokens alone. A hypothesis is as probable as all of its tokens together: "
-    "where is the score of what it goes on from?",
+    "the beams' scores not used",
+    "Your values contain only the newest token. The log-probability of a hypothesis is the sum over all its tokens: "
+    "add the score of the beam that it extends.",
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     return _unravel(log_probs, count)
 
 
 @best_extensions.mistake(
-    "multiplied",
-    "You multiply logarithms. Probabilities are multiplied; what happens to their logarithms then?",
+    "multiplied", "You multiply log-probabilities. Probabilities are multiplied; their logarithms are added."
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     return _unravel(scores[:, None] * log_probs, count)
 
 
 @best_extensions.mistake(
-    "scores added along the vocabulary",
-    "Each beam's score should be added to all tokens of its own row. Yours goes to a column: a vector lines up with "
-    "the last axis, unless you make it stand upright.",
+    "scores added to the wrong axis",
+    "Each beam's score should be added to its own row, but a vector is broadcast along the last axis. Make it a "
+    "column first.",
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     return _unravel(scores + log_probs, count)
 
 
 @best_extensions.mistake(
-    "probabilities added to logarithms", "You add a probability to a log-probability. Both must be logarithms."
+    "probabilities added to log-probabilities", "You add a probability to a log-probability. Use logarithms for both."
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     return _unravel(scores[:, None] + log_probs.exp(), count)
 
 
 @best_extensions.mistake(
-    "each beam goes on once",
-    "You take the best token of each beam, so every beam has one heir. Beams compete: the best may have several and "
-    "the worst none.",
+    "one extension per beam",
+    "You take the best token of each beam. All extensions compete: a good beam may have several of the best, and a "
+    "bad one none.",
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     best, tokens = log_probs.max(dim=-1)
@@ -396,9 +383,9 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
 
 
 @best_extensions.mistake(
-    "each beam goes on once, in the beams' order",
-    "You take the best token of each beam, so every beam has one heir. Beams compete: the best may have several and "
-    "the worst none.",
+    "one extension per beam, in the beams' order",
+    "You take the best token of each beam. All extensions compete: a good beam may have several of the best, and a "
+    "bad one none.",
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     best, tokens = log_probs.max(dim=-1)
@@ -407,7 +394,7 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
 
 @best_extensions.mistake(
     "parents and tokens swapped",
-    "The values are right, and so are the two others, but they stand in each other's place.",
+    "The values are right, but you return the tokens as parents and the parents as tokens.",
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     values, parents, tokens = _unravel(scores[:, None] + log_probs, count)
@@ -415,9 +402,9 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
 
 
 @best_extensions.mistake(
-    "rows of the wrong length",
-    "The values are right. But a place in the flat list says how many whole rows lie before it, and a row is as long "
-    "as the vocabulary, not as the beam.",
+    "divided by the wrong row length",
+    "The values are right, but you divide the flat index by the wrong number. A row of the table is as long as the "
+    "vocabulary.",
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     values, places = (scores[:, None] + log_probs).flatten().topk(count)
@@ -425,8 +412,8 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
 
 
 @best_extensions.mistake(
-    "parents are fractions",
-    "The values and tokens are right. A parent is the number of a beam: a whole number, rounded down.",
+    "parents not rounded down",
+    "The values and tokens are right. A parent is the index of a beam, so the division has to round down.",
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     values, places = (scores[:, None] + log_probs).flatten().topk(count)
@@ -434,8 +421,9 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
 
 
 @best_extensions.mistake(
-    "places in place of tokens",
-    "The values and the parents are right. Your tokens are places in the flat list: how far into its row is each?",
+    "flat indices instead of tokens",
+    "The values and parents are right, but your tokens are indices into the flat table. A token is the position "
+    "within its row.",
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     values, places = (scores[:, None] + log_probs).flatten().topk(count)
@@ -444,13 +432,13 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
 
 @best_extensions.mistake(
     "the worst extensions",
-    "These are the least probable ones. The best log-probability is the one nearest to 0.",
+    "You take the least probable extensions. The best log-probability is the largest, the one closest to 0.",
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     return _unravel(-(scores[:, None] + log_probs), count, sign=-1)
 
 
-@best_extensions.mistake("best last", "The right ones in the wrong order: the best should come first.")
+@best_extensions.mistake("best last", "The extensions are right, but in the wrong order. Return the best first.")
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     values, parents, tokens = _unravel(scores[:, None] + log_probs, count)
     return values.flip(0), parents.flip(0), tokens.flip(0)
@@ -483,9 +471,9 @@ def _others(ends: list[int], tokens: list[int]) -> list[int]:
 
 
 @finished_and_living.mistake(
-    "it finishes too easily",
-    "Every eos counts with you, even one far down the list. To be counted, it must be among as many of the best "
-    "as there are beams.",
+    "any eos finishes",
+    "You count every eos, however far down the list. A hypothesis finishes only if it is among the first beam_size "
+    "candidates.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
@@ -494,8 +482,8 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
 
 @finished_and_living.mistake(
     "the beam shrinks",
-    "For each hypothesis that ends you keep one less. The search should stay as wide as it was: that is why there "
-    "are twice as many candidates as beams.",
+    "For each hypothesis that finishes, you keep one fewer. There are twice as many candidates as beams so that "
+    "beam_size of them can live on.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     best = range(beam_size)
@@ -503,8 +491,7 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
 
 
 @finished_and_living.mistake(
-    "too many live on",
-    "All that have not ended live on with you. Only as many as there are beams should.",
+    "too many live on", "All of your unfinished candidates live on. Keep only the best beam_size."
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
@@ -512,8 +499,9 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
 
 
 @finished_and_living.mistake(
-    "an eos below the beam ends the list",
-    "You skip an eos among the best, but further down one still takes the place of a candidate that could live.",
+    "an eos further down takes a beam's place",
+    "An eos further down doesn't finish, but in your code it still takes the place of a candidate that could live on. "
+    "Skip it.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos and place < beam_size]
@@ -521,18 +509,16 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
 
 
 @finished_and_living.mistake(
-    "always the first places",
-    "Your living stand in the first places, whatever the tokens are. Either those that have said eos are still "
-    "among them, or you number them anew after the others are gone, and lose where they stood.",
+    "always the first candidates",
+    "You always return the first indices, whatever the tokens are. Either finished candidates are among them, or you "
+    "renumber the others and lose their original indices.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     return [place for place, token in enumerate(tokens[:beam_size]) if token == eos], list(range(beam_size))
 
 
 @finished_and_living.mistake(
-    "tokens in place of places",
-    "You return the tokens themselves. Asked for is where they stand, so that scores and parents can be found "
-    "there, too.",
+    "tokens instead of indices", "You return tokens. Return their indices, which also find scores and parents."
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     return [token for token in tokens[:beam_size] if token == eos], [token for token in tokens if token != eos][
@@ -541,8 +527,7 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
 
 
 @finished_and_living.mistake(
-    "the two are swapped",
-    "Both lists are right, but they come in the other order: first who has finished, then who lives.",
+    "the two results are swapped", "Both lists are right, but in the wrong order: return finished first, then living."
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
@@ -550,8 +535,8 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
 
 
 @finished_and_living.mistake(
-    "only the best may finish",
-    "With you only the very first candidate can end. Each of the best may, as many as there are beams.",
+    "only the first candidate can finish",
+    "Only your very first candidate can finish. Any of the first beam_size candidates can.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
@@ -559,8 +544,8 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
 
 
 @finished_and_living.mistake(
-    "off by one: one place too few may finish",
-    "An eos at the last place that counts is lost. As many places count as there are beams.",
+    "off by one: one candidate too few can finish",
+    "An eos at the last of the first beam_size places doesn't finish in your code. It should.",
 )
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
@@ -604,43 +589,39 @@ def _ranked(
 
 
 @n_best.mistake(
-    "lengths do not count",
-    "You rank by log-probability alone, where the shorter has it easier. Each should be divided by its penalty first.",
+    "no length penalty",
+    "You rank by log-probability, which favours short hypotheses. Divide each by its length penalty first.",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value)[:n]
 
 
 @n_best.mistake(
-    "worst first",
-    "A score is negative, and the best is the one nearest to 0, which is the largest. In which order does sorted go?",
+    "worst first", "You return the worst first. Scores are negative, and the best is the largest, the one closest to 0."
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: -value / decoding.length_normalisation(length, length_penalty))[:n]
 
 
-@n_best.mistake(
-    "the best last",
-    "The right ones in the wrong order: the best should come first.",
-)
+@n_best.mistake("best last", "The hypotheses are right, but in the wrong order. Return the best first.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return n_best.reference(hypotheses, length_penalty, n)[::-1]
 
 
 @n_best.mistake(
     "multiplied by the penalty",
-    "You multiply, which makes the long ones still more negative: the penalty is there to lift them.",
+    "You multiply by the penalty, which makes the scores of long hypotheses even lower. Divide by it.",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value * decoding.length_normalisation(length, length_penalty))[:n]
 
 
-@n_best.mistake("the penalty subtracted", "You subtract the penalty. A score is the log-probability divided by it.")
+@n_best.mistake("the penalty subtracted", "You subtract the penalty. Divide the log-probability by it.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value - decoding.length_normalisation(length, length_penalty))[:n]
 
 
-@n_best.mistake("bos counted", "Your lengths are one too large. The model never had to say bos; it did say eos.")
+@n_best.mistake("bos counted", "Your lengths are one too large. The model generates eos, but not bos.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length + 1, length_penalty))[
         :n
@@ -649,7 +630,8 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
 
 @n_best.mistake(
     "eos not counted",
-    "Your lengths are one too small. The model had to say eos as well, and the log-probability has its share in it.",
+    "Your lengths are one too small. The model has to generate eos as well, and its log-probability is part of the "
+    "sum.",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length - 1, length_penalty))[
@@ -657,25 +639,25 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
     ]
 
 
-@n_best.mistake("the longest first", "You rank by length alone. Where is the log-probability?")
+@n_best.mistake("ranked by length", "You rank by length alone. Rank by log-probability divided by the penalty.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: length)[:n]
 
 
 @n_best.mistake(
-    "the mean of all tokens",
-    "You divide by the length itself, whatever length_penalty is. Which function normalises by the length?",
+    "divided by the length",
+    "You divide by the length itself, whatever length_penalty is. Divide by the length penalty.",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value / length)[:n]
 
 
-@n_best.mistake("all of them", "The order is right, but n of them are wanted, not all.")
+@n_best.mistake("all hypotheses", "The order is right, but you return all hypotheses. Return the best n.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, length_penalty))
 
 
-@n_best.mistake("bos and eos are still there", "The order is right. The sentences should come without bos and eos.")
+@n_best.mistake("bos and eos not removed", "The order is right, but the sentences should not contain bos and eos.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(
         hypotheses, lambda value, length: value / decoding.length_normalisation(length, length_penalty), list
@@ -683,9 +665,9 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
 
 
 @n_best.mistake(
-    "the ids of bos and eos taken for granted",
-    "It is right as long as bos is 1 and eos is 0. Other vocabularies have other ids, and words with these: it is the "
-    "first and the last token that should go.",
+    "bos and eos removed by their ids",
+    "You assume certain ids for bos and eos. In another vocabulary they may be others: remove the first and the last "
+    "token of each hypothesis.",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     def words(tokens: list[int]) -> list[int]:
@@ -696,9 +678,7 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
     )[:n]
 
 
-@n_best.mistake(
-    "the scores come along", "The order is right. Only the token ids are wanted, without their log-probabilities."
-)
+@n_best.mistake("scores returned as well", "The order is right. Return only the tokens, without their scores.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[Hypothesis]:
     return sorted(
         hypotheses, key=lambda h: -h[0] / -decoding.length_normalisation(len(h[1]) - 1, length_penalty), reverse=True
@@ -766,50 +746,48 @@ def _search(
 
 
 @beam_search.mistake(
-    "all beams are alike",
-    "You begin with as many copies of bos as there are beams. They stay copies, and the search finds what greedy "
-    "search would. How many beginnings are there at first?",
+    "all beams are equal",
+    "You start with several copies of bos. Equal beams stay equal, so you find what greedy search would find. Start "
+    "with a single beam.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, begin=beam_size)
 
 
 @beam_search.mistake(
-    "greedy search",
-    "This is what a single beam finds. Does more than one hypothesis survive a step with you?",
+    "greedy search", "This is the result of greedy search. More than one hypothesis should survive each step."
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _greedy(model, bos, eos, steps)
 
 
 @beam_search.mistake(
-    "the past is forgotten",
-    "Your hypotheses are ranked by their newest token alone: the next step begins with scores of 0 again.",
+    "the scores are reset",
+    "You rank hypotheses by their newest token alone, because each step starts again with scores of 0. Carry the "
+    "scores along.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, memory=0.0)
 
 
 @beam_search.mistake(
-    "it stops at the first that ends",
-    "You stop as soon as a hypothesis is finished. One that is longer, or ends a step later, may be better.",
+    "it stops at the first finished hypothesis",
+    "You stop as soon as one hypothesis has finished. One that finishes later may be better.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, stop_at_first=True)
 
 
 @beam_search.mistake(
-    "the beam shrinks",
-    "For each hypothesis that ends you keep one less. The search should stay as wide as it was.",
+    "the beam shrinks", "For each hypothesis that finishes, you keep one fewer. The beam should stay as wide as it was."
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, shrink=True)
 
 
 @beam_search.mistake(
-    "only the first few that finish",
-    "You count as many finished hypotheses as there are beams, those that came first. One that finishes later may "
-    "be better.",
+    "only the first finished hypotheses",
+    "You stop collecting after beam_size finished hypotheses. One that finishes later may be better.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, most=beam_size)
@@ -817,53 +795,51 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 
 @beam_search.mistake(
     "too few candidates",
-    "You look at as many candidates as there are beams. If some of them end, fewer live on than there should: of "
-    "how many must you know?",
+    "You look at beam_size candidates only. If some of them finish, too few live on: you need 2 · beam_size.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, width=1)
 
 
 @beam_search.mistake(
-    "the length does not count",
-    "You return the most probable one. Among finished hypotheses of different length it is the normalised score "
-    "that decides.",
+    "no length penalty",
+    "You return the most probable hypothesis. Finished hypotheses of different lengths are compared by their "
+    "normalised scores.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, 0.0, steps)
 
 
 @beam_search.mistake(
-    "the wrong beginning",
-    "The tokens are put behind the wrong beginnings: the first candidate need not come from the first beam. Which "
-    "of the three results of a step says what it goes on from?",
+    "the wrong parent",
+    "You append tokens to the wrong hypotheses: the first candidate need not extend the first beam. Use the parents.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, parent=lambda parent: 0)
 
 
 @beam_search.mistake(
-    "the model reads the last token only",
-    "The next word depends on everything said so far, and you let the model read the newest token alone.",
+    "the model gets only the last token",
+    "You pass only the newest token to the model. The next token depends on the whole prefix.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, reads=lambda tokens: tokens[-1:])
 
 
 @beam_search.mistake(
-    "what has not ended wins",
-    "At the end you rank the living with the finished. A hypothesis that has not said eos has not paid for its "
-    "end, and it may stop in the middle of a sentence.",
+    "unfinished hypotheses can win",
+    "At the end you also rank hypotheses that haven't finished. They may stop in the middle of a sentence, and their "
+    "scores lack the log-probability of eos.",
 )
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps, last_counts=True)
 
 
-@beam_search.mistake("one step too few", "The search ends one step too early. How often does your loop run?")
+@beam_search.mistake("one step too few", "Your search ends one step too early. Count how often your loop runs.")
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return _search(model, bos, eos, beam_size, length_penalty, steps - 1)
 
 
-@beam_search.mistake("bos and eos are still there", "The sentence is right. It should come without bos and eos.")
+@beam_search.mistake("bos and eos not removed", "The tokens are right, but the result should not contain bos and eos.")
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return [bos, *_search(model, bos, eos, beam_size, length_penalty, steps), eos]

@@ -43,71 +43,63 @@ def _ngrams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
 
 @ngram_counts.mistake(
     "off by one: the last n-gram is missing",
-    "You stop one place too early. How many n-grams have three words for n = 1, and for n = 3?",
+    "Your loop ends one position too early. Three words have three 1-grams and one 3-gram.",
 )
 def _(words: list[str], n: int) -> Any:
     return _ngrams(words[:-1], n)
 
 
 @ngram_counts.mistake(
-    "pieces at the end that are too short",
-    "You begin an n-gram at every word, and the last ones run over the end: a slice that has not enough words is "
-    "just shorter.",
+    "n-grams at the end that are too short",
+    "You start an n-gram at every word, but near the end there aren't n words left, and the slice is silently shorter.",
 )
 def _(words: list[str], n: int) -> Any:
     return Counter(tuple(words[i : i + n]) for i in range(len(words)))
 
 
-@ngram_counts.mistake(
-    "n-grams that do not overlap",
-    "You go on by n words each time. The next n-gram begins one word later, and shares all but one of its words.",
-)
+@ngram_counts.mistake("n-grams that don't overlap", "You move on by n words. The next n-gram starts one word later.")
 def _(words: list[str], n: int) -> Any:
     return Counter(tuple(words[i : i + n]) for i in range(0, len(words) - n + 1, n))
 
 
 @ngram_counts.mistake(
     "each n-gram counted once",
-    "You note which n-grams there are, but not how often. One that comes twice has the count 2.",
+    "You record which n-grams occur, but not how often. One that occurs twice has the count 2.",
 )
 def _(words: list[str], n: int) -> Any:
     return dict.fromkeys(_ngrams(words, n), 1)
 
 
-@ngram_counts.mistake(
-    "single words whatever n is", "These are the counts of single words, for every n. Where does n come in?"
-)
+@ngram_counts.mistake("single words, whatever n is", "You count single words for every n. An n-gram has n words.")
 def _(words: list[str], n: int) -> Any:
     return _ngrams(words, 1)
 
 
 @ngram_counts.mistake(
-    "keys that are strings",
-    "The counts are right, but each key is one string, with the words joined. A key should be a tuple of words.",
+    "keys that are strings", "The counts are right, but your keys are strings. A key should be a tuple of words."
 )
 def _(words: list[str], n: int) -> Any:
     return {" ".join(key): count for key, count in _ngrams(words, n).items()}
 
 
 @ngram_counts.mistake(
-    "all lengths up to n",
-    "You count the n-grams of all lengths up to n together. Here only those of length n are wanted.",
+    "all lengths up to n", "You count n-grams of all lengths up to n. Only those of length n are asked for."
 )
 def _(words: list[str], n: int) -> Any:
     return Counter(chain.from_iterable(_ngrams(words, k).elements() for k in range(1, n + 1)))
 
 
 @ngram_counts.mistake(
-    "pieces of letters",
-    "You cut a string into letters. An n-gram here is a run of whole words, as they stand in the list.",
+    "characters instead of words",
+    "You join the words and cut the string into characters. An n-gram is a run of words from the list.",
 )
 def _(words: list[str], n: int) -> Any:
     return _ngrams(" ".join(words), n)
 
 
 @ngram_counts.mistake(
-    "words that are not neighbours",
-    "You take any words of the sentence together. The words of an n-gram stand side by side.",
+    "words that aren't neighbours",
+    "You combine any n words of the sentence. The words of an n-gram are next to each other.",
 )
 def _(words: list[str], n: int) -> Any:
     return Counter(combinations(words, n))
@@ -136,8 +128,8 @@ def _matches(hypothesis: Sequence[str], reference: Sequence[str], n: int) -> int
 
 @clipped_matches.mistake(
     "not clipped",
-    "Each n-gram of the hypothesis that the reference has counts with you, however often. An n-gram of the "
-    "reference may be used only once.",
+    "You count an n-gram of the hypothesis as often as it occurs there. Each n-gram of the reference may be used only "
+    "once.",
 )
 def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     there, total = _ngrams(reference, n), _ngrams(hypothesis, n).total()
@@ -145,9 +137,9 @@ def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
 
 
 @clipped_matches.mistake(
-    "seen from the reference",
-    "You count how many n-grams of the reference are found in the hypothesis. It is the hypothesis that is "
-    "judged: what it says too often must not count.",
+    "counted from the reference",
+    "You count how many n-grams of the reference are in the hypothesis. Precision judges the hypothesis: what it "
+    "repeats too often must not count.",
 )
 def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     there, total = _ngrams(hypothesis, n), _ngrams(hypothesis, n).total()
@@ -155,33 +147,33 @@ def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
 
 
 @clipped_matches.mistake(
-    "divided by the reference",
-    "The matches are right. Your total is that of the reference; precision asks what share of the hypothesis is right.",
+    "the total of the reference",
+    "The matches are right, but your total counts the n-grams of the reference. Count those of the hypothesis.",
 )
 def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     return _matches(hypothesis, reference, n), _ngrams(reference, n).total()
 
 
 @clipped_matches.mistake(
-    "each n-gram counted once",
-    "You compare which n-grams there are, and forget how often. One that both have twice counts twice.",
+    "repeated n-grams counted once",
+    "You compare which n-grams occur, but not how often. One that occurs twice in both counts twice.",
 )
 def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     return len(set(_ngrams(hypothesis, n)) & set(_ngrams(reference, n))), _ngrams(hypothesis, n).total()
 
 
 @clipped_matches.mistake(
-    "different n-grams counted in both",
-    "You compare which n-grams there are, and forget how often, in the matches and in the total.",
+    "only distinct n-grams counted",
+    "You compare which n-grams occur, but not how often, in the matches and in the total.",
 )
 def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     return len(set(_ngrams(hypothesis, n)) & set(_ngrams(reference, n))), len(_ngrams(hypothesis, n))
 
 
 @clipped_matches.mistake(
-    "the larger of the two counts",
-    "Where both have an n-gram you take the larger count. Whoever has more cannot have more of it matched than "
-    "the other can give.",
+    "the larger count instead of the smaller",
+    "For a common n-gram you take the larger of the two counts. The reference can't be used more often than it "
+    "contains it, so take the smaller.",
 )
 def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     mine, there = _ngrams(hypothesis, n), _ngrams(reference, n)
@@ -190,7 +182,7 @@ def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
 
 @clipped_matches.mistake(
     "a negative total",
-    "A hypothesis of fewer than n words has no n-grams: 0 of them, and not a negative number.",
+    "A hypothesis of fewer than n words has no n-grams. Your total then becomes negative and should be 0.",
 )
 def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     return _matches(hypothesis, reference, n), len(hypothesis) - n + 1
@@ -198,15 +190,15 @@ def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
 
 @clipped_matches.mistake(
     "words counted in the total",
-    "Your total is the number of words. A sentence has fewer n-grams than words, once n is more than 1.",
+    "Your total is the number of words. For n above 1, a sentence has fewer n-grams than words.",
 )
 def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     return _matches(hypothesis, reference, n), len(hypothesis)
 
 
 @clipped_matches.mistake(
-    "same place or nothing",
-    "You compare the n-grams place by place. An n-gram counts wherever the reference has it.",
+    "n-grams compared position by position",
+    "You compare the n-grams position by position. An n-gram counts wherever it is in the reference.",
 )
 def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     sides = [[tuple(s[i : i + n]) for i in range(len(s) - n + 1)] for s in (hypothesis, reference)]
@@ -214,8 +206,8 @@ def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
 
 
 @clipped_matches.mistake(
-    "the two are swapped",
-    "Both numbers are right, but they come in the other order: first the matches, then the total.",
+    "the two results are swapped",
+    "Both numbers are right, but in the wrong order: return the matches first, then the total.",
 )
 def _(hypothesis: list[str], reference: list[str], n: int) -> tuple[int, int]:
     return _ngrams(hypothesis, n).total(), _matches(hypothesis, reference, n)
@@ -245,75 +237,69 @@ def _unless_empty(c: int, penalty: Callable[[], float]) -> float:
 
 
 @brevity_penalty.mistake(
-    "the fraction upside down",
-    "At half the length you charge too little: with your fraction the exponent never gets below -1, even for a "
-    "single word.",
+    "the fraction inverted",
+    "Your penalty for short hypotheses is too mild: your exponent never falls below -1. Check which length is the "
+    "numerator.",
 )
 def _(c: int, r: int) -> float:
     return math.exp(min(0.0, c / r - 1))
 
 
 @brevity_penalty.mistake(
-    "the fraction upside down, and too long is punished",
-    "Your exponent is 1 - c/r, so it is the long ones that pay. Which of the two lengths belongs above?",
+    "the fraction inverted, and long hypotheses penalised",
+    "Your exponent is 1 - c/r, so long hypotheses are penalised. Check which length is the numerator.",
 )
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: math.exp(min(0.0, 1 - c / r)))
 
 
 @brevity_penalty.mistake(
-    "a reward for length",
-    "It is right as long as the hypothesis is too short. If it is too long, yours is above 1, and the longer the "
-    "better.",
+    "long hypotheses rewarded",
+    "For a hypothesis that is longer than the reference, your result is above 1. It should be exactly 1.",
 )
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: math.exp(1 - r / c))
 
 
 @brevity_penalty.mistake(
-    "too long punished as well",
-    "You punish what is too long, too. Its superfluous words have paid already: they find no match, and the "
-    "precisions fall.",
+    "long hypotheses penalised as well",
+    "You penalise long hypotheses, too. Their precision already suffers, because the additional words don't match.",
 )
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: math.exp(-abs(1 - r / c)))
 
 
 @brevity_penalty.mistake(
-    "the condition turned round",
-    "The formula is right, but you use it where the hypothesis is the longer one, and let the short ones go free.",
+    "the condition inverted",
+    "The formula is right, but you apply it to long hypotheses, and short ones aren't penalised.",
 )
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: math.exp(1 - r / c) if c > r else 1.0)
 
 
-@brevity_penalty.mistake(
-    "the ratio of the lengths",
-    "This is the ratio itself. The penalty is an exponential; at half the length it is below 0.5.",
-)
+@brevity_penalty.mistake("the ratio of the lengths", "This is the ratio c/r. The penalty is an exponential of 1 - r/c.")
 def _(c: int, r: int) -> float:
     return min(1.0, c / r)
 
 
 @brevity_penalty.mistake(
-    "the exponential is missing",
-    "You return the exponent. It is 0 where there is nothing to punish; what should come out there?",
+    "the exponential is missing", "You return the exponent. For equal lengths the result should be 1, not 0."
 )
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: min(0.0, 1 - r / c))
 
 
 @brevity_penalty.mistake(
-    "1 forgotten in the exponent", "For equal lengths your exponent is not 0, so you jump from about a third to 1."
+    "1 missing in the exponent",
+    "For equal lengths your exponent isn't 0, so the penalty jumps from about a third to 1.",
 )
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: 1.0 if c >= r else math.exp(-r / c))
 
 
 @brevity_penalty.mistake(
-    "an empty hypothesis goes free",
-    "Nobody may say nothing and pay nothing: for c = 0 the penalty should be its worst value. The formula tends "
-    "towards it.",
+    "an empty hypothesis isn't penalised",
+    "For an empty hypothesis you return 1. It should get 0, the limit of the formula as c goes to 0.",
 )
 def _(c: int, r: int) -> float:
     return _brevity(c, r) if c else 1.0
@@ -321,13 +307,14 @@ def _(c: int, r: int) -> float:
 
 @brevity_penalty.mistake(
     "an empty hypothesis divides by zero",
-    "It is right but for an empty hypothesis. What does the formula tend to as c gets smaller and smaller?",
+    "This is right except for an empty hypothesis, where you divide by 0. It should get 0, the limit of the formula "
+    "as c goes to 0.",
 )
 def _(c: int, r: int) -> float:
     return 1.0 if c > r else math.exp(1 - r / c)
 
 
-@brevity_penalty.mistake("a power of ten", "Your base is 10. The base of the exponential here is e.")
+@brevity_penalty.mistake("base 10", "You use base 10. The base of the exponential is e.")
 def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: float(10 ** min(0.0, 1 - r / c)))
 
@@ -377,9 +364,9 @@ def _bleu(
 
 
 @corpus_bleu.mistake(
-    "the mean of the sentences' BLEUs",
-    "You compute a BLEU for each sentence and average. The BLEU of a test set is computed once: what is added up "
-    "over the sentences before?",
+    "the mean of the sentences' BLEU",
+    "You compute BLEU for each sentence and average. Add up matches, totals and lengths over the whole test set "
+    "first, and compute BLEU once.",
 )
 def _(hypotheses: Words, references: Words) -> float:
     return sum(_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)) / len(hypotheses)
@@ -387,8 +374,8 @@ def _(hypotheses: Words, references: Words) -> float:
 
 @corpus_bleu.mistake(
     "the mean of the sentences' precisions",
-    "You divide sentence by sentence and average the precisions. So a sentence of three words has as much say as "
-    "one of thirty: add up first, then divide.",
+    "You average the precisions of the sentences, so a sentence of three words counts as much as one of thirty. Add "
+    "up matches and totals first, then divide.",
 )
 def _(hypotheses: Words, references: Words) -> float:
     pairs = list(zip(hypotheses, references, strict=True))
@@ -397,57 +384,53 @@ def _(hypotheses: Words, references: Words) -> float:
 
 
 @corpus_bleu.mistake(
-    "the ordinary mean of the precisions",
-    "You add the four precisions and divide by four. In BLEU they are multiplied: if one of them is 0, all is.",
+    "the arithmetic mean of the precisions",
+    "You take the arithmetic mean of the four precisions. BLEU takes the geometric mean, which is 0 if one of them is "
+    "0.",
 )
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, mean=lambda precisions: sum(precisions) / 4)
 
 
-@corpus_bleu.mistake(
-    "the root is missing",
-    "You multiply the four precisions and leave it at that. Of four equal ones the mean should be what each of "
-    "them is.",
-)
+@corpus_bleu.mistake("the root is missing", "You multiply the four precisions but don't take the fourth root.")
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, mean=math.prod)
 
 
 @corpus_bleu.mistake(
     "a quarter of the product",
-    "You divide the product by 4. In Python ** binds closer than /, so a fraction in an exponent needs brackets.",
+    "You divide the product by 4. In Python, a power binds more tightly than a division, so the exponent needs "
+    "parentheses.",
 )
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, mean=lambda precisions: math.prod(precisions) / 4)
 
 
 @corpus_bleu.mistake(
-    "seen from the references",
-    "Your totals are those of the references, so you ask what share of them is found. Precision is a share of the "
-    "hypotheses.",
+    "divided by the references",
+    "Your totals count the n-grams of the references, so you compute recall. BLEU uses precision, a fraction of the "
+    "hypotheses' n-grams.",
 )
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(references, hypotheses, brevity=lambda c, r: _brevity(r, c))
 
 
 @corpus_bleu.mistake(
-    "two kinds of logarithm",
-    "You take logarithms of one base and undo them with the exponential of another. The two must belong together.",
+    "two different bases", "You take logarithms to one base and an exponential to another. Use the same base for both."
 )
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, mean=lambda precisions: math.exp(sum(map(math.log10, precisions)) / 4))
 
 
-@corpus_bleu.mistake(
-    "no brevity penalty", "The precisions are right. But whoever says only what he is sure of pays nothing with you."
-)
+@corpus_bleu.mistake("no brevity penalty", "The precisions are right, but the brevity penalty is missing.")
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, brevity=lambda c, r: 1.0)
 
 
 @corpus_bleu.mistake(
     "the brevity penalty's lengths swapped",
-    "The precisions are right. But you punish what is longer than the reference: which length comes first?",
+    "The precisions are right, but your brevity penalty is applied to long hypotheses. Check the order of the two "
+    "lengths.",
 )
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, brevity=lambda c, r: _brevity(r, c))
@@ -455,37 +438,37 @@ def _(hypotheses: Words, references: Words) -> float:
 
 @corpus_bleu.mistake(
     "the mean of the sentences' brevity penalties",
-    "The precisions are right. But you compute a brevity penalty for each sentence. There is one for the test "
-    "set, of all words together: a short sentence here may make up for a long one there.",
+    "The precisions are right, but you compute a brevity penalty for each sentence. There is only one, from the total "
+    "lengths of the test set.",
 )
 def _(hypotheses: Words, references: Words) -> float:
     each = [_brevity(len(h), len(r)) for h, r in zip(hypotheses, references, strict=True)]
     return _bleu(hypotheses, references, brevity=lambda c, r: sum(each) / len(each))
 
 
-@corpus_bleu.mistake("from 0 to 1", "BLEU is written from 0 to 100.")
+@corpus_bleu.mistake("from 0 to 1", "Your BLEU is between 0 and 1. It is reported from 0 to 100.")
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references) / 100
 
 
-@corpus_bleu.mistake("n up to 3 only", "You use three precisions. A loop over range(1, 4) ends before 4.")
+@corpus_bleu.mistake("n up to 3 only", "You use only three precisions. A range excludes its end.")
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, longest=3, mean=lambda precisions: math.prod(precisions) ** (1 / 4))
 
 
 @corpus_bleu.mistake(
-    "the test set taken for one long sentence",
-    "You join all sentences into one. So n-grams run across their ends, and a hypothesis finds matches in the "
-    "reference of another.",
+    "the test set joined into one sentence",
+    "You join all sentences into one, so n-grams run across sentence ends, and a hypothesis can match another "
+    "sentence's reference.",
 )
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu([list(chain(*hypotheses))], [list(chain(*references))])
 
 
 @corpus_bleu.mistake(
-    "clipped only once for all",
-    "You add up the n-grams of all sentences and clip then. So a word that is wrong in one sentence is matched by "
-    "the reference of another: clip in each sentence, then add up.",
+    "clipped over the whole test set",
+    "You add up the n-grams of all sentences before you clip, so a wrong word can match another sentence's reference. "
+    "Clip within each sentence, then add up.",
 )
 def _(hypotheses: Words, references: Words) -> float:
     precisions = []
@@ -499,7 +482,7 @@ def _(hypotheses: Words, references: Words) -> float:
 
 @corpus_bleu.mistake(
     "smoothed",
-    "You add one to the counts so that none is zero. That is a custom for single sentences; here a precision of 0 "
+    "You add 1 to the counts so that none of them is zero. That is common for single sentences; here a precision of 0 "
     "makes BLEU 0.",
 )
 def _(hypotheses: Words, references: Words) -> float:
@@ -547,35 +530,36 @@ def _chrf(
     return 100 * _f(precision, recall, factor)
 
 
-@chrf.mistake("spaces counted", "You count pieces with spaces in them. chrF drops all spaces first.")
+@chrf.mistake("spaces not removed", "Your n-grams contain spaces. chrF removes all spaces first.")
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis, reference, drop="\n")
 
 
 @chrf.mistake(
-    "precision and recall alike", "With you precision and recall weigh the same. What is beta, and what is it squared?"
+    "precision and recall weighted equally", "You weight precision and recall equally. With β = 2, recall counts more."
 )
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis, reference, factor=1.0)
 
 
-@chrf.mistake("beta not squared", "The formula has the square of beta, and you have beta itself.")
+@chrf.mistake("beta not squared", "You use beta where the formula has its square.")
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis, reference, factor=2.0)
 
 
 @chrf.mistake(
     "precision and recall swapped",
-    "With you it is precision that counts more. Or have you divided by the wrong sentence? Recall is a share of "
-    "the reference.",
+    "You give precision the larger weight, or you divide by the wrong sentence. Recall is a fraction of the "
+    "reference's n-grams.",
 )
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(reference, hypothesis)
 
 
 @chrf.mistake(
-    "an F for each n",
-    "You compute F for each n and average those. Precisions and recalls are averaged first, and F comes last.",
+    "an F-score for each n",
+    "You compute an F-score for each n and average those. Average the precisions and the recalls first, and compute F "
+    "once.",
 )
 def _(hypothesis: str, reference: str) -> float:
     shares = _shares(hypothesis.replace(" ", ""), reference.replace(" ", ""))
@@ -584,75 +568,67 @@ def _(hypothesis: str, reference: str) -> float:
 
 @chrf.mistake(
     "always divided by six",
-    "It is right for texts of six characters and more. A shorter one has no pieces of six, and what does not "
-    "exist is left out of the mean.",
+    "You always divide by 6. A text of fewer than six characters has no 6-grams, and such n are left out of the means.",
 )
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis, reference, longest=6)
 
 
 @chrf.mistake(
-    "a length that only the hypothesis has",
-    "It is right until the reference is the shorter text, of less than six characters: an n of which it has no piece "
-    "counts for you as a recall of 0. Leave such an n out, on both sides.",
+    "recall 0 if the reference is too short",
+    "If the reference has no n-grams of some length, you count a recall of 0. Leave such n out of both means.",
 )
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis, reference, longest=len(hypothesis.replace(" ", "")))
 
 
 @chrf.mistake(
-    "a length that only the reference has",
-    "It is right until the hypothesis is the shorter text, of less than six characters: an n of which it has no piece "
-    "counts for you as a precision of 0. Leave such an n out, on both sides.",
+    "precision 0 if the hypothesis is too short",
+    "If the hypothesis has no n-grams of some length, you count a precision of 0. Leave such n out of both means.",
 )
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis, reference, longest=len(reference.replace(" ", "")))
 
 
 @chrf.mistake(
-    "not clipped", "A piece of the reference may be used only once, as in BLEU: your matches are not clipped."
+    "not clipped", "Your matches aren't clipped. As in BLEU, each n-gram of the reference may be used only once."
 )
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis, reference, clip=False)
 
 
-@chrf.mistake("capitals do not count", "You make everything lower case. To chrF a capital is another letter.")
+@chrf.mistake("converted to lower case", "You convert the texts to lower case. chrF distinguishes capital letters.")
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis.lower(), reference.lower())
 
 
-@chrf.mistake(
-    "geometric means", "Your means are those of BLEU, with products and roots. chrF takes the ordinary mean over n."
-)
+@chrf.mistake("geometric means", "You take geometric means over n, as in BLEU. chrF takes arithmetic means.")
 def _(hypothesis: str, reference: str) -> float:
     shares = _shares(hypothesis.replace(" ", ""), reference.replace(" ", ""))
     precision, recall = (_geometric(list(column)) for column in zip(*shares, strict=True))
     return 100 * _f(precision, recall, 4.0)
 
 
-@chrf.mistake("n up to 5 only", "You leave out the pieces of six. A loop over range(1, 6) ends before 6.")
+@chrf.mistake("n up to 5 only", "You leave out the 6-grams. A range excludes its end.")
 def _(hypothesis: str, reference: str) -> float:
     shares = _shares(hypothesis.replace(" ", ""), reference.replace(" ", ""))[:5]
     precision, recall = (sum(column) / len(shares) for column in zip(*shares, strict=True))
     return 100 * _f(precision, recall, 4.0)
 
 
-@chrf.mistake(
-    "pieces of six only", "You use the pieces of the greatest length only. All lengths from 1 to 6 have their say."
-)
+@chrf.mistake("6-grams only", "You use only n = 6. All n from 1 to 6 count.")
 def _(hypothesis: str, reference: str) -> float:
     return 100 * _f(*_shares(hypothesis.replace(" ", ""), reference.replace(" ", ""))[-1], 4.0)
 
 
-@chrf.mistake("from 0 to 1", "chrF is written from 0 to 100.")
+@chrf.mistake("from 0 to 1", "Your chrF is between 0 and 1. It is reported from 0 to 100.")
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis, reference) / 100
 
 
 @chrf.mistake(
-    "nothing matched divides by zero",
-    "It is right until nothing matches at all: then precision and recall are 0, and F divides 0 by 0. What should "
-    "it be?",
+    "zero divided by zero",
+    "If nothing matches, precision and recall are both 0, and you divide 0 by 0. chrF should then be 0.",
 )
 def _(hypothesis: str, reference: str) -> float:
     shares = _shares(hypothesis.replace(" ", ""), reference.replace(" ", ""))
@@ -696,8 +672,9 @@ def _precision(counts: Tensor, draws: Tensor) -> Tensor:
 
 
 @share_of_wins.mistake(
-    "the mean of the sentences",
-    "You divide in each sentence and average. The precision of a draw is like that of a test set: add up, then divide.",
+    "the mean of the sentences' precisions",
+    "You average the precisions of the sentences. As for a test set, add up matches and totals within each draw, then "
+    "divide.",
 )
 def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     one, other = ((c[:, 0].double() / c[:, 1])[draws].mean(dim=1) for c in (first, second))
@@ -705,43 +682,43 @@ def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
 
 
 @share_of_wins.mistake(
-    "the first one's wins", "You count the draws that the first system wins. Asked for are those of the second."
+    "wins of the first system", "You count how often the first system wins. Count the second one's wins."
 )
 def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     return float((_precision(second, draws) < _precision(first, draws)).double().mean())
 
 
-@share_of_wins.mistake("ties counted as wins", "A draw in which both are equal is no win. Two equal systems never win.")
+@share_of_wins.mistake(
+    "ties counted as wins", "You count a tie as a win. Two equal systems never win against each other."
+)
 def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     return float((_precision(second, draws) >= _precision(first, draws)).double().mean())
 
 
-@share_of_wins.mistake(
-    "ties counted half", "A draw in which both are equal counts half a win with you, and should count none."
-)
+@share_of_wins.mistake("ties counted as half a win", "You count a tie as half a win. It counts as none.")
 def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     one, other = (_precision(c, draws) for c in (first, second))
     return float(((other > one).double() + 0.5 * (other == one).double()).mean())
 
 
-@share_of_wins.mistake("a number, not a share", "You return how many draws are won. Of how many? The share is wanted.")
+@share_of_wins.mistake(
+    "a number instead of a share", "You return how many draws are won. Divide by the number of draws."
+)
 def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     return float((_precision(second, draws) > _precision(first, draws)).sum())
 
 
 @share_of_wins.mistake(
-    "other draws for the second",
-    "The two are scored on different draws, so the luck of the draw is part of the difference. Paired means: the "
-    "same sentences for both.",
+    "different draws for the two systems",
+    "You score the two systems on different draws, so the luck of the draw becomes part of the difference. Use the "
+    'same sentences for both; that is what "paired" means.',
 )
 def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     return float((_precision(second, draws.roll(1, dims=0)) > _precision(first, draws)).double().mean())
 
 
 @share_of_wins.mistake(
-    "repetitions dropped",
-    "A sentence that was drawn twice counts once with you. Without repetitions most draws would be about the "
-    "whole test set.",
+    "repetitions dropped", "If a sentence is drawn twice, you count it once. It should count as often as it was drawn."
 )
 def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     wins = [bool(_precision(second, d.unique()[None]) > _precision(first, d.unique()[None])) for d in draws]
@@ -749,7 +726,8 @@ def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
 
 
 @share_of_wins.mistake(
-    "matches alone", "You compare how many are right, and not what share of all. The totals of the two may differ."
+    "matches compared instead of precisions",
+    "You compare the numbers of matches. The totals of the two systems may differ, so compare precisions.",
 )
 def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     one, other = (c[draws].sum(dim=1)[:, 0] for c in (first, second))
@@ -757,9 +735,7 @@ def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
 
 
 @share_of_wins.mistake(
-    "summed over the draws",
-    "You add up over the draws, so what is left is one number for each place in a draw. Add up within each draw: "
-    "which axis is that?",
+    "summed over the wrong axis", "You add up over the draws. Add up within each draw, over its sentences."
 )
 def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     one, other = (c[draws].sum(dim=0) for c in (first, second))
@@ -767,8 +743,8 @@ def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
 
 
 @share_of_wins.mistake(
-    "sentences compared, not draws",
-    "You ask which system is better in each drawn sentence. The question is who is better in the draw as a whole.",
+    "sentences compared instead of draws",
+    "You compare the systems on each drawn sentence. Compare their scores on each draw as a whole.",
 )
 def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     one, other = ((c[:, 0] / c[:, 1])[draws] for c in (first, second))
@@ -776,8 +752,7 @@ def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
 
 
 @share_of_wins.mistake(
-    "the draws not used",
-    "This says who is better on the test set itself, yes or no. What if it had been other sentences?",
+    "the draws not used", "You compare the systems on the test set itself. Compare them on each draw."
 )
 def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     one, other = (c[:, 0].sum() / c[:, 1].sum() for c in (first, second))

@@ -72,9 +72,9 @@ def _decoded(y: Tensor, memories: Sequence[Tensor], decoder: Decoder) -> Tensor:
 
 
 @stacks.mistake(
-    "each decoder layer looks at the encoder layer beside it",
-    "The memory of a decoder layer is for you what the encoder layer of the same number says. It is what the last "
-    "one says, for all.",
+    "each decoder layer gets the encoder layer of the same number",
+    "You give each decoder layer the output of the encoder layer with the same number. All of them get the same "
+    "memory, the output of the last encoder layer.",
 )
 def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
     memories = [_encoded(source, encoder[: i + 1]) for i in range(len(decoder))]
@@ -82,8 +82,9 @@ def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Ten
 
 
 @stacks.mistake(
-    "only the first decoder layer looks at the memory",
-    "Behind the first one the decoder layers get something else for a memory. All of them look at the same.",
+    "only the first decoder layer gets the memory",
+    "The first decoder layer gets the memory, but the later ones get something else. All of them attend to the same "
+    "memory.",
 )
 def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
     y, memory = target, _encoded(source, encoder)
@@ -93,26 +94,27 @@ def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Ten
 
 
 @stacks.mistake(
-    "the source for a memory",
-    "The decoder looks at the source itself. The encoder is not used.",
+    "the source used as the memory",
+    "Your decoder attends to the source itself, and the encoder isn't used. The memory is the output of the last "
+    "encoder layer.",
 )
 def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
     return _decoded(target, [source] * len(decoder), decoder)
 
 
 @stacks.mistake(
-    "each encoder layer reads the source",
-    "Every encoder layer gets the source, and only the last one's answer counts. Each should read what the one "
-    "before said.",
+    "every encoder layer reads the source",
+    "Each of your encoder layers gets the source, so only the last one has any effect. Each layer should get the "
+    "output of the one before.",
 )
 def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
     return _decoded(target, [encoder[-1](source)] * len(decoder), decoder)
 
 
 @stacks.mistake(
-    "each decoder layer reads the target",
-    "Every decoder layer gets the target as it was, and only the last one's answer counts. Each should read what "
-    "the one before said.",
+    "every decoder layer reads the target",
+    "Each of your decoder layers gets the original target, so only the last one has any effect. Each layer should get "
+    "the output of the one before.",
 )
 def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
     return decoder[-1](target, _encoded(source, encoder))
@@ -120,24 +122,20 @@ def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Ten
 
 @stacks.mistake(
     "the last encoder layer left out",
-    "The memory is what the last but one encoder layer says.",
+    "Your memory is the output of the last encoder layer but one. Does your loop run over all layers?",
 )
 def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
     return _decoded(target, [_encoded(source, encoder[:-1])] * len(decoder), decoder)
 
 
 @stacks.mistake(
-    "target and source swapped",
-    "The target goes through the encoder, and the source through the decoder.",
+    "source and target swapped", "You send the target through the encoder and the source through the decoder."
 )
 def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
     return stacks.reference(target, source, encoder, decoder)
 
 
-@stacks.mistake(
-    "the memory comes back",
-    "You return the memory. What does the decoder say?",
-)
+@stacks.mistake("the memory is returned", "You return the memory. Return the decoder's output.")
 def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
     return _encoded(source, encoder)
 
@@ -157,39 +155,33 @@ def unembed(states: Tensor, embedding: Tensor) -> Tensor:
 
 @unembed.mistake(
     "multiplied by √d_model",
-    "The factor belongs to the way in. On the way out the dot product is all (§3.4).",
+    "You multiply by √d_model. That factor belongs to the input embeddings; the logits are plain dot products (§3.4).",
 )
 def _(states: Tensor, embedding: Tensor) -> Tensor:
     return states @ embedding.T * math.sqrt(states.size(-1))
 
 
-@unembed.mistake(
-    "divided by √d_model",
-    "That is attention's scale. Here the size of the embedding sees to it that scores are not too large.",
-)
+@unembed.mistake("divided by √d_model", "You divide by √d_model, as in attention. The logits are plain dot products.")
 def _(states: Tensor, embedding: Tensor) -> Tensor:
     return states @ embedding.T / math.sqrt(states.size(-1))
 
 
-@unembed.mistake(
-    "probabilities",
-    "These are probabilities already. The loss wants scores, and makes of them what it needs.",
-)
+@unembed.mistake("probabilities", "These are probabilities. The loss expects logits and applies the softmax itself.")
 def _(states: Tensor, embedding: Tensor) -> Tensor:
     return (states @ embedding.T).softmax(-1)
 
 
 @unembed.mistake(
-    "logarithms of probabilities",
-    "These are normalised already. The loss wants scores, and does that itself.",
+    "log-probabilities", "These are log-probabilities. The loss expects logits and normalises them itself."
 )
 def _(states: Tensor, embedding: Tensor) -> Tensor:
     return (states @ embedding.T).log_softmax(-1)
 
 
 @unembed.mistake(
-    "angles only",
-    "You divide by the lengths of the vectors. The length of a word's row counts: it makes a word more or less likely.",
+    "cosines instead of dot products",
+    "You divide by the lengths of the vectors. The length of a word's row matters: it can make a word more or less "
+    "likely in general.",
 )
 def _(states: Tensor, embedding: Tensor) -> Tensor:
     return torch.cosine_similarity(states[..., None, :], embedding, dim=-1)
@@ -197,16 +189,16 @@ def _(states: Tensor, embedding: Tensor) -> Tensor:
 
 @unembed.mistake(
     "the last position only",
-    "You score the last position. In training all of them are asked at once.",
+    "You compute logits for the last position only. In training, every position predicts its next token.",
 )
 def _(states: Tensor, embedding: Tensor) -> Tensor:
     return states[:, -1] @ embedding.T
 
 
 @unembed.mistake(
-    "columns in place of rows",
-    "It is an error, or, where the matrix happens to be square, wrong: you take dot products with columns. A word "
-    "is a row.",
+    "columns instead of rows",
+    "You take dot products with the columns of the matrix, which fits only if it happens to be square. A word's "
+    "vector is a row.",
 )
 def _(states: Tensor, embedding: Tensor) -> Tensor:
     return states @ embedding
@@ -222,8 +214,7 @@ def xavier_deviation(n_in: int, n_out: int) -> float:
 
 
 @xavier_deviation.mistake(
-    "the variance",
-    "That is the variance. Its root is asked for.",
+    "the variance instead of the standard deviation", "This is the variance. The standard deviation is its square root."
 )
 def _(n_in: int, n_out: int) -> float:
     return 2 / (n_in + n_out)
@@ -231,8 +222,8 @@ def _(n_in: int, n_out: int) -> float:
 
 @xavier_deviation.mistake(
     "the bound of the uniform distribution",
-    "That is how far a uniform distribution reaches that has this variance. Its deviation is smaller, by the root "
-    "of three.",
+    "This is the bound of a uniform distribution with the right variance. Its standard deviation is smaller, by a "
+    "factor of √3.",
 )
 def _(n_in: int, n_out: int) -> float:
     return math.sqrt(6 / (n_in + n_out))
@@ -240,7 +231,8 @@ def _(n_in: int, n_out: int) -> float:
 
 @xavier_deviation.mistake(
     "inputs only",
-    "You look at the way forward alone. What is summed over on the way back?",
+    "You use only the number of inputs, which keeps the variance constant in the forward pass. Xavier's rule takes "
+    "the backward pass into account as well, where the sum runs over the outputs.",
 )
 def _(n_in: int, n_out: int) -> float:
     return math.sqrt(1 / n_in)
@@ -248,31 +240,33 @@ def _(n_in: int, n_out: int) -> float:
 
 @xavier_deviation.mistake(
     "outputs only",
-    "You look at the way back alone. What is summed over on the way forward?",
+    "You use only the number of outputs, which keeps the variance of the gradient constant. Xavier's rule takes the "
+    "forward pass into account as well, where the sum runs over the inputs.",
 )
 def _(n_in: int, n_out: int) -> float:
     return math.sqrt(1 / n_out)
 
 
 @xavier_deviation.mistake(
-    "twice over the inputs",
-    "That is the rule for layers with a ReLU behind them, which loses half. Xavier's has both sides.",
+    "2 divided by the number of inputs",
+    "This is He's (Kaiming's) rule, which makes up for a ReLU after the layer. Xavier's rule uses inputs and outputs.",
 )
 def _(n_in: int, n_out: int) -> float:
     return math.sqrt(2 / n_in)
 
 
 @xavier_deviation.mistake(
-    "over the sum",
-    "You divide one by the sum of the two numbers. Their mean is meant.",
+    "divided by the sum, not the mean",
+    "You divide 1 by the sum of the two numbers. Xavier's rule divides by their mean.",
 )
 def _(n_in: int, n_out: int) -> float:
     return math.sqrt(1 / (n_in + n_out))
 
 
 @xavier_deviation.mistake(
-    "upside down",
-    "It grows with the number of inputs. The more are added, the smaller each has to be.",
+    "the reciprocal",
+    "Your standard deviation grows with the number of inputs. The more terms a sum has, the smaller each of them has "
+    "to be.",
 )
 def _(n_in: int, n_out: int) -> float:
     return math.sqrt((n_in + n_out) / 2)
@@ -300,72 +294,62 @@ def _count(
 
 
 @count_parameters.mistake(
-    "no biases",
-    "It is nearly right, and would be without biases: a linear layer has one for each output.",
+    "no biases", "You count the matrices only. Every linear layer also has a bias for each of its outputs."
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, biases=False)
 
 
-@count_parameters.mistake(
-    "no norms",
-    "It would be right without norms. Each has a factor and a shift for every feature.",
-)
+@count_parameters.mistake("no norms", "The layer norms are missing. Each has a factor and a shift for every feature.")
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, norms=0)
 
 
 @count_parameters.mistake(
-    "four norms",
-    "The decoder layer has three sublayers, and a norm for each of them. You count as many as in the encoder layer.",
+    "two norms in a decoder layer",
+    "You count two norms for a decoder layer. It has three sublayers, and each has its own norm.",
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, norms=4)
 
 
 @count_parameters.mistake(
-    "no cross-attention",
-    "The decoder layer has one attention more than you count: that to the memory.",
+    "no cross-attention", "A decoder layer has two attentions: self-attention and cross-attention. You count one."
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, attentions=2)
 
 
 @count_parameters.mistake(
-    "three embeddings",
-    "You count the matrix of the vocabulary three times. It is one matrix with three jobs.",
+    "three embedding matrices",
+    "You count the embedding matrix three times. Source, target and output share a single matrix.",
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, matrices=3)
 
 
 @count_parameters.mistake(
-    "no embedding",
-    "The layers are right. The matrix of the vocabulary is missing.",
+    "no embedding matrix", "The layers are right. The embedding matrix of the vocabulary is missing."
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, matrices=0)
 
 
 @count_parameters.mistake(
-    "one layer",
-    "That is right for one layer on each side. There are n.",
+    "only one layer each", "You count one encoder layer and one decoder layer. There are n of each."
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, 1, v)
 
 
-@count_parameters.mistake(
-    "the encoder only",
-    "The decoder's layers are missing.",
-)
+@count_parameters.mistake("the encoder only", "You count the encoder layers. The decoder layers are missing.")
 def _(d: int, f: int, n: int, v: int) -> int:
     return n * (4 * (d * d + d) + 2 * d * f + f + d + 4 * d) + v * d
 
 
 @count_parameters.mistake(
-    "a norm with one number a feature",
-    "A norm has two numbers for each feature, a factor and a shift. You count one.",
+    "one parameter per feature in a norm",
+    "You count one parameter per feature in each norm. A layer norm has two: a factor and a shift.",
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v) - n * 5 * d
@@ -381,56 +365,47 @@ def memory(parameters: int) -> tuple[int, int]:
 
 
 @memory.mistake(
-    "weights only",
-    "For training you count the weights. What else is there for each of them?",
+    "no gradients and no optimizer state",
+    "For training you count the weights alone. Each of them also has a gradient, and Adam keeps two running averages "
+    "for it.",
 )
 def _(parameters: int) -> tuple[int, int]:
     return 4 * parameters, 2 * parameters
 
 
 @memory.mistake(
-    "no means",
-    "For training you count weights and gradients. Adam keeps something as well.",
+    "no optimizer state",
+    "For training you count weights and gradients. Adam also keeps two running averages for each parameter.",
 )
 def _(parameters: int) -> tuple[int, int]:
     return 8 * parameters, 2 * parameters
 
 
 @memory.mistake(
-    "one mean",
-    "Adam keeps two means for each parameter, of the gradient and of its square. You count one.",
+    "one running average instead of two",
+    "Adam keeps two running averages for each parameter: of the gradient and of its square. You count one.",
 )
 def _(parameters: int) -> tuple[int, int]:
     return 12 * parameters, 2 * parameters
 
 
-@memory.mistake(
-    "use in float32",
-    "Training is right. In use half precision will do.",
-)
+@memory.mistake("inference in float32", "Training is right. For inference, half precision is enough.")
 def _(parameters: int) -> tuple[int, int]:
     return 16 * parameters, 4 * parameters
 
 
-@memory.mistake(
-    "bits",
-    "You count bits. A byte has eight of them.",
-)
+@memory.mistake("bits instead of bytes", "You count bits. A byte has eight of them.")
 def _(parameters: int) -> tuple[int, int]:
     return 128 * parameters, 16 * parameters
 
 
 @memory.mistake(
-    "numbers, not bytes",
-    "You count numbers. How many bytes has each?",
+    "numbers instead of bytes", "You count how many numbers are stored. Multiply by the bytes that each of them takes."
 )
 def _(parameters: int) -> tuple[int, int]:
     return 4 * parameters, parameters
 
 
-@memory.mistake(
-    "swapped",
-    "The two are right and in the wrong order: training first.",
-)
+@memory.mistake("the two results are swapped", "Both results are right, but in the wrong order: return training first.")
 def _(parameters: int) -> tuple[int, int]:
     return 2 * parameters, 16 * parameters

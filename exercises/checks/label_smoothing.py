@@ -33,66 +33,60 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 
 @cross_entropy.mistake(
-    "too large for the exponential",
-    "It is right for small scores. At a score of a thousand the exponential is infinite: take something off all "
-    "scores first, or let PyTorch do it.",
+    "overflow",
+    "This works for small logits, but e^1000 is infinite. Subtract the largest logit first, or use PyTorch's stable "
+    "function for the logarithm of a sum of exponentials.",
 )
 def _(logits: Tensor, target: Tensor) -> Tensor:
     return logits.exp().sum(-1).log() - _chosen(logits, target)
 
 
 @cross_entropy.mistake(
-    "the logarithm of a softmax that is zero",
-    "It is right for small scores. A very low probability becomes 0 in the softmax, and the logarithm of 0 is "
-    "infinite. Never take the two apart.",
+    "the logarithm of zero",
+    "This works for small logits, but the softmax rounds a very low probability to 0, and the logarithm of 0 is "
+    "infinite. Compute the logarithm of the softmax in one step.",
 )
 def _(logits: Tensor, target: Tensor) -> Tensor:
     return -_chosen(logits.softmax(-1).log(), target)
 
 
 @cross_entropy.mistake(
-    "the sign is wrong",
-    "Your losses are negative: the better the model, the lower they get, without end.",
+    "the wrong sign",
+    "Your losses are negative, so training would make the model worse. The loss is minus the logarithm of the "
+    "probability.",
 )
 def _(logits: Tensor, target: Tensor) -> Tensor:
     return _chosen(logits.log_softmax(-1), target)
 
 
 @cross_entropy.mistake(
-    "one minus the probability",
-    "You take what is missing to one. The loss is the logarithm of the probability, with a minus.",
+    "one minus the probability", "You return 1 minus the probability. The loss is minus its logarithm."
 )
 def _(logits: Tensor, target: Tensor) -> Tensor:
     return 1 - _chosen(logits.softmax(-1), target)
 
 
-@cross_entropy.mistake(
-    "averaged",
-    "The numbers are right, and you took their mean. Asked is the loss of each token.",
-)
+@cross_entropy.mistake("averaged", "The losses are right, but you return their mean. Return the loss of each token.")
 def _(logits: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(logits, target)
 
 
-@cross_entropy.mistake(
-    "added up",
-    "The numbers are right, and you took their sum. Asked is the loss of each token.",
-)
+@cross_entropy.mistake("summed", "The losses are right, but you return their sum. Return the loss of each token.")
 def _(logits: Tensor, target: Tensor) -> Tensor:
     return F.cross_entropy(logits, target, reduction="sum")
 
 
 @cross_entropy.mistake(
     "softmax over the tokens",
-    "You normalise down the columns, over the tokens of the batch. It is the vocabulary that sums to one.",
+    "You normalise over the tokens of the batch. The probabilities should sum to one over the vocabulary, the last "
+    "axis.",
 )
 def _(logits: Tensor, target: Tensor) -> Tensor:
     return -_chosen(logits.log_softmax(0), target)
 
 
 @cross_entropy.mistake(
-    "the score left out",
-    "That is the logarithm of the sum alone: what has the target's own score to do with it?",
+    "the target's logit left out", "This is only the logarithm of the sum. Subtract the logit of the target."
 )
 def _(logits: Tensor, target: Tensor) -> Tensor:
     return logits.logsumexp(-1)
@@ -100,7 +94,8 @@ def _(logits: Tensor, target: Tensor) -> Tensor:
 
 @cross_entropy.mistake(
     "in bits",
-    "Your losses are too large by the same factor: you count in bits. The natural logarithm is meant.",
+    "All your losses are too large by the same factor, because you use the logarithm to base 2. Use the natural "
+    "logarithm.",
 )
 def _(logits: Tensor, target: Tensor) -> Tensor:
     return _by_token(logits, target, 0.0) / math.log(2)
@@ -120,8 +115,9 @@ def smoothed_target(target: Tensor, vocab_size: int, smoothing: float) -> Tensor
 
 
 @smoothed_target.mistake(
-    "shared among the others only",
-    "That is the other convention: the right token gets none of ε back, and V - 1 others share it. Here all V do.",
+    "shared among the other tokens only",
+    "You share ε among the V - 1 wrong tokens. That is another common convention; here all V tokens get a share, "
+    "including the right one.",
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     one = F.one_hot(target, vocab_size)
@@ -129,9 +125,9 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
 
 
 @smoothed_target.mistake(
-    "shared among all but the right one and padding",
-    "That is the other convention, of many tutorials: V - 2 tokens share ε. Here all V do, the right one and "
-    "padding too.",
+    "shared among all but the target and padding",
+    "You share ε among V - 2 tokens, leaving out the target and padding. Many tutorials do that; here all V tokens "
+    "get a share.",
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     one = F.one_hot(target, vocab_size)
@@ -139,8 +135,7 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
 
 
 @smoothed_target.mistake(
-    "the right token gets no share",
-    "The row does not sum to one: the right token should have its share of ε on top of what it keeps.",
+    "the right token gets no share", "Your rows don't sum to one. The right token gets 1 - ε and also its share of ε."
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     one = F.one_hot(target, vocab_size)
@@ -148,32 +143,30 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
 
 
 @smoothed_target.mistake(
-    "nothing taken away",
-    "The row sums to more than one: what the others get must be taken from the right token.",
+    "nothing taken from the right token",
+    "Your rows sum to more than one. What the other tokens get has to be taken from the right one.",
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     return F.one_hot(target, vocab_size) + smoothing / vocab_size
 
 
 @smoothed_target.mistake(
-    "everybody gets the whole of it",
-    "Every token gets ε, and the row sums to more than one. They have to share it.",
+    "every token gets all of ε",
+    "Each of your tokens gets ε, so the rows sum to more than one. The tokens have to share it.",
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     return F.one_hot(target, vocab_size) * (1 - smoothing) + smoothing
 
 
 @smoothed_target.mistake(
-    "not smoothed",
-    "That is the plain target: one at the right token, nothing elsewhere.",
+    "not smoothed", "This is the one-hot target: 1 for the right token and 0 elsewhere. ε isn't used."
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     return F.one_hot(target, vocab_size).float()
 
 
 @smoothed_target.mistake(
-    "ε and 1 - ε have changed places",
-    "The right token gets ε and the others share the rest: it is meant the other way round.",
+    "ε and 1 - ε swapped", "Your right token gets ε, and all tokens share the rest. It should be the other way round."
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     return F.one_hot(target, vocab_size) * smoothing + (1 - smoothing) / vocab_size
@@ -193,9 +186,9 @@ def smoothed_loss(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 
 @smoothed_loss.mistake(
-    "infinite, or not a number",
-    "It is right for small scores. With large ones a probability becomes 0, and its logarithm is infinite: let the "
-    "logarithm and the softmax be one function.",
+    "infinite or NaN",
+    "This works for small logits, but with large ones a probability becomes 0, and its logarithm is infinite. Compute "
+    "the logarithm of the softmax in one step.",
 )
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     q = smoothed_target.reference(target, logits.size(1), smoothing)
@@ -203,9 +196,9 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 
 @smoothed_loss.mistake(
-    "a small number against the logarithm of zero",
-    "You add something to the probabilities so that none is 0. Every loss is a little wrong, and with large scores "
-    "much. The logarithm of a softmax can be had exactly.",
+    "a small number added before the logarithm",
+    "You add a small number to the probabilities so that none of them is 0. That makes every loss slightly wrong, and "
+    "some very wrong. Compute the logarithm of the softmax in one step.",
 )
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     q = smoothed_target.reference(target, logits.size(1), smoothing)
@@ -213,34 +206,28 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 
 @smoothed_loss.mistake(
-    "the entropy of q taken off",
-    "That is the divergence of p from q, which is 0 when the two agree. It has the same gradient; the cross-entropy "
-    "is larger by the entropy of q.",
+    "the entropy of q subtracted",
+    "This is the KL divergence, which is 0 if p equals q. It has the same gradient, but the cross-entropy is larger "
+    "by the entropy of q.",
 )
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     q = smoothed_target.reference(target, logits.size(1), smoothing)
     return F.kl_div(logits.log_softmax(-1), q, reduction="none").sum(-1)
 
 
-@smoothed_loss.mistake(
-    "the sign is wrong",
-    "Your losses are negative: there is a minus before the sum.",
-)
+@smoothed_loss.mistake("the wrong sign", "Your losses are negative. There is a minus in front of the sum.")
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return -_by_token(logits, target, smoothing)
 
 
-@smoothed_loss.mistake(
-    "not smoothed",
-    "That is the loss against the plain target: smoothing is not used.",
-)
+@smoothed_loss.mistake("not smoothed", "This is the loss with one-hot targets. Use the smoothed ones.")
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return _by_token(logits, target, 0.0)
 
 
 @smoothed_loss.mistake(
-    "shared among the others only",
-    "You give nothing of ε to the right token. Here all V share it, as in the exercise before.",
+    "shared among the other tokens only",
+    "The right token gets no share of ε. Here all V tokens share it, as in the exercise before.",
 )
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     one = F.one_hot(target, logits.size(1))
@@ -250,33 +237,29 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
 
 @smoothed_loss.mistake(
     "the mean over the vocabulary",
-    "You take the mean where the sum should be: every loss is too small by the same factor, V.",
+    "You take the mean over the vocabulary instead of the sum, so every loss is too small by the factor V.",
 )
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return _by_token(logits, target, smoothing) / logits.size(1)
 
 
 @smoothed_loss.mistake(
-    "the probabilities in place of their logarithm",
-    "You multiply q with p itself. The loss is made of logarithms.",
+    "probabilities instead of their logarithms", "You multiply q by p. Multiply it by the logarithm of p."
 )
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return -(smoothed_target.reference(target, logits.size(1), smoothing) * logits.softmax(-1)).sum(-1)
 
 
 @smoothed_loss.mistake(
-    "the scores in place of their logarithm",
-    "You multiply q with the scores as they are. They have to be normalised: what is missing is the logarithm of a "
-    "sum.",
+    "logits instead of log-probabilities",
+    "You multiply q by the logits. They have to be normalised first: subtract the logarithm of the sum of their "
+    "exponentials.",
 )
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return -(smoothed_target.reference(target, logits.size(1), smoothing) * logits).sum(-1)
 
 
-@smoothed_loss.mistake(
-    "averaged",
-    "The numbers are right, and you took their mean. Asked is the loss of each token.",
-)
+@smoothed_loss.mistake("averaged", "The losses are right, but you return their mean. Return the loss of each token.")
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return _by_token(logits, target, smoothing).mean()
 
@@ -299,25 +282,24 @@ def gradient(logits: Tensor, q: Tensor) -> Tensor:
 
 
 @gradient.mistake(
-    "the sign is wrong",
-    "That is the direction in which the loss falls. The gradient points to where it rises: which of the two is "
-    "taken off?",
+    "the wrong sign",
+    "This is the negative gradient, the direction in which the loss falls. Check which of the two terms is subtracted.",
 )
 def _(logits: Tensor, q: Tensor) -> Tensor:
     return q - logits.softmax(-1)
 
 
 @gradient.mistake(
-    "the scores in place of probabilities",
-    "You take q off the scores. What is the derivative of the logarithm of the sum?",
+    "logits instead of probabilities",
+    "You subtract q from the logits. Look again at the derivative of the logarithm of the sum.",
 )
 def _(logits: Tensor, q: Tensor) -> Tensor:
     return logits - q
 
 
 @gradient.mistake(
-    "the derivative of -q ln p in p",
-    "That is how the loss changes with the *probability*. Go one step further, to the scores: much cancels on the way.",
+    "the derivative with respect to p",
+    "This is the derivative with respect to the probabilities. Go on to the logits: most of it cancels.",
 )
 def _(logits: Tensor, q: Tensor) -> Tensor:
     return -q / logits.softmax(-1)
@@ -325,7 +307,7 @@ def _(logits: Tensor, q: Tensor) -> Tensor:
 
 @gradient.mistake(
     "only the softmax",
-    "That is the derivative of the first term. The second one, with q, has a derivative as well.",
+    "This is the derivative of the first term. The second one, which contains q, has a derivative as well.",
 )
 def _(logits: Tensor, q: Tensor) -> Tensor:
     return logits.softmax(-1)
@@ -333,7 +315,7 @@ def _(logits: Tensor, q: Tensor) -> Tensor:
 
 @gradient.mistake(
     "divided by the number of tokens",
-    "That is the gradient of the mean over the tokens. Asked is that of each token's own loss.",
+    "This is the gradient of the mean over the tokens. Return the gradient of each token's own loss.",
 )
 def _(logits: Tensor, q: Tensor) -> Tensor:
     return (logits.softmax(-1) - q) / len(logits)
@@ -341,16 +323,16 @@ def _(logits: Tensor, q: Tensor) -> Tensor:
 
 @gradient.mistake(
     "softmax over the tokens",
-    "You normalise down the columns, over the tokens of the batch. It is the vocabulary that sums to one.",
+    "You normalise over the tokens of the batch. The probabilities should sum to one over the vocabulary, the last "
+    "axis.",
 )
 def _(logits: Tensor, q: Tensor) -> Tensor:
     return logits.softmax(0) - q
 
 
 @gradient.mistake(
-    "too large for the exponential",
-    "It is right for small scores. At a score of a thousand the exponential is infinite, and infinity over infinity "
-    "is no number.",
+    "overflow",
+    "This works for small logits. For large ones the exponential is infinite, and infinity divided by infinity is NaN.",
 )
 def _(logits: Tensor, q: Tensor) -> Tensor:
     return logits.exp() / logits.exp().sum(-1, keepdim=True) - q
@@ -377,16 +359,15 @@ def mean_loss(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 
 
 @mean_loss.mistake(
-    "padding counts",
-    "That is the mean over all places. Nobody has to say padding.",
+    "padding included",
+    "You take the mean over all positions. Positions with padding should not contribute to the loss.",
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     return losses.mean()
 
 
 @mean_loss.mistake(
-    "divided by all places",
-    "Padding is left out of the sum, but not of the number that it is divided by.",
+    "divided by all positions", "You leave padding out of the sum, but you still divide by the number of all positions."
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     return (losses * (target != pad_id)).mean()
@@ -394,8 +375,8 @@ def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 
 @mean_loss.mistake(
     "the mean of the sentences' means",
-    "You take each sentence's mean, and then the mean of those. A word of a short sentence then weighs more than "
-    "one of a long sentence.",
+    "You average within each sentence first and then over the sentences. That gives tokens of short sentences a "
+    "larger weight than those of long ones.",
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     real = target != pad_id
@@ -404,32 +385,25 @@ def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 
 @mean_loss.mistake(
     "divided by the number of sentences",
-    "The sum is right. Divide it by the tokens that are in it, not by the sentences.",
+    "The sum is right, but you divide it by the number of sentences. Divide by the number of real tokens.",
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     return (losses * (target != pad_id)).sum() / len(losses)
 
 
-@mean_loss.mistake(
-    "not divided",
-    "The sum is right. The mean of how many is asked for?",
-)
+@mean_loss.mistake("not divided", "The sum is right. Divide it by the number of real tokens.")
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     return (losses * (target != pad_id)).sum()
 
 
-@mean_loss.mistake(
-    "only padding counts",
-    "You take the places that you should leave out.",
-)
+@mean_loss.mistake("only padding included", "You average the losses of the padding, the ones that should be left out.")
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     real = target == pad_id
     return (losses * real).sum() / real.sum().clamp(min=1)
 
 
 @mean_loss.mistake(
-    "nothing divided by nothing",
-    "It is right until a batch has no real token: then you divide zero by zero.",
+    "zero divided by zero", "If a batch has no real token, you divide 0 by 0. The loss should then be 0."
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     real = target != pad_id
@@ -437,8 +411,8 @@ def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 
 
 @mean_loss.mistake(
-    "pad id taken for granted",
-    "It is right as long as padding happens to be 0. In another vocabulary it is another id: an argument says which.",
+    "pad_id not used",
+    "You assume that padding has the id 0. In another vocabulary it may have another id: use the argument.",
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     real = target != 0

@@ -31,16 +31,15 @@ def count_pairs(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, i
 
 
 @count_pairs.mistake(
-    "each word counts once",
-    "Frequent words should weigh more than rare ones: each pair counts as often as its word occurs.",
+    "word counts not used", "You count each word once. A pair should count as often as its word occurs in the text."
 )
 def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     return count_pairs.reference(words, [1] * len(words))
 
 
 @count_pairs.mistake(
-    "once a word",
-    "In a word that has the same pair twice, you count it once. It stands there twice.",
+    "a repeated pair counted once per word",
+    "If a word contains the same pair twice, you count it only once. Every occurrence counts.",
 )
 def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     found: Counter[SymbolPair] = Counter()
@@ -51,8 +50,8 @@ def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
 
 
 @count_pairs.mistake(
-    "from word to word",
-    "You count pairs of a word's last symbol and the next word's first. A merge never leaves its word.",
+    "pairs across word boundaries",
+    "You also count the last symbol of a word with the first symbol of the next. Pairs never cross a word boundary.",
 )
 def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     all_symbols = [s for symbols, count in zip(words, counts, strict=True) for _ in range(count) for s in symbols]
@@ -60,8 +59,8 @@ def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
 
 
 @count_pairs.mistake(
-    "order does not matter",
-    "For you a pair and its mirror image are the same. `d o` and `o d` are two different pairs.",
+    "the order of a pair ignored",
+    "You treat a pair and its reverse as the same. `d o` and `o d` are two different pairs.",
 )
 def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     found: Counter[SymbolPair] = Counter()
@@ -71,24 +70,23 @@ def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
 
 
 @count_pairs.mistake(
-    "the last pair left out",
-    "Each word's last pair is missing: your loop ends one step too early.",
+    "the last pair left out", "The last pair of each word is missing: your loop ends one step too early."
 )
 def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     return count_pairs.reference([symbols[:-1] for symbols in words], counts)
 
 
 @count_pairs.mistake(
-    "joined",
-    "The counts are right, but the keys are joined strings. A pair has to remember where it was joined.",
+    "keys joined into one string",
+    "The counts are right, but your keys are joined strings. The two symbols of a pair have to stay separate.",
 )
 def _(words: list[list[str]], counts: list[int]) -> dict[str, int]:
     return {"".join(pair): count for pair, count in count_pairs.reference(words, counts).items()}
 
 
 @count_pairs.mistake(
-    "symbols, not pairs",
-    "You count how often each symbol occurs. Asked is how often two stand side by side.",
+    "symbols counted instead of pairs",
+    "You count how often each symbol occurs. Count how often two symbols are next to each other.",
 )
 def _(words: list[list[str]], counts: list[int]) -> dict[str, int]:
     found: Counter[str] = Counter()
@@ -114,49 +112,50 @@ def best_pair(pairs: dict[SymbolPair, int]) -> SymbolPair:
 
 
 @best_pair.mistake(
-    "the first that was counted",
-    "It is the most frequent, but among equals you take whichever was counted first. The rule for ties is in the "
-    "text above.",
+    "ties broken by counting order",
+    "The pair is one of the most frequent, but among equally frequent ones you take the one that was counted first. "
+    "The text above has the rule for ties.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return max(pairs, key=lambda pair: pairs[pair])
 
 
 @best_pair.mistake(
-    "ties by the alphabet alone",
-    "Among equally frequent pairs the shorter symbol comes first, and only then the alphabet.",
+    "ties broken by the alphabet alone",
+    "Among equally frequent pairs, the one with the shorter joined symbol comes first. Only if the lengths are equal "
+    "does the alphabet decide.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], "".join(pair)))
 
 
 @best_pair.mistake(
-    "ties by the length alone",
-    "Among equally long ones you take whichever was counted first.",
+    "ties broken by the length alone",
+    "Among equally frequent pairs of the same length, you take the one that was counted first. The alphabet should "
+    "decide.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], len("".join(pair))))
 
 
 @best_pair.mistake(
-    "the pairs compared, not what they become",
-    "You compare the first halves, and then the second ones. It is the joined symbols that are compared.",
+    "pairs compared instead of joined symbols",
+    "You compare the first symbols of the pairs and then the second ones. Compare the joined symbols.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], len("".join(pair)), pair))
 
 
 @best_pair.mistake(
-    "the last in the alphabet",
-    "Among equals you take the last one, where the first is asked for.",
+    "the last in the alphabet", "Among equal pairs you take the last one in the alphabet. Take the first."
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return max(pairs, key=lambda pair: (pairs[pair], -len("".join(pair)), "".join(pair)))
 
 
 @best_pair.mistake(
-    "the longer first",
-    "Among equals you take the longest symbol, where the shortest is asked for.",
+    "the longest instead of the shortest",
+    "Among equally frequent pairs you take the one with the longest joined symbol. Take the shortest.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (-pairs[pair], -len("".join(pair)), "".join(pair)))
@@ -164,24 +163,21 @@ def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
 
 @best_pair.mistake(
     "the length before the count",
-    "You take the shortest symbol of all, and look at the counts only among equally short ones. It is the other way "
-    "round: the length decides only among equally frequent pairs.",
+    "You choose the shortest symbol first and compare counts only among those. The count comes first, and the length "
+    "only breaks ties.",
 )
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (len("".join(pair)), -pairs[pair], "".join(pair)))
 
 
-@best_pair.mistake(
-    "the rarest",
-    "You take the rarest pair. What is merged first is what occurs most.",
-)
+@best_pair.mistake("the rarest pair", "You take the rarest pair. The most frequent one is merged first.")
 def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
     return min(pairs, key=lambda pair: (pairs[pair], len("".join(pair)), "".join(pair)))
 
 
 @best_pair.mistake(
-    "the pair with its count",
-    "The right pair, and its count beside it: `pairs.items()` has both. Asked is the pair alone.",
+    "the pair returned with its count",
+    "You return the right pair together with its count, because `pairs.items()` yields both. Return the pair alone.",
 )
 def _(pairs: dict[SymbolPair, int]) -> tuple[SymbolPair, int]:
     best = best_pair.reference(pairs)
@@ -189,17 +185,14 @@ def _(pairs: dict[SymbolPair, int]) -> tuple[SymbolPair, int]:
 
 
 @best_pair.mistake(
-    "joined",
-    "That is the symbol that the right pair becomes. The pair itself is asked for, with its two halves apart.",
+    "the joined symbol",
+    "You return the symbol that the best pair becomes. Return the pair, with its two symbols separate.",
 )
 def _(pairs: dict[SymbolPair, int]) -> str:
     return "".join(best_pair.reference(pairs))
 
 
-@best_pair.mistake(
-    "its count",
-    "That is how often the best pair occurs. Which pair is it?",
-)
+@best_pair.mistake("the count of the best pair", "You return how often the best pair occurs. Return the pair itself.")
 def _(pairs: dict[SymbolPair, int]) -> int:
     return max(pairs.values())
 
@@ -221,8 +214,7 @@ def merge_pair(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 
 @merge_pair.mistake(
-    "only the first",
-    "The pair stands in the word more than once, and you join it once.",
+    "only the first occurrence", "You join the pair only where it occurs first. Join it everywhere in the word."
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     for i, neighbours in enumerate(pairwise(symbols)):
@@ -232,8 +224,7 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 
 @merge_pair.mistake(
-    "from right to left",
-    "Where a pair overlaps itself you join from the right. From left to right is asked for.",
+    "from right to left", "If occurrences of the pair overlap, you join from the right. Work from left to right."
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return (
@@ -242,8 +233,8 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 
 @merge_pair.mistake(
-    "joined twice",
-    "After a join you go on with its second half, so that it can be joined again. What has been joined is done with.",
+    "an overlapping symbol joined twice",
+    "After a join you continue with the second symbol of the pair, so it can be joined again. Skip both symbols.",
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     merged, i = [], 0
@@ -258,25 +249,24 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 
 @merge_pair.mistake(
-    "the second half stays",
-    "You join the pair and leave its second half standing behind it, as if it had not been used.",
+    "the second symbol is kept", "You join the pair but keep its second symbol as well. Both symbols become one."
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return ["".join(two) if two == pair else two[0] for two in pairwise([*symbols, ""])]
 
 
 @merge_pair.mistake(
-    "by replacing text",
-    "You replace in a string of all symbols with spaces between. There the end of one symbol and the beginning of "
-    "another look like the pair. Compare whole symbols.",
+    "text replaced across symbols",
+    "You replace text in a string of all symbols. There, the end of one symbol and the start of the next can look "
+    "like the pair. Compare whole symbols.",
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return " ".join(symbols).replace(" ".join(pair), "".join(pair)).split()
 
 
 @merge_pair.mistake(
-    "side by side",
-    "Two pairs that follow each other share the space between them in your text, so the second one is not found. "
+    "adjacent pairs missed",
+    "If two occurrences follow each other directly, they share a space in your string, so the second isn't found. "
     "Compare whole symbols.",
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
@@ -284,26 +274,23 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
 
 
 @merge_pair.mistake(
-    "by splitting letters",
-    "You join all symbols and cut the text anew. What had been joined before must stay as it is.",
+    "earlier merges undone",
+    "You join all symbols and split the text again, so earlier merges are lost. Symbols that were already joined have "
+    "to stay as they are.",
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return bpe.merge_pair(list("".join(symbols)), pair)
 
 
 @merge_pair.mistake(
-    "the last symbol lost",
-    "If the last symbol is not part of a pair, it is missing.",
+    "the last symbol is lost", "If the last symbol isn't part of the pair, it is missing from your result."
 )
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     merged = bpe.merge_pair(symbols, pair)
     return merged if tuple(symbols[-2:]) == pair and merged[-1] == "".join(pair) else merged[:-1]
 
 
-@merge_pair.mistake(
-    "nothing joined",
-    "The symbols come out as they went in.",
-)
+@merge_pair.mistake("nothing is joined", "You return the symbols unchanged.")
 def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return list(symbols)
 
@@ -344,9 +331,9 @@ def _learn(
 
 
 @learn.mistake(
-    "counted only once",
-    "You count the pairs of characters once and take the most frequent of them. After each merge there are new "
-    "symbols, and new pairs: count again.",
+    "pairs counted only once",
+    "You count the pairs of characters once and take the most frequent ones. Each merge creates new symbols and new "
+    "pairs, so count again after every merge.",
 )
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     pairs = count_pairs.reference([list(word) for word in text], list(text.values()))
@@ -354,56 +341,49 @@ def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
 
 
 @learn.mistake(
-    "each word counts once",
-    "Frequent words should weigh more than rare ones: their counts are in the dict.",
+    "word counts not used", "You count each word once. A pair should count as often as its word occurs in the text."
 )
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(dict.fromkeys(text, 1), n_merges)
 
 
-@learn.mistake(
-    "one too many",
-    "You learn one merge more than is asked for, where there are enough.",
-)
+@learn.mistake("one merge too many", "You learn one merge more than asked for.")
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges + 1)
 
 
-@learn.mistake(
-    "one too few",
-    "You learn one merge less than is asked for.",
-)
+@learn.mistake("one merge too few", "You learn one merge less than asked for.")
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges - 1)
 
 
 @learn.mistake(
-    "pairs that occur once are left out",
-    "You stop when no pair occurs twice. There are still pairs, and merges are asked for.",
+    "pairs that occur once are ignored",
+    "You stop when no pair occurs twice. Go on as long as there are pairs and more merges are asked for.",
 )
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges, least=2)
 
 
 @learn.mistake(
-    "ties by the order of counting",
-    "Among equally frequent pairs you take the one that was counted first. `given.best_pair` knows the rule.",
+    "ties broken by counting order",
+    "Among equally frequent pairs you take the one that was counted first. `given.best_pair` implements the rule.",
 )
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges, best=lambda pairs: max(pairs, key=lambda pair: pairs[pair]))
 
 
 @learn.mistake(
-    "joined",
-    "The merges are right, but joined. A merge has to remember which two symbols it joins.",
+    "merges stored as joined symbols",
+    "The merges are right, but you store the joined symbols. A merge has to keep the two symbols separate.",
 )
 def _(text: dict[str, int], n_merges: int) -> list[str]:
     return ["".join(pair) for pair in _learn(text, n_merges)]
 
 
 @learn.mistake(
-    "only the first place of each word is merged",
-    "A pair that stands in a word twice is joined there once. Join it wherever it stands.",
+    "only the first occurrence in each word is merged",
+    "If a pair occurs twice in a word, you join it only once there. Join it everywhere.",
 )
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges, merge=merge_pair.mistakes[0].function)
@@ -430,8 +410,9 @@ def segment(word: str, merges: list[SymbolPair]) -> list[str]:
 
 
 @segment.mistake(
-    "from left to right",
-    "You join the first pair of the word that is known at all. What was learned first comes first, wherever it stands.",
+    "merges applied from left to right",
+    "You join the leftmost pair that is among the merges. The merge that was learned first comes first, wherever it "
+    "is in the word.",
 )
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)
@@ -441,8 +422,8 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
 
 
 @segment.mistake(
-    "the latest first",
-    "You begin with what was learned last. It is repeated in the order of learning.",
+    "the latest merge first",
+    "You apply the merge that was learned last first. Apply them in the order in which they were learned.",
 )
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)
@@ -452,9 +433,9 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
 
 
 @segment.mistake(
-    "one pass from the latest to the first",
-    "You go through the merges backwards. The symbols of a late merge are made by early ones, so that hardly any of "
-    "it fits.",
+    "merges applied in reverse order",
+    "You go through the merges backwards. Late merges join symbols that earlier merges create, so hardly any of them "
+    "applies.",
 )
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)
@@ -464,8 +445,9 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
 
 
 @segment.mistake(
-    "the longest known beginning",
-    "You look for the longest known symbol, from the left. Other methods do that. Here the merges are repeated.",
+    "the longest known prefix",
+    "You look for the longest known symbol from the left, as WordPiece does. BPE repeats its merges in the order in "
+    "which they were learned.",
 )
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
     known, found, start = {"".join(pair) for pair in merges}, [], 0
@@ -477,8 +459,8 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
 
 
 @segment.mistake(
-    "stopped at the first that does not fit",
-    "You stop at the first merge that the word does not have. The next ones may fit.",
+    "stopped at the first merge that doesn't apply",
+    "You stop at the first merge that doesn't occur in the word. Later ones may still apply.",
 )
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)
@@ -490,8 +472,7 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
 
 
 @segment.mistake(
-    "each merge at one place",
-    "A merge that fits twice is made once. Make it wherever it fits.",
+    "each merge applied only once", "If a merge fits in two places, you apply it only once. Apply it everywhere."
 )
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
     symbols = list(word)
@@ -502,17 +483,14 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
 
 @segment.mistake(
     "unknown characters dropped",
-    "Characters that are in no merge are missing. They stay as they are, each a symbol.",
+    "You drop characters that are in no merge. They stay in the result, each as a symbol of its own.",
 )
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
     known = {character for pair in merges for character in "".join(pair)}
     return [symbol for symbol in segment.reference(word, merges) if symbol[0] in known]
 
 
-@segment.mistake(
-    "characters",
-    "The word is spelled in characters, and nothing is merged.",
-)
+@segment.mistake("characters only", "You return the word's characters. No merge is applied.")
 def _(word: str, merges: list[SymbolPair]) -> list[str]:
     return list(word)
 
@@ -532,57 +510,45 @@ def decode(symbols: list[str]) -> str:
     return bpe.decode(symbols)
 
 
-@decode.mistake(
-    "the mark left in",
-    "The marks are still there: each stands for a space.",
-)
+@decode.mistake("the mark is not replaced", "The marks are still in your text. Each of them stands for a space.")
 def _(symbols: list[str]) -> str:
     return "".join(symbols)
 
 
 @decode.mistake(
-    "a space in front",
-    "The text begins with a space: it came from the first word's mark.",
+    "a leading space", "Your text begins with a space, which comes from the mark of the first word. Remove that one."
 )
 def _(symbols: list[str]) -> str:
     return "".join(symbols).replace("▁", " ")
 
 
 @decode.mistake(
-    "spaces between symbols",
-    "You put a space between all symbols. Only where a mark stands, a word begins.",
+    "spaces between symbols", "You put a space between all symbols. A new word begins only where there is a mark."
 )
 def _(symbols: list[str]) -> str:
     return " ".join(symbols).replace("▁", "")
 
 
-@decode.mistake(
-    "no spaces",
-    "The marks are gone, and the spaces with them.",
-)
+@decode.mistake("no spaces", "You remove the marks, and with them the spaces between the words.")
 def _(symbols: list[str]) -> str:
     return "".join(symbols).replace("▁", "")
 
 
 @decode.mistake(
-    "the first character cut off",
-    "You cut off the first character whatever it is. It goes only if it came from a mark.",
+    "the first character always removed",
+    "You always remove the first character. Remove it only if it comes from a mark.",
 )
 def _(symbols: list[str]) -> str:
     return "".join(symbols).replace("▁", " ")[1:]
 
 
-@decode.mistake(
-    "only the first mark",
-    "You replace one mark. Each of them is a space.",
-)
+@decode.mistake("only the first mark replaced", "You replace a single mark. Each of them becomes a space.")
 def _(symbols: list[str]) -> str:
     return "".join(symbols).replace("▁", " ", 1).removeprefix(" ")
 
 
 @decode.mistake(
-    "a list",
-    "These are words in a list. They should be one text, with spaces between them.",
+    "a list instead of a text", "You return a list of words. Return one string, with spaces between the words."
 )
 def _(symbols: list[str]) -> list[str]:
     return bpe.decode(symbols).split()

@@ -31,80 +31,77 @@ def learning_rate(step: int, d_model: int, warmup_steps: int) -> float:
 
 
 @learning_rate.mistake(
-    "the larger of the two",
-    "You take the larger of the two expressions, so the rate begins very high. The two cross where the warm-up "
-    "ends; which one should hold before?",
+    "the maximum instead of the minimum",
+    "You take the larger of the two expressions, so the learning rate starts very high. During warm-up, the smaller "
+    "one applies.",
 )
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * max(step**-0.5, step * warmup_steps**-1.5))
 
 
 @learning_rate.mistake(
-    "d_model left out", "The curve has the right form. How high it is depends on the model's width, too."
+    "d_model left out", "The curve has the right shape, but its height should also depend on d_model."
 )
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(min(step**-0.5, step * warmup_steps**-1.5))
 
 
 @learning_rate.mistake(
-    "wide models learn faster",
-    "Your rate grows with d_model. The wider a model, the smaller its steps: look at the sign of the exponent.",
+    "it grows with d_model",
+    "Your learning rate grows with d_model. Wider models take smaller steps: check the sign of the exponent.",
 )
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**0.5 * min(step**-0.5, step * warmup_steps**-1.5))
 
 
-@learning_rate.mistake("divided by d_model", "You divide by d_model itself, and it should be its root.")
+@learning_rate.mistake("divided by d_model", "You divide by d_model. Divide by its square root.")
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-1 * min(step**-0.5, step * warmup_steps**-1.5))
 
 
 @learning_rate.mistake(
-    "the two lines do not meet",
-    "At the end of the warm-up your rate jumps. There both expressions should be equal: step times which power of "
-    "the warm-up gives the root below?",
+    "the two expressions don't meet",
+    "Your learning rate jumps at the end of the warm-up, where both expressions should be equal. Check the exponent "
+    "of the warm-up.",
 )
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * min(step**-0.5, step * warmup_steps**-0.5))
 
 
 @learning_rate.mistake(
-    "a warm-up to 1",
-    "Your warm-up rises to 1 and the other expression cuts it off on the way. Which power of the warm-up stands "
-    "in the formula?",
+    "a warm-up that rises to 1",
+    "Your warm-up rises to 1 and is cut off by the other expression on the way. Check the exponent of the warm-up.",
 )
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * min(step**-0.5, step / warmup_steps))
 
 
-@learning_rate.mistake("no warm-up", "Your rate falls from the first step on. Where are the warm-up's steps used?")
+@learning_rate.mistake("no warm-up", "Your learning rate falls from the first step. The warm-up steps aren't used.")
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * step**-0.5)
 
 
-@learning_rate.mistake(
-    "it never falls", "Your rate rises for ever. The warm-up ends at some step: what comes after it?"
-)
+@learning_rate.mistake("it never decays", "Your learning rate rises for ever. After the warm-up it should fall.")
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * step * warmup_steps**-1.5)
 
 
 @learning_rate.mistake(
-    "it stays where it is",
-    "After the warm-up your rate stays at its highest. It should fall with the root of the step.",
+    "constant after the warm-up",
+    "After the warm-up, your learning rate stays at its peak. It should fall with the square root of the step.",
 )
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * min(warmup_steps**-0.5, step * warmup_steps**-1.5))
 
 
 @learning_rate.mistake(
-    "steps counted from 0", "You are one step ahead. Steps count from 1 here, so nothing has to be added."
+    "steps counted from 0", "You are one step ahead, because you add 1 to the step. Steps are counted from 1 here."
 )
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup_steps**-1.5))
 
 
-@learning_rate.mistake("it falls too fast", "After the warm-up you divide by the step. It should be by its root.")
+@learning_rate.mistake("it decays too fast", "After the warm-up, you divide by the step. Divide by its square root.")
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-0.5 * min(1 / step, step * warmup_steps**-1.5))
 
@@ -136,30 +133,31 @@ def _surprise(logits: Tensor, expected: Tensor) -> Tensor:
 
 
 @batch_loss.mistake(
-    "padding counted",
-    "You ask the model to predict padding as well, and it will learn little else: padding is easily predicted.",
+    "padding included",
+    "You include the positions where padding is expected. The model would mainly learn to predict padding, which is "
+    "easy.",
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return _surprise(logits, expected).mean()
 
 
 @batch_loss.mistake(
-    "divided by all places",
-    "Padding adds nothing to your sum, but it is counted when you divide. So the more padding, the smaller the loss.",
+    "divided by all positions",
+    "Your sum leaves padding out, but you divide by all positions. The loss would depend on how much padding there is.",
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return (_surprise(logits, expected) * (expected != pad_id)).mean()
 
 
-@batch_loss.mistake("not divided", "This is the sum over the real tokens. By how many is it to be divided?")
+@batch_loss.mistake("not divided", "This is the sum over the real tokens. Divide it by how many there are.")
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return _surprise(logits, expected)[expected != pad_id].sum()
 
 
 @batch_loss.mistake(
     "the mean of the sentences' means",
-    "You average in each sentence, then over the sentences. So a token of a short sentence weighs more than one "
-    "of a long one. Add up everything, and divide once.",
+    "You average within each sentence and then over the sentences, so tokens of short sentences get a larger weight. "
+    "Add up everything and divide once.",
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     real = expected != pad_id
@@ -167,30 +165,31 @@ def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
 
 
 @batch_loss.mistake(
-    "divided by the sentences", "You divide by the number of sentences. The loss is a mean over tokens."
+    "divided by the number of sentences", "You divide by the number of sentences. Divide by the number of real tokens."
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return _surprise(logits, expected)[expected != pad_id].sum() / len(expected)
 
 
 @batch_loss.mistake(
-    "pad id taken for granted",
-    "It is right as long as padding happens to be 0. In another vocabulary it is another id: the last argument "
-    "says which.",
+    "pad_id not used",
+    "You assume that padding has the id 0. In another vocabulary it may have another id: use the last argument.",
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return _surprise(logits, expected)[expected != 0].mean()
 
 
-@batch_loss.mistake("the sign", "Your loss is below zero, and falls as the model gets worse. A minus sign is missing.")
+@batch_loss.mistake(
+    "the wrong sign", "Your loss is negative, and it falls as the model gets worse. A minus is missing."
+)
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return -_surprise(logits, expected)[expected != pad_id].mean()
 
 
 @batch_loss.mistake(
-    "the logarithm of a rounded probability",
-    "It is right for small logits. With large ones a probability becomes 0 before you take its logarithm. There "
-    "is a function that does both in one.",
+    "the logarithm of zero",
+    "This works for small logits. With large ones a probability is rounded to 0, and its logarithm is infinite. "
+    "Compute the logarithm of the softmax in one step.",
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     p = logits.softmax(dim=-1).gather(-1, expected[..., None])[..., 0]
@@ -198,24 +197,25 @@ def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
 
 
 @batch_loss.mistake(
-    "probabilities without a logarithm",
-    "You average probabilities. Their logarithms make a wrong answer the dearer the surer the model was of it.",
+    "no logarithm",
+    "You average probabilities. The loss is minus their logarithm, which penalises a confident wrong prediction "
+    "heavily.",
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return -(-_surprise(logits, expected)).exp()[expected != pad_id].mean()
 
 
 @batch_loss.mistake(
-    "no softmax", "You take the logits as they are. What turns the logits of a place into log-probabilities?"
+    "no softmax", "You use the logits as they are. They have to be turned into log-probabilities first."
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return -logits.gather(-1, expected[..., None])[..., 0][expected != pad_id].mean()
 
 
 @batch_loss.mistake(
-    "softmax over the places",
-    "With you the places of a sentence compete for a token. At each place it is the tokens of the vocabulary that "
-    "compete.",
+    "softmax over the positions",
+    "You normalise over the positions of a sentence. At each position, the probabilities of the vocabulary should sum "
+    "to one.",
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     log_probs = logits.log_softmax(dim=1).gather(-1, expected[..., None])[..., 0]
@@ -224,21 +224,22 @@ def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
 
 @batch_loss.mistake(
     "cross_entropy over the wrong axis",
-    "cross_entropy takes the second axis for the vocabulary, and here that is the place. It even runs if a "
-    "sentence happens to be as long as the vocabulary. How can each place get a row of its own?",
+    "PyTorch's cross_entropy expects the vocabulary in the second axis, but there you have the positions. (If a "
+    "sentence is as long as the vocabulary, you don't even get an error.)",
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return F.cross_entropy(logits, expected, ignore_index=pad_id)
 
 
 @batch_loss.mistake(
-    "softmax twice", "Cross-entropy takes the softmax itself. You give it what has been through one already."
+    "softmax twice",
+    "PyTorch's cross_entropy applies the softmax itself, and you pass it probabilities. Pass it the logits.",
 )
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return _surprise(logits.softmax(dim=-1), expected)[expected != pad_id].mean()
 
 
-@batch_loss.mistake("in bits", "Your logarithm has the base 2. Losses are written in nats, with the natural logarithm.")
+@batch_loss.mistake("in bits", "You use the logarithm to base 2. Use the natural logarithm.")
 def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return _surprise(logits, expected)[expected != pad_id].mean() / math.log(2)
 
@@ -287,8 +288,8 @@ def _accumulated(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 
 @accumulated_gradient.mistake(
     "the mean of the parts' means",
-    "Each part is divided by its own count, and the parts are averaged. So the tokens of a small part weigh more. "
-    "The result must be that of one large batch.",
+    "You average each part and then the parts, so the tokens of a small part get a larger weight. The result should "
+    "be the gradient of one large batch: divide by the tokens of all parts.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     return torch.stack([_gradient(weight, part, pad_id) / _real(part, pad_id) for part in parts]).mean(dim=0)
@@ -296,22 +297,23 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 
 @accumulated_gradient.mistake(
     "the sum of the parts' means",
-    "Each part is divided by its own count, and the parts are added up. With more parts the gradient grows, and "
-    "small parts weigh too much.",
+    "You divide each part by its own count and add the results, so the gradient grows with the number of parts. "
+    "Divide by the tokens of all parts.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     return torch.stack([_gradient(weight, part, pad_id) / _real(part, pad_id) for part in parts]).sum(dim=0)
 
 
 @accumulated_gradient.mistake(
-    "not divided", "This is the gradient of the sum. It should be that of the mean: by what is it divided, and when?"
+    "not divided", "This is the gradient of the sum. Divide by the number of real tokens in all parts."
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     return torch.stack([_gradient(weight, part, pad_id) for part in parts]).sum(dim=0)
 
 
 @accumulated_gradient.mistake(
-    "divided by the number of parts", "You divide the sum by how many parts there are. The mean is over tokens."
+    "divided by the number of parts",
+    "You divide by the number of parts. Divide by the number of real tokens in all parts.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     return torch.stack([_gradient(weight, part, pad_id) for part in parts]).mean(dim=0)
@@ -319,7 +321,7 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 
 @accumulated_gradient.mistake(
     "padding counted when dividing",
-    "Padding has no share in the sum, but it is counted among the tokens that you divide by.",
+    "Padding contributes nothing to your sum, but you count it among the tokens that you divide by.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     total = torch.stack([_gradient(weight, part, pad_id) for part in parts]).sum(dim=0)
@@ -328,8 +330,8 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 
 @accumulated_gradient.mistake(
     "divided twice",
-    "Your gradient is too small: each part's loss is a mean already, and you divide it once more. What does "
-    "cross_entropy do with the losses of the tokens, unless it is told?",
+    "Your gradient is too small: by default, cross_entropy already averages over the tokens of a part, and then you "
+    "divide again.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     n = sum(_real(part, pad_id) for part in parts)
@@ -337,23 +339,25 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 
 
 @accumulated_gradient.mistake(
-    "padding learned, but not counted",
-    "You divide by the real tokens, but what is added up still asks for padding, too.",
+    "padding in the sum, but not in the count",
+    "You divide by the number of real tokens, but your sum includes the losses at padding.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     total = torch.stack([_gradient(weight, part, -1) for part in parts]).sum(dim=0)
     return total / sum(_real(part, pad_id) for part in parts)
 
 
-@accumulated_gradient.mistake("padding learned", "Your loss asks for padding, too. It should count for nothing.")
+@accumulated_gradient.mistake(
+    "padding included", "Your loss includes the positions where padding is expected. Leave them out."
+)
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     return _accumulated(weight, parts, -1)
 
 
 @accumulated_gradient.mistake(
     "only the last part",
-    "What comes out is the last part's share alone. Are the gradients set back to zero, or written over, inside "
-    "the loop?",
+    "Your gradient is that of the last part. Each part's gradient should be added to the earlier ones: don't reset or "
+    "overwrite it inside the loop.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     return _gradient(weight, parts[-1], pad_id) / sum(_real(part, pad_id) for part in parts)
@@ -361,7 +365,8 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 
 @accumulated_gradient.mistake(
     "only the last part, divided by its own count",
-    "This is the gradient of the last part alone. Those of all parts should be added up before anything is divided.",
+    "This is the gradient of the last part alone. Add up the gradients of all parts, and divide by the tokens of all "
+    "parts.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     return _gradient(weight, parts[-1], pad_id) / _real(parts[-1], pad_id)
@@ -369,7 +374,7 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 
 @accumulated_gradient.mistake(
     "the sum divided by the last part's count",
-    "The sum is right. But you divide it by the count of the last part: the counts must be added up, too.",
+    "The sum is right, but you divide it by the tokens of the last part. Divide by the tokens of all parts.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     total = torch.stack([_gradient(weight, part, pad_id) for part in parts]).sum(dim=0)
@@ -377,9 +382,9 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 
 
 @accumulated_gradient.mistake(
-    "early parts counted again and again",
-    "You go backward from a running total after every part, so the first part's gradient is added once for each "
-    "of them.",
+    "early parts counted repeatedly",
+    "You call backward on a running total, so the gradient of an early part is added again for every later one. Call "
+    "it on each part's own loss.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     shares = [_gradient(weight, part, pad_id) * (len(parts) - i) for i, part in enumerate(parts)]
@@ -387,8 +392,8 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
 
 
 @accumulated_gradient.mistake(
-    "the sign",
-    "Your gradient points downhill. It should point uphill, as backward makes it; the optimiser goes against it.",
+    "the wrong sign",
+    "Your gradient has the wrong sign. Return what backward computes; the optimizer does the subtracting.",
 )
 def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     return -_accumulated(weight, parts, pad_id)
@@ -420,83 +425,83 @@ def _clipped(gradients: list[Tensor], max_norm: float, norm: Callable[[list[Tens
 
 
 @clip_by_norm.mistake(
-    "each tensor on its own",
-    "You clip each tensor by its own norm, which turns the gradient into another direction. All of them together "
-    "are one long vector, and have one norm.",
+    "each tensor clipped by itself",
+    "You clip each tensor by its own norm, which changes the gradient's direction. All tensors together form one long "
+    "vector with one norm.",
 )
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return [_clipped([g], max_norm)[0] for g in gradients]
 
 
 @clip_by_norm.mistake(
-    "clipped number by number",
-    "You cut each number off at the limit. Then the large ones become equal and the direction changes. It is the "
-    "length of the whole that is limited.",
+    "clipped value by value",
+    "You clip each number at the limit, which changes the gradient's direction. It is the norm of the whole gradient "
+    "that is limited.",
 )
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return [g.clamp(-max_norm, max_norm) for g in gradients]
 
 
 @clip_by_norm.mistake(
-    "short ones made longer",
-    "Yours always has the norm max_norm. A gradient that is short enough stays as it is; and one of zeros cannot "
-    "be made longer.",
+    "short gradients scaled up",
+    "Your result always has the norm max_norm. A gradient that is short enough should stay as it is.",
 )
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return [g * max_norm / torch.tensor(_norm(gradients)) for g in gradients]
 
 
 @clip_by_norm.mistake(
-    "zeros divided by zero",
-    "Yours always has the norm max_norm, and where all gradients are 0 it divides by 0. When is there anything to "
-    "be clipped?",
+    "zero divided by zero",
+    "Your result always has the norm max_norm, and if all gradients are 0, you divide by 0. Clip only a gradient that "
+    "is too long.",
 )
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return [g * (max_norm / _norm(gradients)) for g in gradients]
 
 
-@clip_by_norm.mistake("shortened to 1", "What is too long gets the norm 1 with you, whatever max_norm is.")
+@clip_by_norm.mistake("clipped to 1", "You scale long gradients to the norm 1. Scale them to max_norm.")
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     norm = _norm(gradients)
     return [g / norm if norm > max_norm else g for g in gradients]
 
 
 @clip_by_norm.mistake(
-    "the norms added up",
-    "You add up the norms of the tensors. The norm of the whole is the root of the sum of squares.",
+    "norms added",
+    "You add up the norms of the tensors. The norm of the whole gradient is the root of the sum of all squares.",
 )
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return _clipped(gradients, max_norm, lambda gs: sum(float(g.norm()) for g in gs))
 
 
-@clip_by_norm.mistake("the root forgotten", "This is the sum of the squares. A norm is its root.")
+@clip_by_norm.mistake("no square root", "This is the sum of the squares. The norm is its square root.")
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return _clipped(gradients, max_norm, lambda gs: _norm(gs) ** 2)
 
 
 @clip_by_norm.mistake(
-    "absolute values in place of squares",
-    "You add up absolute values. The norm here is the ordinary length, with squares and a root.",
+    "absolute values instead of squares", "You add up absolute values. The norm is the root of the sum of the squares."
 )
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return _clipped(gradients, max_norm, lambda gs: sum(float(g.abs().sum()) for g in gs))
 
 
 @clip_by_norm.mistake(
-    "the largest norm of a tensor",
-    "You take the largest of the tensors' norms. All of them together are one long vector.",
+    "the largest norm",
+    "You take the largest norm of a single tensor. All tensors together form one long vector with one norm.",
 )
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return _clipped(gradients, max_norm, lambda gs: max(float(g.norm()) for g in gs))
 
 
-@clip_by_norm.mistake("upside down", "Your factor is above 1 just where the gradient is too long.")
+@clip_by_norm.mistake(
+    "the factor is inverted", "Your factor is above 1 for a gradient that is too long. Take its reciprocal."
+)
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     norm = _norm(gradients)
     return [g * (norm / max_norm) if norm > max_norm else g for g in gradients]
 
 
-@clip_by_norm.mistake("nothing is clipped", "The gradients come back as they were.")
+@clip_by_norm.mistake("nothing is clipped", "You return the gradients unchanged.")
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return gradients
 
@@ -574,47 +579,47 @@ Adam = tuple[Tensor, Tensor, Tensor]
 
 @adam_step.mistake(
     "no bias correction",
-    "m and v begin at zero and are too small in the first steps, m ten times, v fifty times at step 1. What makes "
-    "up for it?",
+    "m and v start at zero and are too small at first: at step 1, m by a factor of 10 and v by a factor of 50. The "
+    "bias correction makes up for that.",
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, corrects=(False, False))
 
 
-@adam_step.mistake("only m is corrected", "You correct m for its beginning at zero. v has begun there, too.")
+@adam_step.mistake("only m is corrected", "You correct m for its start at zero. v starts at zero, too.")
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, corrects=(True, False))
 
 
-@adam_step.mistake("only v is corrected", "You correct v for its beginning at zero. m has begun there, too.")
+@adam_step.mistake("only v is corrected", "You correct v for its start at zero. m starts at zero, too.")
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, corrects=(False, True))
 
 
 @adam_step.mistake(
     "the corrected m and v returned",
-    "The weight is right. But the next step must go on from m and v as they are: return them without the correction.",
+    "The weight is right, but you return the corrected m and v. The next step needs them without the correction.",
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     weight, m, v = _adam(weight, gradient, m, v, step, rate)
     return weight, m / (1 - _BETAS[0] ** step), v / (1 - _BETAS[1] ** step)
 
 
-@adam_step.mistake("the betas swapped", "With you m forgets slowly and v quickly. Which beta is the one for m?")
+@adam_step.mistake("the betas swapped", "Your m changes slowly and your v quickly. Check which beta belongs to which.")
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, betas=(0.98, 0.9))
 
 
 @adam_step.mistake(
-    "another beta2", "Your second beta is 0.999, as in most libraries. The paper has another one (§5.3)."
+    "another beta2", "Your second beta is 0.999, the default of most libraries. The paper uses another one (§5.3)."
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, betas=(0.9, 0.999))
 
 
 @adam_step.mistake(
-    "old and new weighed the wrong way round",
-    "The gradient has most of the say in your m and v. They are slow averages: nine tenths of m are what it was.",
+    "old and new weights swapped",
+    "Your m and v consist mostly of the newest gradient. They are slow averages: nine tenths of m should be the old m.",
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     m, v = 0.1 * m + 0.9 * gradient, 0.02 * v + 0.98 * gradient.square()
@@ -623,23 +628,20 @@ def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: f
 
 
 @adam_step.mistake(
-    "uphill", "m and v are right. But the weight goes with the gradient, and the loss will grow: a sign."
+    "the wrong sign", "m and v are right, but your step goes in the direction of the gradient, so the loss grows."
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, -rate)
 
 
-@adam_step.mistake(
-    "the root forgotten", "m and v are right. But you divide by v itself, which has the gradient squared in it."
-)
+@adam_step.mistake("no square root", "m and v are right, but you divide by v itself. Divide by its square root.")
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, divisor=lambda v: v + _EPS)
 
 
 @adam_step.mistake(
     "epsilon under the root",
-    "It is right but for tiny gradients: epsilon is added under your root, where its own root counts, 30,000 "
-    "times as much.",
+    "You add epsilon under the root, where it has a much larger effect on tiny gradients. Add it after the root.",
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, divisor=lambda v: (v + _EPS).sqrt())
@@ -647,7 +649,8 @@ def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: f
 
 @adam_step.mistake(
     "another epsilon",
-    "It is right but for tiny gradients: your epsilon is 1e-8, as in most libraries. The paper has another one (§5.3).",
+    "Your epsilon is 1e-8, the default of most libraries. It matters only for tiny gradients, but the paper uses "
+    "another one (§5.3).",
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, divisor=lambda v: v.sqrt() + 1e-8)
@@ -655,21 +658,22 @@ def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: f
 
 @adam_step.mistake(
     "epsilon left out",
-    "It is right but for tiny gradients. And where a gradient has always been 0, yours divides 0 by 0: what is "
-    "epsilon for?",
+    "You leave epsilon out. It matters for tiny gradients, and if a gradient has always been 0, you divide 0 by 0.",
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, divisor=torch.sqrt)
 
 
-@adam_step.mistake("the gradient not squared", "Your v averages the gradient. It should average its square.")
+@adam_step.mistake(
+    "the gradient not squared", "Your v is an average of the gradient. It should be an average of its square."
+)
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, power=1)
 
 
 @adam_step.mistake(
     "steps counted from 0",
-    "You correct as if it were one step earlier, which at the first one divides by 0. Steps count from 1 here.",
+    "You correct as if it were one step earlier, and at the first step you divide by 0. Steps are counted from 1 here.",
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     one = torch.tensor(1.0)
@@ -679,15 +683,14 @@ def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: f
 
 
 @adam_step.mistake(
-    "one step ahead", "You correct as if it were one step later. Steps count from 1 here, so nothing has to be added."
+    "one step ahead", "You correct as if it were one step later. Steps are counted from 1 here, so don't add anything."
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     return _adam(weight, gradient, m, v, step, rate, at=1)
 
 
 @adam_step.mistake(
-    "the gradient in place of m",
-    "m and v are right. But the weight follows the newest gradient alone: what is m there for?",
+    "the gradient instead of m", "m and v are right, but your step follows the newest gradient. It should follow m."
 )
 def _(weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float) -> Adam:
     _, m, v = _adam(weight, gradient, m, v, step, rate)
@@ -723,15 +726,15 @@ def _stacked(checkpoints: list[Weights], name: str) -> Tensor:
     return torch.stack([checkpoint[name] for checkpoint in checkpoints])
 
 
-@average_checkpoints.mistake("not divided", "This is the sum. By how many is it to be divided?")
+@average_checkpoints.mistake("not divided", "This is the sum. Divide it by the number of checkpoints.")
 def _(checkpoints: list[Weights]) -> Weights:
     return {name: _stacked(checkpoints, name).sum(dim=0) for name in checkpoints[0]}
 
 
 @average_checkpoints.mistake(
-    "two by two",
-    "You take the mean of what you have and the next one, again and again. So the last checkpoint has half of the "
-    "say, and the first almost none.",
+    "averaged pairwise",
+    "You repeatedly average your result with the next checkpoint, so the last one gets half of the weight and the "
+    "first almost none. All should count the same.",
 )
 def _(checkpoints: list[Weights]) -> Weights:
     mean = checkpoints[0]
@@ -740,18 +743,19 @@ def _(checkpoints: list[Weights]) -> Weights:
     return mean
 
 
-@average_checkpoints.mistake("only the last", "These are the weights of the last checkpoint.")
+@average_checkpoints.mistake("only the last checkpoint", "You return the weights of the last checkpoint.")
 def _(checkpoints: list[Weights]) -> Weights:
     return checkpoints[-1]
 
 
-@average_checkpoints.mistake("only the first", "These are the weights of the first checkpoint.")
+@average_checkpoints.mistake("only the first checkpoint", "You return the weights of the first checkpoint.")
 def _(checkpoints: list[Weights]) -> Weights:
     return checkpoints[0]
 
 
 @average_checkpoints.mistake(
-    "only the last, divided", "You divide the last checkpoint by how many there are. The others must be added to it."
+    "only the last checkpoint, divided",
+    "You divide the last checkpoint by the number of checkpoints. Add up all of them first.",
 )
 def _(checkpoints: list[Weights]) -> Weights:
     return {name: weight / len(checkpoints) for name, weight in checkpoints[-1].items()}
@@ -759,14 +763,15 @@ def _(checkpoints: list[Weights]) -> Weights:
 
 @average_checkpoints.mistake(
     "divided by the number of weights",
-    "You divide by how many weights a checkpoint has. It should be by how many checkpoints there are.",
+    "You divide by the number of weights in a checkpoint. Divide by the number of checkpoints.",
 )
 def _(checkpoints: list[Weights]) -> Weights:
     return {name: _stacked(checkpoints, name).sum(dim=0) / len(checkpoints[0]) for name in checkpoints[0]}
 
 
 @average_checkpoints.mistake(
-    "the first counted twice", "The first checkpoint is in your sum twice: once to begin with, once in the loop."
+    "the first counted twice",
+    "The first checkpoint is in your sum twice: once as the starting value and once in the loop.",
 )
 def _(checkpoints: list[Weights]) -> Weights:
     return {
@@ -776,24 +781,22 @@ def _(checkpoints: list[Weights]) -> Weights:
 
 
 @average_checkpoints.mistake(
-    "one number for a whole tensor",
-    "You average over everything, so each weight has become a single number. Only the checkpoints are averaged "
-    "over: which axis is theirs?",
+    "averaged over whole tensors",
+    "You average over all axes, so each tensor becomes a single number. Average over the checkpoints only.",
 )
 def _(checkpoints: list[Weights]) -> Weights:
     return {name: _stacked(checkpoints, name).mean() for name in checkpoints[0]}
 
 
-@average_checkpoints.mistake(
-    "the median", "This is the median. Every checkpoint should have its share in every weight."
-)
+@average_checkpoints.mistake("the median", "This is the median. The paper uses the mean.")
 def _(checkpoints: list[Weights]) -> Weights:
     return {name: _stacked(checkpoints, name).median(dim=0).values for name in checkpoints[0]}
 
 
 @average_checkpoints.mistake(
-    "the newer the more",
-    "You let old checkpoints fade out. That is a good custom, too, but not the paper's: with it all count the same.",
+    "an exponential moving average",
+    "You give newer checkpoints a larger weight, as in an exponential moving average. In the paper, all count the "
+    "same.",
 )
 def _(checkpoints: list[Weights]) -> Weights:
     mean = checkpoints[0]

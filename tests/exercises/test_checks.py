@@ -223,20 +223,20 @@ def as_the_package_has_it(model: capstone.Model, **settings: Any) -> Transformer
 
 
 def test_the_capstone_is_the_packages_model() -> None:
-    for inputs in capstone.next_word_scores.inputs:
+    for inputs in capstone.next_token_logits.inputs:
         package = as_the_package_has_it(inputs["model"], norm="post")
         torch.testing.assert_close(
-            capstone.next_word_scores.reference(**inputs), package(inputs["source"], inputs["target"])
+            capstone.next_token_logits.reference(**inputs), package(inputs["source"], inputs["target"])
         )
     for inputs in capstone.translation_loss.inputs:
         package, target = as_the_package_has_it(inputs["model"], norm="post"), inputs["target"]
         logits, expected = package(inputs["source"], target[:, :-1]).flatten(0, 1), target[:, 1:].flatten()
         loss = label_smoothed_cross_entropy(logits, expected, inputs["smoothing"], pad_id=PAD) / (expected != PAD).sum()
         torch.testing.assert_close(capstone.translation_loss.reference(**inputs), loss)
-    inputs = capstone.greedy_translations.inputs[-1]
+    inputs = capstone.translate.inputs[-1]
     package = as_the_package_has_it(inputs["model"], norm="post", max_length=6)
     found = package_decoding.greedy_search(package, inputs["source"])
-    assert capstone.greedy_translations.reference(inputs["model"], inputs["source"], limit=5) == found
+    assert capstone.translate.reference(inputs["model"], inputs["source"], limit=5) == found
     assert {len(ids) for ids in found} == {2, 5}
 
 
@@ -271,10 +271,10 @@ def whole_attention(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> Tenso
 @pytest.mark.parametrize(
     ("name", "answer", "part"),
     [
-        ("look_up", whole_attention, "nn.MultiheadAttention"),
-        ("look_up", borrowed_attention, "PyTorch's scaled_dot_product_attention"),
-        ("look_up", torchs_attention, "nn.MultiheadAttention"),
-        ("look_up", packages_attention, "transformer.attention.attention"),
+        ("attend", whole_attention, "nn.MultiheadAttention"),
+        ("attend", borrowed_attention, "PyTorch's scaled_dot_product_attention"),
+        ("attend", torchs_attention, "nn.MultiheadAttention"),
+        ("attend", packages_attention, "transformer.attention.attention"),
         ("encoder_layer", torchs_layer, "a layer of torch.nn's Transformer"),
     ],
 )
@@ -812,7 +812,7 @@ def places_by_assignment(ids: Tensor, table: Tensor) -> Tensor:
     )
 
 
-def look_up_head_by_head(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+def attend_head_by_head(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     sides = (part.query(x), part.key(memory), part.value(memory))
     found = []
     for head, (q, k, v) in enumerate(zip(*(side.chunk(part.n_heads, -1) for side in sides), strict=True)):
@@ -824,14 +824,14 @@ def look_up_head_by_head(part: Any, x: Tensor, memory: Tensor, mask: Tensor) -> 
 
 def encoder_layer_in_steps(layer: Any, x: Tensor, mask: Tensor) -> Tensor:
     first, second = layer.norms
-    y = first(look_up_head_by_head(layer.attention, x, x, mask) + x)
+    y = first(attend_head_by_head(layer.attention, x, x, mask) + x)
     return second(layer.outer(torch.clamp(layer.inner(y), min=0)).add(y))
 
 
 def decoder_layer_in_steps(layer: Any, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
     sublayers = [
-        lambda y: look_up_head_by_head(layer.self_attention, y, y, mask),
-        lambda y: look_up_head_by_head(layer.cross_attention, y, memory, memory_mask),
+        lambda y: attend_head_by_head(layer.self_attention, y, y, mask),
+        lambda y: attend_head_by_head(layer.cross_attention, y, memory, memory_mask),
         nn.Sequential(layer.inner, nn.ReLU(), layer.outer),
     ]
     for norm, sublayer in zip(layer.norms, sublayers, strict=True):
@@ -968,14 +968,14 @@ OTHERS = [
     ("alignment_error_rate", aer_link_by_link),
     ("heads_off", heads_off_by_rows),
     ("heads_off", heads_off_by_subtraction),
-    ("words_and_places", places_by_assignment),
-    ("look_up", look_up_head_by_head),
+    ("embed_tokens", places_by_assignment),
+    ("attend", attend_head_by_head),
     ("encoder_layer", encoder_layer_in_steps),
     ("decoder_layer", decoder_layer_in_steps),
-    ("next_word_scores", model_with_a_mask_for_the_targets_padding),
+    ("next_token_logits", model_with_a_mask_for_the_targets_padding),
     ("translation_loss", loss_of_rows),
     ("train_model", training_by_a_schedule),
-    ("greedy_translations", greedy_one_by_one),
+    ("translate", greedy_one_by_one),
 ]
 
 
