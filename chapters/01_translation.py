@@ -16,8 +16,8 @@
 # How does a network, a fixed stack of matrices, turn a sentence of any length into another, in another word order? The figure shows where one part of a trained Transformer, an *attention head*, looked
 # while the model generated each German word.
 #
-# By the end you can follow a sentence through every stage of this model, decode a translation by hand, and explain what attention does better
-# than a recurrent network, and at what price. **About 35 minutes.** The course builds on a little PyTorch, and needs no German.
+# By the end you will be able to follow a sentence through every stage of this model, decode a translation by hand, and explain what attention does better
+# than a recurrent network, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -130,9 +130,9 @@ chef = translator.translate(captions[1]).split()
 assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
-# The second translation shows why replacing one word after the other would not do. *Is preparing* has become a verb in two parts, *bereitet … zu*, with
-# *in the kitchen* and *food* between them, and those two have swapped places. The endings of *einem roten* depend on the gender of *Hut*, two words
-# later, and on the preposition *mit* before them. Every German word needs information from several English ones, and each needs it from different ones.
+# The second translation shows why translating word by word would not do. *Is preparing* has become a verb in two parts, *bereitet … zu*, with *in der Küche* and *Essen* between
+# its parts. These two phrases have also swapped places: English has *food* first, German has *the kitchen* first. The endings of *einem roten* depend on the gender of *Hut*, two words
+# later, and on the preposition *mit* before them. Many German words need information from several English ones, and each needs it from different ones.
 #
 # ## Encoder and decoder
 #
@@ -140,7 +140,8 @@ assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 # whole source sentence at once and produces one vector for each word of it. The **decoder** generates the target sentence one word at a time. For each word it
 # uses two things: the target words that it has generated so far, called the **prefix**, and the encoder's vectors.
 #
-# In the figure below, follow the green arrow. The encoder's vectors, called the **memory**, are all that the decoder ever learns about the source.
+# The figure shows the moment at which three German words have been generated. Follow the green arrow: the encoder's vectors, called the **memory**, are all that the decoder ever
+# learns about the source. Then follow the dashed line: the decoder's output, *über* ("across"), is appended to the prefix, and the decoder runs again.
 
 # %% tags=["hide-input"]
 from transformer.plots.encoder_decoder import encoder_decoder
@@ -148,29 +149,30 @@ from transformer.plots.encoder_decoder import encoder_decoder
 Picture(
     encoder_decoder(),
     alt=(
-        "The words 'the duck opens the door' enter the encoder, which attends to all "
-        "source positions. Its output, the memory, goes to the decoder. The decoder "
-        "reads the target so far, '<bos> die Ente macht die Tür', attends to this "
-        "prefix and to the memory, and predicts the next token at every position."
+        "The source sentence 'A dog runs across the field.' enters the encoder. Its "
+        "output, the memory, goes to the decoder, which also reads the prefix, 'Ein "
+        "Hund rennt'. The decoder's output is the next word, 'über'. A dashed line "
+        "leads from there back to the prefix: the word is appended."
     ),
 )
 
 # %% [markdown]
-# Now we follow the dog through each stage.
+# Now we follow our first caption, *A dog runs across the field*, through each stage.
 #
 # ## From text to vectors
 #
-# A network computes with numbers, so text has to become numbers first. It takes two steps.
+# A network computes with numbers, so text has to become numbers first. This takes two steps.
 #
 # **Tokens and ids.** A **tokenizer** cuts the text into **tokens** from a fixed **vocabulary**, and replaces each by its index there, its **id**. A frequent word is one
-# token; a rare word becomes several. `▁` marks the beginning of a word, and the special token `<eos>` ("end of sentence") ends every sentence.
+# token; a rare word becomes several. One vocabulary of 8,000 tokens serves both languages. `▁` marks the beginning of a word, and the special token `<eos>` ("end of sentence") ends every sentence.
 
 # %%
 model, tokenizer = translator.model, translator.tokenizer
 ids = translator.encode("A dog runs across the field.")
 print(tokenizer.pieces(ids))
 print(ids)
-print(tokenizer.pieces(translator.encode("Two skateboarders are grinding.")))
+rare_words = translator.encode("Two skateboarders are grinding.")
+print(tokenizer.pieces(rare_words))
 
 # %% [markdown]
 # **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model has a table with one row for each token of
@@ -218,7 +220,7 @@ Picture(
 #
 # The encoder is a stack of **layers**, all built alike: the output of one is the input of the next, and the shape never changes. What changes is what the
 # vectors mean. In every layer, each position gathers information from all the others and updates its own vector. After the last layer there is still one vector per
-# token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**.
+# token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**. (`memory_mask` marks tokens that only fill up the shorter sentences of a batch; our single sentence has none.)
 
 # %%
 with torch.no_grad():
@@ -250,7 +252,7 @@ assert tokens == ["▁light"] * 4 + ["▁dog"]
 
 # %% [markdown]
 # We compare the five vectors from the memory by their **cosine similarity**: 1 if two vectors point the same way, 0 if they are at right angles. In the heat map, look at the last row first: this is how little
-# an unrelated word, *dog*, resembles *light*. Then look at the first four rows: the vectors of *light* are most similar where the meaning is the same.
+# an unrelated word, *dog*, resembles *light*. Then look at the first four rows: the vectors of *light* are most similar where the meaning, and with it the phrase around the word, is the same.
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map
@@ -313,7 +315,7 @@ assert best.values[0] > 0.9
 # *Ein* is nearly certain (what is left is spread thinly over thousands of tokens), and not *Eine*, which also means "a" but goes with feminine nouns. The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine.
 #
 # To get a whole sentence, append the most probable token to the prefix, ask again, and stop at `<eos>`. This is **greedy search**. A model that generates each token given its own
-# previous ones is called **autoregressive**, and using a trained model in this way is **inference**.
+# previous ones is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
 
 
 # %%
@@ -374,12 +376,12 @@ for word in ("Zwei", "Auf"):
 forced, _ = greedy_search([BOS, *tokenizer.encode("Zwei")])
 assert tokenizer.decode(forced[1:-1]).startswith("Zwei Hunde rennen")
 forced, _ = greedy_search([BOS, *tokenizer.encode("Auf")])
-assert tokenizer.decode(forced[1:-1]).endswith("rennt ein Hund.")
+assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 
 # %% [markdown]
 # The grammar adapts to the forced word. After *Zwei*, noun and verb are plural: *Hunde rennen*. After *Auf* comes the field, and then the verb before the dog, as
-# German word order requires. But the first sentence is now wrong: the source has one dog. Greedy search can never take a token back. **Beam search**, which keeps several prefixes
-# alive, is one remedy.
+# German word order requires. But the first sentence is now wrong, because the source has one dog, and the second has turned *the* field into *a* field. After a mistake of its own, greedy search is in the same position:
+# it can never take a token back. **Beam search**, which keeps several prefixes alive, makes such mistakes rarer.
 #
 # ## Training: all positions at once
 #
@@ -398,7 +400,7 @@ assert_close(logits[0].softmax(dim=-1), steps)
 logits.shape  # (batch, target, vocab_size)
 
 # %% [markdown]
-# Seen from the outside, this single pass is the whole model. In the package it takes two lines. (`memory_mask` marks tokens that only fill up the shorter sentences of a batch; our single sentence has none.)
+# Seen from the outside, this single pass is the whole model. In the package it takes two lines:
 
 # %%
 from transformer.model import Transformer
@@ -409,12 +411,12 @@ SourceCode(Transformer.forward)
 # ## What a head attends to
 #
 # How does the decoder use the memory? Each layer of the decoder has several **attention heads**. At every target position, the heads that read the memory assign a weight to each source position; the
-# weights are positive and sum to one. Then it takes the weighted average of the source vectors. So a large weight means: *much of this source vector flows into this
+# weights are positive and sum to one. Each head then takes the weighted average of the source vectors. So a large weight means: *much of this source vector flows into this
 # prediction*. How a head chooses its weights is the topic of the [next chapter](02_attention.ipynb).
 #
 # The heat maps below show two of this model's heads, for the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
 # large weight. On the left, the head aligns word by word: *Ein* with *A*, *das* with *the*. On the right is the head from the top of this
-# page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*, because the nouns decide between *ein* and *eine*, or *das* and *der*. (Layers and heads count from 0, as in the code.)
+# page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*. For the articles that would make sense: the noun decides between *ein* and *eine*, or *das* and *der*. (Layers and heads count from 0, as in the code.)
 
 # %% tags=["hide-input"]
 maps = []
@@ -461,9 +463,9 @@ for layer, head, expected in (
 #
 # ## Why not a recurrent network?
 #
-# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN). It reads one word after the other, and carries along a state vector of fixed size, which it updates at each word. The variants in
-# use were the **LSTM** and the **GRU**, whose learned gates help the state to survive for longer. A **bidirectional** RNN runs a second one from right to left, so that each word's vector reflects both sides. In the first
-# translators of this kind, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). This design has three weaknesses.
+# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN). It reads one word after another, and carries along a state vector of fixed size, which it updates at each word. The variants in
+# use were the **LSTM** and the **GRU**, whose gates (learned factors between 0 and 1) help the state to survive for longer. A **bidirectional** RNN runs a second one from right to left, so that each word's vector reflects both sides. In the first
+# translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). Three weaknesses led from there to the Transformer.
 #
 # **The bottleneck.** However long the sentence, it has to fit into the same vector. The Transformer's memory grows with the sentence: one vector for each token. This weakness was the first to be removed:
 # [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) kept the states of all positions and let the decoder attend to them. That is where attention comes from.
@@ -512,7 +514,7 @@ by_attention = gradient_by_distance(attention(x, x, x)[0], x)
 by_convolution = gradient_by_distance(convolutions(x.mT).mT, x)
 
 # %% [markdown]
-# The vertical axis is logarithmic, so a straight line that falls is an exponential decay. On the nearest words the recurrent layers depend *more* strongly than attention does. But each step multiplies
+# The vertical axis is logarithmic, so a straight line that falls is an exponential decay. The recurrent layers depend *more* strongly on the nearest words than attention does. But each step multiplies
 # their gradient by a factor below one. Look at where the lines cross, and at what is left after 20 tokens.
 
 # %% tags=["hide-input"]
@@ -538,7 +540,8 @@ Picture(
 # %%
 for distance in (1, 5, 20):
     i = distance - 1
-    print(f"{distance:2}  GRU {by_gru[i]:.5f}  attention {by_attention[i]:.5f}")
+    print(f"{distance:2} tokens: GRU {by_gru[i]:.5f},", end=" ")
+    print(f"attention {by_attention[i]:.5f}")
 
 # %% tags=["remove-cell"]
 assert (
@@ -552,16 +555,16 @@ assert by_convolution[5] > 0 and by_convolution[6] == 0
 # At a distance of five tokens the GRU is still slightly ahead; at 20, attention's gradient is about a thousand times as large. A trained LSTM can carry information much further than an untrained one, but it has to
 # *learn* to do so against this slope. A stack of convolutions sees nothing beyond its reach: each layer of width three adds one token on either side.
 #
-# **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores waits for one word after the other. Attention and convolutions process all
+# **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention and convolutions process all
 # positions at the same time. This is the paper's main argument (§1), and it is what made training on far more text affordable.
 #
-# The paper sums up the comparison in its Table 1, for $n$ tokens, vectors of size $d$, and convolutions of width $k$, up to constant factors:
+# The paper sums up the comparison in its Table 1, for $n$ tokens, vectors of size $d$, and convolutions of width $k$, up to constant factors. (It counts attention's weights and averages only, not the matrix products that prepare its vectors; they are the topic of the next chapter.)
 #
 # | layer | operations per layer | sequential steps | longest path |
 # |---|---|---|---|
 # | self-attention | $n^2 \cdot d$ | 1 | 1 |
 # | recurrent | $n \cdot d^2$ | $n$ | $n$ |
-# | convolutional | $k \cdot n \cdot d^2$ | 1 | $n/k$, or $\log_k n$ if dilated |
+# | convolutional | $k \cdot n \cdot d^2$ | 1 | $n/k$, or $\log_k n$ if dilated (with gaps) |
 #
 # The first column is attention's price. Every token meets every other, so the work grows with the square of the length. In sentences of 20 or 50 tokens, $n$ is much smaller than $d$ and attention is cheap. For whole books, the square is
 # one of the main problems of the field.
@@ -595,15 +598,15 @@ Row(
 # %% [markdown]
 # | family | for example | suited to |
 # |---|---|---|
-# | encoder-only | [BERT](https://aclanthology.org/N19-1423/) | understanding a text: each word's vector reflects both sides, but the model cannot generate text |
+# | encoder-only | [BERT](https://aclanthology.org/N19-1423/) | understanding a text: each word's vector reflects both sides of its context |
 # | decoder-only | [GPT](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
 # | encoder–decoder | [the Transformer](https://arxiv.org/abs/1706.03762), [T5](https://arxiv.org/abs/1910.10683) | reading one text and generating another |
 #
-# All three are built from the same parts. Once you understand this one, you understand them all. [A later chapter](15_transformer_family.ipynb) builds BERT, GPT, T5 and ViT from our modules, in a few lines each.
+# All three are built from the same parts. Once you understand this one, you understand them all. [A later chapter](15_transformer_family.ipynb) builds BERT, GPT, T5 and ViT (a Transformer for images) from our modules, in a few lines each.
 #
 # ## What goes wrong in practice
 #
-# **It answers everything.** The model knows captions. Give it something else, and it does not say that it is out of its depth. It writes German all the same:
+# **It answers everything.** The model knows captions. Give it something else, and it does not say that it is out of its depth. It produces an output all the same:
 
 # %%
 for text in ("Where is the station?", "I love you.", "asdf"):
@@ -614,8 +617,8 @@ station = translator.translate("Where is the station?")
 assert station == "Jemand befindet sich am Bahnhof."
 
 # %% [markdown]
-# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. The other two aren't even German sentences, and the model doesn't say so. This is why translations are scored against human ones, on sentences that the model has not seen (see the chapter on [evaluation](13_evaluation.ipynb)), and why each model of
-# this course has a card that lists what it cannot do (for this one, `transformer/models/multi30k/CARD.md`).
+# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. The other two are not German at all. This is why translations are scored against human ones, on sentences that the model has not seen (see the chapter on [evaluation](13_evaluation.ipynb)), and why each model in
+# this course comes with a card that lists what it cannot do (for this one, `transformer/models/multi30k/CARD.md`).
 #
 # **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the
 # same input gives different probabilities each time, without a warning:
@@ -716,15 +719,15 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # <details><summary>Answer</summary>
 #
-# By Table 1, the recurrent layer needs $40 \cdot 512^2$ operations, and attention $40^2 \cdot 512$ for its weights and averages, plus projections of the same order as the GRU's. Without these projections, attention needs about a thirteenth of the GRU's operations; with them, the work is comparable. But the GRU's
-# forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. For very long texts the square catches up with it.
+# By Table 1, the recurrent layer needs $40 \cdot 512^2$ operations and attention $40^2 \cdot 512$, about a thirteenth. The matrix products that prepare attention's vectors aren't in the table; they cost about as much as the GRU, so in all the work is comparable. But the GRU's
+# forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
 #
 # </details>
 #
 # ## Exercises
 #
 # **Score a translation.** The model can also judge a translation that it did not write. With teacher forcing, one pass gives the probability of each token given those before; the sum of their logarithms is
-# the log-probability of the whole translation. Write `log_probability(translation)` for our dog, and compare *Ein Hund rennt über das Feld.* with *Das Feld rennt über einen Hund.* ("The field runs across a dog.").
+# the log-probability of the whole translation. (`tokenizer.encode` adds no `<eos>`; `translator.encode` does.) Write `log_probability(translation)` for our dog, and compare *Ein Hund rennt über das Feld.* with *Das Feld rennt über einen Hund.* ("The field runs across a dog.").
 #
 # <details><summary>Hint</summary>
 #
@@ -767,8 +770,10 @@ assert -36.5 < log_probability("Das Feld rennt über einen Hund.") < -35.5
 #
 # - Translate ten captions of your own. Which words are cut into several tokens?
 # - Load `"multi30k-de-en"`, and translate a sentence there and back again. What is lost on the way?
-# - Change `layer` and `head` in `cross_attention`. Which head aligns the words best, and which seems to do something else entirely?
+# - In the folded code of the two heat maps, change the layers and heads. Which head aligns the words best, and which seems to do something else entirely?
 # - Find another word with two meanings, such as *rock* or *wave*, and repeat the measurement of *light*.
+#
+# From a terminal, you can see the four best translations that beam search finds:
 #
 # ```bash
 # transformer translate multi30k "Two boys are eating ice cream." --n-best 4

@@ -2,9 +2,9 @@
 # # Attention
 #
 # In the figure below, what does *it* refer to? In the first sentence to the dog, in the second to the milk: you see this at once, from a single word at the end. A network needs a mechanism by which *it*
-# can find the right word, and bring back information from there. The arcs show that mechanism, **attention**. The thicker an arc, the more the word *it* takes from the word at the other end.
+# can find the right word, and bring back information from there. The arcs show that mechanism, **attention**. The thicker an arc, the more information flows along it to the word *it*.
 #
-# By the end you can compute these arcs with pencil and paper, write attention as two matrix products whose result matches PyTorch's, and explain why the paper's formula divides by a square root. **About 35 minutes.** It builds on
+# By the end you will be able to compute such weights with pencil and paper, write attention as two matrix products whose result matches PyTorch's, and explain why the paper's formula divides by a square root. **About 35 minutes.** The chapter assumes
 # vectors, matrix products and a little PyTorch.
 
 # %% tags=["setup", "hide-cell"]
@@ -80,7 +80,7 @@ german_pronoun = {"dog": "er", "milk": "sie"}  # key: value
 german_pronoun["dog"], german_pronoun.get("it", "no such key")
 
 # %% [markdown]
-# The values here are what a translator needs to know about *it*. German has three words for *it*, and the choice depends on what it refers to: *er* for the dog
+# The values here are what a translator needs to know about the word *it*. German has three words for it, *er*, *sie* and *es*, and the choice depends on the noun that is meant: *er* for the dog
 # (*der Hund*, masculine), *sie* for the milk (*die Milch*, feminine).
 #
 # A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. That is useless for training, because there is no way to match a little better, so
@@ -89,8 +89,8 @@ german_pronoun["dog"], german_pronoun.get("it", "no such key")
 #
 # ## Attention by hand
 #
-# For now, we make up the numbers. Each word has a **key** of two numbers that describe what it can be found by: *is it alive?* and *is it food?* A positive number means yes, a negative one no. Each word also has a **value** of two numbers, its contribution
-# to the choice between *er* and *sie*. We leave out the two *the*.
+# For now, we make up the numbers. Each word has a **key** of two numbers that describe what it can be found by: *is it alive?* and *is it food?* A positive number means yes, a negative one no, and zero leaves it open. Each word also has a **value** of two numbers, its contribution
+# to the choice between *er* and *sie*. We leave out the two *the*, and also *was tired*: what *tired* tells us goes into the query.
 
 # %%
 words = ["dog", "left", "milk", "because", "it"]
@@ -185,7 +185,7 @@ rotate_query(
 # but it has an interesting query.
 #
 # Say $d_\text{model} = 6$. The first four features of each word are those from above. The last two are what the word is looking for: *it* has taken in "tired" in an earlier layer and looks for something alive.
-# The verb *left* looks for both something alive, which left, and food, which was left.
+# The verb *left* looks for two things: someone alive, who does the leaving, and food, the thing left behind.
 
 # %%
 x = torch.tensor(
@@ -262,7 +262,7 @@ for d_k in (4, 16, 64, 256):
 # is $\sqrt{d_k}$ (§3.2.1, footnote 4).
 #
 # You have already seen what large scores do to a softmax, when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and that is bad for training, because a small
-# change of the scores no longer changes the weights. We measure both effects, for the largest of the 16 weights: its size, and the norm of its gradient with respect to the scores.
+# change of the scores no longer changes the weights. We measure both effects, for the largest of the 16 weights: its value, and the norm of its gradient with respect to the scores.
 
 
 # %%
@@ -270,8 +270,8 @@ def largest_weight(scores):
     scores = scores.requires_grad_()
     largest = scores.softmax(dim=-1).amax(dim=-1)  # one for each query
     (gradient,) = torch.autograd.grad(largest.sum(), scores)
-    size = gradient.norm(dim=-1)
-    return largest.median().item(), size.median().item()
+    norm = gradient.norm(dim=-1)
+    return largest.median().item(), norm.median().item()
 
 
 torch.manual_seed(0)
@@ -383,7 +383,7 @@ def attention_by_matrices(query, key, value):
 
 
 # %% [markdown]
-# **In the package.** This is the function that the rest of the course uses:
+# **In the package.** The course's own version also returns the weights, so that we can look at them:
 
 # %%
 from transformer.attention import attention
@@ -391,14 +391,14 @@ from transformer.attention import attention
 SourceCode(attention)
 
 # %% [markdown]
-# The first line, the softmax and the last line are ours. Three things are new:
+# The scores, the softmax and the last line are ours. Three things are new:
 #
 # - `key.transpose(-2, -1)` swaps only the last two dimensions, so that any number of others may precede them. A batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
-# - A `mask` excludes keys: their scores become so low that their weights are zero. The chapter on [masking](04_masking.ipynb) explains when this is needed.
-# - `dropout` sets some of the weights to zero during training. The paper doesn't drop attention weights, so the default is 0.
+# - A `mask` excludes keys: their scores become so low that their weights are zero. (If *every* key is excluded, all scores are equally low and the softmax gives all of them the same weight, so the weights are also multiplied by the mask.) The chapter on [masking](04_masking.ipynb) explains when this is needed.
+# - `dropout` sets some of the weights to zero. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
 #
-# PyTorch has this function, too: `scaled_dot_product_attention`. It is **fused**, which means that one GPU program (a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, and the model
-# of this course uses it. On random input, with a different size for each dimension so that none can be confused, all four agree:
+# PyTorch has this function, too: `scaled_dot_product_attention`. It is **fused**, which means that one GPU program (a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the model
+# of this course calls it whenever nobody asks for the weights. On random input, with a different size for each dimension so that none can be confused, all four agree:
 
 # %%
 torch.manual_seed(0)
@@ -458,9 +458,9 @@ level = [gradient for _, gradient in additive]
 assert max(level) < 1.5 * min(level)
 
 # %% [markdown]
-# It does not: additive attention stays level as $d_k$ grows, because the tanh keeps every hidden unit between −1 and 1, and because the usual initialisation divides its output weights by $\sqrt{d_k}$. The dot product has neither. This fits what the paper reports: for large $d_k$, additive attention does better than the dot product *without* scaling.
+# It does not: additive attention stays level as $d_k$ grows, because the tanh keeps every hidden unit between −1 and 1, and because its output weights $w$ start out divided by $\sqrt{d_k}$. In effect, it comes with a scaling of its own. This fits what the paper reports: for large $d_k$, additive attention does better than the dot product *without* scaling.
 # With scaling, this advantage is gone, and another difference decides. The dot products of all pairs are a single matrix product, which is what GPUs do best. Additive attention needs a hidden layer for every
-# *pair* of a query and a key:
+# *pair* of a query and a key. Here is how many numbers each of them has to compute and store for 512 tokens:
 
 # %%
 n, d_k = 512, 64
@@ -482,12 +482,12 @@ _, weights = attention(german @ w_query, x @ w_key, x @ w_value)
 weights.shape  # (German queries, English keys)
 
 # %% [markdown]
-# One thing is still missing. A softmax yields *one* weighted average for each query. But a word may have to find its noun, its verb and its neighbour at the same time, and an average of three answers is no answer to any of them. The
+# One thing is still missing. A softmax yields *one* weighted average for each query. But a word may have to find its noun, its verb and its neighbour at the same time, and the average of three answers doesn't answer any of the three questions. The
 # Transformer therefore runs several attentions in parallel: [multi-head attention](03_multi_head_attention.ipynb) (§3.2.2), the topic of the next chapter.
 #
 # ## What goes wrong in practice
 #
-# The worst bugs in attention raise no error: all shapes fit, and the loss may even fall for a while. Here are three, each with the number that reveals it.
+# The worst bugs in attention raise no error: all shapes fit, and the loss may even fall for a while. Here are three, and how each shows itself.
 #
 # **Softmax over the wrong dimension.** `dim=-2` normalises over the queries instead of the keys. Then the columns of the weights sum to one, not the rows:
 
@@ -509,12 +509,12 @@ for name, matrix in (("transpose", key.T), ("reshape", key.reshape(2, 5))):
 assert words[weights.argmax()] == "dog"
 
 # %% [markdown]
-# **Overflow.** $e^{100}$ does not fit into a float32, so a softmax that is written as in the textbook returns `nan`. The remedy is to subtract the largest score first. This multiplies numerator and denominator by the same factor, and so
-# changes nothing, but no exponential is larger than 1. PyTorch's `softmax` does so.
+# **Overflow.** $e^{100}$ does not fit into a float32, so a softmax written straight from the formula, as in our loops, returns `nan`. The remedy is to subtract the largest score first. This multiplies numerator and denominator by the same factor, and so
+# changes nothing, but no exponential is larger than 1. PyTorch's `softmax` does this.
 
 # %%
 large = torch.tensor([100.0, 99.0, 0.0])
-print("textbook:", large.exp() / large.exp().sum())
+print("formula: ", large.exp() / large.exp().sum())
 print("softmax: ", large.softmax(dim=0))
 
 # %% [markdown]
@@ -607,7 +607,7 @@ print("same output for", *words, "/", *[words[i] for i in shuffled])
 # <details><summary>Answer</summary>
 #
 # The scores are 2, −2, 2, −4 and 0. *Dog* and *milk* tie at $e^2 \approx 7.39$. The sum of the exponentials is $7.39 + 0.14 + 7.39 + 0.02 + 1 = 15.94$, so both get
-# 0.46, and the output is about (0.46, 0.46). Check it in the chart above: rotate the query to 45° and set its length to 1.4.
+# 0.46, and the output is about (0.46, 0.46). Check it in the chart with the sliders, at the end of *Attention by hand*: rotate the query to 45° and set its length to 1.4.
 #
 # </details>
 #

@@ -4,10 +4,10 @@
 # A *head* is one of several attention computations that run side by side. Below, three heads of a trained translator read the same caption. **Why does a Transformer need
 # more than one, and what do they cost?**
 #
-# By the end you can explain what a single softmax cannot do, write multi-head attention as a loop and as one reshape, and give the shape of every
+# By the end you will be able to explain what a single softmax cannot do, write multi-head attention as a loop and as one reshape, and give the shape of every
 # tensor in it.
 #
-# **About 35 minutes.** This chapter builds on [Attention](02_attention.ipynb).
+# **About 35 minutes.** The chapter builds on [Attention](02_attention.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -99,9 +99,9 @@ Row(
 )
 
 # %% [markdown]
-# Each line runs from a query on the left to a key on the right; the heavier the line, the larger the attention weight. (`<eos>` marks the end of the sentence.) The caption has two dogs. The
-# head on the left connects each of them to its own colour (*dog* → *brown*, the second *dog* → *white*), the one in the middle connects most
-# words to the action, *chases*, and the one on the right looks one or two words ahead. Nobody programmed these patterns. The model learned them while it learned to translate.
+# In each diagram, a line runs from a word (its query, on the left) to another word (its key, on the right); the heavier the line, the larger the attention weight. (`<eos>` marks the end of the sentence.) The caption has two dogs. In the
+# first head, nearly every word attends to the word before it, which connects each dog to its own colour: *dog* → *brown*, the second *dog* → *white*. In the second, most
+# words attend to the action, *chases*. In the third, they attend one or two words ahead. Nobody programmed these patterns. The model learned them while it learned to translate.
 
 # %% tags=["remove-cell"]
 assert (previous[1:8].argmax(dim=-1) == torch.arange(7)).all()
@@ -147,7 +147,7 @@ Picture(
 )
 
 # %% [markdown]
-# Away from the middle, the four outputs differ. But a single threshold, which is all that a linear layer has, can read only one of the two answers from them:
+# Away from the middle and the two ends, the four outputs all differ. But a single threshold, which is all that a linear layer has, can read only one of the two answers from them:
 #
 # - To the right, where $w > \tfrac12$, a threshold at $\tfrac12$ answers *who chases*. The two sentences in which a dog chases lie above it, the other two
 #   below.
@@ -155,16 +155,16 @@ Picture(
 # - **No $w$ allows both.** For *who chases*, the line of *dog chases cat* must be above the line of *cat chases dog*; for *who is chased*, it must be
 #   below.
 #
-# As long as a linear layer reads the output, training cannot get around this, not even if $w$ differs from sentence to sentence. Longer value vectors don't help either, if a dog has the same vector wherever it stands: whatever $W^V$ is, both words go through
-# the *same* matrix, and their values are added up in the same coordinates. **The weights of a query are a budget: what one word gains, the others lose.** The
-# solution is to have a second budget.
+# In our example, a dog has the same value wherever it stands. Then nothing helps: not a $w$ that differs from sentence to sentence, and not longer value vectors, because every output lies on the straight line between the value of *dog* and the value of *cat*.
+# Real vectors also contain positions, which permits tricks for two animals. But the budget remains: **the weights of a query sum to one, so what one word gains, the others lose.** The
+# solution is a second budget.
 
 # %% [markdown]
 # ## Two heads, by hand
 #
 # In **multi-head attention**, several attentions run side by side on the same words. Each one is called a **head**, and each has queries, keys and
 # values of its own, hence its own softmax. We let *chases* attend twice. A few features per word are enough for the example: whether it is the verb, on
-# which side of the verb it is (1 before, −1 after), and whether it is a dog or a cat.
+# which side of the verb it is (1 before, −1 after), and whether it is a dog or a cat. (The 4 makes the query of the verb long, and so its weights sharp.)
 
 # %%
 words = ["dog", "chases", "cat"]
@@ -197,13 +197,14 @@ print("keys of dog      ", (x @ w_key)[0])
 # %%
 heads = []
 for head, columns in enumerate([slice(0, 2), slice(2, 4)], start=1):
-    query, key, value = (x @ w[:, columns] for w in (w_query, w_key, w_value))
+    matrices = (w_query, w_key, w_value)
+    query, key, value = (x @ w[:, columns] for w in matrices)
     output, weights = attention(query, key, value)  # (3, 2), (3, 3)
     print(f"head {head}   weights {weights[1]}   output {output[1]}")
     heads.append(output)
 
 # %% [markdown]
-# The outputs are **concatenated**, that is, written one after the other. The vector of *chases* now has four numbers. The first two say who chases, and
+# The outputs are **concatenated**, that is, joined end to end. The vector of *chases* now has four numbers. The first two say who chases, and
 # the last two who is chased. They were never added up, so nothing was lost:
 
 # %%
@@ -212,18 +213,18 @@ concatenated[1]  # chases: dog, cat; is chased: dog, cat
 
 # %% [markdown]
 # Finally a fourth matrix, $W^O$, turns the concatenated outputs into a vector of $d_\text{model}$ features again. This **output projection** is where the heads come
-# together: each new feature may use all of them. Ours computes who chases, who is chased, and a feature that neither head could compute
-# alone, *a dog chases a cat*:
+# together: each new feature may use all of them. Ours computes who chases, who is chased, and a score for *a dog chases a cat*, which neither head could compute
+# alone. It is about 0.94 if both parts are true and half of that if only one is:
 
 # %%
 w_output = torch.zeros(4, 4)
 w_output[0, 0] = 1  # the chaser is a dog: from head 1
-w_output[2, 1] = 1  # the chased is a dog: from head 2
+w_output[2, 1] = 1  # the one chased is a dog: from head 2
 w_output[0, 2] = w_output[3, 2] = 0.5  # a dog chases a cat: from both
 (concatenated @ w_output)[1]
 
 # %% [markdown]
-# That is all of multi-head attention (§3.2.2). $W^Q_i$, $W^K_i$ and $W^V_i$ are the columns that belong to head $i$:
+# That is all of multi-head attention (§3.2.2), here for self-attention. $W^Q_i$, $W^K_i$ and $W^V_i$ are the columns that belong to head $i$:
 #
 # $$ \mathrm{head}_i = \mathrm{Attention}(X W^Q_i,\; X W^K_i,\; X W^V_i) $$
 #
@@ -271,7 +272,7 @@ def multi_head_loop(x, n_heads, w_query, w_key, w_value, w_output):
 
 
 # %% [markdown]
-# Does it keep apart the two sentences that a single head confuses? We swap the animals, and look at the vector of *chases* in both:
+# Does it keep apart the two sentences that a single head confuses? We swap the animals and look at *chases* in both:
 
 # %%
 reversed_x = x[[2, 1, 0]].clone()
@@ -293,7 +294,7 @@ unflattened = table.unflatten(-1, (2, 2))  # (length 3, heads 2, d_head 2)
 unflattened.transpose(0, 1)  # (heads 2, length 3, d_head 2)
 
 # %% [markdown]
-# Head 1 has features 0 and 1 of all three words, head 2 has features 2 and 3. It takes **two steps**: `unflatten` splits the last dimension, which moves
+# Head 1 has features 0 and 1 of all three words, head 2 has features 2 and 3. This takes **two steps**: `unflatten` splits the last dimension, which moves
 # nothing, and `transpose` moves the heads to the front. Concatenating the heads takes the same two steps in reverse.
 
 
@@ -313,12 +314,13 @@ def multi_head_reshape(x, n_heads, w_query, w_key, w_value, w_output):
     query = split_heads(x @ w_query, n_heads)
     key = split_heads(x @ w_key, n_heads)
     value = split_heads(x @ w_value, n_heads)
-    output, _ = attention(query, key, value)  # (batch, heads, length, d_head)
+    # the heads' outputs, (batch, heads, length, d_head):
+    output, _ = attention(query, key, value)
     return concatenate_heads(output) @ w_output  # (batch, length, d_model)
 
 
 # %% [markdown]
-# Both have to agree for every number of heads that divides $d_\text{model}$. We check it on random numbers:
+# The loop and the reshape have to agree for every number of heads that divides $d_\text{model}$. We check it on random numbers:
 
 # %%
 torch.manual_seed(0)
@@ -339,8 +341,7 @@ print("loop = reshape, with 1 to 12 heads")
 #
 # $$ [\,\mathrm{head}_1, \dots, \mathrm{head}_h\,]\, W^O = \mathrm{head}_1 W^O_1 + \dots + \mathrm{head}_h W^O_h $$
 #
-# So each head makes a contribution of full width, and the layer adds the contributions. Two things follow. Within a layer, heads cannot see each other's
-# results. And we can **ablate** a head, that is, remove it to see what it was good for, by leaving its term out of the sum.
+# So each head makes a contribution of full width, and the layer adds the contributions. That is why we can **ablate** a head, that is, remove it to see what it was good for, by leaving its term out of the sum.
 
 # %% tags=["remove-cell"]
 query, key, value = (split_heads(sequence[None] @ w, 3) for w in matrices[:3])
@@ -364,9 +365,9 @@ SourceCode(
 )
 
 # %% [markdown]
-# Read `forward` from its last line. `attend` is scaled dot-product attention, `join_heads` concatenates, and `output` is $W^O$. The three branches above it
+# Start with the last two lines of `forward`: `attend` is scaled dot-product attention, `join_heads` concatenates, and `output` is $W^O$. The three branches above them
 # decide where queries, keys and values come from. The last one is **self-attention**: `project` computes all three from `x`. The first is
-# **cross-attention**: the queries come from `x`, but the keys and values come from a second sequence, `memory`. The one in the middle is for generating text
+# **cross-attention**: the queries come from `x`, but the keys and values come from a second sequence, `memory`. (A `KeyValue` is a pair of keys and values that are computed already.) The one in the middle is for generating text
 # token by token, where earlier keys and values are kept in a cache; you can ignore it until [Decoding](12_decoding.ipynb). (`mask` and
 # `is_causal` hide positions; they are the topic of the [next chapter](04_masking.ipynb).)
 #
@@ -396,19 +397,18 @@ print("our multi-head attention equals PyTorch's")
 # | self-attention in the decoder | target so far | target so far | target × target |
 # | cross-attention in the decoder | target so far | output of the encoder | target × source |
 #
-# Many bugs in attention are wrong shapes, so it pays to know the right ones. The table follows one cross-attention of the paper's base model, with $d_\text{model} =
+# Many bugs in attention are wrong shapes, so it pays to know the right ones. The table follows one cross-attention of the paper's base model (the smaller of its two), with $d_\text{model} =
 # 512$ and 8 heads, from a target of 25 tokens to a source of 30:
 #
 # | tensor | shape | in numbers |
 # |---|---|---|
-# | `x` | (batch, query, d_model) | 1 × 25 × 512 |
-# | `memory` | (batch, key, d_model) | 1 × 30 × 512 |
-# | queries | (batch, heads, query, d_head) | 1 × 8 × 25 × 64 |
-# | keys, values | (batch, heads, key, d_head) | 1 × 8 × 30 × 64 |
-# | scores, weights | (batch, heads, query, key) | 1 × 8 × 25 × 30 |
-# | outputs of the heads | (batch, heads, query, d_head) | 1 × 8 × 25 × 64 |
-# | concatenated | (batch, query, d_model) | 1 × 25 × 512 |
-# | result | (batch, query, d_model) | 1 × 25 × 512 |
+# | `x` | (batch, n_query, d_model) | 1 × 25 × 512 |
+# | `memory` | (batch, n_key, d_model) | 1 × 30 × 512 |
+# | queries | (batch, heads, n_query, d_head) | 1 × 8 × 25 × 64 |
+# | keys, values | (batch, heads, n_key, d_head) | 1 × 8 × 30 × 64 |
+# | scores, weights | (batch, heads, n_query, n_key) | 1 × 8 × 25 × 30 |
+# | outputs of the heads | (batch, heads, n_query, d_head) | 1 × 8 × 25 × 64 |
+# | concatenated, result | (batch, n_query, d_model) | 1 × 25 × 512 |
 #
 # The result has the shape of `x`. The number of keys disappears again: there is one output per query, however many keys it attends to.
 
@@ -441,19 +441,20 @@ from torch.utils.flop_counter import FlopCounterMode
 
 n, d = 32, 512
 for h in (1, 2, 4, 8, 16):
+    # "explicit": not fused, so that PyTorch can count every product
     layer = MultiHeadAttention(d, h, form="explicit").requires_grad_(False)
     with FlopCounterMode(display=False) as counter:
         layer(torch.zeros(1, n, d))
-    multiplications = counter.get_total_flops() // 2
+    products = counter.get_total_flops() // 2
     parameters = sum(p.numel() for p in layer.parameters())
-    print(f"{h:2} heads: {parameters:,} parameters, {multiplications:,} products")
+    print(f"{h:2} heads: {parameters:,} parameters, {products:,} products")
 
 # %% tags=["remove-cell"]
-assert multiplications == 4 * n * d**2 + 2 * n**2 * d
+assert products == 4 * n * d**2 + 2 * n**2 * d
 assert parameters == 4 * d**2 + 4 * d
 
 # %% [markdown]
-# The matrix products cost exactly the same. Only the softmax and the memory for the weights grow with the number of heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Its scores are $x\, W^Q_i {W^K_i}^{\!\top} x^\top$, and the matrix in
+# The matrix products cost exactly the same. Only the softmax and the space that the weights take grow with the number of heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Its scores are $x\, W^Q_i {W^K_i}^{\!\top} x^\top$, and the matrix in
 # the middle, although it is $d \times d$, has rank $d_k$ at most, that is, it only looks at $d_k$ directions. A head with 64 dimensions compares words along 64 directions and is blind to the others.
 #
 # **More heads can look for more relations, but each head describes its relation less precisely.** The paper tried it at equal cost (§6.2, Table 3,
@@ -502,7 +503,8 @@ def train(n_heads, steps=400):
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(steps):
         digits, labels = make_batch(32)
-        loss = F.cross_entropy(model(digits).flatten(0, 2), labels.flatten())
+        logits = model(digits).flatten(0, 2)
+        loss = F.cross_entropy(logits, labels.flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -529,7 +531,7 @@ sizes = [sum(p.numel() for p in m.parameters()) for m in (one_head, two_heads)]
 assert sizes[0] == sizes[1]
 
 # %% [markdown]
-# Guessing would be right one time in ten. The loss curves show when the second source is found. The dotted line, $\tfrac12 \ln 10$, is the loss of a model
+# A guess would be right one time in ten. The loss curves show when the second source is found. The dotted line, $\tfrac12 \ln 10$, is the loss of a model
 # that knows one of the two digits and guesses the other. One head ends a little below it. Two heads stay there for a while, until one of them finds the second source.
 
 # %% tags=["hide-input"]
@@ -550,7 +552,7 @@ Picture(
 
 # %% [markdown]
 # The next figure shows the weights, averaged over the test rows. For *mirror* the lines cross in the middle; for *two earlier* they are parallel. The single head
-# divides its budget between both sources. With two heads, each has taken one source. Nobody assigned them: as long as both heads attend to the same
+# divides its budget between both sources. With two heads, each has taken one source in this run. Nobody assigned them: as long as both heads attend to the same
 # source, the other digit remains a guess, so training pushes one of them to the other source.
 
 
@@ -598,7 +600,7 @@ assert pair[1 - mirror, position, position.roll(2)].mean() > 0.7
 # ## All heads of a trained encoder
 #
 # Real heads are rarely that tidy. Below are all sixteen heads of the encoder that you saw at the top: four layers of four heads. **Click one** to enlarge it, then point at
-# a cell to read the weight. Can you find the three heads from the first figure? (They are head 3 of layer 3, head 2 of layer 4 and head 1 of layer 1.)
+# a cell to read the weight. Can you find the three heads from the first figure? (They are head 3 of layer 3, head 2 of layer 4 and head 1 of layer 1. The figure counts from 1, the code from 0.)
 
 # %% tags=["hide-input"]
 names = {f"layer {i + 1}": f"encoder.{i}.self_attention" for i in range(4)}
@@ -623,7 +625,7 @@ head_grid(
 # %%
 caption = "A brown dog chases a white dog."
 print("all heads         ", translator.translate(caption))
-layer = "encoder.2.self_attention"  # layer 3: the code counts from 0
+layer = "encoder.2.self_attention"  # layer 3, counted from 1
 for name, ablated in (
     ("without the head  ", [2]),
     ("without the layer ", range(4)),
@@ -669,8 +671,8 @@ def outputs_that_change(function, x):
     for t in range(x.size(1)):
         changed = x.clone()
         changed[:, t] += 1
-        difference = (function(changed) - function(x)).abs()  # (1, length, d_model)
-        columns.append(difference.amax(dim=-1)[0] > 1e-6)
+        difference = (function(changed) - function(x)).abs()
+        columns.append(difference.amax(dim=-1)[0] > 1e-6)  # (length,)
     return torch.stack(columns, dim=1)
 
 
@@ -721,7 +723,7 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 # **3. No output projection.** The concatenated outputs already have the right shape, so nothing complains if $W^O$ is missing. But then head 1 can only ever write to the
 # first features of the result. Count the parameters: there should be $4 d^2$, not $3 d^2$.
 #
-# **4. Heads that don't divide the width.** With $d_\text{model} = 10$ and 4 heads, `10 // 4` is 2, and two dimensions belong to no head. Check it when the layer is built. The package does:
+# **4. A number of heads that doesn't divide the width.** With $d_\text{model} = 10$ and 4 heads, `10 // 4` is 2, and two dimensions belong to no head. Check it when the layer is built. The package does:
 
 # %%
 try:
@@ -822,13 +824,6 @@ except ValueError as error:
 #
 # </details>
 #
-# **6. What can a head do if $d_k = 1$?**
-#
-# <details><summary>Answer</summary>
-#
-# Queries and keys are single numbers, so all words lie on a line. A positive query attends most to one end of the line, a negative query to the other end. No query can single out a word in the middle.
-#
-# </details>
 
 # %% [markdown]
 # ## Exercises
@@ -847,9 +842,9 @@ except ValueError as error:
 #
 # Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# Three experiments with the model on this page, a line or two each:
+# Three experiments with `TwoSources`, a line or two each:
 #
-# 1. Train it with 4, 8, 16 and 32 heads. Does it still work when a head has one dimension, and what do the weights look like?
+# 1. Train it with 4, 8, 16 and 32 heads. Does it still work when a head has only one dimension?
 # 2. Add a third source, three positions earlier. How many heads does the model need? Can two do it?
 # 3. Leave out the positions. What loss do you expect? Write it down before you run it.
 
@@ -857,8 +852,7 @@ except ValueError as error:
 # ## Going further
 #
 # - **In the paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) describe heads in §3.2.2, where they are used in §3.2.3, and how many to use in §6.2.
-# - **What heads do in translation models:** [Voita et al. (2019)](https://aclanthology.org/P19-1580/) find heads for neighbouring positions, for syntactic relations and for rare words, and prune most of the others.
-# - **How many heads a trained model needs:** [Michel et al. (2019)](https://arxiv.org/abs/1905.10650) ablate them one at a time and in groups; removing heads hurts most in cross-attention.
+# - **What heads do, and how many a trained model needs:** [Voita et al. (2019)](https://aclanthology.org/P19-1580/) find heads for neighbouring positions, for syntactic relations and for rare words; [Michel et al. (2019)](https://arxiv.org/abs/1905.10650) ablate heads one at a time and in groups.
 # - **The price of narrow heads:** [Bhojanapalli et al. (2020)](https://arxiv.org/abs/2002.07028) show what the low rank of the scores prevents.
 # - **A layer as a sum of heads**, and how heads of different layers work together: [Elhage et al. (2021)](https://transformer-circuits.pub/2021/framework/index.html).
-# - **One set of keys for all heads:** [Shazeer (2019)](https://arxiv.org/abs/1911.02150) lets all heads share one set of keys and values, which makes generating text much faster.
+# - **One set of keys for all heads:** [Shazeer (2019)](https://arxiv.org/abs/1911.02150) shares keys and values between heads, which makes generating text much faster.

@@ -4,10 +4,10 @@
 # Three models are trained to predict random digits. Nobody can predict those, so no honest model can get below the loss of guessing, $\ln 10 \approx 2.30$.
 # **Two of the three do. How do they cheat, and how can you stop them?**
 #
-# By the end you can build the two masks of the Transformer, explain which attention needs which mask, and test any model for
+# By the end you will be able to build the two masks of the Transformer, explain which attention needs which mask, and test any model for
 # leaks from the future.
 #
-# **About 35 minutes.** This chapter builds on [Attention](02_attention.ipynb) and [Multi-head attention](03_multi_head_attention.ipynb).
+# **About 35 minutes.** The chapter builds on [Attention](02_attention.ipynb) and [Multi-head attention](03_multi_head_attention.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -120,7 +120,7 @@ Picture(
 
 # %% [markdown]
 # Models A and B can see the digits that they should predict. Each has one small bug. Neither bug raises an error, both look like a great
-# success during training, and both make a model useless. By the end of this chapter, you will know them and how to find them.
+# success during training, and both make a model useless. By the end of this chapter, you will know what they are and how to find them.
 
 # %% [markdown]
 # ## What a token must not see
@@ -225,12 +225,12 @@ Row(
 )
 
 # %% [markdown]
-# The diagonal belongs to the mask: position $i$ may attend to itself. Its own token is already known; what it has to predict is the next one.
+# The diagonal is True: position $i$ may attend to itself. Its own token is already known; what it has to predict is the next one.
 
 # %% [markdown]
 # ## The padding mask
 #
-# **By hand.** The word *it* in `it was tired <pad>` has, with the padding mask alone, these scores for the four tokens. By chance, the padding has the highest:
+# **By hand.** Leave the future aside for now. In `it was tired <pad>`, the query of *it* has these scores for the four tokens. By chance, the padding has the highest:
 
 # %%
 scores = torch.tensor([2.0, 1, 0, 3])  # it, was, tired, <pad>
@@ -243,16 +243,17 @@ scores.softmax(dim=0)
 
 # %%
 real = torch.tensor([True, True, True, False])
-print(scores.masked_fill(~real, -math.inf).softmax(dim=0))
-print(f"by hand      {7.39 / 11.11:.2f}, {2.72 / 11.11:.2f}, {1 / 11.11:.2f}")
+print("masked ", scores.masked_fill(~real, -math.inf).softmax(dim=0))
+print("by hand", torch.tensor([7.39, 2.72, 1, 0]) / 11.11)
 
 # %% [markdown]
 # **In a batch.** Here are two German sentences, with the English translations that the decoder gets as input. A token's id is its position in the
 # vocabulary, and `<pad>` has the id 0:
 
 # %%
-vocabulary = "<pad> <bos> er sie war heute müde sauer it was tired sour today"
-vocabulary = vocabulary.split()
+german_words = "er sie war heute müde sauer".split()
+english_words = "it was tired sour today".split()
+vocabulary = ["<pad>", "<bos>", *german_words, *english_words]
 
 
 def to_ids(*sentences):
@@ -306,7 +307,7 @@ Picture(
 )
 
 # %% [markdown]
-# The last row is the query of the padding itself. It may attend to the real words, which does no harm: no other position attends to it, and the loss ignores its prediction.
+# The last row is the query of the padding itself. It may attend to the real words, which does no harm: no other position attends to it, and its prediction is left out of the loss.
 #
 # **Try it yourself.** Add padding, switch each mask off and on, and point at a cell to read its weight. As long as a row has one cell left, it sums to one. And
 # with the causal mask, the first row has no choice at all.
@@ -337,7 +338,7 @@ mask_explorer(
 # | cross-attention in the decoder | target | source | source padding |
 #
 # The source has no future: the sentence to translate is complete from the start, and each of its words may attend to all the others. In
-# cross-attention, the *keys'* padding counts, so the queries of the target need the padding mask of the source. The grids show all three for our first sentence:
+# cross-attention the keys come from the source, so it is the padding of the *source* that must be hidden, although the queries come from the target. The grids show all three for our first sentence:
 
 # %% tags=["hide-input"]
 german = "er war müde <pad>".split()
@@ -396,8 +397,8 @@ def masked_attention(query, key, value, mask):
 
 
 # %% [markdown]
-# It equals the package's `attention` and `fused_attention` and PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours. PyTorch can also apply the causal mask
-# without being given one, with `is_causal=True`:
+# It equals the package's `attention`, PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours, and `fused_attention`, with which the package calls that function. With `is_causal=True`,
+# PyTorch applies the causal mask itself, and you need not build one:
 
 # %%
 torch.manual_seed(0)
@@ -422,13 +423,14 @@ for i in range(5):
 # ### A query with nothing to attend to
 #
 # Sooner or later, a query will have no key left, for example because a sentence consists of padding only. Then all scores are $-\infty$, all
-# exponentials are 0, and the softmax computes 0/0. The result is NaN, and a NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
+# exponentials are 0, and so is the sum that the softmax divides by. The result is NaN, and a NaN spreads through every sum that it enters: the loss, the gradient and, after one step, all
 # weights of the model.
 #
 # The lowest *finite* number instead of $-\infty$ avoids the division by zero, but it makes all scores equal, so the output becomes the average
 # of exactly what should be hidden. A second step repairs that: multiply the weights by the mask.
 
 # %%
+scores = torch.tensor([2.0, 1, 0, 3])
 nothing = torch.zeros(4, dtype=torch.bool)
 lowest = torch.finfo(torch.float32).min
 finite = scores.masked_fill(~nothing, lowest).softmax(dim=0)
@@ -438,9 +440,9 @@ print("lowest number   ", finite)
 print("times the mask  ", finite * nothing)
 
 # %% [markdown]
-# The package's `attention` takes both steps. Its `fused_attention` doesn't need them, because PyTorch's function returns zeros for such a query on its own.
+# The package's `attention` takes both steps. Its `fused_attention` doesn't need them, because PyTorch's function returns zeros for such a query by itself (since PyTorch 2.5).
 #
-# Many programs use `-1e9` as the low number. It is out of range in half precision, where float16 ends at 65,504: `masked_fill` refuses it, and where a program adds it to
+# Many programs use `-1e9` as the low number. It is too large for float16, a number format of 16 bits that ends at 65,504: `masked_fill` refuses it, and where a program adds it to
 # the scores instead, it becomes $-\infty$ and the NaN is back. `torch.finfo(dtype).min` is right for every type.
 
 # %% tags=["remove-cell"]
@@ -481,7 +483,7 @@ def outputs_that_change(function, target):
 torch.manual_seed(0)
 config = ModelConfig(
     vocab_size=len(vocabulary), d_model=32, n_heads=4, d_ff=64, n_layers=2
-)
+)  # d_ff is explained in chapter 6
 model = Transformer(config).eval()
 sentence = to_ids("<bos> it was tired")  # (1, 4)
 changes = outputs_that_change(lambda ids: model(source[:1], ids), sentence)
@@ -558,7 +560,7 @@ weights[0].detach()
 #
 # **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position but the last sees one token too many, the very one that it should predict.
 #
-# The causality test finds all three. In the figure, an exclamation mark is a cell where the measurement differs from the causal mask:
+# The causality test finds all three. In the figure, an exclamation mark is a cell where the measurement differs from the causal mask. (With the inverted mask, two cells are right by accident: a word's own token is also its query, and in the first two rows it still changes how the weights are divided.)
 
 # %%
 one_too_many = torch.ones(4, 4, dtype=torch.bool).tril(diagonal=1)
@@ -574,7 +576,8 @@ def attention_with_bug(bug, ids):
 
 found = {}
 for bug in ("after the softmax", "inverted", "off by one"):
-    found[bug] = outputs_that_change(partial(attention_with_bug, bug), sentence)
+    function = partial(attention_with_bug, bug)
+    found[bug] = outputs_that_change(function, sentence)
     wrong = int((found[bug] != causal).sum())
     print(f"{bug:18} {wrong:2} of 16 cells are wrong")
 
@@ -600,13 +603,13 @@ Row(
 # gives to that token:
 
 # %%
-real = torch.tensor([[True, True, False], [True, True, True]])  # (batch, key)
-query, key, value = torch.randn(3, 2, 2, 3, 4)  # (batch, heads, length, d_head)
+real = torch.tensor([[1, 1, 0], [1, 1, 1]]).bool()  # (batch, key)
+q, k, v = torch.randn(3, 2, 2, 3, 4)  # (batch, heads, length, d_head)
 right_mask, wrong_mask = real[:, None, None, :], real[:, None, :]
 for name, mask in (("right", right_mask), ("wrong", wrong_mask)):
-    _, weights = attention(query, key, value, mask)  # (batch, heads, 3, 3)
+    _, weights = attention(q, k, v, mask)  # (batch, heads, 3, 3)
     first, second = weights[..., 2].amax(dim=-1)  # (heads,) each
-    print(name, tuple(mask.shape), "sentence 1", first, "sentence 2", second)
+    print(f"{name} mask: sentence 1 {first}, sentence 2 {second}")
 
 # %% [markdown]
 # With the right mask, both heads ignore the padding of sentence 1. With the wrong one, head 1 ignores the last token of both sentences, and head 2 ignores it in neither.
@@ -633,7 +636,8 @@ print(f"C, right mask and target   {losses_c[-1]:.2f}")
 # %%
 with torch.no_grad():
     honest_loss = loss_on_random_digits(model_a, causal_mask(8))
-print(f"model A with the right mask {honest_loss:.2f}, guessing {math.log(10):.2f}")
+print(f"guessing                     {math.log(10):.2f}")
+print(f"model A with the right mask  {honest_loss:.2f}")
 
 # %% tags=["remove-cell"]
 assert honest_loss > math.log(10) + 1
@@ -722,8 +726,7 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 # <details><summary>Answer</summary>
 #
 # It is. A real token attends only to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. That is why the package, in training, gives this layer
-# `is_causal=True` and no mask: on CUDA, PyTorch's FlashAttention kernel accepts no other mask, and with one PyTorch has to choose another kernel. In evaluation it uses the combined mask, which remains right when
-# padding is elsewhere. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
+# `is_causal=True` and no mask tensor: on CUDA, PyTorch's FlashAttention kernel takes no mask tensor, so with one PyTorch has to choose a slower kernel. Elsewhere the package uses the combined mask, which is right wherever the padding is. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
 #
 # </details>
 #
@@ -731,8 +734,8 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 #
 # <details><summary>Answer</summary>
 #
-# Not for the newest token, because there is no future to hide. But if the outputs at earlier positions are computed again at each step, they must see the same as in training, and for that the mask is
-# needed. A cache of keys and values ([Decoding](12_decoding.ipynb)) avoids both the repeated work and the mask.
+# Not for the newest token, because there is no future to hide. But in the next layer the newest token attends to the earlier positions. If their vectors are computed again at each step, they must come out as in training, and for that the mask is
+# needed. A cache ([Decoding](12_decoding.ipynb)) keeps their keys and values instead. Then the only query is the newest token, no key is later, and no causal mask is needed.
 #
 # </details>
 

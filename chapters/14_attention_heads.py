@@ -849,8 +849,7 @@ assert found_far(by_head)[1] > 0.8 > found_far(diagonal)[1]
 # %% [markdown]
 # ## Turning heads off
 #
-# What a head looks at is one thing, what the model would lose without it another. In [Multi-head attention](03_multi_head_attention.ipynb) we saw that joining is adding: the output projection reads each head's vector in columns of
-# its own. So a head is off if its part of the projection's *input* is zero. Another hook, and no weight has to be changed and put back:
+# What a head looks at is one thing, what the model would lose without it another. In [Multi-head attention](03_multi_head_attention.ipynb) we saw that a layer is the sum of its heads: each head's output meets rows of $W^O$ of its own. So a head is ablated if its part of the projection's *input* is set to zero. A hook does that, and no weight has to be changed and put back:
 
 # %%
 from transformer.inspection import ablate_heads

@@ -19,7 +19,11 @@ AttentionForm = Literal["fused", "explicit"]
 
 
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Compute scaled dot-product attention, softmax(QKᵀ / √d_k) V (§3.2.1).
 
@@ -40,12 +44,14 @@ def attention(
     Raises:
         TypeError: if the mask is not bool.
     """
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))  # (..., n_query, n_key)
+    d_k = query.size(-1)
+    scores = query @ key.transpose(-2, -1) / math.sqrt(d_k)
     if mask is None:
         weights = scores.softmax(dim=-1)
     else:
         check_mask(mask)
-        # The lowest finite number instead of -inf, which would give 0/0 = NaN where every key is excluded.
+        # The lowest finite number, not -inf: where every key is excluded,
+        # that would give 0/0 = NaN.
         scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1) * mask
     return F.dropout(weights, dropout) @ value, weights
@@ -255,10 +261,13 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError(f"{name} must be (batch, length, d_model={self.d_model}); got {tuple(tensor.shape)}")
         if memory is not None:
             query = self.project_query(x)
-            key, value = memory if isinstance(memory, KeyValue) else self.project_memory(memory)
+            if not isinstance(memory, KeyValue):
+                memory = self.project_memory(memory)
+            key, value = memory
         elif cache is not None:
             query, newest = self.project(x, position=cache.length)
             key, value = cache.append(newest)
         else:
             query, (key, value) = self.project(x)
-        return self.output(self.join_heads(self.attend(query, key, value, mask, is_causal)))
+        heads = self.attend(query, key, value, mask, is_causal)
+        return self.output(self.join_heads(heads))

@@ -26,7 +26,8 @@ def causal_mask(length: int, device: torch.device | str | None = None) -> Tensor
     Returns:
         (1, 1, length, length), bool: a lower triangle; rows are queries, columns are keys.
     """
-    return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
+    square = torch.ones(length, length, dtype=torch.bool, device=device)
+    return square.tril()[None, None]
 
 
 def target_mask(ids: Tensor, pad_id: int) -> Tensor:

@@ -19,8 +19,10 @@ def angles(length: int, width: int) -> Tensor:
     """
     if width % 2:
         raise ValueError(f"the width must be even, because sines and cosines come in pairs; got {width}")
-    frequency = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-    return torch.arange(length, dtype=torch.float64)[:, None] * frequency
+    even = torch.arange(0, width, 2, dtype=torch.float64)
+    frequency = 10000.0 ** (-even / width)
+    position = torch.arange(length, dtype=torch.float64)
+    return position[:, None] * frequency
 
 
 def sinusoidal_encoding(length: int, d_model: int) -> Tensor:
@@ -66,4 +68,5 @@ def rotate(x: Tensor, rotation: Tensor) -> Tensor:
     """
     cos, sin = rotation.to(x.dtype)
     even, odd = x[..., 0::2], x[..., 1::2]
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+    rotated = [even * cos - odd * sin, even * sin + odd * cos]
+    return torch.stack(rotated, dim=-1).flatten(-2)

@@ -1,29 +1,29 @@
-"""The encoder and the decoder: what each of them reads, attends to and outputs."""
+"""The encoder and the decoder: what each of them reads and outputs."""
 
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from transformer.plots import style
 
-SOURCE = "the duck opens the door"
-DECODER_INPUT = "<bos> die Ente macht die Tür"
-DECODER_OUTPUT = "die Ente macht die Tür auf"
+SOURCE = "A dog runs across the field."
+PREFIX = "Ein Hund rennt …"
+NEXT_WORD = "über"
 
 
 def encoder_decoder() -> Figure:
-    """Draw encoder and decoder with their inputs and outputs, and the three uses of attention."""
+    """Draw encoder and decoder in the middle of a translation: what they read, and the next word that comes out."""
     with style.in_style():
         figure, axes = style.new_figure(5.0, 3.3)
-        axes.set_xlim(0, 10)
+        axes.set_xlim(0, 10.2)
         axes.set_ylim(0, 6.6)
         axes.axis("off")
 
         def block(x: float, colour: str, name: str, lines: str) -> None:
             axes.add_patch(
-                FancyBboxPatch((x, 2.0), 3.4, 2.2, boxstyle="round,pad=0.12", fc="none", ec=colour, linewidth=2)
+                FancyBboxPatch((x, 2.0), 3.3, 2.2, boxstyle="round,pad=0.12", fc="none", ec=colour, linewidth=2)
             )
-            axes.text(x + 1.7, 3.75, name, ha="center", va="center", fontsize=12)
-            axes.text(x + 1.7, 2.75, lines, ha="center", va="center", fontsize=9, linespacing=1.5)
+            axes.text(x + 1.65, 3.75, name, ha="center", va="center", fontsize=12)
+            axes.text(x + 1.65, 2.75, lines, ha="center", va="center", fontsize=9, linespacing=1.5)
 
         def arrow(start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
             axes.add_patch(
@@ -36,14 +36,17 @@ def encoder_decoder() -> Figure:
             axes.text(x, y, text, ha="center", va="center", fontsize=10)
             axes.text(x, y + dy, label, ha="center", va="center", fontsize=9, style="italic")
 
-        block(0.3, style.KEY, "encoder", "attends to all\nsource positions")
-        block(6.2, style.QUERY, "decoder", "attends to the prefix\nand the memory")
-        words(2.0, 0.55, SOURCE, "source sentence")
-        words(7.9, 0.55, DECODER_INPUT, "target so far")
-        words(7.9, 5.75, DECODER_OUTPUT, "the next token at every position", dy=0.5)
-        arrow((2.0, 0.95), (2.0, 1.8), style.INK)
-        arrow((7.9, 0.95), (7.9, 1.8), style.INK)
-        arrow((7.9, 4.4), (7.9, 5.35), style.INK)
-        arrow((3.9, 3.1), (6.0, 3.1), style.VALUE)
-        axes.text(4.95, 3.5, "memory", ha="center", va="center", fontsize=9)
+        block(0.3, style.KEY, "encoder", "reads the whole\nsource sentence")
+        block(5.7, style.QUERY, "decoder", "reads the prefix\nand the memory")
+        words(1.95, 0.55, SOURCE, "source sentence")
+        words(7.35, 0.55, PREFIX, "prefix")
+        words(7.35, 5.75, NEXT_WORD, "next word", dy=0.5)
+        arrow((1.95, 0.95), (1.95, 1.8), style.INK)
+        arrow((7.35, 0.95), (7.35, 1.8), style.INK)
+        arrow((7.35, 4.4), (7.35, 5.35), style.INK)
+        arrow((3.8, 3.1), (5.5, 3.1), style.VALUE)
+        axes.text(4.65, 3.5, "memory", ha="center", va="center", fontsize=9)
+        axes.plot([7.9, 9.65, 9.65, 9.3], [5.75, 5.75, 0.55, 0.55], "--", color=style.PLAIN, linewidth=1.6)
+        arrow((9.45, 0.55), (9.05, 0.55), style.PLAIN)
+        axes.text(9.95, 3.1, "appended", ha="center", va="center", fontsize=9, rotation=90)
     return figure
