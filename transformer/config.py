@@ -212,8 +212,8 @@ OLD_VALUES: dict[str, dict[str, str]] = {
 def update_old_settings(saved: dict[str, Any]) -> dict[str, Any]:
     """Translate the settings in a file from an earlier version to the present names and values.
 
-    Settings of the model, the training and the cleaning that the file lacks, because they were added later, get their
-    defaults. Settings with present names pass through unchanged.
+    Settings that the file lacks, because they were added later, get their defaults. Settings with present names pass
+    through unchanged.
 
     Args:
         saved: the content of a ``recipe.json`` or of a checkpoint's JSON file.
@@ -222,7 +222,7 @@ def update_old_settings(saved: dict[str, Any]) -> dict[str, Any]:
         The same content, with its sections ``data``, ``model`` and ``training`` updated where it has them.
     """
     updated = dict(saved)
-    defaults = {"data": {}, "model": asdict(ModelConfig()), "training": asdict(TrainingConfig())}
+    defaults = {"data": {"name_variation": 0.0}, "model": asdict(ModelConfig()), "training": asdict(TrainingConfig())}
     for section, settings in defaults.items():
         if not isinstance(saved.get(section), dict):
             continue
