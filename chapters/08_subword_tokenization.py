@@ -1,14 +1,9 @@
 # %% [markdown]
 # # Subword tokenization and byte-pair encoding
 #
-# **You will be able to**
+# *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and it isn't in our vocabulary either. **Compare what is left of the sentence** if we cut it into words, characters or subwords. How can a program find such subwords, in two languages at once?
 #
-# - say, with measurements, why a translator reads neither words nor characters;
-# - learn a vocabulary by byte-pair encoding with pencil and paper, and split a word that nobody has seen;
-# - prove that your merges are the package's, and that the package's are SentencePiece's;
-# - choose a vocabulary's size knowing what it costs, and recognise five mistakes that raise no error.
-#
-# **About 40 minutes.** It builds on Python and a little counting. What length costs is from [Attention](02_attention.ipynb).
+# **After this chapter you can** learn a subword vocabulary with pencil and paper, segment words that nobody has seen, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** Builds on a little Python.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -44,65 +39,92 @@ if "google.colab" in sys.modules:
         reason = error[1] if error else "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
-# %%
-import random
+# %% tags=["hide-input"]
+import io
 from collections import Counter
 from itertools import pairwise
 
-import torch
+import sentencepiece
 
 from transformer.data import pocket
-from transformer.data.bpe import split_words
+from transformer.data.bpe import learn, segment, split_words
+from transformer.data.pocket.grammar import lexicon
+from transformer.data.tokenizer import UNK, Tokenizer
+from transformer.models import MODELS_FOLDER
+from transformer.plots import bpe_merges as plots
+from transformer.plots.curves import curves
 from transformer.plots.style import Picture, Row, SourceCode
 
-# %% [markdown]
-# ## The question
-#
-# > Das **Handschuhfach** klemmt.
-#
-# You may never have met the word. But if you know *Hand*, *Schuh* and *Fach*, a hand, a shoe and a compartment, you are nearly there: a
-# hand-shoe is a glove, and the glove compartment is stuck.
-#
-# A Transformer begins with a table: a row of numbers for each **token** that it knows (§3.4). It can only read what has a row, and
-# only write what has a row. If tokens are words, *Handschuhfach* has none, and the sentence has a hole just where it matters. So
-# **which strings should have a row?** And who finds them, in two languages at once, when nobody has the time to write a list?
+captions = Tokenizer.load(MODELS_FOLDER / "multi30k" / "tokenizer.model")
+in_vocabulary = set(captions.pieces(range(len(captions))))
+sentence = "Das Handschuhfach klemmt."
+words = split_words(sentence)
+Picture(
+    plots.segmentations(
+        {
+            "words": words,
+            "characters": list("".join(words)),
+            "subwords": captions.pieces(captions.encode(sentence)),
+        },
+        unknown=[word for word in words if word not in in_vocabulary],
+    ),
+    alt=(
+        "Das Handschuhfach klemmt, segmented in three ways. Words: four tokens, two of "
+        "them unknown. Characters: 26 tokens. Subwords: eight tokens, among them "
+        "Handschuh, f and ach, none unknown."
+    ),
+)
+
+# %% tags=["remove-cell"]
+assert captions.pieces(captions.encode(sentence))[:4] == [
+    "▁Das",
+    "▁Handschuh",
+    "f",
+    "ach",
+]
+assert [word in in_vocabulary for word in words] == [True, False, False, True]
 
 # %% [markdown]
-# ## Why not words
+# ## Why not words, why not characters?
 #
-# German glues nouns together whenever it likes. So let us count how many words of new text are unknown, depending on how much text was
-# read before. The course's embedded corpus makes as much of both languages as we ask for.
+# A Transformer has one embedding per **token**. It can only read tokens that have an embedding, and only generate tokens that have one. The list of these tokens is its **vocabulary**. Which strings should be in it?
+#
+# **Words** are the obvious choice, as in the first row of the figure. A word that isn't in the vocabulary becomes `<unk>`, and the sentence loses it. How often does that happen? The course's embedded corpus generates as many English and German sentence pairs as we want, so we can count which percentage of the words in new text is unknown after reading 500, 1000, … pairs:
 
 # %%
+train = [(pair.source, pair.target) for pair in pocket.pairs("train", 8000)]
+test = [(pair.source, pair.target) for pair in pocket.pairs("test", 500)]
 languages = "English", "German"
-train = [(p.source, p.target) for p in pocket.pairs("train", 8000)]
-test = [(p.source, p.target) for p in pocket.pairs("test", 500)]
 
 
 def count_words(pairs, side):
+    """How often each word occurs in one language: side 0 or 1 of the pairs."""
     return Counter(word for pair in pairs for word in split_words(pair[side]))
+
+
+def unknown_words(known, side):
+    """The percentage of the test's words that are not known."""
+    counts = count_words(test, side)
+    unknown = sum(n for word, n in counts.items() if word not in known)
+    return 100 * unknown / counts.total()
 
 
 # %%
 sizes = [500, 1000, 2000, 4000, 8000]
-unknown = {language: [] for language in languages}
-for side, language in enumerate(languages):
-    tested = count_words(test, side)
-    for size in sizes:
-        read = count_words(train[:size], side)
-        missing = sum(n for word, n in tested.items() if word not in read)
-        unknown[language].append(100 * missing / tested.total())
-    print(language, [f"{percent:.2f}%" for percent in unknown[language]])
+unknown = {
+    language: [
+        unknown_words(count_words(train[:size], side), side) for size in sizes
+    ]
+    for side, language in enumerate(languages)
+}
 
 # %% tags=["hide-input"]
-from transformer.plots.curves import curves
-
 Picture(
     curves(
         sizes,
         unknown,
         "sentence pairs read before",
-        "Unknown words in new text, percent",
+        "Unknown words in new text (%)",
         log2_x=True,
     ),
     alt=(
@@ -113,169 +135,103 @@ Picture(
 )
 
 # %% [markdown]
-# More text cures English. It does not cure German. What is it that German still does not know?
+# More text helps in English, but not enough in German. The words that remain unknown are mostly compounds:
 
 # %%
-from transformer.data.pocket.grammar import lexicon
+known = count_words(train, 1)
+unseen = [word for word in count_words(test, 1) if word not in known]
+print(*(word.removeprefix("▁") for word in unseen[:8]))
 
-read = count_words(train, 1)
-new = [word for word in count_words(test, 1) if word not in read]
-firsts = ["▁" + modifier.german for modifier in lexicon().modifiers.values()]
-compounds = [word for word in new if word.startswith(tuple(firsts))]
-print(f"{len(compounds)} of {len(new)} unknown words are compounds:")
-print(" ".join(compounds[:12]).replace("▁", ""))
-assert len(compounds) > 0.8 * len(new)
+# %% tags=["remove-cell"]
+first_parts = tuple("▁" + m.german for m in lexicon().modifiers.values())
+assert sum(w.startswith(first_parts) for w in unseen) > 0.8 * len(unseen)
 assert unknown["German"][-1] > 5 * unknown["English"][-1]
 
 # %% [markdown]
-# Compounds, most of them. English writes the same thing in two words that it knows. (To be fair: every test sentence of this corpus
-# was made to contain a combination that training lacks, so real text has fewer such words in a sentence. But it has them for ever.)
+# (Our corpus exaggerates: each of its test sentences contains a combination that doesn't occur in the training text. But real text never runs out of new words either.) There is a second problem: most words of a language are rare, which is known as **Zipf's law**. An embedding is only learned where its word occurs, so most of the table would hardly be trained.
 #
-# Sentences from outside the corpus fare worse, of course. Three written by hand:
-
-# %%
-sentences = (
-    "Das Handschuhfach klemmt.",
-    "Die Straßenbahnhaltestelle liegt hinter dem Krankenhaus.",
-    "Ohne Krankenversicherungskarte keine Behandlung.",
-)
-for sentence in sentences:
-    words = split_words(sentence)
-    print(*(word if word in read else f"[{word}]" for word in words))
-
-# %% [markdown]
-# There is a second trouble, and it does not go away with more text either. A few words make up most of what is said, and most of a language's
-# words are hardly ever said; that is Zipf's law. Even a small grammar shows something of it:
-
-# %%
-for side, language in enumerate(languages):
-    words = count_words(train[:4000], side)
-    top = sum(n for _, n in words.most_common(100)) / words.total()
-    rare = sum(n < 10 for n in words.values()) / len(words)
-    print(f"{language}: {len(words)} words; the top 100 make up {top:.0%}")
-    print(f"   of the text; {rare:.0%} occur fewer than ten times")
-
-# %% [markdown]
-# Each word would have a row in the table, and a row is learned from the places where its word occurs. Fewer than ten places are very few.
-
-# %% [markdown]
-# ## Why not characters
-#
-# Characters know no unknown words. But look what becomes of the length, and of the attention weights, of which there is one for each pair
-# of positions ($n^2$):
+# **Characters** solve both problems: a hundred of them spell everything. But sequences become several times as long. Attention weights grow with the square of the length, and inference needs one step per token. And a single letter means next to nothing, so the first layers have to deal with spelling first. It has been done ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)), but it is expensive.
 
 # %%
 text = [sentence for pair in test for sentence in pair]
-n_words = sum(len(split_words(sentence)) for sentence in text) / len(text)
-n_characters = sum(len(sentence) for sentence in text) / len(text)
-times = n_characters / n_words
-print(f"a sentence: {n_words:.1f} words, {n_characters:.1f} characters")
-print(f"{times:.1f} times as long, {times**2:.0f} times as many weights")
+n_words = sum(len(split_words(sentence)) for sentence in text)
+n_characters = sum(map(len, text))
+ratio = n_characters / n_words
+print(f"{ratio:.1f} times as long, {ratio**2:.0f} times as many weights")
 
 # %% [markdown]
-# The other layers pay per position, and writing a translation takes a step per position. And for that price a position says next to
-# nothing: what *t* means depends on its neighbours, so the first layers are busy spelling. It can be done, and has been {cite}`xue2022`. It is
-# dear.
+# **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that nothing is unknown. The question is how to find them. The text itself can tell us.
 #
-# So we want something in between: short pieces that can spell anything, and long ones for what is frequent. The text itself can tell
-# us which.
-
-# %% [markdown]
-# ## By hand
+# ## Byte-pair encoding by hand
 #
-# **Byte-pair encoding** {cite}`sennrich2016` begins with characters and does one thing again and again: *the two symbols that stand side by
-# side most often become one symbol.* We need four words and how often each occurs. The mark ▁ says that a word starts here; it is a
-# symbol like any other.
+# **Byte-pair encoding** (BPE) starts with characters and repeats one step: *merge the pair of adjacent symbols that occurs most often into a new symbol.* The odd name comes from its origin as a method of data compression, where the most frequent pair of *bytes* in a file is replaced by a byte that isn't used yet ([Gage, 1994](https://dl.acm.org/doi/10.5555/177910.177914)).
+# [Sennrich et al. (2016)](https://aclanthology.org/P16-1162/) had the idea of merging characters within words to get a vocabulary for translation.
+#
+# Our text consists of four words. The numbers say how often each occurs, and the mark ▁ shows where a word starts. It is a symbol like any other.
 
 # %%
 frequency = {"▁tea": 5, "▁teapot": 2, "▁pot": 3, "▁seat": 2}
-spelled = {word: list(word) for word in frequency}
+spelling = {word: list(word) for word in frequency}
 
 
-def count_pairs(spelled, frequency):
+def count_pairs(spelling, frequency):
     counts = Counter()
-    for word, symbols in spelled.items():
+    for word, symbols in spelling.items():
         for pair in pairwise(symbols):
             counts[pair] += frequency[word]
     return counts
 
 
-counts = count_pairs(spelled, frequency)
-print(*(f"{a}+{b} {n}" for (a, b), n in counts.most_common()), sep="   ")
+counts = count_pairs(spelling, frequency)
+print(*(f"{a}+{b}: {n}" for (a, b), n in counts.most_common(6)), sep="   ")
 
 # %% [markdown]
-# *e* and *a* are neighbours 5 times in *tea*, 2 times in *teapot* and 2 times in *seat*: 9. No pair has more, so `ea` is our first piece.
+# *e* and *a* are neighbours 5 times in *tea*, twice in *teapot* and twice in *seat*, 9 times in all. No other pair has more, so the first new symbol is `ea`. The next two are tied at 7. Ties need a rule, or two programs would learn different vocabularies. Ours is: the shorter symbol first, then the one that comes first by code points.
+
+
+# %%
+def best_pair(counts):
+    return min(counts, key=lambda ab: (-counts[ab], len("".join(ab)), "".join(ab)))
+
+
+def merge(symbols, pair):
+    merged = []
+    for symbol in symbols:
+        if merged and (merged[-1], symbol) == pair:
+            merged[-1] += symbol
+        else:
+            merged.append(symbol)
+    return merged
+
+
+# %%
+for step in range(1, 7):
+    counts = count_pairs(spelling, frequency)
+    pair = best_pair(counts)
+    spelling = {word: merge(spelling[word], pair) for word in spelling}
+    print(f"{step}. {'+'.join(pair):6} {counts[pair]}×")
+print(*(" ".join(symbols) for symbols in spelling.values()), sep="   ")
+
+# %% tags=["remove-cell"]
+tea = learn(Counter(frequency).elements(), 6)
+assert "".join(pair) == tea[-1].symbol and counts[pair] == tea[-1].count
+assert [m.symbol for m in tea] == ["ea", "▁t", "▁tea", "ot", "pot", "▁pot"]
+assert spelling["▁teapot"] == ["▁tea", "pot"]
+
+# %% [markdown]
+# Check line 2 with a pencil: `t+e` had 7 occurrences as well, but they are gone, because each of these *e*'s is now part of `ea`. And look at the last line: *tea* and *pot* have become single symbols, and **the teapot is split exactly where its two parts meet**. The algorithm doesn't know what a compound is. Counting was enough, because its parts are frequent words.
 #
-# Then come `t+e` and `▁+t` with 7 each. A **tie** has to be broken by a rule, or two programs learn two vocabularies. Ours: **the shorter symbol
-# first, then the one that comes first by code points.** For a tie between `o+t` and `p+o` that means `ot`.
-
-
-# %%
-def order(counts):
-    def key(pair):
-        return -counts[pair], len("".join(pair)), "".join(pair)
-
-    return sorted(counts, key=key)
-
-
-def join(symbols, pair):
-    symbols, i = list(symbols), 0
-    while i < len(symbols) - 1:
-        if (symbols[i], symbols[i + 1]) == pair:
-            symbols[i : i + 2] = ["".join(pair)]
-        i += 1
-    return symbols
-
-
-# %% [markdown]
-# Six merges. Each line is a count of all pairs anew, the four leading ones in order; the first of them is merged before the next line.
-
-# %%
-learned = []
-for step in range(6):
-    counts = count_pairs(spelled, frequency)
-    leading = order(counts)[:4]
-    learned.append((leading[0], counts[leading[0]]))
-    spelled = {word: join(spelled[word], leading[0]) for word in spelled}
-    print(step + 1, *(f"{f'{a}+{b}':>6} {counts[a, b]}" for a, b in leading))
-for symbols in spelled.values():
-    print(*symbols)
-
-# %% [markdown]
-# Check line 2 with a pencil. `t+e` counted 7 in line 1 and has vanished, because every *e* behind a *t* is now in `ea`. Merging a pair
-# changes the counts of its neighbours, and of nothing else.
+# The symbols `▁t` and `ot` were only steps on the way; no word contains them any more. They stay in the vocabulary all the same.
 #
-# Look at what came out. *Tea* and *pot* are pieces, and **the teapot has come apart in the middle**, at the very seam. Nobody said what a
-# compound is. Counting was enough, because its parts are words too.
-#
-# And two pieces were only scaffolding: `▁t` and `ot` were made on the way up, and no word uses them any more. They keep their rows.
-
-# %%
-pieces = {"".join(pair) for pair, _ in learned}
-used = {symbol for symbols in spelled.values() for symbol in symbols}
-assert pieces - used == {"▁t", "ot"}
-assert spelled["▁teapot"] == ["▁tea", "pot"]
-
-# %% [markdown]
-# The package has a module for this. Same words, same six merges, same counts:
-
-# %%
-from transformer.data.bpe import learn, segment
-
-merges = learn(Counter(frequency).elements(), 6)
-assert [(merge.pair, merge.count) for merge in merges] == learned
-print(*(merge.symbol for merge in merges))
-
-# %% [markdown]
-# **In the book, use words of your own.** Go on merge by merge, and guess the next pair before you press. Which word comes apart at a seam that you would have chosen?
+# **Try your own words.** Guess the next pair before you press the button:
 #
 # <div class="widget" data-widget="merges">
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins.*
 #
-# The first pairs of our four words, the first of which is merged:
+# The most frequent pairs of our four words. The first one is merged:
 #
-# | pair | how often |
+# | pair | count |
 # |---|---|
 # | e + a | 9 |
 # | t + e | 7 |
@@ -283,80 +239,47 @@ print(*(merge.symbol for merge in merges))
 # | o + t | 5 |
 #
 # </div>
-
-# %% [markdown]
+#
 # ### A word that nobody has seen
 #
-# *Teapots* is not among our words. To split it, spell it, and **replay the merges in the order in which they were learned**:
-
-# %%
-symbols = list("▁teapots")
-print("   ", *symbols)
-for merge in merges:
-    symbols = join(symbols, merge.pair)
-    print(f"{merge.symbol:>3}", *symbols)
-
-# %% [markdown]
-# The sixth, `▁pot`, finds nothing: this *pot* has no mark in front of it. To BPE a *pot* that starts a word and a *pot* inside one are
-# two different strings. Keep this in mind for German, where capital letters drive the same wedge between *Tür* and *Haustür*.
-
-# %%
-ranks = {merge.pair: merge.rank for merge in merges}
-assert symbols == segment("▁teapots", ranks) == ["▁tea", "pot", "s"]
-print(segment("▁seats", ranks), segment("▁spot", ranks), segment("▁poet", ranks))
-
-# %% [markdown]
-# The worst that can happen to a word is to be spelled. That is the whole promise: frequent words are one piece, rare words are several,
-# and none is unknown.
-
-# %% [markdown]
-# ## The picture
-#
-# The same replay as a tree. Characters stand at the bottom; each level is a merge, with its number and how often its pair stood in the text
-# when it was learned. What is framed in pink remains.
+# *Teapots* isn't in our text. To segment it, split it into characters and apply the merges **in the order in which they were learned**. The figure shows this as a tree: characters at the bottom, one level per merge, and in pink the symbols that remain.
 
 # %% tags=["hide-input"]
-from transformer.plots import bpe_merges as plots
-
+merges = learn(Counter(frequency).elements(), 6)
 Picture(
     plots.merge_tree("▁teapots", merges),
     alt=(
         "The characters of teapots at the bottom. Merge 1 joins e and a, merge 2 "
         "the mark and t, merge 3 both to tea; merge 4 joins o and t, merge 5 p "
-        "and ot. Three pieces remain: tea with its mark, pot, and s."
+        "and ot. Three symbols remain: tea with its mark, pot, and s."
     ),
 )
 
 # %% [markdown]
-# Now a vocabulary that one could train with: 4,000 pieces, learned from 4,000 sentence pairs, both languages together. Look at the counts on the
-# right. They can only fall, and the last merges are of pairs that stand in the whole text a handful of times.
+# The last merge, `▁pot`, isn't in the tree, because it includes the mark ▁ and this *pot* has none. A *pot* at the start of a word and a *pot* inside a word are different strings to BPE, so they will get different embeddings. German makes this worse, because nouns have a capital letter except inside compounds: *Tür* ("door"), but *Haustür* ("front door").
+#
+# In the worst case, none of the merges applies and a word is spelled out. So frequent words are one token, rare ones several, and no word is unknown.
+#
+# ## BPE in the package
+#
+# The package's `learn` is our loop, made faster: it counts all pairs once and then updates only the words that a merge has changed. `segment` doesn't go through thousands of merges for each word. It looks at the pairs that the word has, and applies the merge that was learned first:
 
 # %%
-SIZE, SPECIAL = 4000, 4  # <pad>, <bos>, <eos>, <unk>
-lines = [sentence for pair in train[:4000] for sentence in pair]
-words = [word for line in lines for word in split_words(line)]
-characters = {*"".join(words)}
-merges = learn(words, SIZE - SPECIAL - len(characters))
-ranks = {merge.pair: merge.rank for merge in merges}
-print(f"{SPECIAL} special + {len(characters)} characters + {len(merges)} merges")
-for merge in merges[0], merges[9], merges[99], merges[999], merges[-1]:
-    print(f"{merge.rank + 1:5}  {' + '.join(merge.pair):14} {merge.count:6}×")
-
-# %% tags=["hide-input"]
-Picture(
-    plots.merge_tree("▁Frühlingskleid", merges),
-    alt=(
-        "The merges of Frühlingskleid, from single characters up to three pieces: "
-        "Frühling with its mark, then sk, then leid. The seam between Frühlings "
-        "and kleid lies inside sk."
-    ),
-)
+SourceCode(segment)
 
 # %% [markdown]
-# A spring dress, *Frühlings* + *kleid*. BPE read it as *spring*, *sk*, *leid*, and *Leid* is sorrow. We come back to that.
-#
-# **Move the slider.** It stops at each merge that changes one of the six words, and fills what has just grown together. Point at a piece, or
-# tap it, to read what it was made of and how often those two stood side by side.
+# Here is a vocabulary that you could train a model with: 4,000 tokens, learned from 4,000 sentence pairs, English and German together. Four are special tokens (`<pad>`, `<bos>`, `<eos>`, `<unk>`), and the others are all characters and one symbol per merge.
+
+# %%
+lines = [sentence for pair in train[:4000] for sentence in pair]
+words = [word for line in lines for word in split_words(line)]
+characters = set("".join(words))
+merges = learn(words, 4000 - 4 - len(characters))
+ranks = {merge.pair: merge.rank for merge in merges}
+print(f"4 + {len(characters)} characters + {len(merges)} merges = 4000")
+
+# %% [markdown]
+# **Move the slider** to apply more and more merges to six words. It stops at each merge that changes one of them, and highlights what has just been merged. Point at a symbol, or tap it, to see its two parts and their count. Which word ends up in the strangest pieces?
 
 # %% tags=["hide-input"]
 shown = "Frühlingskleid Wintermantel Schultisch yesterday kitchen Berlin"
@@ -364,7 +287,7 @@ plots.merge_explorer(
     [f"▁{word}" for word in shown.split()],
     merges,
     description=(
-        "Six words as rows of boxes, a box for each piece: Frühlingskleid, "
+        "Six words as rows of boxes, a box for each symbol: Frühlingskleid, "
         "Wintermantel, Schultisch, yesterday, kitchen, Berlin. A slider "
         "runs through the merges that change one of them. At the left end every "
         "box is a character; further right boxes grow together, until yesterday, "
@@ -374,135 +297,25 @@ plots.merge_explorer(
 )
 
 # %% [markdown]
-# ## The code
+# ### The same as SentencePiece
 #
-# Our loop counts every pair of every word again before each merge. The package remembers which words hold which pair, and recounts
-# only the words that a merge changes:
+# Real projects use a library such as SentencePiece ([Kudo and Richardson, 2018](https://aclanthology.org/D18-2012/)), and so does this course: its `Tokenizer` is a thin layer around SentencePiece's BPE. If our algorithm is right, it must learn the same merges from the same text, in the same order, and segment every sentence in the same way:
 
 # %%
-SourceCode(learn)
+tokenizer = Tokenizer.train(lines, vocab_size=4000)
+symbols = tokenizer.pieces(range(4, 4 + len(merges)))
+assert symbols == [merge.symbol for merge in merges]
+for sentence in text:
+    subwords = tokenizer.pieces(tokenizer.encode(sentence))
+    assert subwords == [s for w in split_words(sentence) for s in segment(w, ranks)]
+print(f"{len(merges)} merges and {len(text)} sentences: equal")
 
 # %% [markdown]
-# The same merges? Our loop against the package's, on two hundred sentences. We also count how many words a merge changes, to see what the
-# remembering saves:
-
-# %%
-frequency = count_words(train[:200], 1)
-spelled, learned, changed = {word: list(word) for word in frequency}, [], 0
-for _ in range(200):
-    counts = count_pairs(spelled, frequency)
-    best = order(counts)[0]
-    learned.append((best, counts[best]))
-    merged = {word: join(symbols, best) for word, symbols in spelled.items()}
-    changed += sum(merged[word] != spelled[word] for word in merged)
-    spelled = merged
-theirs = learn(frequency.elements(), 200)
-assert [(merge.pair, merge.count) for merge in theirs] == learned
-print(f"equal; a merge changed {changed / 200:.0f} of {len(frequency)} words")
-
-# %% [markdown]
-# Splitting is shorter. Instead of replaying thousands of merges, most of which find nothing, it looks at the word's own neighbours and
-# takes the earliest:
-
-# %%
-SourceCode(segment)
-
-# %%
-for word in list(dict.fromkeys(words))[:300]:
-    symbols = list(word)
-    for merge in merges:
-        if merge.symbol in word:
-            symbols = join(symbols, merge.pair)
-    assert symbols == segment(word, ranks)
-print("300 words: replaying all merges splits them in the same way")
-
-# %% [markdown]
-# ## The same as SentencePiece
+# For this, both have to agree on many small conventions, which differ between programs: where a word is marked (Sennrich et al. mark its end), how ties are broken, and that no merge crosses a space or joins a letter with a punctuation mark. Because the spaces are part of the tokens, as ▁, decoding is easy: join the tokens and replace each ▁ by a space.
 #
-# Real runs use SentencePiece {cite}`kudo2018`, whose BPE is written in C++. A from-scratch version that *resembles* it would teach you
-# the idea. One that **equals** it can be checked. Here is a vocabulary of the same size on the same text, by the package's `Tokenizer`. Its ids
-# begin with the four special tokens; then come the merges in their order, and last the characters.
-
-# %%
-from transformer.data.bpe import encode
-from transformer.data.tokenizer import UNK, Tokenizer
-
-tokenizer = Tokenizer.train(lines, SIZE)
-pieces = tokenizer.pieces(range(SIZE))
-print(pieces[:8], pieces[-3:])
-assert pieces[SPECIAL : -len(characters)] == [merge.symbol for merge in merges]
-assert characters == {*pieces[-len(characters) :]}
-for sentence in {*lines, *text}:
-    ids = tokenizer.encode(sentence)
-    assert tokenizer.pieces(ids) == encode(sentence, ranks)
-print(f"{len(merges)} merges, {len({*lines, *text})} sentences: equal")
-
-# %% [markdown]
-# Not one merge and not one piece differs. For that, every convention has to agree, and these are the ones that differ between programs:
+# ### Where German compounds are split
 #
-# - **Where a word is marked.** Here in front, ▁. In {cite}`sennrich2016` at the end.
-# - **What no merge may cross.** Not a space; not the border between letters and the rest, so a full stop does not stick to its word. (To a number
-#   it does, as you see below.)
-# - **Ties.** Length, then code points.
-# - **The longest piece.** 16 characters.
-# - **What the text was before.** The tokenizer normalises it first (NFKC, single spaces). See below what that does.
-
-# %%
-sentence = "The spring dress wasn't cheap: 4.50."
-print(*split_words(sentence), sep=" | ")
-assert all(tokenizer.decode(tokenizer.encode(s)) == s for s in text)
-
-# %% [markdown]
-# Because the space has become part of the pieces, joining them gives the text back. Nothing else has to be remembered.
-
-# %% [markdown]
-# ## German compounds: where the seams fall
-#
-# The teapot came apart where a human would cut it. Was that luck? The corpus knows what its compounds are made of, so we can count. We
-# take all compounds of the test sentences that the training text does not have, and ask whether a cut falls on the seam.
-
-# %%
-nouns = {
-    form.lower()
-    for noun in lexicon().nouns.values()
-    for form in (noun.german, noun.german_oblique, noun.german_plural)
-}
-
-
-def parts(word):
-    """The first part and the noun of a compound, or nothing."""
-    for first in filter(word.startswith, firsts):
-        rest = word.removeprefix(first)
-        if rest in nouns or rest.removesuffix("n") in nouns:
-            return first, rest
-
-
-# %%
-known = set(words)
-new = {w: parts(w) for w in count_words(test, 1) if w not in known and parts(w)}
-
-
-def hits(n_merges):
-    few = {merge.pair: merge.rank for merge in merges[:n_merges]}
-    on_seam = by_chance = 0
-    for word, (first, _) in new.items():
-        pieces = segment(word, few)
-        on_seam += any(first == "".join(pieces[:n]) for n in range(len(pieces)))
-        by_chance += (len(pieces) - 1) / (len(word) - 1)
-    return 100 * on_seam / len(new), 100 * by_chance / len(new)
-
-
-# %% [markdown]
-# A word in many pieces has cuts everywhere, and one of them will be on the seam by luck. So beside the hits stands what luck alone would
-# hit: cuts over places to cut.
-
-# %%
-at = [250, 500, 1000, 2000, len(merges)]
-on_seam, by_chance = zip(*(hits(n) for n in at), strict=True)
-print(len(new), "compounds")
-for n, hit, luck in zip(at, on_seam, by_chance, strict=True):
-    print(f"{n:5} merges   seam cut in {hit:3.0f}%   by luck {luck:3.0f}%")
-assert on_seam[-1] > 80 and by_chance[-1] < 20
+# The teapot was split between its two parts. Does that work in general? The figure shows seven compounds as BPE segments them. A green line is a boundary between two parts where BPE splits, too; red marks show a boundary that it missed.
 
 # %% tags=["hide-input"]
 compounds = [
@@ -510,553 +323,462 @@ compounds = [
     ("▁Schul", "tisch"), ("▁Schul", "buch"), ("▁Geburtstags", "lieder"),
     ("▁Hand", "schuh", "fach"),
 ]  # fmt: skip
-cut = {"".join(c): segment("".join(c), ranks) for c in compounds}
+segmented = {"".join(parts): segment("".join(parts), ranks) for parts in compounds}
+described = "; ".join(
+    f"{word[1:]} is split {' | '.join(symbols)}"
+    for word, symbols in segmented.items()
+)
 Picture(
-    plots.morpheme_boundaries(cut, compounds),
-    alt="Seven compounds in their pieces, and where their parts meet. "
-    + "; ".join(f"{w[1:]} is cut {' | '.join(p)}" for w, p in cut.items()).replace(
-        "▁", ""
-    ),
+    plots.morpheme_boundaries(segmented, compounds),
+    alt="Seven compounds, their segments, and where their parts meet. "
+    + described.replace("▁", ""),
 )
 
-# %% [markdown]
-# Seven compounds, picked by hand. Green lines are seams that were cut, red ends are seams that were missed.
-#
-# Far better than luck, and still no grammar. *Kellerfenster* is perfect. *Frühlingskleid*, a spring dress, is *spring* + *sk* + *sorrow*, and
-# its plural ends in *leider*, which means *unfortunately*. *Schultisch*, a school desk, loses its seam in *ult*, although *Schulbuch*, a school book, keeps
-# it. BPE knows nothing but counts: where a frequent string lies across the seam, it wins. And this corpus is kind to us. Its words are few, so
-# the parts are frequent. *Handschuhfach*, whose parts it hardly knows, is half spelled.
-
-# %%
-for word, pieces in {
+# %% tags=["remove-cell"]
+nouns = {
+    form.lower()
+    for noun in lexicon().nouns.values()
+    for form in (noun.german, noun.german_oblique, noun.german_plural)
+}
+by_parts = {}
+for word in count_words(test, 1):
+    for first in filter(word.startswith, first_parts):
+        rest = word.removeprefix(first)
+        if word not in set(words) and (
+            rest in nouns or rest.removesuffix("n") in nouns
+        ):
+            by_parts[word] = first
+on_boundary = by_chance = 0
+for word, first in by_parts.items():
+    symbols = segment(word, ranks)
+    on_boundary += any(first == "".join(symbols[:n]) for n in range(len(symbols)))
+    by_chance += (len(symbols) - 1) / (len(word) - 1)
+assert on_boundary / len(by_parts) > 0.8 and by_chance / len(by_parts) < 0.2
+for word, expected in {
     "▁Frühlingskleid": "▁Frühling sk leid",
-    "▁Frühlingskleider": "▁Frühling sk leider",
     "▁Schultisch": "▁Sch ult isch",
     "▁Schulbuch": "▁Schul buch",
 }.items():
-    assert segment(word, ranks) == pieces.split()
+    assert segment(word, ranks) == expected.split()
 
 # %% [markdown]
-# **The wedge.** Inside a compound the part begins with a small letter and has no mark; as a word of its own it begins with a capital and has one. They are two strings,
-# so they have two rows, and each must learn on its own what a door is:
-
-# %%
-doors = "Die Tür der Theatertür ist keine Tür."
-ids = tokenizer.encode(doors)
-print(tokenizer.pieces(ids))
-front, inside = (tokenizer.pieces(range(SIZE)).index(p) for p in ("▁Tür", "tür"))
-assert front in ids and inside in ids and front != inside
-
-# %% [markdown]
-# ## Characters that nobody has seen
+# Often it does work: of all new compounds in our test sentences, more than 80% are split at the boundary, where random splits would hit it in less than 20%. But BPE knows only counts. *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly. Where a frequent string crosses the boundary, it wins.
 #
-# Unknown words are gone. Unknown *characters* are not: the pocket corpus has no *Ł*. Without help, each run of unknown characters becomes the
-# token `<unk>`, and what it was is lost. With `byte_fallback=True` the vocabulary spends 256 pieces on the bytes, and spells in UTF-8
-# what it has no character for.
+# ## Other subword algorithms
+#
+# BPE isn't the only way. Three others are common, and BERT, T5 and GPT-2 use them:
+#
+# - **WordPiece** (BERT; [Wu et al., 2016](https://arxiv.org/abs/1609.08144)) also merges pairs, but chooses them differently: not the most frequent pair, but the one that makes the text more probable, roughly that with the highest $\frac{\text{count}(ab)}{\text{count}(a)\,\text{count}(b)}$. To segment a word, it forgets the merges and takes the **longest** token that matches, again and again from left to right. The paper uses word-pieces for English–French (§5.1).
+# - **Unigram** (T5; [Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with a large vocabulary, estimates a probability for each token, and removes those that the text needs least. A word gets the segmentation with the highest product of probabilities.
+# - **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on the 256 bytes of UTF-8 instead of characters. It starts with a vocabulary that can encode any text in the world.
+#
+# WordPiece's choice makes a difference from the first merge on. For our four words:
 
 # %%
-with_bytes = Tokenizer.train(lines, SIZE, byte_fallback=True)
-for strange in ("Łukasz", "café", "жук", "☕"):
-    for t in (tokenizer, with_bytes):
-        ids = t.encode(strange)
-        print(f"{t.decode(ids):9}", *t.pieces(ids))
-    assert UNK in tokenizer.encode(strange) and with_bytes.decode(ids) == strange
+counts = count_pairs({word: list(word) for word in frequency}, frequency)
+single = Counter(
+    symbol for word in Counter(frequency).elements() for symbol in word
+)
+
+
+def wordpiece_score(pair):
+    a, b = pair
+    return counts[pair] / (single[a] * single[b])
+
+
+print("BPE:      ", "+".join(best_pair(counts)))
+print("WordPiece:", "+".join(max(counts, key=wordpiece_score)))
+
+# %% tags=["remove-cell"]
+assert max(counts, key=wordpiece_score) == ("p", "o")
 
 # %% [markdown]
-# With bytes no character becomes `<unk>`, whatever comes in. The price: 256 rows, and a language in a foreign script at several tokens a character.
-# When no byte is ever seen in training, the rows stay as random as they began; then the text survives, but not the sense.
+# *p* occurs less often than *e*, but where it does, *o* always follows. WordPiece rewards that. Now we train the others on the same text as our BPE, each with a vocabulary of 2,000 tokens. For bytes, we don't even need a new program: we write each byte as a character and call `learn` again. (For WordPiece we keep the BPE vocabulary, and change only the segmentation.)
+
+
+# %%
+def longest_first(word, vocabulary):
+    tokens = []
+    while word:
+        n = max(n for n in range(1, len(word) + 1) if word[:n] in vocabulary)
+        tokens.append(word[:n])
+        word = word[n:]
+    return tokens
+
+
+def as_bytes(text):
+    """Each byte of the UTF-8 code as a character."""
+    return text.encode("utf-8").decode("latin-1")
+
+
+# %%
+bpe = {m.pair: m.rank for m in merges[: 2000 - 4 - len(characters)]}
+vocabulary = characters | {a + b for a, b in bpe}
+byte_merges = learn((as_bytes(word) for word in words), 2000 - 256)
+byte_bpe = {m.pair: m.rank for m in byte_merges}
+
+model = io.BytesIO()
+sentencepiece.SentencePieceTrainer.train(
+    sentence_iterator=iter(lines), model_writer=model, model_type="unigram",
+    vocab_size=2000, character_coverage=1.0, num_threads=1, minloglevel=2,
+)  # fmt: skip
+unigram = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+
+# %% tags=["hide-input"]
+pictures = []
+for word in ("Kellerfenster", "Frühlingskleid"):
+    rows = {
+        "BPE": segment("▁" + word, bpe),
+        "longest first": longest_first("▁" + word, vocabulary),
+        "Unigram": unigram.encode(word, out_type=str),
+        "byte-level BPE": [
+            token.encode("latin-1").decode("utf-8")
+            for token in segment(as_bytes("▁" + word), byte_bpe)
+        ],
+    }
+    described = "; ".join(f"{name}: {' | '.join(s)}" for name, s in rows.items())
+    pictures.append(
+        Picture(
+            plots.segmentations(rows),
+            alt=f"{word}, segmented by four algorithms. "
+            + described.replace("▁", ""),
+        )
+    )
+Row(*pictures)
+
+# %% tags=["remove-cell"]
+assert unigram.encode("Kellerfenster", out_type=str) == ["▁Keller", "fenster"]
+assert unigram.encode("Frühlingskleid", out_type=str) == ["▁Frühlings", "kleid"]
+assert longest_first("▁Kellerfenster", vocabulary) != segment("▁Kellerfenster", bpe)
 
 # %% [markdown]
+# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. That is typical: it keeps a long token only if the text needs it, where BPE keeps whatever was merged on the way, and studies find that its tokens match word parts better ([Bostrom and Durrett, 2020](https://aclanthology.org/2020.findings-emnlp.414/)). Whether translations get better is less clear. Here we stay with the paper's choice for English–German, BPE.
+#
+# ### Unknown characters
+#
+# No word is unknown to BPE, but a *character* may be: our corpus has no *Ł* and no ☕. Without precautions they become `<unk>`, and are lost. Byte-level BPE doesn't have this problem. SentencePiece has an option, `byte_fallback`, with the same effect: 256 tokens of the vocabulary are reserved for the bytes, and used for characters that it doesn't contain.
+
+# %%
+with_bytes = Tokenizer.train(lines, vocab_size=4000, byte_fallback=True)
+for unseen in ("Łukasz", "☕"):
+    for version in (tokenizer, with_bytes):
+        ids = version.encode(unseen)
+        print(f"{version.decode(ids):7}", *version.pieces(ids))
+
+# %% tags=["remove-cell"]
+assert UNK in tokenizer.encode("☕")
+assert with_bytes.decode(with_bytes.encode("Łukasz ☕")) == "Łukasz ☕"
+
+# %% [markdown]
+# Now any text survives the way to ids and back. Whether the model understands it is another question: bytes that never occur in the training text keep their random embeddings.
+#
 # ## One vocabulary for two languages
 #
-# The paper learns **one** vocabulary from both languages together (§5.1). How much do they share? We count which pieces each language uses.
+# The paper learns *one* vocabulary from English and German text together (§5.1). One reason is [weight tying](07_full_model.ipynb): a shared matrix makes sense only if row 17 is the same token everywhere. But do the languages have anything in common?
 
 # %%
 uses = [
-    Counter(id for pair in train[:4000] for id in tokenizer.encode(pair[side]))
+    Counter(i for pair in train[:4000] for i in tokenizer.encode(pair[side]))
     for side in (0, 1)
 ]
-both = uses[0].keys() & uses[1].keys()
-all_used = uses[0].keys() | uses[1].keys()
-print(f"{len(both)} of the {len(all_used)} pieces in use are in both languages")
-for language, n in zip(languages, uses, strict=True):
-    share = sum(n[id] for id in both) / n.total()
-    print(f"   they make up {share:.0%} of the {language} text")
-often = sorted(both, key=lambda id: -min(uses[0][id], uses[1][id]))
-print(*tokenizer.pieces(often[:60]))
+shared = uses[0].keys() & uses[1].keys()
+for language, counts in zip(languages, uses, strict=True):
+    fraction = sum(counts[i] for i in shared) / counts.total()
+    print(f"{len(shared)} shared tokens are {fraction:.0%} of the {language} text")
+frequent = sorted(shared, key=lambda i: -min(uses[0][i], uses[1][i]))
+print(*tokenizer.pieces(frequent[:40]))
+
+# %% tags=["remove-cell"]
+names = set(tokenizer.pieces(list(shared)))
+assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁war", "▁will"} <= names
 
 # %% [markdown]
-# Not much, and a fifth of the text all the same: punctuation, names, and a few words. Some mean the same, *Berlin*, *warm*, *modern*, *Museum*. Others only
-# look it. An English *hat* is worn, a German *hat* has; an English *war* is fought, a German *war* was. These share a row and must share it
-# in peace. The layers above tell them apart, by their neighbours.
-
-# %%
-shared = set(tokenizer.pieces(both))
-same_meaning = {"▁Berlin", "▁warm", "▁modern", "▁Museum"}
-assert same_meaning <= shared
-another_meaning = {"▁hat", "▁war", "▁will", "▁am"}
-assert another_meaning <= shared
-
-# %% [markdown]
-# So why share? Two reasons.
+# A little: punctuation, names, and a few words. Some mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *war* means "was". They have to share an embedding, and the layers above tell them apart by their context.
 #
-# **Names split alike.** A translator mostly copies names. Copying is easy when both sides spell them in the same pieces. With a
-# vocabulary for each language, a name may be cut in two ways, or a letter may even be missing on one side:
+# The second reason is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With a vocabulary for each language (English on the left, German on the right), they often don't. Our English text doesn't even contain a capital *K*:
 
 # %%
 english, german = (
-    Tokenizer.train(half, SIZE // 4) for half in zip(*train[:4000], strict=True)
+    Tokenizer.train(side, vocab_size=1000)
+    for side in zip(*train[:4000], strict=True)
 )
-names = "Fatima Hemingway Toronto Beethoven Garibaldi Kathmandu Nakamura Sanchez"
-alike = 0
-for name in names.split():
-    one, other = (t.pieces(t.encode(name)) for t in (english, german))
-    alike += one == other
-    print(f"{' '.join(one):26} {' '.join(other)}")
-print(f"split alike: {alike} of {len(names.split())}; with one vocabulary: all")
-assert alike < len(names.split())
+for name in ("Hemingway", "Kathmandu", "Beethoven"):
+    splits = (" ".join(t.pieces(t.encode(name))) for t in (english, german))
+    print("   ".join(f"{split:20}" for split in splits))
+
+# %% tags=["remove-cell"]
+for name in ("Hemingway", "Kathmandu"):
+    assert english.pieces(english.encode(name)) != german.pieces(
+        german.encode(name)
+    )
 
 # %% [markdown]
-# **Tying needs it.** The paper uses a single matrix in three places: embedding of the source, embedding of the target, and the layer before
-# the softmax (§3.4). That only makes sense if row 17 is the same string everywhere. What it saves in the base model, counted without
-# allocating a single number:
-
-# %%
-from transformer.config import ModelConfig
-from transformer.model import Transformer
-
-
-def count_parameters(tie_embeddings):
-    with torch.device("meta"):
-        model = Transformer(ModelConfig(tie_embeddings=tie_embeddings))
-    return sum(p.numel() for p in model.parameters())
-
-
-base = ModelConfig()
-table = base.vocab_size * base.d_model
-one, three = count_parameters("all"), count_parameters("none")
-print(f"one table {table / 1e6:.1f} million, {table / one:.0%} of the base model")
-print(f"base model {one / 1e6:.1f} million, with three tables {three / 1e6:.1f}")
-assert three - one == 2 * table
-
-# %% [markdown]
-# ## How large?
+# ## How large should the vocabulary be?
 #
-# The size of the vocabulary is the one number you have to choose. **Small:** long sequences. **Large:** a large table, whose last rows are
-# for strings that hardly occur. Here is all of it, from vocabularies between 125 and 8,000 pieces. Pieces per word are measured on the test
-# sentences; the table's parameters, in millions, are those at the base model's width. A *rare* piece is used at fewer than ten places of the training text, an *unused* one at
-# none.
+# This is the one number that you have to choose. We compare vocabularies of 250 to 8,000 tokens by the number of tokens per word, and by how many of their tokens are **rare**: they occur fewer than ten times in the training text. Beside them is a **word-level vocabulary** of the same size, the most frequent words, and what it doesn't know:
 
 # %%
-vocabularies = [125, 250, 500, 1000, 2000, 4000, 8000]
-per_word, rare, idle = {language: [] for language in languages}, [], []
-for size in vocabularies:
-    t = Tokenizer.train(lines, size)
-    for side, language in enumerate(languages):
-        n = sum(len(ids) for ids in t.encode_all(pair[side] for pair in test))
-        per_word[language].append(n / count_words(test, side).total())
-    uses = Counter(id for ids in t.encode_all(lines) for id in ids)
-    idle.append(size - SPECIAL - len(uses))
-    rare.append(100 * sum(uses[id] < 10 for id in range(SPECIAL, size)) / size)
-
-# %%
-print("pieces   en   de  rare unused million")
-for i, size in enumerate(vocabularies):
-    en, de = (per_word[language][i] for language in languages)
-    millions = size * base.d_model / 1e6
-    row = f"{size:6} {en:4.2f} {de:4.2f} {rare[i]:4.0f}% {idle[i]:6}"
-    print(row, f"{millions:7.2f}")
-assert all(a > b for a, b in pairwise(per_word["German"]))
-assert all(a < b for a, b in pairwise(rare[2:]))
+n_tokens, rare = [], []
+sizes = [250, 500, 1000, 2000, 4000, 8000]
+frequent_words = [word for word, _ in Counter(words).most_common()]
+print("size   tokens/word   rare   word-level: unknown words")
+for size in sizes:
+    bpe_tokenizer = Tokenizer.train(lines, size)
+    counts = Counter(i for ids in bpe_tokenizer.encode_all(lines) for i in ids)
+    n_tokens.append(sum(map(len, bpe_tokenizer.encode_all(text))) / n_words)
+    rare.append(100 * sum(counts[i] < 10 for i in range(4, size)) / size)
+    unknown = sum(unknown_words(set(frequent_words[:size]), s) for s in (0, 1)) / 2
+    print(f"{size:4} {n_tokens[-1]:11.2f} {rare[-1]:9.0f}% {unknown:15.1f}%")
 
 # %% tags=["hide-input"]
 Row(
     Picture(
         curves(
-            vocabularies,
-            per_word,
-            "pieces in the vocabulary",
-            "Pieces per word of new text",
+            sizes,
+            {"BPE": n_tokens},
+            "vocabulary size",
+            "Tokens per word of new text",
             log2_x=True,
         ),
-        alt=(
-            "Pieces per word against a vocabulary of 125 to 8000 pieces. Both "
-            "languages fall steeply from about four and flatten out towards one; "
-            "German lies above English."
-        ),
+        alt="Tokens per word against the vocabulary size: it falls steeply from about three at 250 tokens and flattens out towards one.",
     ),
     Picture(
         curves(
-            vocabularies,
-            {"fewer than 10 uses": rare},
-            "pieces in the vocabulary",
-            "Rare pieces, percent",
-            log2_x=True,
+            sizes, {"BPE": rare}, "vocabulary size", "Rare tokens (%)", log2_x=True
         ),
-        alt=(
-            "The share of pieces that fewer than ten places in the training text "
-            "use. It is below a fifth up to 1000 pieces and then rises steeply, "
-            "to over four fifths at 8000."
-        ),
+        alt="Rare tokens against the vocabulary size: few up to 1000 tokens, and then a steep rise to over four fifths at 8000.",
     ),
 )
 
-# %% [markdown]
-# The first doublings shorten the text the most, the last hardly at all. The table doubles every time. And the right-hand curve is the one that tutorials leave
-# out. **A row that is used ten times is hardly trained**, and the unused ones are scaffolding, like `▁t` and `ot` above: they take part in the
-# softmax and are never the answer. So the text sets the limit, and the more of it you have, the larger the vocabulary may be. {cite}`gowda2020` measured this
-# for translation.
-#
-# **And 37,000?** The paper has 4.5 million sentence pairs and a vocabulary of about 37,000 (§5.1). It does not say why. Here is a guess. Public
-# copies of that corpus are called `bpe.32000`, after a round number of *merges*. To the merges come the characters of a web-sized text, many of them
-# twice, because that kind of BPE marks the end of a word. So an odd vocabulary may well be a round number of merges plus an alphabet. Ours was
-# counted the other way round:
-
-# %%
-assert SPECIAL + len(characters) + len(merges) == SIZE
-print(f"{SIZE} pieces are {len(merges)} merges and {len(characters)} characters")
+# %% tags=["remove-cell"]
+assert all(a > b for a, b in pairwise(n_tokens)) and n_tokens[-1] < 1.1
+assert all(a < b for a, b in pairwise(rare[2:])) and rare[-1] > 80
+assert 0.5 < unknown < 1.5 and len(frequent_words) < 4000
+few = set(frequent_words[:1000])
+assert 17 < sum(unknown_words(few, side) for side in (0, 1)) / 2 < 20
+assert 1.7 < n_tokens[2] < 1.85
 
 # %% [markdown]
-# ## One word, many splittings
+# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows are hardly trained. The first doublings shorten the text a lot, the last ones hardly at all, while more and more tokens are rare. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)). Compare the word-level vocabulary: with 1,000 tokens it loses almost a fifth of the words, where BPE loses none and needs about 1.8 tokens per word. And it can't go on
+# growing, because the training text has fewer than 4,000 different words; the remaining 1% stay unknown to it.
 #
-# BPE is too reliable. It cuts *Wintermantel* in the same way every time, so the model never learns that the pieces have an inside. **BPE dropout**
-# {cite}`provilkov2020` leaves merges out at random while the training text is encoded. Whole words fall apart sometimes, and their
-# parts get trained too. At translation time nothing is left out.
+# The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1); as the [last chapter](07_full_model.ipynb) showed, the model itself seems to have had room for 40,960. GPT-2 has 50,257 tokens.
+#
+# ## BPE dropout
+#
+# BPE splits a word in the same way every time, so the model rarely sees what its tokens consist of. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) is a regulariser: while encoding the training text, it skips merges at random. The same word is then split in many ways. At inference no merge is skipped.
 
 # %%
-texts = ["Wintermantel"] * 1000
-usual = tokenizer.pieces(tokenizer.encode(texts[0]))
-splits = Counter(
-    " ".join(tokenizer.pieces(ids))
-    for ids in tokenizer.encode_all(texts, dropout=0.1)
-)
-print(
-    f"{len(splits)} different ways, the usual one {splits[' '.join(usual)]} times"
-)
-for split, n in splits.most_common(6):
+copies = ["Wintermantel"] * 1000
+encoded = tokenizer.encode_all(copies, dropout=0.1)
+splits = Counter(" ".join(tokenizer.pieces(ids)) for ids in encoded)
+print(f"{len(splits)} different ways:")
+for split, n in splits.most_common(5):
     print(f"{n:5}  {split}")
+
+# %% tags=["remove-cell"]
+assert len(splits) > 5
 assert all(split.replace(" ", "") == "▁Wintermantel" for split in splits)
 
 # %% [markdown]
-# Each of them decodes to the same word. What does *left out* mean, exactly? Those who proposed it say: at each step, look at all merges that are possible now,
-# forget each with probability $p$, and take the earliest of the others. What was forgotten has a new chance at the next step. That is
-# `segment` with a coin:
-
-
-# %%
-def drop_each_step(word, dropout):
-    symbols = list(word)
-    while known := [
-        pair
-        for pair in pairwise(symbols)
-        if pair in ranks and random.random() >= dropout
-    ]:
-        symbols = join(symbols, min(known, key=ranks.get))
-    return symbols
-
-
-# %% [markdown]
-# SentencePiece asks each pair of neighbours **once**: what is forgotten stays forgotten, until one of the two grows. It also keeps pieces, not
-# pairs, so any two neighbours that spell a piece may become it.
-
-# %%
-rank_of = {merge.symbol: merge.rank for merge in merges}
-
-
-# %%
-def drop_once(word, dropout):
-    symbols, forgotten = list(zip(word, range(len(word)), strict=True)), set()
-    while possible := [
-        (rank_of[a[0] + b[0]], i)
-        for i, (a, b) in enumerate(pairwise(symbols))
-        if a[0] + b[0] in rank_of and (a, b) not in forgotten
-    ]:
-        _, i = min(possible)
-        (a, place), (b, _) = symbols[i : i + 2]
-        if random.random() < dropout:
-            forgotten.add((symbols[i], symbols[i + 1]))
-        else:
-            symbols[i : i + 2] = [(a + b, place)]
-    return [symbol for symbol, _ in symbols]
-
-
-# %% [markdown]
-# Two rules, one name. How much do they differ? The mean number of pieces of *Wintermantel*, a thousand times each:
-
-# %%
-random.seed(0)
-rates = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
-means = {"new chances": [], "each pair once": [], "the package": []}
-for rate in rates:
-    forms = (
-        [drop_each_step("▁Wintermantel", rate) for _ in texts],
-        [drop_once("▁Wintermantel", rate) for _ in texts],
-        tokenizer.encode_all(texts, dropout=rate),
-    )
-    for name, form in zip(means, forms, strict=True):
-        means[name].append(sum(map(len, form)) / len(texts))
-
-# %%
-again, once, package = means.values()
-for rate, *three in zip(rates, again, once, package, strict=True):
-    print(f"dropout {rate}   " + "   ".join(f"{mean:5.2f}" for mean in three))
-assert again[0] == once[0] == package[0] == len(usual)
-assert all(abs(a - b) < 0.35 for a, b in zip(once, package, strict=True))
-assert all(a + 0.3 < b for a, b in zip(again[1:4], package[1:4], strict=True))
-
-# %% tags=["hide-input"]
-Picture(
-    curves(rates, means, "dropout", "Mean pieces of Wintermantel"),
-    alt=(
-        "Mean number of pieces against dropout from 0 to 0.6. All three curves "
-        "start at the usual splitting and rise. The package's and that of each "
-        "pair once lie on each other; with new chances it rises more slowly."
-    ),
-)
-
-# %% [markdown]
-# Our second function is what the package does. With new chances, the same 0.1 splits much less. So when you read of a dropout of 0.1, ask which
-# of the two it was: **the same number is another strength in another program.**
-
-# %% [markdown]
+# If you compare with other programs: SentencePiece decides once about each pair, where Provilkov et al. give a skipped pair a new chance after every merge. So the same dropout rate splits words more in SentencePiece.
+#
 # ## What goes wrong in practice
 #
-# Five mistakes. None raises an error; each costs points, or a day.
+# None of these mistakes raises an error.
 #
-# **The text that comes back is not the text that went in.** The tokenizer normalises: ligatures, fractions, dots and odd spaces become something
-# plainer. Good for the model. But a *reference* translation must not be sent through it before scoring, or you score against another text.
+# **The wrong vocabulary.** Train one on the first half of the text and one on the second. Both have 2,000 tokens, so every id of one is an id of the other. A model with the wrong one reads nonsense. The vocabulary is part of the model, so store them together.
 
 # %%
-for typed in ("½ liter", "five ﬁsh", "wait…", "two  spaces\tand a tab"):
-    back = with_bytes.decode(with_bytes.encode(typed))
-    print(f"{typed!r:26} → {back!r}")
-    assert back != typed and back == with_bytes.normalize(typed)
-
-# %% [markdown]
-# **Two vocabularies of the same size.** Train one on the first half of the text and one on the second. Both have 2,000 pieces, so every id of the
-# one is an id of the other. Load the wrong file, and a model reads fluent nonsense without a murmur. The vocabulary is part of the model:
-# keep them in one place.
-
-# %%
-mine, yours = (Tokenizer.train(half, 2000) for half in (lines[:4000], lines[4000:]))
+first, second = (
+    Tokenizer.train(half, vocab_size=2000) for half in (lines[:4000], lines[4000:])
+)
 sentence = train[0][1]
 print(sentence)
-print(yours.decode(mine.encode(sentence)))
-assert mine.decode(mine.encode(sentence)) == sentence
-same = sum(
-    a == b
-    for a, b in zip(
-        mine.pieces(range(2000)), yours.pieces(range(2000)), strict=True
-    )
-)
-print(f"{same} of 2000 ids mean the same")
+print(second.decode(first.encode(sentence)))
 
 # %% [markdown]
-# **Decoding piece by piece.** A program that shows a translation while it is being written decodes each id alone. The mark at the start of a text is
-# dropped as the start of a text, each time: the spaces are gone. And a character in bytes that is cut in the middle is no character. Decode everything so
-# far, always, and show what is new.
+# **Decoding token by token.** A program that shows a translation while it is being generated may decode each id separately. Then the spaces are lost, because SentencePiece removes the ▁ at the start of a text, and characters that consist of several bytes are broken. Decode all ids so far instead.
 
 # %%
-ids = with_bytes.encode(test[0][1])
-print("".join(with_bytes.decode([id]) for id in ids))
+ids = with_bytes.encode("A cup of ☕, please!")
+print("".join(with_bytes.decode([i]) for i in ids))
 print(with_bytes.decode(ids))
-coffee = with_bytes.encode("☕")
-print([with_bytes.decode(coffee[:n]) for n in range(1, len(coffee) + 1)])
-assert "\ufffd" in with_bytes.decode(coffee[:-1])
 
 # %% [markdown]
-# **Taking the longest piece that fits.** Somebody needs a tokenizer in another language, has only the list of pieces, and writes: cut off the longest
-# piece, repeat. It looks right on the words that you try. It is not BPE.
-
+# **Normalisation changes the text.** The tokenizer replaces ligatures, fractions and unusual spaces by plain characters. That is good for the model, but never encode and decode a *reference* translation before scoring: you would score against a different text.
 
 # %%
-def longest_first(word, pieces):
-    cut = []
-    while word:
-        n = next(n for n in range(len(word), 0, -1) if word[:n] in pieces)
-        cut.append(word[:n])
-        word = word[n:]
-    return cut
+for original in ("½ liter", "five ﬁsh", "two  spaces"):
+    print(f"{original!r:14} → {with_bytes.decode(with_bytes.encode(original))!r}")
 
+# %% tags=["remove-cell"]
+for original in ("½ liter", "five ﬁsh", "two  spaces"):
+    assert with_bytes.decode(with_bytes.encode(original)) != original
+assert second.decode(first.encode(sentence)) != sentence
 
-pieces = set(tokenizer.pieces(range(SPECIAL, SIZE)))
+# %% [markdown]
+# **Segmenting with the wrong algorithm.** Someone needs your tokenizer in another programming language, has only the list of tokens, and writes `longest_first`. It looks right on most words. But a BPE model was trained on BPE's segmentations, and gets others for the rest:
+
+# %%
+vocabulary = characters | {merge.symbol for merge in merges}
 tested = count_words(test, 0) + count_words(test, 1)
-splits = {w: (segment(w, ranks), longest_first(w, pieces)) for w in tested}
-other = {word: s for word, s in splits.items() if s[0] != s[1]}
-print(f"{len(other)} of {len(tested)} words differ")
-for right, wrong in list(other.values())[:4]:
-    print(f"   {' '.join(right):22} {' '.join(wrong)}")
+different = [w for w in tested if longest_first(w, vocabulary) != segment(w, ranks)]
+print(f"{len(different)} of {len(tested)} words are segmented differently")
 
 # %% [markdown]
-# Its cuts are not worse. They are *others* than those the model was trained on, and that is enough.
-#
-# **The test text in the vocabulary.** Learning pieces needs no translations, so it feels harmless to learn them from everything at hand. But
-# then the test's own new words become pieces. We let one vocabulary learn from 500 test pairs, and another from 500 other pairs in their place:
+# **Test text in the training text of the tokenizer.** Learning a vocabulary needs no translations, so it seems harmless to include the test sentences. But then their rare words get tokens of their own:
 
 # %%
-honest = Tokenizer.train([*lines[:4000], *lines[4000:5000]], 2500)
-leaked = Tokenizer.train([*lines[:4000], *text], 2500)
-lengths = []
-for name, t in (("honest", honest), ("leaked", leaked)):
-    on_test, on_new = (
-        sum(map(len, t.encode_all(x))) for x in (text, lines[5000:6000])
-    )
-    lengths.append(on_test)
-    print(f"{name}: test {on_test} pieces, other new text {on_new}")
-assert lengths[1] < 0.98 * lengths[0]
+clean = Tokenizer.train(lines + [s for p in train[4000:4500] for s in p], 2500)
+leaked = Tokenizer.train(lines + text, 2500)
+for name, version in (("clean", clean), ("leaked", leaked)):
+    print(f"{name:6}  test text: {sum(map(len, version.encode_all(text)))} tokens")
+
+# %% tags=["remove-cell"]
+lengths = [sum(map(len, t.encode_all(text))) for t in (clean, leaked)]
+assert lengths[1] < 0.98 * lengths[0] and different
 
 # %% [markdown]
-# The test got shorter, and other new text did not: what was gained is gained on the test only.
+# **Comparing losses between vocabularies.** With fewer, longer tokens per sentence, the loss *per token* is higher, even if the model is equally good. Compare BLEU, or the loss per character.
 #
-# And a last warning. **A loss per token cannot be compared between vocabularies.** Who cuts text into fewer, longer tokens has a
-# higher loss per token for the very same model of the text. Compare BLEU on plain text, or the loss per character.
-
-# %% [markdown]
 # ## Questions
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. Three symbols stand in a word, `a`, `b`, `c`. Both `a+b` and `b+c` have been learned, `b+c` earlier. How is *abc* split?**
+# **1. Both `a+b` and `b+c` have been learned, `b+c` earlier. How is *abc* segmented?**
 #
-# <details><summary>A. ab c, because splitting goes from left to right</summary>
+# <details><summary>A. ab c, because BPE goes from left to right</summary>
 #
-# No. Left to right is only the order in which *one* pair is merged wherever it stands. Between pairs, the earlier learned one goes first.
+# No. Left to right is only the order in which several occurrences of *one* pair are merged. Between pairs, the one that was learned earlier goes first.
 #
 # </details>
 # <details><summary>B. a bc</summary>
 #
-# **Right.** `b+c` was learned earlier. After it there is no `b` left for `a` to join.
+# **Right.** `b+c` was learned earlier. After that, there is no `b` left that `a` could be merged with.
 #
 # </details>
-# <details><summary>C. abc, one piece</summary>
+# <details><summary>C. abc, a single token</summary>
 #
-# No. That needs a merge that makes abc, such as `a+bc`. None was learned here.
+# No. That would need a merge that results in abc, such as `a+bc`, and none was learned.
 #
 # </details>
 # <details><summary>D. It depends on how often abc occurs</summary>
 #
-# No. Counts decide while learning. Splitting only knows the order of the merges.
+# No. Counts matter while learning. Segmenting only uses the order of the merges.
 #
 # </details>
 #
-# **2. You double the vocabulary and keep the text. What happens to the rows of the table that are hardly trained?**
+# **2. You double the size of the vocabulary without adding text. What happens to the fraction of hardly trained embeddings?**
 #
-# <details><summary>A. Their share falls, because sequences are shorter</summary>
+# <details><summary>A. It falls, because sequences are shorter</summary>
 #
-# No. Shorter sequences mean fewer tokens to share among more rows.
-#
-# </details>
-# <details><summary>B. Their share stays the same</summary>
-#
-# No. The new pieces are made of the rarest pairs so far, since the frequent ones were merged first.
+# No. Shorter sequences mean that fewer tokens are shared among more embeddings.
 #
 # </details>
-# <details><summary>C. Their share grows</summary>
+# <details><summary>B. It stays the same</summary>
 #
-# **Right.** Each merge has a lower count than the one before, and each use of a new piece takes one away from its parts.
-#
-# </details>
-# <details><summary>D. There are none: every piece was learned from the text</summary>
-#
-# No. Being merged 12 times is enough to become a piece, and a later merge may take all 12 away again: scaffolding.
+# No. The new tokens come from the rarest pairs so far, because the frequent ones were merged first.
 #
 # </details>
+# <details><summary>C. It grows</summary>
 #
-# **3. A vocabulary without bytes meets *naïve*, and has no *ï*. What does the model read?**
+# **Right.** Every merge has at most the count of the one before, and each use of a new token takes one from its two parts.
+#
+# </details>
+# <details><summary>D. There are none, because every token was learned from the text</summary>
+#
+# No. Twelve occurrences can be enough to become a token, and a later merge may take all twelve away again.
+#
+# </details>
+#
+# **3. A BPE vocabulary without byte fallback meets *naïve*, and has no *ï*. What does the model read?**
 #
 # <details><summary>A. <code>&lt;unk&gt;</code> for the whole word</summary>
 #
-# No. That is what a vocabulary of words does. Here the rest of the word is still spelled.
+# No. That is what a word-level vocabulary does. Here, the rest of the word still has tokens.
 #
 # </details>
-# <details><summary>B. An error is raised</summary>
+# <details><summary>B. Nothing, because an error is raised</summary>
 #
-# No. Encoding takes any text. That is why you have to look for `<unk>` yourself.
-#
-# </details>
-# <details><summary>C. The pieces of <i>naive</i></summary>
-#
-# No. Normalisation keeps accents: ï is a letter of its own to it.
+# No. Encoding accepts any text. That is why you should look for `<unk>` yourself.
 #
 # </details>
-# <details><summary>D. The pieces of <i>na</i> and <i>ve</i>, with <code>&lt;unk&gt;</code> between them</summary>
+# <details><summary>C. The tokens of <i>naive</i></summary>
 #
-# **Right.** Only the run of unknown characters is lost.
-#
-# </details>
-#
-# **4. Why can't an English and a German table be tied (§3.4) if each has its own 37,000 pieces?**
-#
-# <details><summary>A. Because row 17 would be two different strings</summary>
-#
-# **Right.** One vector would have to mean both, wherever they stand.
+# No. Normalisation keeps accents, because ï is a letter of its own.
 #
 # </details>
-# <details><summary>B. Because their shapes differ</summary>
+# <details><summary>D. The tokens of <i>na</i> and <i>ve</i>, with <code>&lt;unk&gt;</code> between them</summary>
 #
-# No. Both are 37,000 × 512. That is the danger: it would run.
-#
-# </details>
-# <details><summary>C. Because German needs more pieces than English</summary>
-#
-# No. Both could be given the same number, and were.
-#
-# </details>
-# <details><summary>D. Because gradients from two languages cancel each other</summary>
-#
-# No. In a shared vocabulary they meet in the same rows too, and it works.
+# **Right.** Only the unknown character is lost.
 #
 # </details>
 #
-# **5. *Wachstube* is a guardroom (*Wach* + *Stube*) or a tube of wax (*Wachs* + *Tube*). What does BPE do, and who decides?**
+# **4. Which algorithm can segment a word without knowing in which order its tokens were learned?**
+#
+# <details><summary>A. BPE, because its tokens are unique</summary>
+#
+# No. BPE applies merges in the order of learning. Without it, you can only guess, as the pitfall above shows.
+#
+# </details>
+# <details><summary>B. WordPiece</summary>
+#
+# **Right.** It takes the longest matching token from left to right, so the list of tokens is enough.
+#
+# </details>
+# <details><summary>C. Byte-level BPE, because it starts with bytes</summary>
+#
+# No. It differs from BPE only in its first symbols. The merges still have an order.
+#
+# </details>
+# <details><summary>D. None of them</summary>
+#
+# No. Two of the four don't use merges for segmenting: one takes the longest token, and Unigram compares probabilities.
+#
+# </details>
+#
+# **5. *Wachstube* is a guardroom (*Wach* + *Stube*) or a tube of wax (*Wachs* + *Tube*). What does BPE do?**
 #
 # <details><summary>Answer</summary>
 #
-# It does the same both times: the split is a function of the letters alone. Perhaps it hits one of the seams, perhaps none. Who decides is the
-# encoder, from the other words of the sentence, as with every ambiguous word. BPE dropout would at least let it see both splittings.
+# The same in both cases, because its segmentation depends only on the letters. It may hit one of the boundaries or neither. Which meaning is right is up to the encoder, from the context, as with every ambiguous word. With BPE dropout, it would at least see both segmentations during training.
 #
 # </details>
 #
-# **6. With pencil and paper: after the six merges of *tea*, *teapot*, *pot*, *seat*, which pair is merged seventh?**
+# **6. With pencil and paper: after the six merges of *tea*, *teapot*, *pot* and *seat*, which pair is merged seventh?**
 #
 # <details><summary>Answer</summary>
 #
-# Left are *▁tea*, *▁tea pot*, *▁pot* and *▁ s ea t*. Four pairs are tied at 2: `▁+s`, `s+ea`, `ea+t`, `▁tea+pot`. The shortest symbol has two characters: `▁s`. The
-# teapot stays in two pieces until the last of them.
+# The words are now *▁tea*, *▁tea pot*, *▁pot* and *▁ s ea t*. Four pairs are tied at 2: `▁+s`, `s+ea`, `ea+t` and `▁tea+pot`. The shortest new symbol has two characters: `▁s`.
 #
 # </details>
 
-# %% [markdown]
-# The answer to question 6, from the package:
-
-# %%
-tea = Counter({"▁tea": 5, "▁teapot": 2, "▁pot": 3, "▁seat": 2})
-print(*(merge.symbol for merge in learn(tea.elements(), 99)[6:]))
+# %% tags=["remove-cell"]
+assert learn(Counter(frequency).elements(), 7)[6].symbol == "▁s"
 
 # %% [markdown]
 # ## Exercises
 #
-# Six blanks: byte-pair encoding from counting pairs to a whole learner, and there and back again. Each has a check that says what is wrong, and a hint.
+# Six blanks: byte-pair encoding from counting pairs to learning and segmenting, and decoding. Each has a check that tells you what is wrong, and a hint.
 #
 # - In Colab:
 #   [08_subword_tokenization](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/08_subword_tokenization.ipynb).
 #   On GitHub: [08_subword_tokenization.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/08_subword_tokenization.ipynb).
-# - On your machine, open `exercises/08_subword_tokenization.ipynb`, fill the blanks, then:
+# - On your machine, open `exercises/08_subword_tokenization.ipynb`, fill in the blanks, then:
 #
 # ```bash
 # python -m exercises grade subword_tokenization
 # ```
 #
-# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+# Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# And four experiments.
+# Some experiments to try:
 #
-# 1. **Change the tie rule** in `order`: the longer symbol first. How many of the first 200 merges differ, and how many words are split otherwise?
-#    What does that tell you about two programs that both say "BPE"?
-# 2. **Use `drop_each_step` on all words of the test** and compare the share of words that stay whole with the package's at 0.1. Which rate with new
-#    chances is as strong as the package's 0.1?
-# 3. **Lower-case everything** before learning. How many pieces do English and German share then, and what can no longer be decoded?
-# 4. **Train with it.** Compare the BLEU of three runs, and the time of a step, which grows with the table:
+# 1. **Change the tie rule** in `best_pair`: the longer symbol first. How many of the first 200 merges change?
+# 2. **Train WordPiece:** write the loop of BPE with `wordpiece_score`, on the words of 100 sentences. Which strange tokens does it learn first? Most programs require a minimum count: why?
+# 3. **Convert everything to lower case** before learning. How many more tokens do the languages share, and what can no longer be decoded?
+# 4. **Train models** with three vocabularies, and compare their BLEU and the time per step:
 #
 # ```bash
 # transformer train pocket --run runs/v1000 --model.vocab-size 1000
@@ -1067,10 +789,10 @@ print(*(merge.symbol for merge in learn(tea.elements(), 99)[6:]))
 # %% [markdown]
 # ## Going further
 #
-# - **In the paper:** the vocabulary is in §5.1, the shared matrix in §3.4 of {cite}`vaswani2017`.
-# - **Where BPE for words comes from**, and what one vocabulary for both languages does to names: {cite}`sennrich2016`.
-# - **The tokenizer of real runs**, and why it treats the space as a character: {cite}`kudo2018`.
-# - **Dropping merges** in training: {cite}`provilkov2020`.
-# - **How large a vocabulary should be**, judged by how often its rarest pieces are seen: {cite}`gowda2020`.
-# - **Why the output matrix may be the embedding:** {cite}`press2017`.
-# - **No vocabulary at all**, only bytes, and what that costs: {cite}`xue2022`.
+# - **In the paper:** the vocabulary is in §5.1, and the matrix that both languages share in §3.4.
+# - **BPE for words:** [Sennrich et al. (2016)](https://aclanthology.org/P16-1162/), also on what a joint vocabulary does for names.
+# - **SentencePiece:** [Kudo and Richardson (2018)](https://aclanthology.org/D18-2012/) explain why it treats the space as a character.
+# - **Unigram and BPE compared:** [Kudo (2018)](https://aclanthology.org/P18-1007/), [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/).
+# - **The size of the vocabulary:** [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/).
+# - **No vocabulary at all:** [Xue et al. (2022)](https://aclanthology.org/2022.tacl-1.17/) train on bytes.
+# - **Next:** [Data and batching](09_data_and_batching.ipynb) turns these ids into batches.

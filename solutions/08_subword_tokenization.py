@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: subword tokenization
 #
-# Six blanks: byte-pair encoding, from counting pairs to a whole learner, and there and back again (§5.1 of the paper).
+# Six blanks: byte-pair encoding from counting pairs to learning and segmenting, and decoding (§5.1 of the paper).
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
 #   wrong.
@@ -65,29 +65,29 @@ from exercises.checks.subword_tokenization import check, given
 #
 # ★☆☆ · 5 minutes
 #
-# Each word of the text is a list of symbols, at first its characters. How often does each pair of neighbours stand in the text? A
-# word that occurs three times counts three times. Pairs do not reach from one word to the next.
+# Each word of the text is a list of symbols, at first its characters. How often does each pair of adjacent symbols occur in the text? A
+# word that occurs three times counts three times. Pairs don't cross word boundaries.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # for each word and its count
 #     for each symbol and the one after it
-#         add the count to what the pair has so far
+#         add the word's count to the count of the pair
 # ```
 # </details>
 # <details><summary>Help: <code>unhashable type: 'list'</code></summary>
 #
-# A key of a dict must not change, and a list can. A tuple cannot: `(first, second)`.
+# The keys of a dict must be immutable, and a list isn't. Use a tuple: `(first, second)`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: count_pairs
 def count_pairs(words: list[list[str]], counts: list[int]) -> dict[tuple[str, str], int]:
-    """How often each pair of neighbouring symbols occurs.
+    """How often each pair of adjacent symbols occurs.
 
-    words: each word once, as its symbols
+    words: each word once, as a list of its symbols
     counts: how often each of them occurs in the text
     returns: pair → count; only pairs that occur
     """
@@ -108,20 +108,20 @@ check("count_pairs", count_pairs)
 #
 # ★★☆ · 10 minutes
 #
-# The most frequent pair is merged next. Often several are equally frequent, and then the result must not depend on the order in
-# which they were counted: of those, take the one whose joined symbol is **shorter**, and of equally long ones the one whose joined
-# symbol comes **first in the alphabet** (by code points, as Python compares strings). No two pairs here have the same joined symbol.
+# The most frequent pair is merged next. Often several pairs are equally frequent, and the result must not depend on the order in
+# which they were counted. Of those, take the one whose merged symbol is **shorter**, and among equally long ones the one whose merged
+# symbol comes **first by code points**, as Python compares strings. No two pairs here have the same merged symbol.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # min of the pairs, by a key of three parts:
-#     minus the count, the length of the joined symbol, the joined symbol
+#     minus the count, the length of the merged symbol, the merged symbol
 # ```
 # </details>
 # <details><summary>Help: <code>bad operand type for unary -: 'tuple'</code></summary>
 #
-# You iterate over the pairs themselves. Their counts are the dict's values.
+# Iterating over a dict gives its keys, here the pairs. The counts are its values.
 # </details>
 
 
@@ -145,28 +145,28 @@ check("best_pair", best_pair)
 #
 # ★★☆ · 10 minutes
 #
-# Join the pair wherever it stands in a word, from left to right. What has been joined is not joined a second time: `a a a` with the
+# Merge all occurrences of the pair in a word, from left to right. A symbol can be merged only once: `a a a` with the
 # pair `a a` becomes `aa a`.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# walk along with an index
-#     the pair stands here: take both as one symbol, go on two further
-#     else: take the one symbol, go on one further
-# mind the last symbol
+# go through the symbols with an index
+#     if the pair is here: append both as one symbol, advance by two
+#     else: append the one symbol, advance by one
+# the last symbol has no right neighbour
 # ```
 # </details>
 # <details><summary>Help: <code>list index out of range</code></summary>
 #
-# The last symbol has no neighbour. Ask first whether there is one.
+# The last symbol has no right neighbour. Check that there is one first.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: merge_pair
 def merge_pair(symbols: list[str], pair: tuple[str, str]) -> list[str]:
-    """The word's symbols, with the pair joined wherever it stands."""
+    """The word's symbols, with all occurrences of the pair merged."""
     ### BEGIN SOLUTION
     merged: list[str] = []
     i = 0
@@ -189,22 +189,22 @@ check("merge_pair", merge_pair)
 #
 # ★★★ · 15 minutes · §5.1
 #
-# Now all together: spell every word in characters; count pairs, merge the best one in all words, and again, until there are enough
-# merges, or no pair is left. `given.count_pairs`, `given.best_pair` and `given.merge_pair` are your own functions once their checks
-# say ✓, and the course's until then.
+# Now put it together: split every word into characters, count the pairs, merge the best one in all words, and repeat until there are
+# enough merges or no pairs left. `given.count_pairs`, `given.best_pair` and `given.merge_pair` are your own functions once their checks
+# show ✓, and the course's until then.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# as long as merges are too few
-#     count the pairs in the words as they are NOW; none left: stop
-#     the best pair; note it
-#     every word: with that pair merged
+# while there are too few merges
+#     count the pairs in the words as they are NOW; if there are none, stop
+#     find the best pair and add it to the merges
+#     merge that pair in every word
 # ```
 # </details>
 # <details><summary>Help: <code>min() iterable argument is empty</code> (or <code>min() arg is an empty sequence</code>)</summary>
 #
-# When every word has become one symbol, there is no pair any more. Stop there.
+# When every word has become a single symbol, there are no pairs left. Stop then.
 # </details>
 
 
@@ -234,19 +234,19 @@ check("learn", learn)
 #
 # ★★☆ · 10 minutes
 #
-# A word, perhaps one that nobody has seen, is spelled in characters, and then the merges are repeated **in the order in which they
-# were learned**, each wherever it fits. Characters that are in no merge stay as they are.
+# Split a word, perhaps one that nobody has seen, into characters, and then apply the merges **in the order in which they
+# were learned**. Characters that no merge contains stay as they are.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # the word as a list of characters
-# for each merge, from the first on: merge it
+# for each merge, from the first to the last: apply it
 # ```
 # </details>
 # <details><summary>Help: <code>unhashable type: 'list'</code></summary>
 #
-# A pair is a tuple here, in the list of merges too: compare tuples with tuples.
+# The pairs in the list of merges are tuples, so compare them with tuples.
 # </details>
 
 
@@ -269,31 +269,31 @@ def segment(word: str, merges: list[tuple[str, str]]) -> list[str]:
 check("segment", segment)
 
 # %% [markdown]
-# ## 6 · And back
+# ## 6 · Decode
 #
 # ★☆☆ · 5 minutes
 #
-# In front of each word stands the mark `▁`, so that a text can be put together again without guessing where its spaces were. Symbols
-# become text: the mark is a space, and the text itself does not begin with one.
+# Each word starts with the mark `▁`, so that the text can be reconstructed without guessing where its spaces were. Convert symbols
+# to text: each mark becomes a space, but the text doesn't begin with one.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # all symbols in one string
 # each mark becomes a space
-# the one in front goes
+# remove the one at the start
 # ```
 # </details>
 # <details><summary>Help: <code>sequence item 0: expected str instance, list found</code></summary>
 #
-# `symbols` is one list of strings: join it as it is, not a list around it.
+# `symbols` is already a list of strings: join it as it is.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: decode
 def decode(symbols: list[str]) -> str:
-    """The text that the symbols spell."""
+    """The text that consists of these symbols."""
     ### BEGIN SOLUTION
     return "".join(symbols).replace("▁", " ").removeprefix(" ")
     ### END SOLUTION
@@ -305,9 +305,9 @@ check("decode", decode)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade subword_tokenization`.
+# Save the notebook and have it graded, by the cell below or in a terminal with `python -m exercises grade subword_tokenization`.
 #
-# Then open `transformer/data/bpe.py`. It learns the same merges and counts only what has changed, so that a real text takes seconds.
+# Then read `transformer/data/bpe.py`. It learns the same merges, but updates only the counts that have changed, so that a real text takes seconds.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -1,6 +1,6 @@
-"""How byte-pair encoding segments words: the tree of merges, morpheme boundaries, and the effect of each merge."""
+"""How texts are segmented: into words, characters or subwords, and merge by merge in byte-pair encoding."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -100,6 +100,31 @@ def morpheme_boundaries(words: Mapping[str, Sequence[str]], morphemes: Sequence[
                 else:  # above and below the letters, not through them
                     for y in (row - 0.44, row + 0.24):
                         axes.plot([x, x], [y, y + 0.2], color=style.WRONG, linewidth=3)
+    return figure
+
+
+def segmentations(rows: Mapping[str, Sequence[str]], unknown: Collection[str] = ()) -> Figure:
+    """Draw the tokens of one text in several segmentations, one below the other.
+
+    Args:
+        rows: name of the segmentation → its tokens, the same characters in total.
+        unknown: tokens that aren't in the vocabulary; each is drawn as a red box with the text <unk>.
+    """
+    length = max(len("".join(tokens)) for tokens in rows.values())
+    with style.in_style():
+        figure, axes = style.new_figure(min(5.0, 0.24 * length), 0.55 * len(rows))
+        axes.set_position((0, 0, 1, 1))
+        axes.axis("off")
+        axes.set_xlim(0, length)
+        axes.set_ylim(1.6 * len(rows) - 1.1, -0.9)
+        for row, (name, tokens) in enumerate(rows.items()):
+            y = 1.6 * row
+            axes.text(0.1, y - 0.68, f"{name}: {len(tokens)} token{'s' * (len(tokens) > 1)}", fontsize=9, va="center")
+            for token, (start, end) in zip(tokens, pairwise(_ends(tokens)), strict=True):
+                if token in unknown:
+                    _box(axes, start, end, y, "<unk>", style.WRONG)
+                else:
+                    _box(axes, start, end, y, token, style.KEY)
     return figure
 
 

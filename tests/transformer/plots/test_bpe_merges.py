@@ -74,6 +74,18 @@ def test_boundaries_that_are_cut_differ_from_those_that_are_not() -> None:
     assert [text.get_text() for text in figure.axes[0].texts] == ["▁tea", "pot", "▁", "sea", "t"]
 
 
+def test_segmentations_have_a_box_for_each_token_and_mark_unknown_ones() -> None:
+    figure = plots.segmentations({"words": ["▁the", "▁pots"], "subwords": ["▁the", "▁pot", "s"]}, unknown={"▁pots"})
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert texts == ["words: 2 tokens", "▁the", "<unk>", "subwords: 3 tokens", "▁the", "▁pot", "s"]
+    assert boxes(figure, style.WRONG) == [(6.5, 0)] and boxes(figure, style.KEY) == [
+        (2, 0),
+        (2, 1.6),
+        (6, 1.6),
+        (8.5, 1.6),
+    ]
+
+
 @pytest.mark.parametrize(
     "figure", [plots.merge_tree("▁teapots", TEA), plots.morpheme_boundaries({"ab" * 30: ["ab" * 30]}, [["ab"]])]
 )
