@@ -574,6 +574,7 @@ def attention_with_bug(bug, ids):
     return attention(x, x, x, mask)[0]
 
 
+# %%
 found = {}
 for bug in ("after the softmax", "inverted", "off by one"):
     function = partial(attention_with_bug, bug)

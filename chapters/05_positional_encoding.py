@@ -4,10 +4,10 @@
 # *A dog bites a man. A man bites a dog.* The same words, but not the same news. The figure shows the vector that a trained encoder outputs for *dog*
 # in each sentence: once without and once with positional encoding. **Compare the two rows of each pair.** Which pair lets the decoder tell who was bitten?
 #
-# **After this chapter you can** compute the paper's positional encoding by hand, explain why it makes "three positions back" easy to learn, and say
+# By the end you will be able to compute the paper's positional encoding by hand, explain why it makes "three positions back" easy to learn, and say
 # how sinusoidal, learned and rotary positions differ on sequences longer than any in training.
 #
-# **About 40 minutes.** Builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb), and sine and cosine from school.
+# **About 40 minutes.** The chapter builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb), and sine and cosine from school.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -161,7 +161,7 @@ assert_close(output_of_permuted, output[:, permutation])
 #
 # What should the vector of a position look like? Here are two obvious ideas, and what is wrong with them:
 #
-# - **The index itself**, 0, 1, 2, …: it grows without limit. At position 500 it would drown out the word's embedding, whose values (as the model uses them) are around 1.
+# - **The index itself**, 0, 1, 2, …: it grows without limit. At position 500 it would drown out the word's embedding, whose values are around 1 (after a scaling that we come to below).
 # - **The index divided by the length of the sentence**: it stays between 0 and 1, but now a step to the next word is 1/5 in a short sentence and 1/50 in a long one.
 #
 # We want values that stay small, a different vector for each position however long the sequence, and a step that always means the same thing.
@@ -219,10 +219,10 @@ sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two hands each
 # $$
 #
 # The number of positions in a full turn, $2\pi/\omega_i$, is the hand's **wavelength**. Wavelengths grow by the same factor from each hand to the next, from
-# $2\pi \approx 6.3$ for the first to nearly $10000 \cdot 2\pi \approx 63{,}000$ for the last.
+# $2\pi \approx 6.3$ for the first towards $10000 \cdot 2\pi \approx 63{,}000$ for the last. (The last of 256 hands comes close, with 60,600; the second of two has only 628.)
 #
 # Below are the eight hands for $d_\text{model} = 16$. **Move the position slider.** The first hand races around and leaves a dot at every position it has visited. No two of
-# its dots coincide, because $\pi$ is irrational, but 44 comes close to 0. **Then choose a pair** to see its sine and cosine as waves.
+# its dots coincide, because $\pi$ is irrational, but 44 comes close to 0. **Then choose a hand**, that is, a pair of numbers, to see its sine and cosine as waves.
 
 # %% tags=["hide-input"]
 plots.clocks(
@@ -238,13 +238,11 @@ plots.clocks(
 )
 
 # %% [markdown]
-# By how many degrees has each hand turned at position 63, the end of the slider?
+# By position 63, the end of the slider, the first hand has gone around ten times and the last one has moved by a single degree: it makes a difference only in texts of thousands of tokens.
 
-# %%
-torch.rad2deg(angles(64, 16)[63]).round()
-
-# %% [markdown]
-# The first hand has gone around ten times in all. Hand 4 (counted from 0) has moved by 36°, and the last one by a single degree: it makes a difference only in texts of thousands of tokens.
+# %% tags=["remove-cell"]
+turned = torch.rad2deg(angles(64, 16)[63])
+assert 10 < turned[0] / 360 < 10.1 and 0.9 < turned[-1] < 1.2
 
 # %% [markdown]
 # ## The encoding as a heat map
@@ -275,7 +273,8 @@ plots.encoding_heat_map(
 def positional_encoding(length, d_model):
     i = torch.arange(d_model // 2)
     frequency = 10000 ** (-2 * i / d_model)  # (d_model / 2,)
-    angle = torch.arange(length)[:, None] * frequency  # (length, d_model / 2)
+    position = torch.arange(length)[:, None]  # (length, 1)
+    angle = position * frequency  # (length, d_model / 2)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
 
 
@@ -313,15 +312,15 @@ assert_close(x, model.embed(ids, model.source_embedding))
 # for the base model's 512 dimensions:
 
 # %%
-p = sinusoidal_encoding(1100, 512)
-similarity = p @ p.T / 256  # (1100, 1100), 1 on the diagonal
+p = sinusoidal_encoding(101, 512)
+similarity = p @ p.T / 256  # (101, 101), 1 on the diagonal
 assert_close(similarity[1:, 1:], similarity[:-1, :-1], atol=1e-4, rtol=0)
 
 # %% tags=["hide-input"]
 Picture(
     curves(
         range(101),
-        {"p · p (1 = maximum)": similarity[0, :101].tolist()},
+        {"p · p (1 = maximum)": similarity[0].tolist()},
         "distance between the two positions",
         "Similarity of two position vectors",
     ),
@@ -333,15 +332,7 @@ Picture(
 )
 
 # %% [markdown]
-# The curve is steep near 0 and flat far away. In fact, every *doubling* of the distance costs about the same amount, because the wavelengths are spaced geometrically: with each doubling, about as many
-# further hands have turned so far that their cosines cancel out. (Each row below is two doublings.)
-
-# %%
-for distance in (1, 4, 16, 64, 256, 1024):
-    print(f"distance {distance:4}: similarity {similarity[0, distance]:.2f}")
-
-# %% [markdown]
-# For language that is a sensible scale. Whether two words are neighbours or have one word between them often matters, but it hardly ever matters whether they are 500 or 501 words apart.
+# The curve is steep near 0 and flat far away. For language that is a sensible scale. Whether two words are neighbours or have one word between them often matters, but it hardly ever matters whether they are 500 or 501 words apart.
 
 # %% [markdown]
 # ## A shift is a rotation
@@ -372,7 +363,7 @@ Picture(
 def shift_matrix(k, d_model):
     """The rotation from any position to the one k positions later."""
     blocks = []
-    for b in (k * angles(2, d_model)[1]).tolist():  # one angle for each hand
+    for b in (k * angles(2, d_model)[1]).tolist():  # one for each hand
         sin, cos = math.sin(b), math.cos(b)
         blocks.append(torch.tensor([[cos, sin], [-sin, cos]]))
     return torch.block_diag(*blocks)  # (d_model, d_model)
@@ -399,8 +390,7 @@ assert_close(p[:-3] @ shift_matrix(3, 16).T, p[3:], atol=1e-5, rtol=0)
 
 # %% [markdown]
 # What good is this to a model? A head computes its queries with a matrix, and $M_{-3}$ is a matrix. Take one head as wide as the model, and leave out the words for now. If this head uses $M_{-3}$, the query at position $m$ is exactly the vector of position $m - 3$.
-# Let the keys be the position vectors themselves. A position vector is most similar to itself, so the query matches the key at position $m - 3$ best. This head attends three positions back, wherever it is, and nobody has trained it. The factor 40 makes the queries
-# long, and therefore the softmax sharp.
+# Let the keys be the position vectors themselves. A position vector is most similar to itself, so the query matches the key at position $m - 3$ best. This head attends three positions back, wherever it is, and nobody has trained it. (In the code, the queries are 40 times as long, so that the softmax is sharp.)
 
 # %%
 p = sinusoidal_encoding(10, 64)
@@ -429,8 +419,8 @@ assert weights[range(3, 10), three_back[3:]].min() > 0.8
 # %% [markdown]
 # ## Why add, and why scale the embeddings?
 #
-# **Why add?** It may look as if adding a position to a word mixes up the two for good. Concatenating them seems cleaner. But whatever comes next multiplies the vector by a matrix, and for a concatenation that is a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is
-# the special case $W_1 = W_2$, and it needs no additional dimensions. In 512 dimensions there is plenty of room for training to keep words and positions in different directions, where matrices can separate them again.
+# **Why add?** It may look as if adding a position to a word mixes up the two for good. Concatenating them seems cleaner. But the next thing that happens to the vector is a product with a matrix, and for a concatenation that is a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is
+# the special case $W_1 = W_2$, and it needs no additional dimensions. In 512 dimensions, training can keep words and positions in different directions, where matrices can separate them again.
 #
 # **Why scale?** A sum is only useful if neither part drowns out the other. Each hand contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1 ([The full model](07_full_model.ipynb) explains
 # why). So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions (§3.4). What happens if you forget it? We compare the cosine similarity of the same word
@@ -439,7 +429,7 @@ assert weights[range(3, 10), three_back[3:]].min() > 0.8
 # %%
 torch.manual_seed(0)
 p = sinusoidal_encoding(10, 512)
-dog, man = torch.randn(2, 512) / math.sqrt(512)  # embeddings before training
+dog, man = torch.randn(2, 512) / math.sqrt(512)  # untrained embeddings
 for scale in (math.sqrt(512), 1):
     dog_3, dog_9 = scale * dog + p[3], scale * dog + p[9]
     man_3 = scale * man + p[3]
@@ -483,7 +473,7 @@ plots.rotary_dot_product(
 )
 
 # %% [markdown]
-# The package rotates all pairs at once. `rotation` has the cosines and sines of the angles, and the last line is the product of a 2 × 2 rotation matrix and the vector (even, odd). (The signs differ from those of the clock hands because it rotates the other way; only the difference of two angles matters.)
+# The package rotates all pairs at once. `rotation` has the cosines and sines of the angles, and the line before the last is the product of a 2 × 2 rotation matrix and the vector (even, odd). (The signs differ from those of the clock hands because it rotates the other way; only the difference of two angles matters.)
 
 # %%
 SourceCode(rotate)
@@ -496,22 +486,24 @@ SourceCode(rotate)
 torch.manual_seed(0)
 w_query, w_key = torch.randn(2, 16, 16) / 4
 word_1, word_2 = torch.randn(2, 1, 16).expand(2, 20, 16)  # 20 copies
-p, rotation = sinusoidal_encoding(20, 16), rotary_table(20, 16)
+p = sinusoidal_encoding(20, 16)
+rotation = rotary_table(20, 16)  # cosines and sines of the angles
 
 added = ((word_1 + p) @ w_query) @ ((word_2 + p) @ w_key).T  # (20, 20)
 q, k = word_1 @ w_query, word_2 @ w_key
 rotary = rotate(q, rotation) @ rotate(k, rotation).T  # (20, 20)
 for name, scores in (("added", added), ("rotary", rotary)):
     three_back = scores.diagonal(offset=-3)  # query at m, key at m - 3
-    print(f"{name:6} from {three_back.min():5.2f} to {three_back.max():5.2f}")
+    low, high = three_back.min(), three_back.max()
+    print(f"{name:6} from {low:5.2f} to {high:5.2f}")
 
 # %% tags=["remove-cell"]
 assert_close(rotary[1:, 1:], rotary[:-1, :-1], atol=1e-4, rtol=0)
 assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 
 # %% [markdown]
-# With rotary positions the score is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Word · word doesn't depend on the positions, and position · position can
-# depend on the distance alone. But each of the two mixed terms depends on one absolute position.
+# With rotary positions the score is the same everywhere. With added positions it isn't, because the product of two sums has four terms: word · word, word · position, position · word and position · position. Word · word doesn't depend on the positions, and position · position depends on the distance alone if the matrices are chosen for it, as in our hand-made head. But
+# each of the two mixed terms depends on one absolute position.
 #
 # | | what it does | parameters | for two given words, does the score depend on the distance only? |
 # |---|---|---|---|
@@ -519,7 +511,7 @@ assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 # | learned | adds a trained vector to the embedding | one vector per position | no |
 # | rotary | rotates queries and keys in every self-attention | none | yes |
 #
-# In this package, cross-attention uses no rotation: positions in the source and in the target are counted in different sequences, so their difference has no fixed meaning.
+# Cross-attention uses no rotation in this package: the difference between a position in the target and one in the source has no fixed meaning.
 
 # %% [markdown]
 # ## Longer than anything in training
@@ -530,14 +522,14 @@ assert (added[1:, 1:] - added[:-1, :-1]).abs().max() > 1
 # - **three back**: which token is three positions before this one? This needs a distance.
 # - **the first**: which token is at position 0? This needs an absolute position.
 #
-# We train each kind of positions on lengths 4 to 16 and test on lengths up to 64. The learned table has 64 rows, but the rows from 16 on are never trained. **Make a guess before you read on: which kind extrapolates?**
+# We train a model with each kind of positional encoding on lengths 4 to 16 and test it on lengths up to 64. The learned table has 64 rows, but the rows from 16 on are never trained. **Make a guess before you read on: which kind extrapolates?**
 
 
 # %%
 def make_batch(question, length, sentences=32):
     ids = torch.randint(1, 11, (sentences, length))
     if question == "three back":
-        return ids, F.pad(ids[:, :-3], (3, 0))  # target 0: nothing to predict
+        return ids, F.pad(ids[:, :-3], (3, 0))  # 0: nothing to predict
     return ids, ids[:, :1].expand_as(ids)
 
 
@@ -546,15 +538,22 @@ def predict(model, ids):
 
 
 # %%
+tiny_config = ModelConfig(
+    vocab_size=11, d_model=32, n_heads=4, d_ff=64, n_layers=1, dropout=0.0,
+    max_length=64, norm="pre",  # norm: see the next chapter
+)  # fmt: skip
+
+
+# %%
 def train(question, positions, steps=300):
     torch.manual_seed(0)
-    config = ModelConfig(11, 32, 4, 64, n_layers=1, dropout=0.0, norm="pre")
-    model = Transformer(replace(config, positions=positions, max_length=64))
+    model = Transformer(replace(tiny_config, positions=positions))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
     for _ in range(steps):
         length = int(torch.randint(4, 17, ()))
         ids, target = make_batch(question, length)
-        loss = F.cross_entropy(predict(model, ids).mT, target, ignore_index=0)
+        logits = predict(model, ids).mT  # (batch, 11, length)
+        loss = F.cross_entropy(logits, target, ignore_index=0)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -614,20 +613,18 @@ assert back["rotary"] > 0.9 > 0.6 > max(back["sinusoidal"], back["learned"])
 assert first["learned"] > 0.7 > 0.4 > first["rotary"]
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: the distance three is a rotation by an angle that it has seen in every training example. The two additive kinds would have to recognise positions that they have never seen.
+# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: the distance three is a rotation by an angle that it has seen in every training example. The learned table has no trained rows after position 15. For sinusoids, $M_{-3}$ would work everywhere, but nothing forces training to find exactly this matrix: on 16 positions, others do as well, and they fail further out.
 #
-# For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it. Rotary has no absolute positions. It knows the first token only as the one *farthest to the left*, and beyond length 16 that is a distance it has never met. Sinusoidal loses only some accuracy: position 0 is familiar, but it probably has to compete with unseen positions, whose vectors are just as long. (The untrained rows of the learned table are short.)
+# For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it. Rotary has no absolute positions. It knows the first token only as the one *farthest to the left*, and beyond length 16 that is a distance it has never met. Sinusoidal loses some accuracy: position 0 is familiar, but the vectors of unseen positions have the same norm, so their scores can be just as high.
 #
-# Except for that last one, a single rule fits the curves: **a model can use what it has been trained on, whether that is an angle, a row of a table or a distance. Being defined at a position is not the same as being learned there.** These are tiny models with a single task each, but larger studies agree:
-# [Press et al. (2022)](https://arxiv.org/abs/2108.12409) found that language models with sinusoidal positions hardly extrapolate at all. So the package refuses sequences longer than the model's `max_length`.
+# Apart from sinusoidal on *the first*, one rule fits the curves: **a model can use what it has been trained on, whether that is an angle, a row of a table or a distance. Being defined at a position is not the same as being learned there.** Our models are tiny and ask for a single thing. In language models, [Press et al. (2022)](https://arxiv.org/abs/2108.12409) found that sinusoidal positions hardly extrapolate at all, and rotary ones only a little. So the package refuses sequences longer than the model's `max_length`.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
 # Bugs in positions are quiet: all shapes fit, the model trains, and it is just a little worse than it should be.
 #
-# **The first word isn't at position 0.** Padding at the end is harmless, because the mask hides it. But when sentences are generated in batches, padding is often placed at the *front*, and a decoding loop may start counting at 1. Either
-# moves all words to the right:
+# **The first word isn't at position 0.** Padding at the end is harmless, because the mask hides it. But sentences that are generated in batches often have padding at the *front*, which moves all words to the right. So does a decoding loop that starts counting at 1:
 
 # %%
 torch.manual_seed(0)
@@ -649,8 +646,8 @@ assert change < 1e-5
 # **Angles in low precision.** bfloat16, a 16-bit format in which many models are trained, has 8 significant bits, so from 256 on it can't represent odd numbers. If you compute angles in it, neighbouring positions become equal:
 
 # %%
-positions = torch.arange(512)
-print(len(positions.to(torch.bfloat16).unique()), "of 512 positions are left")
+positions = torch.arange(512).to(torch.bfloat16)
+print(len(positions.unique()), "of 512 positions are left")
 
 # %% [markdown]
 # That is why the package computes angles in float64 and rounds only the resulting sines and cosines. Rounding a sine costs a little precision. Rounding an angle turns it into the angle of another position.
@@ -729,30 +726,7 @@ assert (wrong - rotate(q, rotation) @ rotate(k, rotation).T).abs().max() > 0.1
 #
 # </details>
 #
-# **3. A model with rotary positions generates a batch with padding in front, properly masked. What happens to the outputs of the words?**
-#
-# <details><summary>A. They change, because the words are further to the right</summary>
-#
-# No. That is what happens with additive positions. A rotary score depends only on the distance between two words, and no distance has changed.
-#
-# </details>
-# <details><summary>B. They change, because the padding is rotated as well</summary>
-#
-# No. Its keys are rotated and then masked, so no query attends to them.
-#
-# </details>
-# <details><summary>C. They stay the same</summary>
-#
-# **Right.** Padding in front moves all words by the same amount, so all distances between words stay as they were.
-#
-# </details>
-# <details><summary>D. They stay the same in the first layer only</summary>
-#
-# No. If the first layer's outputs are unchanged, so are the second layer's inputs, and the same argument applies again.
-#
-# </details>
-#
-# **4. By hand, for $d_\text{model} = 4$: what is the dot product of the vectors of positions 7 and 8?**
+# **3. By hand, for $d_\text{model} = 4$: what is the dot product of the vectors of positions 7 and 8?**
 #
 # <details><summary>Answer</summary>
 #
@@ -760,7 +734,7 @@ assert (wrong - rotate(q, rotation) @ rotate(k, rotation).T).abs().max() > 0.1
 #
 # </details>
 #
-# **5. Is the *decoder* permutation-equivariant without positional encoding?**
+# **4. Is the *decoder* permutation-equivariant without positional encoding?**
 #
 # <details><summary>Answer</summary>
 #
@@ -794,8 +768,7 @@ assert abs(p[7] @ p[8] - 1.54) < 0.01
 #
 # 1. **Look ahead.** Change one sign so that the hand-made head looks three positions *ahead*. What do the last three rows do, and why?
 # 2. **A smaller base.** Use base 100 in `positional_encoding` and plot the similarity again. At which distance does it stop falling? Which positions get nearly equal vectors?
-# 3. **A wider model.** Change the width from 32 to 64 in `train`, then try other seeds. Does rotary still extrapolate perfectly on *three back*?
-# 4. **On translation.** Train the same translator with each kind of positions and compare the scores:
+# 3. **On translation.** Train the same translator with each kind of positional encoding and compare the scores:
 #
 # ```bash
 # transformer train pocket --run runs/sinusoidal
@@ -808,6 +781,5 @@ assert abs(p[7] @ p[8] - 1.54) < 0.01
 #
 # - **The paper** introduces sinusoids in §3.5 and compares them with learned positions in row E of Table 3.
 # - **Relative positions as part of the score** came a year later, by two of the paper's authors and a colleague: [Shaw et al. (2018)](https://aclanthology.org/N18-2074/).
-# - **Rotary positions** are derived in two and more dimensions in §3.2 of [Su et al. (2021)](https://arxiv.org/abs/2104.09864).
 # - **Extrapolation**: [Press et al. (2022)](https://arxiv.org/abs/2108.12409) measure how several kinds fail, and propose ALiBi, a penalty on the score that grows with the distance.
 # - **Next:** [Encoder and decoder layers](06_layers.ipynb) adds the parts around attention.

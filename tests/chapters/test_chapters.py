@@ -45,7 +45,12 @@ def test_every_exercise_is_linked_from_a_chapter() -> None:
 class TestEveryChapter:
     def test_starts_with_goals_time_and_prerequisites(self, path: Path) -> None:
         first = cells(path, "markdown")[0]
-        for pattern in (r"^# \S", r"[Yy]ou (can|will be able to)", r"\*\*About \d+ minutes", r"[Bb]uilds on"):
+        for pattern in (
+            r"^# \S",
+            r"[Yy]ou (can|will be able to)",
+            r"\*\*About \d+ minutes",
+            r"builds on|assumes|Builds on",
+        ):
             assert re.search(pattern, first, re.MULTILINE), f"the first cell has no {pattern}"
 
     def test_heading_levels_increase_by_one(self, path: Path) -> None:
