@@ -409,21 +409,72 @@ Picture(
 )
 
 # %% [markdown]
-# The same idea once more, at the other end of the model: there the table is one of tokens times *vocabulary*, and the package's loss makes it some rows at a time and takes the gradient at once ([Training your first
-# model](11_training.ipynb) has it). How much does that keep?
+# ### A loss without all logits
+#
+# The same idea helps at the other end of the model. The loss needs a logit for every token *and* every entry of the vocabulary. With the paper's vocabulary and batch size, that is by far the largest tensor of a training step:
 
 # %%
-from transformer.loss import linear_label_smoothed_cross_entropy
+for n_tokens in (4096, 25_000):
+    print(f"{n_tokens:6,} tokens: {n_tokens * 37_000 * 4 / 1e9:.1f} GB of logits")
 
-states = torch.randn(512, 128, requires_grad=True)
-matrix = torch.randn(8000, 128, requires_grad=True)
-right = torch.randint(8000, (512,))
-whole = kept_bytes(lambda: F.cross_entropy(states @ matrix.T, right))
-rows = kept_bytes(
-    lambda: linear_label_smoothed_cross_entropy(states, matrix, right)
-)
-print(f"{whole / 2**20:.1f} MiB and {rows / 2**20:.1f} MiB")
-assert rows < whole / 3
+# %% [markdown]
+# Autograd would keep their log-softmax for the backward pass, and then compute a gradient of the same size. But nobody needs the logits themselves. We need the loss, and the gradients of the decoder's output $x$ and of the output embedding $W$. And the gradient of a row of logits is $p - q$, the prediction minus the (smoothed) target
+# ([Label smoothing](10_label_smoothing.ipynb)), which depends on no other row. So we can take some rows at a time, compute their logits, their loss and at once their gradients, and forget the logits again:
+
+
+# %%
+def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
+    loss, x_gradient, weight_gradient = 0, [], torch.zeros_like(weight)
+    for x_rows, correct in zip(x.split(rows), target.split(rows), strict=True):
+        z = x_rows @ weight.T  # (rows, vocab_size): the only logits there are
+        loss += F.cross_entropy(
+            z, correct, label_smoothing=epsilon, reduction="sum"
+        )
+        difference = z.softmax(dim=-1) - epsilon / z.size(-1)  # p - q
+        difference[range(len(z)), correct] -= 1 - epsilon
+        x_gradient.append(difference @ weight)
+        weight_gradient += difference.T @ x_rows
+    return loss, torch.cat(x_gradient), weight_gradient
+
+
+# %% [markdown]
+# The package's `linear_label_smoothed_cross_entropy` works in this way. All three agree, and the logits are no longer kept for the backward pass:
+
+# %%
+from transformer.loss import linear_label_smoothed_cross_entropy as linear_loss
+
+torch.manual_seed(0)
+x = torch.randn(512, 128, requires_grad=True)
+weight = (torch.randn(8000, 128) / 128**0.5).requires_grad_()
+target = torch.randint(8000, (512,))
+
+
+def plain_loss(x, weight, target):
+    z = x @ weight.T
+    return F.cross_entropy(z, target, label_smoothing=0.1, reduction="sum")
+
+
+# %%
+with torch.no_grad():
+    loss, *gradients = chunked_loss(x, weight, target)
+for form in (plain_loss, linear_loss):
+    by_form = form(x, weight, target)
+    assert_close(by_form, loss)
+    assert_close(torch.autograd.grad(by_form, (x, weight)), tuple(gradients))
+    kept_here = kept_bytes(lambda form=form: form(x, weight, target))
+    print(f"{form.__name__:36} keeps {kept_here / 2**20:4.1f} MiB")
+
+# %% tags=["remove-cell"]
+assert kept_here < kept_bytes(lambda: plain_loss(x, weight, target)) / 3
+
+# %% [markdown]
+# On a GPU, the matrix products in this loss run in 16 bits (the topic of the next section), but the softmax and all sums stay in float32. We can try this on a CPU, too:
+
+# %%
+with torch.autocast("cpu", torch.bfloat16):
+    rough_loss = linear_loss(x.detach().cpu(), weight.detach().cpu(), target)
+print(f"{rough_loss.dtype}, off by {abs(rough_loss / loss - 1):.4%}")
+assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 
 # %% [markdown]
 # ### Numbers of sixteen bits
@@ -940,5 +991,6 @@ for scale in (1, 2**16):
 # - **In the paper:** hardware and times in §5.2, batches in §5.1, FLOP of training in Table 2 {cite}`vaswani2017`.
 # - **The roof:** {cite}`williams2009`, short and readable.
 # - **The softmax in pieces:** {cite}`milakov2018`; fused attention with it, forward and backward: {cite}`dao2022`.
+# - **The loss without all logits**, for large language models: {cite}`wijmans2025`.
 # - **Sixteen bits in training:** {cite}`micikevicius2018`.
 # - **Less memory for more computing:** {cite}`chen2016`.

@@ -1,14 +1,14 @@
-// Label smoothing: the target distribution, and the loss for each probability of the right word (chapter 10). As in the
-// first convention of the chapter, ε is shared by all words, including the right one.
+// Label smoothing: the target distribution, and the loss for each probability of the correct token (chapter 10). As in the
+// first convention of the chapter, ε is shared by all tokens, including the correct one.
 
 import { chart } from "./chart.mjs";
 import { h } from "./html.mjs";
 import { KEY, PLAIN, QUERY, bar, showWidget, slider, statusLine, table } from "./parts.mjs";
 
-/** Return the target probabilities q of the right word and of each other word. */
+/** Return the target probabilities q of the correct token and of each other token. */
 export const smoothedTarget = (vocabulary, smoothing) => [1 - smoothing + smoothing / vocabulary, smoothing / vocabulary];
 
-/** Return -Σ q·ln p if the right word has the probability p and all others share the rest equally (§5.4). */
+/** Return -Σ q·ln p if the correct token has the probability p and all others share the rest equally (§5.4). */
 export function smoothedLoss(p, vocabulary, smoothing) {
   const [right, other] = smoothedTarget(vocabulary, smoothing);
   const rest = (vocabulary - 1) * other * Math.log((1 - p) / (vocabulary - 1));
@@ -18,18 +18,18 @@ export function smoothedLoss(p, vocabulary, smoothing) {
 function render({ el }) {
   const power = (n) => (2 ** n).toLocaleString("en");
   const percent = (p) => `${(100 * p).toFixed(1)}%`;
-  const probability = slider("probability of the right word", { min: 0.005, max: 0.995, step: 0.005, value: 0.6 }, draw, percent);
+  const probability = slider("probability of the correct token", { min: 0.005, max: 0.995, step: 0.005, value: 0.6 }, draw, percent);
   const smoothing = slider("smoothing ε", { min: 0, max: 0.4, step: 0.01, value: 0.1 }, draw, (e) => e.toFixed(2));
-  const words = slider("vocabulary", { min: 1, max: 15, value: 10 }, draw, power);
+  const size = slider("vocabulary", { min: 1, max: 15, value: 10 }, draw, power);
   const status = statusLine(), picture = h("div"), numbers = h("div");
 
   function draw() {
-    const [p, e, V] = [probability.value(), smoothing.value(), 2 ** words.value()];
+    const [p, e, V] = [probability.value(), smoothing.value(), 2 ** size.value()];
     const [right, other] = smoothedTarget(V, e);
     const loss = smoothedLoss(p, V, e), best = Math.min(right, 0.9999);
     const effect = Math.abs(p - right) < 5e-4 ? "leaves it unchanged" : p < right ? "raises it" : "lowers it";
     status.textContent =
-      `The model gives the right word ${percent(p)}, the target is ${percent(right)}: a gradient step ${effect}. ` +
+      `The model gives the correct token ${percent(p)}, the target is ${percent(right)}: a gradient step ${effect}. ` +
       `Loss ${loss.toFixed(3)}, without smoothing ${(-Math.log(p)).toFixed(3)}; ` +
       (e ? `the lowest possible loss is ${smoothedLoss(right, V, e).toFixed(3)}.` : "the loss has no minimum, it only approaches 0.");
     const probabilities = Array.from({ length: 100 }, (_, i) => (i + 0.5) / 100).concat(0.999);
@@ -38,14 +38,14 @@ function render({ el }) {
       status.textContent,
       [{ points: curve((x) => -Math.log(x)), colour: PLAIN, width: 1.5 }, { points: curve((x) => smoothedLoss(x, V, e)), colour: QUERY, width: 3 }],
       [{ at: [best, smoothedLoss(best, V, e)], colour: QUERY, name: "minimum" }, { at: [p, loss], colour: KEY, name: loss.toFixed(2) }],
-      { x: 1, y: 6, xName: "probability of the right word (0 to 1)", yName: "loss (0 to 6; grey: without smoothing)" },
+      { x: 1, y: 6, xName: "probability of the correct token (0 to 1)", yName: "loss (0 to 6; grey: without smoothing)" },
     ));
     const row = (name, target, model) => [name, `${target.toFixed(5)} `, bar(target, QUERY), `${model.toFixed(5)} `, bar(model, KEY), (model - target).toFixed(5)];
-    numbers.replaceChildren(table("The probability of one word: the target and the model's", ["", "target q", "", "model p", "", "p − q"],
-      [row("the right word", right, p), row("each other word", other, (1 - p) / (V - 1))]));
+    numbers.replaceChildren(table("The probability of one token: the target and the model's", ["", "target q", "", "model p", "", "p − q"],
+      [row("the correct token", right, p), row("each other token", other, (1 - p) / (V - 1))]));
   }
 
-  showWidget(el, [probability, smoothing, words].map((control) => control.el), status, picture, numbers);
+  showWidget(el, [probability, smoothing, size].map((control) => control.el), status, picture, numbers);
   draw();
 }
 

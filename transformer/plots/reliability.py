@@ -1,29 +1,53 @@
 """A reliability diagram: whether a model's confidence matches its accuracy."""
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
+import torch
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from transformer.plots import style
 
 
-def reliability_diagram(
-    fraction: Sequence[float], confidence: Sequence[float], accuracy: Sequence[float], title: str
-) -> Figure:
-    """Draw accuracy against confidence, and below it the distribution of the confidence.
+class ConfidenceBins(NamedTuple):
+    """Predictions, grouped by confidence into bins of equal width between 0 and 1. Empty bins have zeros."""
+
+    fraction: Tensor
+    """The fraction of all predictions that are in each bin, (n_bins,)."""
+    confidence: Tensor
+    """Their mean confidence, (n_bins,)."""
+    accuracy: Tensor
+    """The fraction of them that is correct, (n_bins,)."""
+
+
+def confidence_bins(confidence: Tensor, correct: Tensor, n_bins: int = 10) -> ConfidenceBins:
+    """Group predictions by confidence.
 
     Args:
-        fraction: for each of equally wide bins of confidence between 0 and 1, the fraction of predictions in it.
-        confidence: the mean confidence of the predictions in each bin.
-        accuracy: the fraction of correct predictions in each bin.
+        confidence: the probability of each predicted token, (predictions,), float, between 0 and 1.
+        correct: whether each prediction is correct, (predictions,), bool.
+        n_bins: the number of bins; each contains its lower edge, and the last one also contains 1.
+    """
+    index = (confidence * n_bins).long().clamp(max=n_bins - 1)
+    count = torch.bincount(index, minlength=n_bins)
+    sums = (torch.bincount(index, values.float(), minlength=n_bins) for values in (confidence, correct))
+    return ConfidenceBins(count / len(index), *(total / count.clamp(min=1) for total in sums))
+
+
+def reliability_diagram(bins: ConfidenceBins, title: str) -> Figure:
+    """Draw the accuracy of each bin against its confidence, and below it the distribution of the confidence.
+
+    Args:
+        bins: from `confidence_bins`.
         title: shown above the diagram.
     """
+    fraction, confidence, accuracy = (values.tolist() for values in bins)
     n_bins = len(fraction)
     filled = [i for i in range(n_bins) if fraction[i]]
     x, y = [confidence[i] for i in filled], [accuracy[i] for i in filled]
     with style.in_style():
-        figure = Figure(figsize=(3.3, 3.9), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.4, 1])
+        figure = Figure(figsize=(2.9, 3.2), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.6, 1])
         above.plot([0, 1], [0, 1], color=style.INK, linewidth=1, linestyle=":")
         above.vlines(x, x, y, color=style.WRONG, linewidth=2)
         above.plot(x, y, "o", color=style.QUERY, markersize=6, clip_on=False)

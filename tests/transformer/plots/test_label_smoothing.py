@@ -8,7 +8,6 @@ import torch
 
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.plots import label_smoothing
-from transformer.plots.reliability import reliability_diagram
 
 
 def derived(epsilon: float, power: int) -> dict[str, Any]:
@@ -48,15 +47,3 @@ def test_the_explorer_follows_the_page_and_fits_a_phone() -> None:
     assert [param["name"] for param in spec["params"]] == ["epsilon", "power", *label_smoothing.FORMULAS]
     assert [param["value"] for param in spec["params"] if "bind" in param] == [0.1, 10]
     assert all(part["width"] <= 300 for part in spec["vconcat"])
-
-
-def test_a_reliability_diagram_omits_empty_bins_and_draws_every_fraction() -> None:
-    figure = reliability_diagram([0.25, 0.0, 0.75], [0.2, 0.0, 0.9], [0.3, 0.0, 0.6], "a model")
-    above, below = figure.axes
-    assert above.get_title(loc="left") == "a model"
-    diagonal, points = above.lines
-    (gaps,) = above.collections
-    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 1]
-    assert [segment[:, 1].tolist() for segment in gaps.get_segments()] == [[0.2, 0.3], [0.9, 0.6]]
-    assert list(points.get_xdata()) == [0.2, 0.9] and list(points.get_ydata()) == [0.3, 0.6]
-    assert [bar.get_height() for bar in below.patches] == [0.25, 0.0, 0.75]
