@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The full model: embeddings, weight tying, initialisation, parameters
 #
-# This is the paper's base model, drawn to scale: **each square is a matrix of 512 × 512 numbers** that have to be learned. You know the coloured squares from the last chapters. What is the large block at the bottom for? How do the squares become *one* model, and with which numbers should they start?
+# This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**, numbers that training has to find. You know the coloured squares from the last chapters. What is the large block at the bottom for? How do the squares become *one* model, and with which numbers should they start?
 #
 # **After this chapter you can** assemble the Transformer from its layers, explain the three uses of one matrix, recognise a bad initialisation before training, and work out any model's size with pencil and paper. **About 40 minutes.** Builds on [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
 
@@ -141,7 +141,7 @@ def forward(source, target):
 
 
 # %% [markdown]
-# In the package, the same three steps are the three methods `encode`, `decode` and `logits`:
+# The package has a method for each of the two stacks, and one for the product with $E$, `logits`. `forward` puts them together:
 
 # %%
 SourceCode(Transformer.encode, Transformer.decode, Transformer.forward)
@@ -282,7 +282,7 @@ for name, gradient in jobs.items():
     print(f"{name:16} {n_rows:4} of 1000 rows have a gradient")
 
 # %% [markdown]
-# As an embedding, a row gets a gradient only if its token occurs in the batch. In the output layer, every row gets one at every step: the softmax raises the logit of the right token and lowers all others. So with tying, even the vector of a very rare token is updated in every step. Mostly it is pushed away from what the decoder outputs, which isn't
+# As an embedding, a row gets a gradient only if its token occurs in the batch. In the output layer, every row gets one: a training step raises the logit of the right token and lowers those of all other tokens. So with tying, even the vector of a very rare token is updated in every step. Mostly it is pushed away from what the decoder outputs, which isn't
 # necessarily good for the token, but it is never left at its random initial values.
 
 # %% tags=["remove-cell"]
@@ -441,6 +441,14 @@ assert (alike - alike[0]).abs().max() < 0.01
 for name in ("σ = 0.02", "σ = 0.002"):
     with torch.no_grad():
         assert (models[name](source, target).argmax(dim=-1) == target).all()
+small = gradients["σ = 0.02"]
+assert max(small[:6]) < min(small[6:]) / 2
+with torch.no_grad():
+    for name, highest, lowest in (("Xavier", 9, 0.05), ("σ = 0.002", 0.001, 0)):
+        logits = models[name](source, target)
+        change = models[name](source.flip(0), target) - logits
+        ratio = (change.square().mean() / logits.square().mean()).sqrt().item()
+        assert lowest <= ratio < highest, (name, ratio)
 
 # %% [markdown]
 # - **Xavier:** sublayers and stream have a similar size, and the gradient is about the same in all twelve layers.
@@ -607,7 +615,7 @@ assert sum(t.numel() * t.element_size() for t in tensors) == 16 * n_parameters
 
 # %% [markdown]
 # On top of this come the **activations**: whatever the forward pass has to keep for the backward pass. Unlike the rest, they grow with the batch, so if memory is short, the first remedy is a smaller batch. The largest single tensor among them is usually the logits, with a number for each target token and each token of the vocabulary. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB
-# on each of its eight GPUs. That is why the package's loss computes the logits in parts. The chapter on [GPU performance](16_gpu_performance.ipynb) measures the rest.
+# on each of its eight GPUs. That is why the package's loss computes the logits in parts. The chapter on [GPU performance](16_gpu_performance.ipynb) measures what else is kept.
 #
 # ## What goes wrong in practice
 #

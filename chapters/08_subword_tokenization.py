@@ -89,7 +89,7 @@ assert [word in in_vocabulary for word in words] == [True, False, False, True]
 #
 # A Transformer has one embedding per **token**. It can only read tokens that have an embedding, and only generate tokens that have one. The list of these tokens is its **vocabulary**. Which strings should be in it?
 #
-# **Words** are the obvious choice, as in the first row of the figure. A word that isn't in the vocabulary becomes `<unk>`, and the sentence loses it. How often does that happen? The course's embedded corpus generates as many English and German sentence pairs as we want, so we can count which percentage of the words in new text is unknown after reading 500, 1000, … pairs:
+# **Words** are the obvious choice, as in the first row of the figure (whose vocabulary is that of the course's caption model). A word that isn't in the vocabulary becomes `<unk>`, and the sentence loses it. How often does that happen? The course's embedded corpus generates as many English and German sentence pairs as we want, so we can count which percentage of the words in new text is unknown after reading 500, 1000, … pairs:
 
 # %%
 train = [(pair.source, pair.target) for pair in pocket.pairs("train", 8000)]
@@ -148,7 +148,7 @@ assert sum(w.startswith(first_parts) for w in unseen) > 0.8 * len(unseen)
 assert unknown["German"][-1] > 5 * unknown["English"][-1]
 
 # %% [markdown]
-# (Our corpus exaggerates: each of its test sentences contains a combination that doesn't occur in the training text. But real text never runs out of new words either.) There is a second problem: most words of a language are rare, which is known as **Zipf's law**. An embedding is only learned where its word occurs, so most of the table would hardly be trained.
+# (Our corpus exaggerates: each of its test sentences contains a combination that doesn't occur in the training text. But real text never runs out of new words either.) There is a second problem: most words of a language are rare, which is known as **Zipf's law**. An embedding can learn what its word means only where the word occurs, so most embeddings would learn very little.
 #
 # **Characters** solve both problems: a hundred of them spell everything. But sequences become several times as long. Attention weights grow with the square of the length, and inference needs one step per token. And a single letter means next to nothing, so the first layers have to deal with spelling first. It has been done ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)), but it is expensive.
 
@@ -452,7 +452,7 @@ assert unigram.encode("Frühlingskleid", out_type=str) == ["▁Frühlings", "kle
 assert longest_first("▁Kellerfenster", vocabulary) != segment("▁Kellerfenster", bpe)
 
 # %% [markdown]
-# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. That is typical: it keeps a long token only if the text needs it, where BPE keeps whatever was merged on the way, and studies find that its tokens match word parts better ([Bostrom and Durrett, 2020](https://aclanthology.org/2020.findings-emnlp.414/)). Whether translations get better is less clear. Here we stay with the paper's choice for English–German, BPE.
+# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. That is typical: it keeps a long token only if the text needs it, where BPE keeps whatever was merged on the way. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same in English and Japanese: Unigram's tokens match the parts of words better. Whether translations get better is less clear. Here we stay with the paper's choice for English–German, BPE.
 #
 # ### Unknown characters
 #
@@ -470,7 +470,7 @@ assert UNK in tokenizer.encode("☕")
 assert with_bytes.decode(with_bytes.encode("Łukasz ☕")) == "Łukasz ☕"
 
 # %% [markdown]
-# Now any text survives the way to ids and back. Whether the model understands it is another question: bytes that never occur in the training text keep their random embeddings.
+# Now any text survives the way to ids and back. Whether the model understands it is another question: it can't learn anything about bytes that never occur in its training text.
 #
 # ## One vocabulary for two languages
 #
@@ -559,7 +559,7 @@ assert 17 < sum(unknown_words(few, side) for side in (0, 1)) / 2 < 20
 assert 1.7 < n_tokens[2] < 1.85
 
 # %% [markdown]
-# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows are hardly trained. The first doublings shorten the text a lot, the last ones hardly at all, while more and more tokens are rare. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)). Compare the word-level vocabulary: with 1,000 tokens it loses almost a fifth of the words, where BPE loses none and needs about 1.8 tokens per word. And it can't go on
+# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from a few examples only. The first doublings shorten the text a lot, the last ones hardly at all, while more and more tokens are rare. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)). Compare the word-level vocabulary: with 1,000 tokens it loses almost a fifth of the words, where BPE loses none and needs about 1.8 tokens per word. And it can't go on
 # growing, because the training text has fewer than 4,000 different words; the remaining 1% stay unknown to it.
 #
 # The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1); as the [last chapter](07_full_model.ipynb) showed, the model itself seems to have had room for 40,960. GPT-2 has 50,257 tokens.
@@ -669,11 +669,11 @@ assert lengths[1] < 0.98 * lengths[0] and different
 #
 # </details>
 #
-# **2. You double the size of the vocabulary without adding text. What happens to the fraction of hardly trained embeddings?**
+# **2. You double the size of the vocabulary without adding text. What happens to the fraction of tokens that are rare in it?**
 #
 # <details><summary>A. It falls, because sequences are shorter</summary>
 #
-# No. Shorter sequences mean that fewer tokens are shared among more embeddings.
+# No. Shorter sequences mean that fewer occurrences are shared among more tokens.
 #
 # </details>
 # <details><summary>B. It stays the same</summary>
