@@ -452,7 +452,7 @@ assert unigram.encode("Frühlingskleid", out_type=str) == ["▁Frühlings", "kle
 assert longest_first("▁Kellerfenster", vocabulary) != segment("▁Kellerfenster", bpe)
 
 # %% [markdown]
-# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. That is typical: it keeps a long token only if the text needs it, where BPE keeps whatever was merged on the way. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same in English and Japanese: Unigram's tokens match the parts of words better. Whether translations get better is less clear. Here we stay with the paper's choice for English–German, BPE.
+# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. That is typical: it keeps a long token only if the text needs it, where BPE keeps whatever was merged on the way. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same: the tokens of Unigram align more closely with the parts of words. Whether translations get better is less clear. Here we stay with the paper's choice for English–German, BPE.
 #
 # ### Unknown characters
 #
