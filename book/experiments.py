@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint import read_json, read_settings, write_atomically
+from transformer.checkpoint import read_settings, write_atomically
 from transformer.config import CHOICES
 from transformer.device import choose_device
 from transformer.errors import UserError
-from transformer.evaluation.evaluate import evaluate_runs
+from transformer.evaluation.evaluate import evaluate_runs, read_scores
 from transformer.provenance import provenance
 from transformer.recipes import RECIPES
 from transformer.training.run_folder import RECIPE, differences, read_metrics, read_sessions
@@ -55,7 +55,7 @@ class Experiment:
     variants: dict[str, list[str]]
     """Label → arguments of ``transformer train``. If empty, runs are made by hand and recorded."""
     seeds: tuple[int, ...] = (1, 2, 3)
-    beams: tuple[int, ...] = (1, 4)
+    beam_sizes: tuple[int, ...] = (1, 4)
     """The beam sizes with which each run is evaluated; 1 is greedy search."""
 
 
@@ -99,7 +99,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         "How many hypotheses should the search keep?",
         "pocket",
         {"pocket": SHORT},
-        beams=(1, 2, 4, 8, 16),
+        beam_sizes=(1, 2, 4, 8, 16),
     ),
     "heads": Experiment(
         "Into how many heads should the same width be divided?",
@@ -145,7 +145,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             for label, name in (("Adam", "adam"), ("Muon", "muon"))
         },
         seeds=(1,),
-        beams=(1,),
+        beam_sizes=(1,),
     ),
     "optimizer": Experiment(
         "Does Muon reach the same validation loss sooner than Adam?",
@@ -154,13 +154,13 @@ EXPERIMENTS: dict[str, Experiment] = {
             label: [*OPTIMIZERS, "--model.dropout", "0.15", "--training.optimizer", name]
             for label, name in (("Adam", "adam"), ("Muon", "muon"))
         },
-        beams=(1,),
+        beam_sizes=(1,),
     ),
     "optimizer-wmt14-mini": Experiment(
         "Is it the same on a small part of WMT14?",
         "wmt14-mini",
         {label: [*OPTIMIZERS, "--training.optimizer", name] for label, name in (("Adam", "adam"), ("Muon", "muon"))},
-        beams=(1,),
+        beam_sizes=(1,),
     ),
     "multi30k": Experiment(
         "Which settings suit a small corpus of real sentences?",
@@ -276,26 +276,26 @@ def describe_run(
     row["weights"] = translator.metadata["weights"]["sha256"]
     reusable = before["test_sets"] if before and before.get("weights") == row["weights"] else []
     row["test_sets"] = [
-        next((test for test in reusable if test["beam"] == beam), None) or _evaluate(folder, beam, mirror)
-        for beam in experiment.beams
+        next((test for test in reusable if test["beam_size"] == size), None) or _evaluate(folder, size, mirror)
+        for size in experiment.beam_sizes
     ]
     return row
 
 
-def _evaluate(folder: Path, beam: int, mirror: str | None) -> dict[str, Any]:
+def _evaluate(folder: Path, beam_size: int, mirror: str | None) -> dict[str, Any]:
     """Evaluate a run on its test set as ``transformer evaluate`` does; return the scores and their provenance."""
     device = choose_device()
-    for _ in evaluate_runs([folder], device, beam_size=beam, mirror=mirror):
+    for _ in evaluate_runs([folder], device, beam_size=beam_size, mirror=mirror):
         pass
-    report = read_json(folder / "test.scores.json")
+    report = read_scores(folder / "test.scores.json")
     test_set, settings = report["test_set"], report["settings"]
     return {
         "corpus": without_folders(test_set["corpus"]),
         "split": test_set["split"],
         "direction": test_set["direction"],
         "sentences": test_set["sentences"],
-        "beam": settings["beam"],
-        "alpha": settings["alpha"],
+        "beam_size": settings["beam_size"],
+        "length_penalty": settings["length_penalty"],
         "seconds": report["seconds"],
         "provenance": {key: value for key, value in provenance(device).items() if key != "command"},
         "scores": report["scores"],
@@ -358,7 +358,7 @@ def _rounded(value: float) -> float | None:
 def _summary(row: dict[str, Any]) -> str:
     """Describe a row in a line."""
     result = row["failed"] or ", ".join(
-        f"{test['scores'][0]['name']} {test['scores'][0]['value']:.2f} with beam {test['beam']}"
+        f"{test['scores'][0]['name']} {test['scores'][0]['value']:.2f} with beam size {test['beam_size']}"
         for test in row["test_sets"]
     )
     return f"{row['label']}, seed {row['seed']}: {result}"
@@ -367,7 +367,7 @@ def _summary(row: dict[str, Any]) -> str:
 def _read_row(output: Path, name: str, label: str, seed: int) -> dict[str, Any] | None:
     """Return the row of a run from the experiment's results file, or None."""
     path = output / f"{name}.json"
-    rows = read_json(path)["rows"] if path.exists() else []
+    rows = read_scores(path)["rows"] if path.exists() else []
     return next((row for row in rows if (row["label"], row["seed"]) == (label, seed)), None)
 
 
@@ -375,7 +375,7 @@ def _write_row(output: Path, name: str, row: dict[str, Any]) -> None:
     """Write a row into the experiment's results file in place of the same run's, and sort the rows as the variants."""
     path, experiment = output / f"{name}.json", EXPERIMENTS[name]
     order = list(experiment.variants)
-    rows = read_json(path)["rows"] if path.exists() else []
+    rows = read_scores(path)["rows"] if path.exists() else []
     key = (row["label"], row["seed"])
     indices = [i for i, old in enumerate(rows) if (old["label"], old["seed"]) == key]
     if indices:

@@ -20,18 +20,18 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 from tyro.conf import Positional, arg
 
-from transformer.bench.benchmarks import random_data, random_pairs
+from transformer.bench.runner import timed
 from transformer.checkpoint import write_atomically
 from transformer.command_line import check_name, run_command
 from transformer.config import PRESETS, TrainingConfig
 from transformer.data.batching import pad
+from transformer.data.synthetic import random_data, random_pairs
 from transformer.data.tokenizer import EOS
 from transformer.decoding import beam_search, greedy_search
 from transformer.device import Device, choose_device
@@ -100,7 +100,7 @@ STEPS: dict[str, Step] = {
     ),
     "implementations": Step(
         "How do other implementations compare?",
-        **_bench("train", "loss", "beam", "growth", "greedy", quick=["--rounds", "1"]),
+        **_bench("train", "loss", "beam", "beam-lengths", "greedy", quick=["--rounds", "1"]),
     ),
     **{
         f"captions-{seed}": Step(
@@ -235,8 +235,8 @@ def measure_attention(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
                 attend = partial(_attend, device, backend, mask, sentences)
                 facts = {"sentences": sentences, "length": length, "mask": mask, "kernel": name}
                 try:
-                    same = [_milliseconds(device, partial(attend, length)) for _ in range(10)]
-                    new = [_milliseconds(device, partial(attend, length - i)) for i in range(1, 6)]
+                    same = [1000 * timed(device, partial(attend, length))[0] for _ in range(10)]
+                    new = [1000 * timed(device, partial(attend, length - i))[0] for i in range(1, 6)]
                     yield facts | {"milliseconds": median(same), "milliseconds_of_new_shapes": median(new)}
                 except RuntimeError as error:  # this implementation doesn't support the case
                     yield facts | {"error": str(error).splitlines()[0][:100]}
@@ -265,33 +265,33 @@ def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     model = Transformer(shape).to(device.torch_device).eval()
     with torch.no_grad():
         model.unembedding.weight[EOS] = 0  # never the most probable of thousands of random logits
-    sources, _ = random_pairs(np.random.default_rng(1), count, 100, shape.vocab_size)
+    sources, _ = random_pairs(count, shape.vocab_size)
     sources.sort(key=len, reverse=True)
-    searches: dict[str, tuple[int, Callable[..., object]]] = {
-        "greedy": (1, greedy_search),
-        "beam 4": (4, partial(beam_search, beam_size=4)),
-    }
-    for name, (beams, search) in searches.items():
-
-        def translate_all(beams: int = beams, search: Callable[..., object] = search) -> None:
-            start = 0
-            while start < count:
-                size = decoding_batch_size(shape, device, len(sources[start]), beams)
-                with device.autocast():
-                    source = pad([[*ids, EOS] for ids in sources[start : start + size]]).to(device.torch_device)
-                    search(model, source, max_new_tokens=tokens)
-                start += size
-
-        translate_all()  # allocates the memory
-        seconds = min(_milliseconds(device, translate_all) for _ in range(1 if quick else 3)) / 1000
+    for name, beam_size, search in (("greedy", 1, greedy_search), ("beam 4", 4, partial(beam_search, beam_size=4))):
+        decode = partial(_decode_all, model, sources, device, beam_size, partial(search, max_new_tokens=tokens))
+        decode()  # allocates the memory
+        seconds = min(timed(device, decode)[0] for _ in range(1 if quick else 3))
         yield {
             "search": name,
             "sentences": count,
             "new_tokens": tokens,
-            "first_batch": decoding_batch_size(shape, device, len(sources[0]), beams),
+            "first_batch": decoding_batch_size(shape, device, len(sources[0]), beam_size),
             "seconds": seconds,
             "sentences_per_second": count / seconds,
         }
+
+
+def _decode_all(
+    model: Transformer, sources: list[list[int]], device: Device, beam_size: int, search: Callable[..., object]
+) -> None:
+    """Decode all sources, which are sorted by length, longest first, in batches as large as a `Translator` makes."""
+    start = 0
+    while start < len(sources):
+        size = decoding_batch_size(model.config, device, len(sources[start]), beam_size)
+        source = pad([[*ids, EOS] for ids in sources[start : start + size]]).to(device.torch_device)
+        with device.autocast():
+            search(model, source)
+        start += size
 
 
 def profile_training(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
@@ -299,43 +299,34 @@ def profile_training(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     shape = PRESETS["small" if quick else "base"]
     steps, batch_tokens = (2, 200) if quick else (20, 25_000)
     with TemporaryDirectory() as folder:
-        data = random_data(Path(folder), shape, 500 if quick else 100_000)
+        data = random_data(Path(folder), 500 if quick else 100_000, shape.vocab_size)
         alone = DistributedContext()
         for compiled in (False, True) if device.type == "cuda" else (False,):
             trainer = Trainer(shape, TrainingConfig(batch_tokens=batch_tokens), data, device, alone, compiled)
             for _ in range(1 if quick else 10):
                 trainer.step()
-            on_gpu = device.type == "cuda"
-            activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-
-            def train(trainer: Trainer = trainer) -> None:
-                for _ in range(steps):
-                    trainer.step()
-
-            with profile(activities=activities) as profiler:
-                wall = _milliseconds(device, train)
-            busy: Counter[str] = Counter()
-            calls: Counter[str] = Counter()
-            for event in profiler.key_averages():
-                busy[event.key] += (event.self_device_time_total if on_gpu else event.self_cpu_time_total) / 1000
-                calls[event.key] += event.count
-            yield {
-                "compiled": compiled,
-                "milliseconds_per_step": wall / steps,
-                "busy_share": sum(busy.values()) / wall,
-                "kernels": [
-                    {"name": key[:120], "milliseconds_per_step": time_ / steps, "calls_per_step": calls[key] / steps}
-                    for key, time_ in busy.most_common(25)
-                ],
-            }
+            yield {"compiled": compiled, **_profile(trainer, steps)}
 
 
-def _milliseconds(device: Device, work: Callable[[], object]) -> float:
-    device.synchronize()
-    start = time.perf_counter()
-    work()
-    device.synchronize()
-    return (time.perf_counter() - start) * 1000
+def _profile(trainer: Trainer, steps: int) -> dict[str, Any]:
+    """Profile some steps of a trainer."""
+    device, on_gpu = trainer.device, trainer.device.type == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with profile(activities=activities) as profiler:
+        seconds, _ = timed(device, lambda: [trainer.step() for _ in range(steps)])
+    busy: Counter[str] = Counter()  # milliseconds of each kernel
+    calls: Counter[str] = Counter()
+    for event in profiler.key_averages():
+        busy[event.key] += (event.self_device_time_total if on_gpu else event.self_cpu_time_total) / 1000
+        calls[event.key] += event.count
+    return {
+        "milliseconds_per_step": 1000 * seconds / steps,
+        "busy_share": sum(busy.values()) / (1000 * seconds),
+        "kernels": [
+            {"name": key[:120], "milliseconds_per_step": milliseconds / steps, "calls_per_step": calls[key] / steps}
+            for key, milliseconds in busy.most_common(25)
+        ],
+    }
 
 
 MEASUREMENTS: dict[str, Callable[[Device, bool], Iterator[dict[str, Any]]]] = {

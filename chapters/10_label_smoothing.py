@@ -369,7 +369,7 @@ from transformer.loss import label_smoothed_cross_entropy
 SourceCode(label_smoothed_cross_entropy)
 
 # %% [markdown]
-# `uniform` is the share of each token, and `peak` what the correct one gets in addition. `is_real` is false for padding, so padding adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It
+# `shares` is the share of each token, and `correct_mass` what the correct one gets in addition. `is_real` is false for padding, so padding adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It
 # equals PyTorch's:
 
 # %%

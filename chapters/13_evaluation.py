@@ -741,7 +741,7 @@ for name, g in gain.items():
         len(g) + 1
     )  # + 1: what we saw is a draw, too
     result = paired_bootstrap(systems["first"], systems[name], references)[0]
-    assert math.isclose(p, result.p)
+    assert math.isclose(p, result.p_value)
     print(f"{name:7}gain {result.second - result.first:+.2f}   p = {p:.3f}")
 
 # %% [markdown]

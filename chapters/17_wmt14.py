@@ -932,7 +932,7 @@ kept = read_json(whole / "test.scores.json")
 print("averaged:", ", ".join(kept["model"]["averaged"]))
 print("settings:", kept["settings"])
 assert kept["model"]["averaged"] == step_checkpoints(whole)
-assert kept["settings"]["beam"] == 4 and kept["settings"]["alpha"] == 0.6
+assert kept["settings"]["beam_size"] == 4 and kept["settings"]["length_penalty"] == 0.6
 
 # %% [markdown]
 # So that nobody has to believe you, translations and references lie there too, as plain text. Whoever scores them gets your number:
@@ -1006,7 +1006,7 @@ print(
 # | you see | suspect first, and look at |
 # |---|---|
 # | two less, the loss is fine | two rulers: the signature, and the line *BLEU paper* |
-# | a little less, everywhere | not averaged, or greedy: `averaged` and `beam` in `test.scores.json` |
+# | a little less, everywhere | not averaged, or greedy: `averaged` and `beam_size` in `test.scores.json` |
 # | near zero, the loss is fine | lines that are one off, or the wrong direction: the first and the last lines of both `.txt` files |
 # | five less, the loss is fine | the text on its way out, with spaces, lower case or pieces not joined: would you print it? |
 # | five less, translations end early | the length penalty, or sources cut: the ratio of the lengths, and the lines above the table of scores |
@@ -1029,7 +1029,7 @@ def first_aid(run):
         "length of output / reference": round(words[0] / words[1], 2),
         "sentences empty, cut": [scores["test_set"][k] for k in ("empty", "cut")],
         "checkpoints averaged": len(scores["model"]["averaged"] or []),
-        "beam": scores["settings"]["beam"],
+        "beam_size": scores["settings"]["beam_size"],
     }
 
 

@@ -532,7 +532,7 @@ def bench(
         transformer bench --quick
 
     Args:
-        names: Benchmarks (train, loss, beam, growth, greedy, processes) or recipes.
+        names: Benchmarks (train, loss, beam, beam-lengths, greedy, processes) or recipes.
         device: Where to run.
         threads: CPU threads of each implementation.
         rounds: Benchmarks: timed rounds of each implementation.

@@ -47,9 +47,9 @@ def label_smoothed_cross_entropy(
             vocabulary. The ids are checked on a CPU only, because on a GPU that would force a host–device
             synchronisation.
     """
-    uniform, peak, is_real = _target_distribution(logits, logits.size(-1), target, smoothing, spread, pad_id)
-    z = logits.to(uniform.dtype)
-    mean_logit = (z * uniform).sum(-1) + peak * z.gather(-1, target[:, None])[:, 0]  # Σ q·z, (tokens,)
+    shares, correct_mass, is_real = _target_distribution(logits, logits.size(-1), target, smoothing, spread, pad_id)
+    z = logits.to(shares.dtype)
+    mean_logit = (z * shares).sum(-1) + correct_mass * z.gather(-1, target[:, None])[:, 0]  # Σ q·z, (tokens,)
     return ((z.logsumexp(-1) - mean_logit) * is_real).sum()
 
 
@@ -77,14 +77,14 @@ def linear_label_smoothed_cross_entropy(
     if x.dim() != 2 or weight.dim() != 2 or x.size(1) != weight.size(1):
         shapes = f"{tuple(x.shape)} and {tuple(weight.shape)}"
         raise ValueError(f"x must be (tokens, d_model) and weight (vocab_size, d_model); got {shapes}")
-    uniform, peak, is_real = _target_distribution(x, weight.size(0), target, smoothing, spread, pad_id)
+    shares, correct_mass, is_real = _target_distribution(x, weight.size(0), target, smoothing, spread, pad_id)
     device = x.device.type
     if torch.is_autocast_enabled(device) and x.dtype != torch.float64:
         x = x.to(torch.get_autocast_dtype(device))
     if not torch.is_grad_enabled():
         x, weight = x.detach(), weight.detach()
     with torch.autocast(device, enabled=False):
-        return _LinearCrossEntropy.apply(x, weight, target, uniform, peak, is_real)  # type: ignore[no-untyped-call]
+        return _LinearCrossEntropy.apply(x, weight, target, shares, correct_mass, is_real)  # type: ignore[no-untyped-call]
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -92,24 +92,24 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, target: Tensor, uniform: Tensor, peak: float, is_real: Tensor
+        ctx: Any, x: Tensor, weight: Tensor, target: Tensor, shares: Tensor, correct_mass: float, is_real: Tensor
     ) -> Tensor:
         rows = _chunk_rows(len(x), x.device.type)
         x_needed, weight_needed, *_ = ctx.needs_input_grad
         x_gradient = torch.empty_like(x)
-        weight_gradient = torch.zeros_like(weight, dtype=uniform.dtype) if weight_needed else None
-        weight, loss = weight.to(x.dtype), uniform.new_zeros(())
+        weight_gradient = torch.zeros_like(weight, dtype=shares.dtype) if weight_needed else None
+        weight, loss = weight.to(x.dtype), shares.new_zeros(())
         buffer = weight.new_empty(min(rows, len(x)), len(weight))  # reused, because allocating for each chunk is slow
         tensors = (x, x_gradient, target[:, None], is_real[:, None])
         for chunk, chunk_gradient, correct, real in zip(*(t.split(rows) for t in tensors), strict=True):
-            z = torch.mm(chunk, weight.T, out=buffer[: len(chunk)]).to(uniform.dtype)  # (rows, vocab_size)
-            mean_logit = (z @ uniform)[:, None] + peak * z.gather(1, correct)  # Σ q·z, (rows, 1)
+            z = torch.mm(chunk, weight.T, out=buffer[: len(chunk)]).to(shares.dtype)  # (rows, vocab_size)
+            mean_logit = (z @ shares)[:, None] + correct_mass * z.gather(1, correct)  # Σ q·z, (rows, 1)
             highest = z.amax(1, keepdim=True)  # subtracted so that exp cannot overflow
             p = z.sub_(highest).exp_()
             total = p.sum(1, keepdim=True)
             loss += ((highest + total.log() - mean_logit) * real).sum()
             if x_needed or weight_needed:
-                p.div_(total).sub_(uniform).scatter_add_(1, correct, torch.full_like(total, -peak))
+                p.div_(total).sub_(shares).scatter_add_(1, correct, torch.full_like(total, -correct_mass))
                 z_gradient = p.to(x.dtype)  # p - q
             if x_needed:
                 chunk_gradient.copy_((z_gradient @ weight) * real)
@@ -135,14 +135,14 @@ def _chunk_rows(n: int, device: str) -> int:
 def _target_distribution(
     x: Tensor, vocab_size: int, target: Tensor, smoothing: float, spread: Spread, pad_id: int | None
 ) -> tuple[Tensor, float, Tensor]:
-    """Check the arguments, and return q in two parts: q = uniform + peak · one_hot(target).
+    """Check the arguments, and return q in two parts: q = shares + correct_mass · one_hot(target).
 
     Args:
         x: the logits or the decoder's output, one row for each token.
 
     Returns:
-        ``uniform``, (vocab_size,): each token's share of ε; ``peak``: what the correct token has in addition; and which
-        positions are not padding, (tokens,), bool.
+        ``shares``, (vocab_size,): each token's share of ε; ``correct_mass``: what the correct token has in addition;
+        and which positions are not padding, (tokens,), bool.
     """
     others = spread == "others"
     if x.dim() != 2 or target.shape != (len(x),) or target.dtype != torch.int64:
@@ -161,8 +161,8 @@ def _target_distribution(
         if len(outside):
             raise ValueError(f"target must hold token ids from 0 to {vocab_size - 1}; got {int(outside[0])}")
     share = smoothing / (vocab_size - 2 if others else vocab_size)
-    uniform = x.new_full((vocab_size,), share, dtype=torch.promote_types(x.dtype, torch.float32))
+    shares = x.new_full((vocab_size,), share, dtype=torch.promote_types(x.dtype, torch.float32))
     if others:
-        uniform[pad_id] = 0
-    peak = 1 - smoothing - (share if others else 0)
-    return uniform, peak, target != (-1 if pad_id is None else pad_id)
+        shares[pad_id] = 0
+    correct_mass = 1 - smoothing - (share if others else 0)
+    return shares, correct_mass, target != (-1 if pad_id is None else pad_id)

@@ -23,17 +23,17 @@ from tabulate import tabulate
 
 from transformer.bench import recipe, report
 from transformer.bench.runner import Measurement
+from transformer.evaluation.evaluate import read_scores
 from transformer.plots.curves import curves
 from transformer.plots.strip_plot import strip_plot
-from transformer.plots.style import LINE_STYLES, Picture
-from transformer.plots.style import Row as Figures
+from transformer.plots.style import LINE_STYLES, Picture, Row
 
 ROOT = Path(__file__).parents[2]
 MISSING = "*Not measured yet.*"
 SCORES = ("BLEU", "BLEU lc", "BLEU paper", "chrF2", "METEOR")
 """The scores that tables show, if they were computed; all signatures are listed below the tables."""
 
-Part = str | Picture | Figures
+Part = str | Picture | Row
 """A part of a section: Markdown, or figures."""
 
 
@@ -83,7 +83,7 @@ def quality(root: Path) -> list[Part]:
     columns, rows, sources, training = common_scores(tests), [], [], []
     for name, (folder, results) in models.items():
         for test in results["test_sets"]:
-            test_set = [test["direction"], f"`{test['corpus']}` {test['split']}", test["sentences"], test["beam"]]
+            test_set = [test["direction"], f"`{test['corpus']}` {test['split']}", test["sentences"], test["beam_size"]]
             rows.append([f"`{name}`", *test_set, *(f"{score(test, column):.1f}" for column in columns)])
         sources.append([f"`{name}`", *origin(results["provenance"])])
         metrics = read_jsonl(folder / "metrics.jsonl")
@@ -104,7 +104,7 @@ def experiment(root: Path, name: str) -> list[Part]:
     path = root / "book" / "results" / f"{name}.json"
     if not path.exists():
         return [MISSING]
-    results = read(path)
+    results = read_scores(path)
     rows = results["rows"]
     finished = [row for row in rows if not row["failed"]]
     tests = [test for row in finished for test in row["test_sets"]]
@@ -112,9 +112,9 @@ def experiment(root: Path, name: str) -> list[Part]:
     if results["log"]:
         parts: list[Part] = [run_table(rows)]
     elif len(labels) == 1:
-        parts = beam_sizes(tests)
+        parts = compare_beam_sizes(tests)
     else:
-        parts = variants(labels, rows)
+        parts = compare_settings(labels, rows)
     tables = signatures(tests) + folded("All runs", table(["run", "seed", *ORIGIN], session_rows(rows), long=True))
     return [
         *parts,
@@ -145,8 +145,9 @@ def run_table(rows: list[dict[str, Any]]) -> str:
             spreads = [Spread.of(column).text() for column in zip(*scores_by_seed, strict=True)]
             changes = "; ".join(map(change, settings)) or "only the seed"
             cells.append([f"{labels[0]}, mean of {len(group)} seeds", *spreads, "", "", "", changes])
-    beams = beams_of(rows)
-    scores = [f"BLEU, beam {beams[0]}", f"BLEU, beam {beams[-1]}", f"BLEU lc, beam {beams[-1]}"] if beams else [""] * 3
+    scores = [""] * 3
+    if beam_sizes := beam_sizes_of(rows):
+        scores = [f"{name}, beam {beam_sizes[i]}" for name, i in (("BLEU", 0), ("BLEU", -1), ("BLEU lc", -1))]
     return table(["run", *scores, "parameters", "steps", "minutes", "changed settings"], cells, long=True)
 
 
@@ -155,32 +156,32 @@ def change(difference: str) -> str:
     return re.sub(r"^\w+\.(.+): (.+), now (.+)$", r"\1 \2 → \3", difference)
 
 
-def beam_sizes(tests: list[dict[str, Any]]) -> list[Part]:
-    """Compare beam sizes for the same models."""
-    beams: dict[int, list[dict[str, Any]]] = {}
+def compare_beam_sizes(tests: list[dict[str, Any]]) -> list[Part]:
+    """Return a table and a figure of the scores of the same models with each beam size."""
+    by_size: dict[int, list[dict[str, Any]]] = {}
     for test in tests:
-        beams.setdefault(test["beam"], []).append(test)
-    if not beams:
+        by_size.setdefault(test["beam_size"], []).append(test)
+    if not by_size:
         return [MISSING]
     columns = common_scores(tests)
-    values = {str(beam): [score(test, "BLEU") for test in group] for beam, group in beams.items()}
+    values = {str(beam_size): [score(test, "BLEU") for test in group] for beam_size, group in by_size.items()}
     rows = []
-    for beam, group in beams.items():
+    for beam_size, group in by_size.items():
         spreads = [Spread.of([score(test, name) for test in group]).text() for name in columns]
-        rows.append([beam, *spreads, Spread.of([test["seconds"] for test in group]).text(), len(group)])
+        rows.append([beam_size, *spreads, Spread.of([test["seconds"] for test in group]).text(), len(group)])
     return [
         table(["beam size", *columns, "seconds", "seeds"], rows),
         Picture(strip_plot(values, "BLEU on the test set, by beam size"), f"BLEU by beam size. {describe(values)}"),
     ]
 
 
-def variants(labels: list[str], rows: list[dict[str, Any]]) -> list[Part]:
-    """Compare settings, with means over their seeds."""
-    cells, values, beams = [], {}, beams_of(rows)
+def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> list[Part]:
+    """Return a table and a figure of the scores of each setting, with means over its seeds."""
+    cells, values, beam_sizes = [], {}, beam_sizes_of(rows)
     for label in labels:
         group = [row for row in rows if row["label"] == label]
         done = [row for row in group if not row["failed"]]
-        columns = [[score(row["test_sets"][i], "BLEU") for row in done] for i in range(len(beams))]
+        columns = [[score(row["test_sets"][i], "BLEU") for row in done] for i in range(len(beam_sizes))]
         columns.append([score(row["test_sets"][-1], "BLEU lc") for row in done])
         line = [label, *(Spread.of(column).text() if column else "" for column in columns)]
         line.append(Spread.of([row["curve"][-1]["valid_loss"] for row in done]).text(3) if done else "")
@@ -192,8 +193,13 @@ def variants(labels: list[str], rows: list[dict[str, Any]]) -> list[Part]:
         cells.append(line)
         if done:
             values[label] = [score(row["test_sets"][-1], "BLEU") for row in done]
-    last = f"beam {beams[-1]}" if beams else "beam"
-    header = ["setting", *(f"BLEU, beam {beam}" for beam in beams), f"BLEU lc, {last}", "validation loss"]
+    last = f"beam {beam_sizes[-1]}" if beam_sizes else "beam"
+    header = [
+        "setting",
+        *(f"BLEU, beam {beam_size}" for beam_size in beam_sizes),
+        f"BLEU lc, {last}",
+        "validation loss",
+    ]
     parts: list[Part] = [table([*header, "parameters", "seeds"], cells)]
     if values:
         parts.append(
@@ -203,7 +209,7 @@ def variants(labels: list[str], rows: list[dict[str, Any]]) -> list[Part]:
     return [*parts, *(f"- {failure}" for failure in failures)]
 
 
-def learning_curves(rows: list[dict[str, Any]]) -> Figures:
+def learning_curves(rows: list[dict[str, Any]]) -> Row:
     """Plot the validation loss over the steps, as means over the seeds; one figure per label before the comma.
 
     A line ends with the shortest of its runs.
@@ -226,7 +232,7 @@ def learning_curves(rows: list[dict[str, Any]]) -> Figures:
         alt = "; ".join(ends)
         figure = curves(steps, means, "step", f"{group}: validation loss")
         figures.append(Picture(figure, f"Validation loss over the steps, {group}. {alt}."))
-    return Figures(*figures)
+    return Row(*figures)
 
 
 def same_loss(rows: list[dict[str, Any]]) -> str:
@@ -262,7 +268,7 @@ def first_below(curve: list[dict[str, float]], loss: float) -> tuple[float, floa
 
 
 def speed(root: Path) -> list[Part]:
-    """The files of ``transformer bench --output``: benchmarks, and the training speed of recipes."""
+    """Return the tables of ``transformer bench --output``: benchmarks, and the training speed of recipes."""
     parts: list[Part] = []
     for path in sorted((root / "book" / "results").glob("bench-*.json")):
         facts = read(path)
@@ -290,7 +296,7 @@ def published(root: Path) -> list[Part]:
             for test in results["test_sets"]:
                 if all(test[key] == compare[key] for key in ("corpus", "split", "direction")):
                     bleu = f"{score(test, compare['score']):.1f}"
-                    ours.append(f"{bleu} (`{name}`, {compare['score']}, beam {test['beam']})")
+                    ours.append(f"{bleu} (`{name}`, {compare['score']}, beam {test['beam_size']})")
         cited = f"{source} {{cite}}`{system['key']}`" if system["key"] else source
         measured = "; ".join(ours) or ("not measured yet" if compare else "")
         rows.append([system["system"], system["test_set"], value, system["measure"], measured, cited])
@@ -335,25 +341,26 @@ def session_rows(rows: list[dict[str, Any]]) -> list[list[Any]]:
 
 def signatures(tests: Iterable[dict[str, Any]]) -> str:
     """Return a folded table of how the scores were computed, with each signature once."""
-    unique = dict.fromkeys((score["name"], score["signature"]) for test in tests for score in test["scores"])
+    unique = dict.fromkeys((result["name"], result["signature"]) for test in tests for result in test["scores"])
     return folded(
-        "How the scores are computed", table(["score", "signature"], [[n, f"`{s}`"] for n, s in unique], long=True)
+        "How the scores are computed",
+        table(["score", "signature"], [[name, f"`{signature}`"] for name, signature in unique], long=True),
     )
 
 
 def score(test: Mapping[str, Any], name: str) -> float:
     """Return one of a test set's scores."""
-    return float(next(score["value"] for score in test["scores"] if score["name"] == name))
+    return float(next(result["value"] for result in test["scores"] if result["name"] == name))
 
 
 def common_scores(tests: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of those `SCORES` that all test sets have."""
-    return [name for name in SCORES if all(name in (score["name"] for score in test["scores"]) for test in tests)]
+    return [name for name in SCORES if all(name in (result["name"] for result in test["scores"]) for test in tests)]
 
 
-def beams_of(rows: list[dict[str, Any]]) -> list[int]:
+def beam_sizes_of(rows: list[dict[str, Any]]) -> list[int]:
     """Return the beam sizes with which the runs of an experiment were evaluated."""
-    return next(([test["beam"] for test in row["test_sets"]] for row in rows if not row["failed"]), [])
+    return next(([test["beam_size"] for test in row["test_sets"]] for row in rows if not row["failed"]), [])
 
 
 def describe(values: Mapping[str, Sequence[float]]) -> str:
@@ -364,7 +371,7 @@ def describe(values: Mapping[str, Sequence[float]]) -> str:
 def pretrained_models(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
     """Return the pretrained models that have been evaluated: name → folder and scores."""
     files = sorted((root / "transformer" / "models").glob("*/scores.json"))
-    return {path.parent.name: (path.parent, read(path)) for path in files}
+    return {path.parent.name: (path.parent, read_scores(path)) for path in files}
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], long: bool = False) -> str:
@@ -411,7 +418,7 @@ class ResultsDirective(SphinxDirective):
         for option, function in (("curves", learning_curves), ("same-loss", same_loss)):
             if option in self.options:
                 path = ROOT / "book" / "results" / f"{name}.json"
-                parts = [function(read(path)["rows"])] if path.exists() else []
+                parts = [function(read_scores(path)["rows"])] if path.exists() else []
         result: list[nodes.Node] = []
         for part in parts:
             if isinstance(part, str):

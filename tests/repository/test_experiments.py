@@ -44,7 +44,17 @@ SCORE = {
 }
 TESTED = {
     "type": "object",
-    "required": ["corpus", "split", "direction", "sentences", "beam", "alpha", "seconds", "provenance", "scores"],
+    "required": [
+        "corpus",
+        "split",
+        "direction",
+        "sentences",
+        "beam_size",
+        "length_penalty",
+        "seconds",
+        "provenance",
+        "scores",
+    ],
     "properties": {"provenance": PROVENANCE, "scores": {"type": "array", "items": SCORE, "minItems": 5}},
 }
 ROW = {
@@ -128,7 +138,11 @@ def test_each_committed_file_has_provenance_and_no_paths(path: Path) -> None:
 @pytest.fixture(scope="module")
 def small() -> Experiment:
     return Experiment(
-        "Stable or unstable?", "copy", {"small, stable": TINY, "unstable": [*TINY, *UNSTABLE]}, seeds=(3,), beams=(1, 2)
+        "Stable or unstable?",
+        "copy",
+        {"small, stable": TINY, "unstable": [*TINY, *UNSTABLE]},
+        seeds=(3,),
+        beam_sizes=(1, 2),
     )
 
 
@@ -165,8 +179,8 @@ def test_a_row_has_everything_needed_to_reproduce_its_run(ran: Path) -> None:
     (session,) = stable["sessions"]
     assert session["command"] == shlex.join(["transformer", "train", "copy", *TINY, "--training.seed", "3"])
     assert [line["step"] for line in stable["curve"]] == [20, 40]
-    assert [one["beam"] for one in stable["test_sets"]] == [1, 2]
-    assert all(one["sentences"] == 8 and one["alpha"] == 0.6 for one in stable["test_sets"])
+    assert [one["beam_size"] for one in stable["test_sets"]] == [1, 2]
+    assert all(one["sentences"] == 8 and one["length_penalty"] == 0.6 for one in stable["test_sets"])
     kept = json.loads((ran / "runs" / "tiny" / "small-stable-3" / "test.scores.json").read_text())
     assert (
         stable["test_sets"][1]["scores"] == kept["scores"] and stable["weights"] == kept["model"]["weights"]["sha256"]

@@ -27,7 +27,7 @@ SIGNATURE = "nrefs:1|case:mixed|tok:13a"
 
 
 def scored_on(beam: int, bleu: float, **more: Any) -> dict[str, Any]:
-    named = {"corpus": "multi30k", "split": "test", "direction": "en-de", "sentences": 77, "beam": beam, "alpha": 0.6}
+    named = {"corpus": "multi30k", "split": "test", "direction": "en-de", "sentences": 77, "beam_size": beam}
     values = {"BLEU": bleu, "BLEU lc": bleu + 1, "BLEU paper": bleu + 2, "chrF2": bleu + 3}
     scores = [{"name": n, "value": v, "signature": SIGNATURE, "explanation": ""} for n, v in values.items()]
     return {**named, "seconds": 5.0 * beam, "provenance": FACTS, "scores": scores, **more}

@@ -139,7 +139,7 @@ def test_the_scores_are_those_of_what_was_exported(
 ) -> None:
     lines = exported(run, tmp_path / "mine")
     scores = read_json(tmp_path / "mine" / SCORES)
-    assert [(one["split"], one["beam"], one["sentences"]) for one in scores["test_sets"]] == [
+    assert [(one["split"], one["beam_size"], one["sentences"]) for one in scores["test_sets"]] == [
         ("test", 1, 20),
         ("test", 4, 20),
     ]

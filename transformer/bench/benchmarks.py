@@ -1,4 +1,4 @@
-"""The benchmarks: six pieces of work, each done by our implementation and by others from the same input.
+"""The benchmarks: six workloads, each processed by our implementation and by others from the same input.
 
 Models and data are created only when an implementation is prepared, which happens in its own process.
 """
@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,16 +25,23 @@ from transformer.bench.baselines import (
     uncached_beam_search,
     use_torch_transformer,
 )
-from transformer.bench.runner import WARM_UP_ROUNDS, Benchmark, BenchmarkOptions, Implementation, Work, run
+from transformer.bench.runner import WARM_UP_ROUNDS, Benchmark, BenchmarkOptions, Implementation, Workload, run
 from transformer.config import ModelConfig, TrainingConfig
-from transformer.data.batching import SequencesWriter, pad
-from transformer.data.prepare import PreparedData
-from transformer.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from transformer.data.batching import pad
+from transformer.data.synthetic import random_data, random_pairs
+from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import beam_search, greedy_search
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.training.distributed import init_distributed
 from transformer.training.trainer import Trainer
+
+# Sizes, each with the one for `BenchmarkOptions.quick`.
+TRAINING_TOKENS = 4096, 256
+TRAINING_VOCABULARY = 37_000, 200
+DECODING_VOCABULARY = 10_000, 200
+SENTENCES = 64, 4
+NEW_TOKENS = 40, 8
 
 LABEL_SMOOTHING = 0.1
 LossFunction = Callable[[Tensor, Tensor, Tensor, float], Tensor]
@@ -43,7 +49,7 @@ LossFunction = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
 def train(options: BenchmarkOptions) -> Benchmark:
     """A training step: forward, label-smoothed loss, backward, Adam."""
-    prepare = partial(_random_training, options, options.size(2000, 100))
+    prepare = partial(_training_step, options, options.size(2000, 100))
     models = {
         "ours": None,
         "torch.nn.Transformer, F.cross_entropy": partial(use_torch_transformer, paper_dropout=False),
@@ -59,7 +65,7 @@ def train(options: BenchmarkOptions) -> Benchmark:
 
 def loss(options: BenchmarkOptions) -> Benchmark:
     """The projection to the vocabulary with the label-smoothed loss, forward and backward."""
-    tokens, d_model, vocab_size = options.size(4096, 128), options.size(512, 32), options.size(37_000, 200)
+    tokens, d_model, vocab_size = options.size(4096, 128), options.size(512, 32), options.size(*TRAINING_VOCABULARY)
     functions: dict[str, LossFunction] = {
         "ours": linear_label_smoothed_cross_entropy,
         "F.linear, F.cross_entropy": linear_cross_entropy,
@@ -77,51 +83,40 @@ def loss(options: BenchmarkOptions) -> Benchmark:
 
 def beam(options: BenchmarkOptions) -> Benchmark:
     """Beam search for a batch of sentences."""
-    tokens = options.size(40, 8)
+    tokens = options.size(*NEW_TOKENS)
     few = options.size(4, 2)  # sentences per round, because it is slow
     tutorial = partial(_decoding, options, tokens, uncached_beam_search, count=few, attention="explicit")
+    ours, *engines = _searches(options, tokens, beam_size=4)
     return Benchmark(
         "beam",
-        f"beam size 4, {_sentences(options)}, {tokens} tokens generated",
+        f"beam size 4, {_decoding_sizes(options)}, {tokens} tokens generated",
         "sentences/s",
-        [
-            Implementation("ours", partial(_decoding, options, tokens, beam_search)),
-            Implementation("as in tutorials: no cache, one sentence at a time", tutorial),
-            *_engines(options, tokens, beam_size=4),
-        ],
+        [ours, Implementation("as in tutorials: no cache, one sentence at a time", tutorial), *engines],
     )
 
 
-def growth(options: BenchmarkOptions) -> Benchmark:
-    """How the time of beam search grows when translations are eight times as long."""
+def beam_lengths(options: BenchmarkOptions) -> Benchmark:
+    """Beam search for short translations, and for translations that are eight times as long."""
     lengths = options.size(160, 24), options.size(20, 3)
-    return Benchmark(
-        "growth",
-        f"beam size 4, {_sentences(options)}, {lengths[0]} and {lengths[1]} tokens generated",
-        "sentences/s",
-        [
-            replace(implementation, name=f"{implementation.name}, {tokens} tokens")
-            for tokens in lengths
-            for implementation in (
-                Implementation("ours", partial(_decoding, options, tokens, beam_search)),
-                _engines(options, tokens, beam_size=4)[1],
-            )
-        ],
-    )
+    implementations = []
+    for tokens in lengths:
+        ours, _, ctranslate2 = _searches(options, tokens, beam_size=4)
+        implementations += [replace(one, name=f"{one.name}, {tokens} tokens") for one in (ours, ctranslate2)]
+    title = f"beam size 4, {_decoding_sizes(options)}, {lengths[0]} and {lengths[1]} tokens generated"
+    return Benchmark("beam-lengths", title, "sentences/s", implementations)
 
 
 def greedy(options: BenchmarkOptions) -> Benchmark:
     """Greedy search for a batch of sentences."""
-    tokens = options.size(40, 8)
-    ours = Implementation("ours", partial(_decoding, options, tokens, greedy_search))
-    title = f"{_sentences(options)}, {tokens} tokens generated"
-    return Benchmark("greedy", title, "sentences/s", [ours, *_engines(options, tokens, beam_size=1)])
+    tokens = options.size(*NEW_TOKENS)
+    title = f"{_decoding_sizes(options)}, {tokens} tokens generated"
+    return Benchmark("greedy", title, "sentences/s", _searches(options, tokens, beam_size=1))
 
 
 def processes(options: BenchmarkOptions) -> Benchmark:
     """Data-parallel training: one process per GPU, or two on a CPU with a thread each, against a single process."""
     count = torch.cuda.device_count() if options.device.type == "cuda" else 2
-    prepare = partial(_random_training, replace(options, threads=1), options.size(100_000, 5000))
+    prepare = partial(_training_step, replace(options, threads=1), options.size(100_000, 5000))
     return Benchmark(
         "processes",
         f"one step of the trainer; {_training_sizes(options)}, over all processes",
@@ -131,7 +126,12 @@ def processes(options: BenchmarkOptions) -> Benchmark:
 
 
 BENCHMARKS: dict[str, Callable[[BenchmarkOptions], Benchmark]] = {
-    benchmark.__name__: benchmark for benchmark in (train, loss, beam, growth, greedy, processes)
+    "train": train,
+    "loss": loss,
+    "beam": beam,
+    "beam-lengths": beam_lengths,
+    "greedy": greedy,
+    "processes": processes,
 }
 """All benchmarks by name."""
 
@@ -154,19 +154,20 @@ def run_benchmarks(
 
 
 def _training_sizes(options: BenchmarkOptions) -> str:
-    return f"vocabulary {options.size(37_000, 200):,}, {options.size(4096, 256):,} target tokens"
+    tokens, vocab_size = options.size(*TRAINING_TOKENS), options.size(*TRAINING_VOCABULARY)
+    return f"vocabulary {vocab_size:,}, {tokens:,} target tokens"
 
 
-def _random_training(options: BenchmarkOptions, pairs: int, change: Callable[[Trainer], None] | None = None) -> Work:
+def _training_step(options: BenchmarkOptions, pairs: int, change: Callable[[Trainer], None] | None = None) -> Workload:
     """Train on random data, alone or as one of several processes; ``change`` the trainer before."""
     torch.set_num_threads(options.threads)
     stack = ExitStack()
     atexit.register(stack.close)
     context = stack.enter_context(init_distributed(options.device))
-    config = _config(options, options.size(37_000, 200))
+    config = _config(options, options.size(*TRAINING_VOCABULARY))
     with TemporaryDirectory() as folder:  # the files stay open, their names aren't needed
-        data = random_data(Path(folder), config, pairs)
-        training = TrainingConfig(batch_tokens=options.size(4096, 256))
+        data = random_data(Path(folder), pairs, config.vocab_size)
+        training = TrainingConfig(batch_tokens=options.size(*TRAINING_TOKENS))
         trainer = Trainer(config, training, data, options.device, context)
     if change:
         change(trainer)
@@ -179,7 +180,9 @@ def _random_training(options: BenchmarkOptions, pairs: int, change: Callable[[Tr
     return step
 
 
-def _loss_step(options: BenchmarkOptions, tokens: int, d_model: int, vocab_size: int, function: LossFunction) -> Work:
+def _loss_step(
+    options: BenchmarkOptions, tokens: int, d_model: int, vocab_size: int, function: LossFunction
+) -> Workload:
     torch.manual_seed(1)
     x = torch.randn(tokens, d_model, device=options.device.torch_device, requires_grad=True)
     weight = torch.randn(vocab_size, d_model, device=options.device.torch_device).mul_(d_model**-0.5).requires_grad_()
@@ -195,12 +198,18 @@ def _loss_step(options: BenchmarkOptions, tokens: int, d_model: int, vocab_size:
     return forward_and_backward
 
 
-def _engines(options: BenchmarkOptions, tokens: int, beam_size: int) -> list[Implementation]:
-    """The inference engines to compare with."""
-    marian = partial(HuggingFaceMarian.search, beam_size=beam_size)
-    ctranslate2 = partial(CTranslate2.search, beam_size=beam_size)
+def _decoding_sizes(options: BenchmarkOptions) -> str:
+    sentences, vocab_size = options.size(*SENTENCES), options.size(*DECODING_VOCABULARY)
+    return f"{sentences} sentences of 25 ± 12 tokens at once, vocabulary {vocab_size:,}"
+
+
+def _searches(options: BenchmarkOptions, tokens: int, beam_size: int) -> list[Implementation]:
+    """Our search, Hugging Face's and CTranslate2's; a beam size of 1 is greedy search."""
+    ours = greedy_search if beam_size == 1 else partial(beam_search, beam_size=beam_size)
+    marian, ctranslate2 = (partial(engine.search, beam_size=beam_size) for engine in (HuggingFaceMarian, CTranslate2))
     load_ctranslate2 = partial(CTranslate2, device=options.device, threads=options.threads)
     return [
+        Implementation("ours", partial(_decoding, options, tokens, ours)),
         Implementation("Hugging Face Marian", partial(_decoding, options, tokens, marian, HuggingFaceMarian)),
         Implementation("CTranslate2", partial(_decoding, options, tokens, ctranslate2, load_ctranslate2)),
     ]
@@ -210,14 +219,14 @@ def _decoding(
     options: BenchmarkOptions,
     tokens: int,
     search: Callable[..., Sequence[object]],
-    engine: Callable[[Transformer], Any] | None = None,
+    load_engine: Callable[[Transformer], Any] | None = None,
     count: int | None = None,
     attention: AttentionForm = "fused",
-) -> Work:
+) -> Workload:
     """Search with a model, or an engine made from it, for all sentences, or for ``count`` others in each round."""
     model: Any = model_without_eos(options, attention)
-    model = engine(model) if engine else model
-    sentences, _ = random_pairs(np.random.default_rng(1), options.size(64, 4), 100, options.size(10_000, 200))
+    model = load_engine(model) if load_engine else model
+    sentences, _ = random_pairs(options.size(*SENTENCES), options.size(*DECODING_VOCABULARY))
     source = pad([[*sentence, EOS] for sentence in sentences]).to(options.device.torch_device)
     count = count or len(source)
 
@@ -226,10 +235,6 @@ def _decoding(
             return len(search(model, source.roll(-number * count, 0)[:count], max_new_tokens=tokens))
 
     return decode
-
-
-def _sentences(options: BenchmarkOptions) -> str:
-    return f"{options.size(64, 4)} sentences of 25 ± 12 tokens at once, vocabulary {options.size(10_000, 200):,}"
 
 
 def _config(options: BenchmarkOptions, vocab_size: int, attention: AttentionForm = "fused") -> ModelConfig:
@@ -250,26 +255,7 @@ def model_without_eos(options: BenchmarkOptions, attention: AttentionForm = "fus
     The embeddings of the special tokens are zero and so are their logits. The best of many random logits are higher.
     """
     torch.manual_seed(1)  # the same weights in all processes
-    model = Transformer(_config(options, options.size(10_000, 200), attention)).to(options.device.torch_device).eval()
+    config = _config(options, options.size(*DECODING_VOCABULARY), attention)
+    model = Transformer(config).to(options.device.torch_device).eval()
     model.source_embedding.weight[[PAD, BOS, EOS]] = 0
     return model
-
-
-def random_pairs(
-    rng: np.random.Generator, count: int, longest: int, vocab_size: int
-) -> tuple[list[list[int]], list[list[int]]]:
-    """Draw sentence pairs of random tokens, none of them special: sources of 25 ± 12, targets about as long."""
-    lengths = rng.normal(25, 12, count).round().clip(3, longest).astype(int)
-    target_lengths = (lengths + rng.integers(-3, 4, count)).clip(2)
-    sources = [rng.integers(UNK + 1, vocab_size, n).tolist() for n in lengths]
-    return sources, [rng.integers(UNK + 1, vocab_size, n).tolist() for n in target_lengths]
-
-
-def random_data(folder: Path, config: ModelConfig, count: int) -> PreparedData:
-    """Store random sentence pairs in a folder, like the prepared data of a corpus."""
-    pairs = random_pairs(np.random.default_rng(1), count, min(100, config.max_length - 4), config.vocab_size)
-    for side, sentences in zip(("source", "target"), pairs, strict=True):
-        with SequencesWriter(folder, f"train.{side}", config.vocab_size) as writer:
-            writer.extend(sentences)
-    (folder / "tokenizer.model").write_bytes(Tokenizer.train(["a b"], 7).model)  # a trainer needs one
-    return PreparedData(folder)

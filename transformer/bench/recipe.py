@@ -3,7 +3,6 @@
 FLOPs are the multiplications and additions of matrix products; the rest of a training step is small beside them.
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -17,11 +16,12 @@ from tabulate import tabulate
 
 from transformer.bench import report
 from transformer.bench.baselines import use_torch_transformer
-from transformer.bench.benchmarks import random_data
-from transformer.bench.runner import Benchmark, BenchmarkOptions, Implementation, Measurement, Work, run
+from transformer.bench.runner import Benchmark, BenchmarkOptions, Implementation, Measurement, Workload, run, timed
 from transformer.data.batching import Batches
 from transformer.data.prepare import PreparedData, prepared_folder
+from transformer.data.synthetic import MAX_LENGTH, random_data
 from transformer.data.tokenizer import PAD
+from transformer.device import Device
 from transformer.errors import UserError
 from transformer.inspection import count_flops
 from transformer.model import Transformer
@@ -72,7 +72,8 @@ def measure(
         is_prepared = (folder / "store.json").exists()
         if not is_prepared:
             folder = Path(temporary)
-            random_data(folder, recipe.model, options.size(100_000, 5000))
+            count, max_length = options.size(100_000, 5000), min(MAX_LENGTH, recipe.model.max_length - 4)
+            random_data(folder, count, recipe.model.vocab_size, max_length)
         record: dict[str, Any] = {
             "recipe": name,
             "parameters": parameters,
@@ -120,9 +121,7 @@ def mean_step(model: Transformer, recipe: Recipe, folder: Path, steps: int) -> d
     parts = config.gradient_accumulation_steps
     tokens = PreparedData(folder).tokens("train")
     batches = Batches(*tokens, config.batch_tokens // parts, config.seed, gradient_accumulation_steps=parts)
-    start = time.perf_counter()
-    loaded = list(islice(batches, steps * parts))
-    seconds = time.perf_counter() - start
+    seconds, loaded = timed(Device(torch.device("cpu")), lambda: list(islice(batches, steps * parts)))
     padded = [batch.source.numel() + batch.labels.numel() for batch in loaded]
     with count_flops(model) as counter:  # of two batches: the number per token is nearly the same in all
         for batch in loaded[:2]:
@@ -139,7 +138,7 @@ def mean_step(model: Transformer, recipe: Recipe, folder: Path, steps: int) -> d
 
 def _training_step(
     recipe: Recipe, folder: Path, options: BenchmarkOptions, compiled: bool, target_tokens: float, baseline: bool
-) -> Work:
+) -> Workload:
     device = options.device
     trainer: Trainer
 
@@ -162,7 +161,7 @@ def _training_step(
     return step
 
 
-def _matrix_products(options: BenchmarkOptions, tokens_per_flop: float) -> Work:
+def _matrix_products(options: BenchmarkOptions, tokens_per_flop: float) -> Workload:
     """Multiply matrices so large that the device computes at its peak."""
     device = options.device
     size = options.size(1024 if device.type == "cpu" else 8192, 256)

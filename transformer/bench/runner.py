@@ -1,4 +1,4 @@
-"""Times implementations of the same work in interleaved rounds, each in a process of its own.
+"""Times implementations of the same workload in interleaved rounds, each in a process of its own.
 
 Interleaving spreads a slow moment of the machine over all implementations. Separate processes keep the threads, memory
 and settings of one implementation from affecting the others.
@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from typing import TypeVar
 
 import torch
 
@@ -27,6 +30,10 @@ FORKSERVER.set_forkserver_preload(["transformer.bench.benchmarks", "torch._dynam
 WARM_UP_ROUNDS = 2
 """Rounds before the timed ones, in which peak memory is measured; from the second one on, Adam has its state."""
 NOT_INSTALLED = f"not installed: {install_command('bench')}"
+
+Result = TypeVar("Result")
+Workload = Callable[[int], float]
+"""Runs the round with this number, from 0, and returns how much it processed, in the benchmark's unit."""
 
 
 @dataclass(frozen=True)
@@ -43,30 +50,26 @@ class BenchmarkOptions:
         return quick if self.quick else full
 
 
-Work = Callable[[int], float]
-"""Does the work of the round with this number and returns how much it was, in the benchmark's unit."""
-
-
 @dataclass(frozen=True)
 class Implementation:
-    """One way to do the work of a benchmark."""
+    """One way to process the workload of a benchmark."""
 
     name: str
-    prepare: Callable[[], Work]
-    """Imports and builds what the work needs, untimed, in the new process: a function that can be pickled."""
+    prepare: Callable[[], Workload]
+    """Imports and builds what the rounds need, untimed, in the new process: a function that can be pickled."""
     memory: bool = False
     """Whether to report the peak memory too."""
     processes: int = 1
-    """How many processes do the work together, each of them prepared as by `torchrun`."""
+    """How many processes share the workload, each of them prepared as by `torchrun`."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A piece of work and its implementations; the first is the one that the others are compared with."""
+    """A workload and its implementations; the first is the one that the others are compared with."""
 
     name: str
     title: str
-    """One line that describes the work."""
+    """One line that describes the workload."""
     unit: str
     """What is counted per second."""
     implementations: list[Implementation]
@@ -78,7 +81,7 @@ class Measurement:
 
     name: str
     speeds: list[float] = field(default_factory=list)
-    """Work per second in each round, in the benchmark's unit."""
+    """The speed in each round, in the benchmark's unit."""
     peak_memory: int | None = None
     """Bytes."""
     error: str = ""
@@ -90,27 +93,35 @@ class Measurement:
         return statistics.median(self.speeds or [float("nan")])
 
 
+def timed(device: Device, function: Callable[[], Result]) -> tuple[float, Result]:
+    """Call a function; return the seconds until the device has finished what it queued, and the function's result."""
+    device.synchronize()
+    start = time.perf_counter()
+    result = function()
+    device.synchronize()
+    return time.perf_counter() - start, result
+
+
 def run(benchmark: Benchmark, options: BenchmarkOptions, rounds: int, progress: bool = True) -> list[Measurement]:
     """Run a benchmark with that many timed rounds and return a measurement per implementation, in their order.
 
     An implementation that fails doesn't stop the others.
     """
     rows = {implementation: Measurement(implementation.name) for implementation in benchmark.implementations}
-    total = (rounds + 1) * len(rows)
-    bar = progress_bar(benchmark.name, total, shown=progress, unit="round")
+    bar = progress_bar(benchmark.name, (rounds + 1) * len(rows), shown=progress, unit="round")
     workers: dict[Implementation, Worker] = {}
     with bar, ExitStack() as stack:
-        for number in [None, *range(rounds)]:  # None: start the process, and warm up
+        for number in range(rounds + 1):  # in round 0 the processes start and warm up
             for implementation, row in rows.items():
                 bar.set_postfix_str(implementation.name)
                 try:
-                    if number is None:
+                    if number == 0:
                         worker = stack.enter_context(closing(Worker(implementation, options)))
                         workers[implementation] = worker
-                        memory = int(worker.receive())
-                        row.peak_memory = memory if implementation.memory else None
+                        peak = int(worker.receive())
+                        row.peak_memory = peak if implementation.memory else None
                     elif not row.error:
-                        row.speeds.append(workers[implementation].run(number))
+                        row.speeds.append(workers[implementation].run_round())
                 except ImportError:
                     row.error = NOT_INSTALLED
                 except RuntimeError as error:
@@ -138,11 +149,11 @@ class Worker:
             self.connections.append(connection)
             self.processes.append(process)
 
-    def run(self, number: int) -> float:
-        """Do the work of the timed round with this number and return the speed, in the benchmark's unit."""
+    def run_round(self) -> float:
+        """Run a timed round and return the speed, in the benchmark's unit."""
         with suppress(ConnectionError):  # a dead process, which receiving from it shows
             for connection in self.connections:
-                connection.send(WARM_UP_ROUNDS + number)
+                connection.send("run")
         return self.receive()
 
     def receive(self) -> float:
@@ -150,7 +161,7 @@ class Worker:
 
         Raises:
             ImportError: if a package is not installed.
-            RuntimeError: if the work fails or a process dies, for example for lack of memory.
+            RuntimeError: if the workload fails or a process dies, for example for lack of memory.
         """
         try:
             replies = [connection.recv() for connection in self.connections]
@@ -180,22 +191,18 @@ def _torchrun_environments(processes: int) -> list[dict[str, str]]:
 
 
 def _serve(
-    connection: Connection, prepare: Callable[[], Work], options: BenchmarkOptions, environment: dict[str, str]
+    connection: Connection, prepare: Callable[[], Workload], options: BenchmarkOptions, environment: dict[str, str]
 ) -> None:
-    """In the new process: prepare, warm up, then do the work of every round whose number arrives."""
+    """In the new process: prepare, warm up, then run a round each time that the benchmark asks for one."""
     torch.set_num_threads(options.threads)
     os.environ |= environment
-    device = options.device
     try:
-        work = prepare()
-        connection.send(peak_memory(lambda: [work(number) for number in range(WARM_UP_ROUNDS)], device))
-        while True:
-            number = connection.recv()
-            device.synchronize()
-            start = time.perf_counter()
-            amount = work(number)
-            device.synchronize()
-            connection.send(amount / (time.perf_counter() - start))
+        workload = prepare()
+        connection.send(peak_memory(lambda: [workload(number) for number in range(WARM_UP_ROUNDS)], options.device))
+        for number in count(WARM_UP_ROUNDS):
+            connection.recv()
+            seconds, amount = timed(options.device, partial(workload, number))
+            connection.send(amount / seconds)
     except EOFError:
         pass  # the benchmark is over
     except Exception as error:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from transformer import __version__
-from transformer.checkpoint import read_settings, write_atomically
+from transformer.checkpoint import read_json, read_settings, write_atomically
 from transformer.data.corpora import find_corpus, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.data.readers import SentencePair, TextFile, read_pairs
@@ -20,6 +20,9 @@ from transformer.device import Device
 from transformer.errors import UserError
 from transformer.evaluation.metrics import Score, comparison_table, paired_bootstrap, score_table, score_translations
 from transformer.translator import Translator
+
+OLD_KEYS = {"beam": "beam_size", "alpha": "length_penalty", "cut": "truncated", "p": "p_value"}
+"""Keys of files with scores that had another name in earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +154,10 @@ def evaluate_runs(
         results.append(result)
         _write(folder / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in result.translations))
         report: dict[str, Any] = {
-            "test_set": {**test_set, "sentences": len(sources), "empty": result.empty, "cut": result.truncated},
+            "test_set": {**test_set, "sentences": len(sources), "empty": result.empty, "truncated": result.truncated},
             "settings": {
-                "beam": beam_size,
-                "alpha": length_penalty,
+                "beam_size": beam_size,
+                "length_penalty": length_penalty,
                 "device": str(device),
                 "precision": device.precision,
             },
@@ -180,6 +183,22 @@ def evaluate_runs(
         yield f"\n{comparison_table(comparisons)}"
     for folder in folders:
         yield f"\nsaved in {folder}: {name}.hypotheses.txt, {name}.references.txt, {name}.scores.json"
+
+
+def read_scores(path: Path) -> dict[str, Any]:
+    """Read a JSON file with the scores of test sets; keys from earlier versions get their present names.
+
+    Raises:
+        CheckpointError, UserError: as `read_json`.
+    """
+
+    def with_present_keys(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {OLD_KEYS.get(key, key): with_present_keys(entry) for key, entry in value.items()}
+        return [with_present_keys(entry) for entry in value] if isinstance(value, list) else value
+
+    scores: dict[str, Any] = with_present_keys(read_json(path))
+    return scores
 
 
 def _weights_of(translator: Translator) -> str:

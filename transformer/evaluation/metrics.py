@@ -61,8 +61,8 @@ class Comparison:
     metric: str
     first: float
     second: float
-    p: float
-    """p-value: the probability of a larger difference by chance, if the systems are equally good."""
+    p_value: float
+    """The probability of a larger difference by chance, if the systems are equally good."""
     signature: str
 
 
@@ -240,8 +240,8 @@ def paired_bootstrap(first: Sequence[str], second: Sequence[str], references: Se
     for name, signature in signatures.items():
         first_result, second_result = cast(list[Any], results[name])
         # For identical translations sacreBLEU's p-value is low, as if the difference were significant.
-        p = 1.0 if list(first) == list(second) else second_result.p_value
-        comparisons.append(Comparison(name, first_result.score, second_result.score, p, str(signature)))
+        p_value = 1.0 if list(first) == list(second) else second_result.p_value
+        comparisons.append(Comparison(name, first_result.score, second_result.score, p_value, str(signature)))
     return comparisons
 
 
@@ -264,7 +264,12 @@ def comparison_table(comparisons: Sequence[Sequence[Comparison]]) -> str:
         comparisons: the comparisons of each other system, in order; these systems are numbered from 2.
     """
     rows = [
-        [comparison.metric, f"{number} - 1", f"{comparison.second - comparison.first:+.2f}", f"{comparison.p:.3f}"]
+        [
+            comparison.metric,
+            f"{number} - 1",
+            f"{comparison.second - comparison.first:+.2f}",
+            f"{comparison.p_value:.3f}",
+        ]
         for number, system in enumerate(comparisons, 2)
         for comparison in system
     ]

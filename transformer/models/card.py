@@ -6,10 +6,11 @@ from typing import Any
 
 from tabulate import tabulate
 
-from transformer.checkpoint import BEST, load_checkpoint, read_json, read_settings
+from transformer.checkpoint import BEST, load_checkpoint, read_settings
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.corpora import find_corpus
 from transformer.data.prepare import DataConfig
+from transformer.evaluation.evaluate import read_scores
 from transformer.inspection import parameter_counts
 from transformer.training.run_folder import RECIPE, read_metrics, read_sessions
 
@@ -48,7 +49,7 @@ def model_card(folder: Path, name: str) -> str:
         name: name of the model.
     """
     model, checkpoint = load_checkpoint(folder, BEST)
-    recipe, scores, sessions = read_settings(folder / RECIPE), read_json(folder / SCORES), read_sessions(folder)
+    recipe, scores, sessions = read_settings(folder / RECIPE), read_scores(folder / SCORES), read_sessions(folder)
     data, config, averaged = recipe["data"], model.config, checkpoint.get("averaged", [])
     source, target = (LANGUAGES.get(language, language) for language in data["direction"].split("-"))
     files = [folder / checkpoint["weights"]["file"], folder / "tokenizer.model"]
@@ -109,7 +110,7 @@ def _evaluation(scores: dict[str, Any]) -> str:
     device = provenance["device"].partition(" (")[0]  # such as "cpu in fp32", without the reasons
     header = ["metric"]
     for test_set in test_sets:
-        search = "greedy" if test_set["beam"] == 1 else f"beam size {test_set['beam']}"
+        search = "greedy" if test_set["beam_size"] == 1 else f"beam size {test_set['beam_size']}"
         header.append(f"{test_set['split']}, {search}")
     metrics = test_sets[0]["scores"]
     rows = [
@@ -120,7 +121,7 @@ def _evaluation(scores: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             tabulate(rows, header, "github", disable_numparse=True),
-            f"Beam search with a length penalty of {max(test_set['alpha'] for test_set in test_sets)}. "
+            f"Beam search with a length penalty of {max(test_set['length_penalty'] for test_set in test_sets)}. "
             f"Measured on {provenance['date']} at commit {provenance['commit']} on {provenance['machine']} ({device}), "
             f"with {provenance['versions']}.",
             tabulate(signatures, ["metric", "signature"], "github"),

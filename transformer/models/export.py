@@ -101,8 +101,8 @@ def _evaluate(
     result = evaluate_test_set(translator, sources, references, direction, beam_size, length_penalty)
     settings = {
         "sentences": len(pairs),
-        "beam": beam_size,
-        "alpha": length_penalty,
+        "beam_size": beam_size,
+        "length_penalty": length_penalty,
         "precision": translator.device.precision,
         "seconds": result.seconds,
     }

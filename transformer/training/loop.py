@@ -39,6 +39,7 @@ from transformer.training.trainer import Trainer
 from transformer.translator import Translator
 
 Row = dict[str, float]
+"""A row of the log or of the metrics."""
 
 
 def train(
@@ -113,8 +114,8 @@ def train(
                     )
                 else:
                     display.message(f"resuming after step {step} on {device}" if step else f"training on {device}")
-                    split = replace(config, gradient_accumulation_steps=trainer.progress.gradient_accumulation_steps)
-                    budget = memory_budget(model_config, split, device, world_size=context.world_size)
+                    in_use = replace(config, gradient_accumulation_steps=trainer.progress.gradient_accumulation_steps)
+                    budget = memory_budget(model_config, in_use, device, world_size=context.world_size)
                     display.message(f"memory per device: about {budget}")
                 _loop(trainer, run, display, writer, on_validation, stop_requested)
     if not (run / f"{BEST}.json").exists():
@@ -147,6 +148,7 @@ def _loop(
     on_validation: Callable[[Row], None] | None,
     stop_requested: Callable[[], bool],
 ) -> None:
+    """Take the remaining steps; log, validate and save checkpoints in between."""
     config, progress, context = trainer.config, trainer.progress, trainer.context
     started = time.monotonic() - progress.seconds
     log_seconds, log_tokens = 0.0, progress.target_tokens  # since the last row of the log
@@ -271,7 +273,7 @@ def explain_write_errors(run: Path) -> Iterator[None]:
         yield
     except OSError as error:
         disk_is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        if not disk_is_full and not _concerns(error, run):
+        if not disk_is_full and not _is_about(error, run):
             raise
         checkpoints = step_checkpoints(run)
         hint = "free some space" if disk_is_full else "check its permissions, or choose another folder with --run"
@@ -281,7 +283,7 @@ def explain_write_errors(run: Path) -> Iterator[None]:
         ) from error
 
 
-def _concerns(error: OSError, run: Path) -> bool:
+def _is_about(error: OSError, run: Path) -> bool:
     """Return whether an error is about a file in the run folder, or about the folder itself or one that contains it."""
     if not isinstance(error.filename, str):
         return False

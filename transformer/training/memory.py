@@ -48,16 +48,16 @@ class MemoryBudget:
     activations: int
     """What the forward pass keeps for the backward pass."""
     loss: int
-    """What is needed in addition where the activations are complete: for the loss, or in the last layer's backward."""
+    """Needed in addition while all activations are held: for the loss, or for the last layer's backward pass."""
     embeddings: int
-    """What is needed in addition where the gradients are complete: for the gradients of the embeddings."""
-    gradients_first: bool
-    """Whether the gradients are there before the last backward pass: those of batches before, or the buffers of DDP."""
+    """Needed in addition once all gradients exist: for the gradients of the embeddings."""
+    gradients_preallocated: bool
+    """Whether they exist before a step's last backward pass: from its earlier batches, or as DDP's buckets."""
 
     @property
     def total(self) -> int:
-        """The peak. In the backward pass the activations go as the gradients come, so they share memory."""
-        start = self.activations + self.loss + (self.gradients if self.gradients_first else 0)
+        """The peak: in the backward pass, activations are freed while gradients are allocated, so they share memory."""
+        start = self.activations + self.loss + (self.gradients if self.gradients_preallocated else 0)
         end = self.gradients + self.embeddings
         return self.weights + self.optimizer + self.averaging + max(start, end)
 
@@ -81,7 +81,7 @@ def memory_budget(
 ) -> MemoryBudget:
     """Predict the memory of a training step from the settings alone.
 
-    Counted are the tensors, as PyTorch's allocator does. What a GPU needs besides, such as the CUDA context, is not
+    Tensors are counted as PyTorch's allocator counts them. What a GPU needs besides, such as the CUDA context, is not
     included, and neither are the temporary copies of ``torch.compile``.
 
     Args:
@@ -92,12 +92,12 @@ def memory_budget(
     d_model, d_ff, n_layers, vocab_size = model.d_model, model.d_ff, model.n_layers, model.vocab_size
     source, target = batch.pairs * batch.source, batch.pairs * batch.target  # number of positions
     is_gpu, is_mixed = device.type == "cuda", device.autocast_dtype is not None
-    number = 2 if is_mixed else 4  # bytes of a number around matrix products; 4 in residual connections and norms
-    mask = 1 if is_gpu else number  # dropout's mask holds bools on a GPU
+    element_size = 2 if is_mixed else 4  # around matrix products; 4 in residual connections and norms
+    mask_size = 1 if is_gpu else element_size  # dropout's mask holds bools on a GPU
 
     def sublayer(positions: int) -> int:
         """Its input, the mask of its dropout, and the sum that the layer norm or the next sublayer gets."""
-        return positions * d_model * (number + (mask if model.dropout else 0) + 4)
+        return positions * d_model * (element_size + (mask_size if model.dropout else 0) + 4)
 
     def attention(queries: int, keys: int, key_length: int) -> int:
         """Queries, keys, values and the joined heads; and, unless the kernel is fused, the weights."""
@@ -105,28 +105,28 @@ def memory_budget(
         if model.attention == "explicit" or (model.attention_dropout and not is_gpu):  # a CPU's kernel has no dropout
             copies = 3 if model.attention_dropout else 2
         n_weights = queries * model.n_heads * key_length
-        return (2 * queries + 2 * keys) * d_model * number + n_weights * copies * number
+        return (2 * queries + 2 * keys) * d_model * element_size + n_weights * copies * element_size
 
     def self_attention(positions: int, length: int) -> int:
-        rotated = 3 * positions * d_model * number if model.positions == "rotary" else 0
+        rotated = 3 * positions * d_model * element_size if model.positions == "rotary" else 0
         return sublayer(positions) + attention(positions, positions, length) + rotated
 
     def feed_forward(positions: int) -> int:
         """What the ReLU returns, and the same after dropout."""
-        inner = number + (mask + number if model.activation_dropout else 0)
+        inner = element_size + (mask_size + element_size if model.activation_dropout else 0)
         return sublayer(positions) + positions * d_ff * inner
 
     encoder_layer = self_attention(source, batch.source) + feed_forward(source)
     cross_attention = sublayer(target) + attention(target, source, batch.source)
-    cross_attention += source * d_model * number if is_mixed else 0  # the encoder's output in the lower precision
+    cross_attention += source * d_model * element_size if is_mixed else 0  # the encoder's output in the lower precision
     decoder_layer = self_attention(target, batch.target) + cross_attention + feed_forward(target)
 
     embedding = 4 * vocab_size * d_model  # a gradient of the embedding matrix
     chunk = min(target, target // CHUNKS + 1 if is_gpu else CHUNK_ROWS) * vocab_size  # logits
-    loss = 2 * target * d_model * number + embedding + (12 if is_mixed else 4) * chunk
-    backward = 2 * target * d_ff * number + embedding  # through the last feed-forward
+    loss = 2 * target * d_model * element_size + embedding + (12 if is_mixed else 4) * chunk
+    backward = 2 * target * d_ff * element_size + embedding  # through the last feed-forward
 
-    activations = (source + target) * d_model * (4 + (mask if model.dropout else 0))  # embeddings, with dropout
+    activations = (source + target) * d_model * (4 + (mask_size if model.dropout else 0))  # embeddings, with dropout
     if training.activation_checkpointing:
         activations += n_layers * (source + target) * d_model * 4  # each layer's input
         backward += decoder_layer  # recomputed
@@ -139,7 +139,7 @@ def memory_budget(
 
     parameters = 4 * model.n_parameters
     weights = parameters + (0 if model.positions == "learned" else 4 * model.max_length * d_model)
-    several = training.gradient_accumulation_steps > 1 or world_size > 1
+    gradients_preallocated = training.gradient_accumulation_steps > 1 or world_size > 1
     return MemoryBudget(
         weights=weights,
         optimizer=2 * parameters - (4 * matrices if training.optimizer == "muon" else 0),
@@ -147,8 +147,8 @@ def memory_budget(
         gradients=parameters,
         activations=activations,
         loss=max(loss, backward),
-        embeddings=embedding * (2 if several else 1),
-        gradients_first=several,
+        embeddings=embedding * (2 if gradients_preallocated else 1),
+        gradients_preallocated=gradients_preallocated,
     )
 
 

@@ -117,24 +117,24 @@ class Trainer:
         self.progress = Progress(
             world_size=context.world_size, gradient_accumulation_steps=config.gradient_accumulation_steps
         )
-        self._use(self._make_batches(context.rank, context.world_size, config.gradient_accumulation_steps))
+        self._start_batches(self._make_batches(context.rank, context.world_size, config.gradient_accumulation_steps))
         self.totals = DeviceTotals(device.torch_device)
         self.eager_loss: nn.Module = ModelWithLoss(self.model, config.label_smoothing)
         self.compiled = compiled
 
     @cached_property
     def loss(self) -> nn.Module:
-        """The eager loss, compiled if that is wanted and possible, and distributed. The first step makes it."""
+        """The loss that steps use: `eager_loss`, compiled and distributed if configured. The first step creates it."""
         loss = self.eager_loss
         if self.compiled:
             batch = self.batches.collate(self.batches.plan[0])
-            loss = compile_or_explain(loss, lambda module: self._try(module, batch), self.context)
+            loss = compile_or_explain(loss, lambda module: self._dry_run(module, batch), self.context)
         if self.context.world_size > 1:
             loss = DistributedDataParallel(loss, gradient_as_bucket_view=True)
             loss.broadcast_buffers = False  # they are constant tables, equal in all processes
         return loss
 
-    def _try(self, loss: nn.Module, batch: Batch) -> None:
+    def _dry_run(self, loss: nn.Module, batch: Batch) -> None:
         """Run a forward and a backward pass that leaves no gradient and doesn't change the random numbers."""
         batch = batch.to(self.device.torch_device)
         try:
@@ -168,7 +168,7 @@ class Trainer:
         """The batches of this process, at the position that the last step has reached."""
         return self.prefetcher.position
 
-    def _use(self, batches: Batches) -> None:
+    def _start_batches(self, batches: Batches) -> None:
         """Take the next steps with these batches."""
         self.prefetcher = Prefetcher(batches, self.device.torch_device)
 
@@ -193,10 +193,16 @@ class Trainer:
         elif progress.epoch_step:
             plan = self._make_batches(0, 1, before, pairs).plan
             unused = plan[progress.epoch_step * progress.world_size :]
-            pairs = np.sort(np.concatenate(unused)) if unused else None
-            progress.epoch, progress.epoch_step = progress.epoch + (not unused), 0
+            progress.epoch_step = 0
+            if unused:
+                pairs = np.sort(np.concatenate(unused))
+            else:  # the epoch was just over
+                pairs = None
+                progress.epoch += 1
         try:
-            self._use(self._make_batches(context.rank, context.world_size, gradient_accumulation_steps, pairs))
+            self._start_batches(
+                self._make_batches(context.rank, context.world_size, gradient_accumulation_steps, pairs)
+            )
         except UserError as error:
             if pairs is None:
                 raise
@@ -231,9 +237,9 @@ class Trainer:
     def _fits(self, batch: Batch) -> bool:
         """Return whether the memory suffices for a forward and backward pass; all of it is free again afterwards."""
         try:
-            without_moments = [] if self.optimizers["adam"].state else list(self.model.parameters())
-            moments = [torch.empty_like(p) for p in without_moments for _ in range(2)]  # Adam's, before its first step
-            self._try(self.eager_loss, batch)
+            has_moments = bool(self.optimizers["adam"].state)  # Adam allocates its two at its first step
+            moments = [] if has_moments else [torch.empty_like(p) for p in self.model.parameters() for _ in range(2)]
+            self._dry_run(self.eager_loss, batch)
             del moments
         except RuntimeError as error:
             if not is_out_of_memory(error):
@@ -279,9 +285,10 @@ class Trainer:
     def _backward(self, batches: list[Batch], n_tokens: int) -> Tensor:
         """Accumulate the gradients of the mean loss over ``n_tokens``; return the summed loss of these batches, ()."""
         total = torch.zeros((), device=self.device.torch_device)
-        for number, batch in enumerate(batches, 1):
+        for batch in batches:
+            is_last = batch is batches[-1]
             batch = batch.to(self.device.torch_device)
-            with self._gradient_sync(number == len(batches)):
+            with self._gradient_sync(is_last):
                 with self.device.autocast():
                     loss = self.loss(batch.source, batch.decoder_input, batch.labels)
                 # DistributedDataParallel averages the gradients over the processes; times their number is the sum.
@@ -289,9 +296,9 @@ class Trainer:
             total += loss.detach()
         return total
 
-    def _gradient_sync(self, last: bool) -> Any:
+    def _gradient_sync(self, is_last: bool) -> Any:
         """Return a context in which processes exchange gradients only after the last batch of a step."""
-        return nullcontext() if last or self.context.world_size == 1 else self.loss.no_sync()  # type: ignore[operator]
+        return nullcontext() if is_last or self.context.world_size == 1 else self.loss.no_sync()  # type: ignore[operator]
 
     def _average(self) -> None:
         """Add the weights to the mean over the last ``average_steps`` steps, which they become at the end."""
@@ -413,7 +420,7 @@ class Trainer:
             load_optimizer_state(self.optimizers, state)
             if self.averaged is not None and "averaged.n_averaged" in state:
                 self.n_averaged = int(state["averaged.n_averaged"])
-                prefix = "averaged.module."
+                prefix = "averaged.module."  # as in the checkpoints of earlier versions
                 mean = {k.removeprefix(prefix): t for k, t in state.items() if k.startswith(prefix)}
                 self.averaged.load_state_dict(mean, strict=False)
             if self.scaler.is_enabled() and metadata["scaler"]:  # empty if the last steps were not in fp16

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from functools import partial
+from itertools import count, islice
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -20,8 +21,8 @@ from transformer.bench.runner import (
     BenchmarkOptions,
     Implementation,
     Measurement,
-    Work,
     Worker,
+    Workload,
     run,
 )
 from transformer.cli import main
@@ -60,12 +61,12 @@ def test_the_command_measures_everything(
             else:
                 assert len(row.speeds) == 1 and row.speed > 0
             assert (row.peak_memory or 0) >= 0 and (row.peak_memory is not None) == implementation.memory
-        if record["name"] in ("beam", "growth"):
+        if record["name"] in ("beam", "beam-lengths"):
             missing = next(line for line in printed.splitlines() if line.startswith("| CTranslate2"))
             assert NOT_INSTALLED in missing
 
 
-def prepare_facts(path: Path) -> Work:
+def prepare_facts(path: Path) -> Workload:
     def work(number: int) -> float:
         path.write_text(f"{os.getpid()} {torch.get_num_threads()}")
         return 1.0
@@ -73,13 +74,13 @@ def prepare_facts(path: Path) -> Work:
     return work
 
 
-def prepare_death() -> Work:
+def prepare_death() -> Workload:
     return lambda number: os._exit(1)
 
 
 def test_a_worker_is_a_process_of_its_own(tmp_path: Path) -> None:
     worker = Worker(Implementation("ours", partial(prepare_facts, tmp_path / "facts")), QUICK)
-    assert worker.receive() >= 0 and worker.run(0) > 0
+    assert worker.receive() >= 0 and worker.run_round() > 0
     pid, threads = map(int, (tmp_path / "facts").read_text().split())
     assert pid != os.getpid() and psutil.pid_exists(pid) and threads == QUICK.threads
     worker.close()
@@ -96,13 +97,13 @@ def test_a_process_that_dies_is_reported_and_the_others_continue(tmp_path: Path)
     assert theirs == Measurement("theirs", error="failed: its process died")
 
 
-def allocate(size: int) -> Work:
-    """Work that uses twice its size in bytes, of which one half was there before."""
+def allocate(size: int) -> Workload:
+    """A workload that uses twice its size in bytes, of which one half was there before."""
     before = torch.zeros(size, dtype=torch.uint8)
     return lambda number: len(before.clone())
 
 
-def test_peak_memory_is_that_of_the_work() -> None:
+def test_peak_memory_is_that_of_the_workload() -> None:
     size = 50 * 2**20
     implementation = Implementation("ours", partial(allocate, size), memory=True)
     (row,) = run(Benchmark("any", "", "", [implementation]), QUICK, rounds=1, progress=False)
@@ -112,16 +113,17 @@ def test_peak_memory_is_that_of_the_work() -> None:
 class InProcess:
     """Replaces a worker: the implementation works in this process."""
 
-    def __init__(self, implementation: Implementation, setting: BenchmarkOptions) -> None:
-        self.work = implementation.prepare()
+    def __init__(self, implementation: Implementation, options: BenchmarkOptions) -> None:
+        self.workload = implementation.prepare()
+        self.numbers = count()
 
     def receive(self) -> float:
-        for number in range(WARM_UP_ROUNDS):
-            self.work(number)
+        for number in islice(self.numbers, WARM_UP_ROUNDS):
+            self.workload(number)
         return 2**20
 
-    def run(self, number: int) -> float:
-        return self.work(number + WARM_UP_ROUNDS)
+    def run_round(self) -> float:
+        return self.workload(next(self.numbers))
 
     def close(self) -> None:
         pass
@@ -143,7 +145,7 @@ def test_rounds_are_interleaved(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_failure_is_reported_and_the_others_continue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "Worker", InProcess)
 
-    def prepare(failing: int) -> Work:
+    def prepare(failing: int) -> Workload:
         def work(number: int) -> float:
             if number == failing:
                 raise torch.OutOfMemoryError("CUDA out of memory\nand more")

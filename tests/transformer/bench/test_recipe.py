@@ -13,7 +13,6 @@ from tests.transformer.bench.test_benchmarks import InProcess
 from transformer.bench import recipe as module
 from transformer.bench import runner
 from transformer.bench.baselines import ModelWithCrossEntropy, use_torch_transformer
-from transformer.bench.benchmarks import random_data
 from transformer.bench.recipe import WARM_UP_STEPS, mean_step, measure, measure_recipes, step_tokens, tables
 from transformer.bench.runner import BenchmarkOptions
 from transformer.cli import main
@@ -21,6 +20,7 @@ from transformer.config import ModelConfig, Norm, TrainingConfig
 from transformer.data import batching
 from transformer.data.batching import Batch
 from transformer.data.prepare import DataConfig, PreparedData, prepare
+from transformer.data.synthetic import random_data
 from transformer.data.tokenizer import PAD
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
@@ -53,7 +53,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of random data for the tiny recipe."""
     folder = tmp_path_factory.mktemp("data")
-    random_data(folder, SHAPE, 2000)
+    random_data(folder, 2000, SHAPE.vocab_size, SHAPE.max_length - 4)
     return folder
 
 

@@ -15,6 +15,7 @@ from transformer.config import ModelConfig
 from transformer.data.corpora import sentence_pairs
 from transformer.data.tokenizer import Tokenizer
 from transformer.evaluation import evaluate
+from transformer.evaluation.evaluate import read_scores
 from transformer.evaluation.metrics import paired_bootstrap, score_translations
 from transformer.model import Transformer
 from transformer.translator import Translator
@@ -72,6 +73,19 @@ def lines(path: Path) -> list[str]:
     return path.read_text("utf-8").removesuffix("\n").split("\n")
 
 
+def test_scores_from_earlier_versions_get_the_present_keys(tmp_path: Path) -> None:
+    path = tmp_path / "test.scores.json"
+    before = {"settings": {"beam": 4, "alpha": 0.6}, "test_set": {"cut": 1}, "results": [{"metric": "BLEU", "p": 0.25}]}
+    now = {
+        "settings": {"beam_size": 4, "length_penalty": 0.6},
+        "test_set": {"truncated": 1},
+        "results": [{"metric": "BLEU", "p_value": 0.25}],
+    }
+    for saved in (before, now):
+        path.write_text(json.dumps(saved))
+        assert read_scores(path) == now
+
+
 def test_everything_is_kept_and_the_sacrebleu_command_agrees(
     run: Path, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,10 +105,10 @@ def test_everything_is_kept_and_the_sacrebleu_command_agrees(
         "files": [files[1], files[3]],
         "sentences": 5,
         "empty": 2,
-        "cut": 1,
+        "truncated": 1,
     }
     assert report["settings"].pop("device").startswith("cpu in fp32")
-    assert report["settings"] == {"beam": 3, "alpha": 0.5, "precision": "fp32"}
+    assert report["settings"] == {"beam_size": 3, "length_penalty": 0.5, "precision": "fp32"}
     assert report["model"]["metrics"] == {"step": 7} and len(report["model"]["weights"]["sha256"]) == 64
     assert {"sacrebleu", "sacremoses", "nltk", "torch", "python", "transformer-course"} <= report["versions"].keys()
     assert 0 < report["seconds"] < 60 and "compared_with" not in report
@@ -171,10 +185,10 @@ def test_runs_are_compared_with_the_first(
     assert reports[1]["compared_with"]["run"] == str(run)
     expected = paired_bootstrap(first, second, lines(run / "own.references.txt"))
     results = reports[1]["compared_with"]["results"]
-    assert [(r["metric"], r["first"], r["second"], r["p"]) for r in results] == [
-        (c.metric, c.first, c.second, c.p) for c in expected
+    assert [(r["metric"], r["first"], r["second"], r["p_value"]) for r in results] == [
+        (c.metric, c.first, c.second, c.p_value) for c in expected
     ]
-    assert [r["p"] for r in reports[2]["compared_with"]["results"]] == [1, 1]
+    assert [r["p_value"] for r in reports[2]["compared_with"]["results"]] == [1, 1]
     for row in ("BLEU 2 - 1", "chrF2 2 - 1", "BLEU 3 - 1 +0.00 1.000", "chrF2 3 - 1 +0.00 1.000"):
         assert any(" ".join(line.split()).startswith(row) for line in printed.splitlines())
 
@@ -222,7 +236,7 @@ def test_a_name_that_belongs_to_a_split_of_the_corpus_is_refused(
 def test_a_second_evaluation_takes_the_place_of_the_first(run: Path, files: list[str]) -> None:
     for beam in (1, 2):
         main(["evaluate", str(run), *files, "--device", "cpu", "--beam-size", str(beam)])
-        assert json.loads((run / "own.scores.json").read_text())["settings"]["beam"] == beam
+        assert json.loads((run / "own.scores.json").read_text())["settings"]["beam_size"] == beam
     assert len(list(run.glob("own.*"))) == 3 and not list(run.glob(".*"))
 
 

@@ -197,7 +197,7 @@ def test_comparing_equals_the_sacrebleu_command(tmp_path: Path) -> None:
         write(tmp_path / "ref", references), "-i", *systems, *"-m bleu chrf --paired-bs -f latex".split()
     )
     for one in paired_bootstrap(first, second, references):
-        assert f"p = {one.p:.4f}" in printed
+        assert f"p = {one.p_value:.4f}" in printed
         assert "|bs:1000|seed:12345|" in one.signature
         assert one.first < one.second
 
@@ -205,10 +205,10 @@ def test_comparing_equals_the_sacrebleu_command(tmp_path: Path) -> None:
 def test_a_system_is_no_better_than_itself_and_one_much_better_is() -> None:
     references = [f"Satz {i}: {line}" for i in range(10) for line in REFERENCES]
     bad = [f"Satz {i}: {line}" for i in range(10) for line in HYPOTHESES]
-    assert [one.p for one in paired_bootstrap(bad, bad, references)] == [1, 1]
+    assert [one.p_value for one in paired_bootstrap(bad, bad, references)] == [1, 1]
     better, by_letters = paired_bootstrap(bad, references, references)
     assert (better.metric, by_letters.metric) == ("BLEU", "chrF2")
-    assert better.p < 0.01 and by_letters.p < 0.01
+    assert better.p_value < 0.01 and by_letters.p_value < 0.01
     assert better.first == pytest.approx(bleu(bad, references).value) and better.second == pytest.approx(100)
     assert by_letters.first == pytest.approx(chrf(bad, references).value)
 
@@ -220,7 +220,7 @@ def test_chance_is_not_called_better() -> None:
         [h if i % 2 == odd else r for i, (h, r) in enumerate(zip(HYPOTHESES * 20, references, strict=True))]
         for odd in (0, 1)
     ]
-    assert all(one.p > 0.1 for one in paired_bootstrap(*halves, references))
+    assert all(one.p_value > 0.1 for one in paired_bootstrap(*halves, references))
 
 
 def test_tables_are_for_people() -> None:
