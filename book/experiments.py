@@ -128,7 +128,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "post-norm": [*CAPTIONS, "--model.norm", "post"],
             "rotary positions": [*CAPTIONS, "--model.positions", "rotary"],
             "no smoothing": [*CAPTIONS, "--training.label-smoothing", "0"],
-            "not averaged": [*CAPTIONS[:-1], "0"],
+            "not averaged": [*CAPTIONS, "--training.average-steps", "0"],
         },
         seeds=(1,),
     ),
@@ -311,9 +311,8 @@ def _train(arguments: list[str], folder: Path, title: str) -> str | None:
     sessions_before = len(read_sessions(folder))
     command = [sys.executable, "-m", "transformer.cli", *arguments, "--run", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        _, stderr = (
-            process.communicate()
-        )  # Ctrl-C also reaches the command, which then saves a checkpoint to resume from
+        # Ctrl-C also reaches the command, which then saves a checkpoint to resume from.
+        _, stderr = process.communicate()
     if process.returncode == 0:
         return None
     if process.returncode == 130:

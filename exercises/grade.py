@@ -189,7 +189,7 @@ def grade(submission: Submission, seconds: int, mark: str) -> Grade:
     keys = _keys(assemble(submission))
     folder = Path(tempfile.mkdtemp(prefix="grading-"))
     try:
-        records = _run(submission, folder, seconds, mark, at_most=150 + 2 * len(keys) * (seconds + 5))
+        records = _run(submission, folder, seconds, mark, timeout=150 + 2 * len(keys) * (seconds + 5))
     finally:
         _kill_processes(mark)
         shutil.rmtree(folder, ignore_errors=True)
@@ -242,7 +242,7 @@ def _keys(notebook: Notebook) -> list[str]:
     return [key for cell in notebook["cells"] if (key := answer_key(cell))]
 
 
-def _run(submission: Submission, folder: Path, seconds: int, mark: str, at_most: int) -> list[dict[str, Any]]:
+def _run(submission: Submission, folder: Path, seconds: int, mark: str, timeout: int) -> list[dict[str, Any]]:
     """Run the notebook and return the result of each cell, as `exercises.pytest_plugin` reported it in time."""
     (folder / "graded.ipynb").write_text(notebook_text(assemble(submission)), "utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
@@ -275,7 +275,7 @@ def _run(submission: Submission, folder: Path, seconds: int, mark: str, at_most:
             start_new_session=True,
         )
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=at_most)
+            process.wait(timeout=timeout)
     report = folder / "report.jsonl"
     records = [json.loads(line) for line in report.read_text("utf-8").splitlines()] if report.exists() else []
     if not records:
@@ -289,15 +289,15 @@ def _run(submission: Submission, folder: Path, seconds: int, mark: str, at_most:
 
 
 def _message(key: str, records: list[dict[str, Any]], seconds: int) -> str | None:
-    of_key = {record["kind"]: record for record in records if record["key"] == key}
-    for record in of_key.values():
+    by_kind = {record["kind"]: record for record in records if record["key"] == key}
+    for record in by_kind.values():
         if record["outcome"] == "died":
             return "it ended the whole Python process: by an exit, by a crash, or by using too much memory"
         if record["outcome"] == "timed out":
             return f"it did not finish within {seconds} s: is there an endless loop?"
-    if "check" not in of_key:
+    if "check" not in by_kind:
         return "not graded, because an earlier answer stopped the notebook"
-    check, answer = of_key["check"], of_key["answer"]
+    check, answer = by_kind["check"], by_kind["answer"]
     if check["outcome"] == "passed":
         return None
     failed = answer if answer["outcome"] != "passed" else check

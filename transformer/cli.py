@@ -579,7 +579,7 @@ def log(message: str) -> None:
         print(message, file=sys.stderr, flush=True)
 
 
-def _with_recipes(function: Callable[[Any], None], options: type[RecipeOptions]) -> RecipeCommand:
+def _recipe_command(function: Callable[[Any], None], options: type[RecipeOptions]) -> RecipeCommand:
     """Return a command that takes a recipe, whose settings are the defaults of the options."""
     defaults = {name: options(recipe.data, recipe.model, recipe.training) for name, recipe in RECIPES.items()}
     for name, default in defaults.items():
@@ -589,9 +589,9 @@ def _with_recipes(function: Callable[[Any], None], options: type[RecipeOptions])
 
 
 COMMANDS: Mapping[str, Command] = {
-    "prepare": _with_recipes(prepare, PrepareOptions),
-    "data": _with_recipes(show_data, DataOptions),
-    "train": _with_recipes(train, TrainOptions),
+    "prepare": _recipe_command(prepare, PrepareOptions),
+    "data": _recipe_command(show_data, DataOptions),
+    "train": _recipe_command(train, TrainOptions),
     "average": average,
     "curves": curves,
     "evaluate": evaluate,

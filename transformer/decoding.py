@@ -312,7 +312,7 @@ class _Step:
         return finished
 
     def kept_columns(self, beam_size: int) -> NDArray[np.int64]:
-        """Return the columns of the best candidates that are not an eos; if there are too few, an eos fills up."""
+        """Return the columns of the best candidates that are not an eos; where there are too few, eos follows."""
         return np.argsort(self.tokens == EOS, axis=1, kind="stable")[:, :beam_size]  # moves each eos to the end
 
     def kept(self, beam_size: int) -> "_Step":

@@ -56,9 +56,7 @@ def commit() -> str:
     """
     try:
         top = _git("rev-parse", "--show-toplevel")
-        _git(
-            "ls-files", "--error-unmatch", "__init__.py"
-        )  # an installed package inside another repository is not part of it
+        _git("ls-files", "--error-unmatch", "__init__.py")  # fails if installed inside another repository
         if Path(top) == PACKAGE.parent.resolve():
             return _git("rev-parse", "--short=10", "HEAD") + (
                 "+" if _git("status", "--porcelain", "--", ".", ":(exclude)models/*/*") else ""

@@ -93,15 +93,14 @@ class Tokenizer:
             UserError: if the text is empty or too small for this many pieces, or has more distinct characters.
         """
         text = [_normalize(line) for line in lines]  # a list, because SentencePiece hides errors of an iterator
+        max_vocab_size = 1 << 24  # beyond it, SentencePiece's error does not contain the maximum for this text
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(text),
                 model_writer=model,
                 model_type="bpe",
-                vocab_size=min(
-                    max(vocab_size, UNK + 1), 1 << 24
-                ),  # for larger values the error does not contain the maximum
+                vocab_size=min(max(vocab_size, UNK + 1), max_vocab_size),
                 byte_fallback=byte_fallback,
                 character_coverage=1.0,
                 normalization_rule_name="nfkc",

@@ -98,6 +98,7 @@ def batch_explorer(
         description: the alt text.
         start: the token budget and the pool size at first.
     """
+    # Short column names, because the page contains them for every row: budget, pool, width, number.
     rows: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
     summary: list[dict[str, Any]] = []

@@ -37,9 +37,8 @@ def curves(
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter(ScalarFormatter())
             axes.set_xticks(list(x)[::2], [f"{tick:g}" for tick in list(x)[::2]])
-        axes.update_datalim(
-            [(x[0], 0)]
-        )  # so that the upper margin is a fraction of the whole axis, even for flat lines
+        # With 0 in the data, the upper margin is a fraction of the whole axis, even for flat lines.
+        axes.update_datalim([(x[0], 0)])
         axes.autoscale_view()
         axes.set_ylim(bottom=0)
         axes.grid(True)

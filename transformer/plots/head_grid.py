@@ -49,7 +49,7 @@ def head_grid(
 
 
 def _cells(weights: Mapping[str, Tensor]) -> pd.DataFrame:
-    """Return a table with a row for each weight: layer, head, query, key."""
+    """Return a table with a row for each weight; short column names, because the page contains them for every row."""
     parts = []
     for layer, table in enumerate(weights.values()):
         head, query, key = np.indices(table.shape).reshape(3, -1)

@@ -6,7 +6,7 @@ on either side; the alignment follows automatically. From the bottom up, this mo
 
 1. the lexicon (``lexicon.tsv``), and the endings and forms of German words;
 2. the syntax tree of a sentence, which is independent of the language (`NounPhrase`, `Clause`, `Sentence`, ...);
-3. the rules: `render` turns a tree into a `AlignedPair`.
+3. the rules: `render` turns a tree into an `AlignedPair`.
 
 Words that express a concept together are all aligned with each other: "opens" with "macht" and "auf", "kitchen" and
 "table" with "Küchentisch", "not" and "a" with "kein", "bought" with "hat" and "gekauft". Only a comma that exists in

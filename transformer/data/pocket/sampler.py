@@ -171,16 +171,18 @@ def describable_nouns() -> tuple[Noun, ...]:
     return tuple(n for n in lexicon().nouns.values() if "person" not in n.kinds and len(adjectives_of(n)) > 2)
 
 
-def head_noun(item: Nominal) -> Noun:
+def head_noun(nominal: Nominal) -> Noun:
     """The noun that determines which adjectives and verbs fit; for names and pronouns "man"."""
-    return item.noun if isinstance(item, (NounPhrase, RelativeGap)) else lexicon().nouns["man"]
+    return nominal.noun if isinstance(nominal, (NounPhrase, RelativeGap)) else lexicon().nouns["man"]
 
 
-def gender_of(item: Nominal) -> str:
+def gender_of(nominal: Nominal) -> str:
     """The gender of a person, if the German words show it."""
-    if isinstance(item, Name):
-        return item.name.tags[0]
-    return item.noun.gender if isinstance(item, (NounPhrase, RelativeGap)) and "person" in item.noun.kinds else ""
+    if isinstance(nominal, Name):
+        return nominal.name.tags[0]
+    if isinstance(nominal, (NounPhrase, RelativeGap)) and "person" in nominal.noun.kinds:
+        return nominal.noun.gender
+    return ""
 
 
 def period_of(tense: str) -> str:
@@ -190,11 +192,11 @@ def period_of(tense: str) -> str:
     return {"present": "now"}.get(tense, tense)
 
 
-def may_negate(item: Clause) -> bool:
+def may_negate(clause: Clause) -> bool:
     """Whether "not" would be unambiguous: not with every, many, a number ..., and not with must and may."""
-    phrases = (x for x in (item.subject, item.dative, item.accusative) if isinstance(x, NounPhrase))
-    unambiguous = all(x.determiner in ("a", *DEFINITE) or x is item.accusative and not x.determiner for x in phrases)
-    return unambiguous and item.tense not in ("must", "may")
+    phrases = (x for x in (clause.subject, clause.dative, clause.accusative) if isinstance(x, NounPhrase))
+    unambiguous = all(x.determiner in ("a", *DEFINITE) or x is clause.accusative and not x.determiner for x in phrases)
+    return unambiguous and clause.tense not in ("must", "may")
 
 
 # ------------------------------------------------------------------------------------------- random trees
@@ -234,22 +236,22 @@ class Sampler:
         self, noun: Noun, determiners: str = "any", relative: bool = False, plain: bool = False, plural: bool = True
     ) -> NounPhrase:
         """A phrase with this noun. `plain`: no adjectives; `relative`, `plural`: whether these are allowed."""
-        item = NounPhrase(noun, *self.determiner(noun, determiners, plural))
+        phrase = NounPhrase(noun, *self.determiner(noun, determiners, plural))
         if modifiers_of(noun) and self.decide("compound"):
-            item.modifier = self.choose(modifiers_of(noun))
+            phrase.modifier = self.choose(modifiers_of(noun))
         if plain:
-            return item
+            return phrase
         if adjectives_of(noun) and self.decide("adjective"):
-            item.adjectives = (self.choose(adjectives_of(noun)),)
+            phrase.adjectives = (self.choose(adjectives_of(noun)),)
             if self.decide("degree"):
-                item.degree = self.choose(invariables_of("degree", "attribute"))
+                phrase.degree = self.choose(invariables_of("degree", "attribute"))
         if adjectives_of(noun, "colour") and self.decide("colour"):
-            item.adjectives += (self.choose(adjectives_of(noun, "colour")),)
+            phrase.adjectives += (self.choose(adjectives_of(noun, "colour")),)
         if relative and self.decide("relative"):
-            item.relative = self.relative_clause(item)
-            if item.relative.verb is BE:  # no "old man who is old"
-                item.adjectives, item.degree = (), None
-        return item
+            phrase.relative = self.relative_clause(phrase)
+            if phrase.relative.verb is BE:  # no "old man who is old"
+                phrase.adjectives, phrase.degree = (), None
+        return phrase
 
     def determiner(self, noun: Noun, determiners: str, plural: bool) -> tuple[str | int, bool]:
         """A determiner, and whether the noun is in the plural."""
@@ -305,8 +307,8 @@ class Sampler:
         if preposition == "city":
             return Prepositional("to city", Name(self.choose(invariables_of("city"))))
         kinds = {"out": ("in",), "into": ("in",), "onto": ("on",), "to": ("building", "area")}[preposition]
-        item = self.noun_phrase(self.choose(nouns_of(*kinds)), "known", plural=False)
-        return Prepositional("out of" if preposition == "out" else preposition, item)
+        place = self.noun_phrase(self.choose(nouns_of(*kinds)), "known", plural=False)
+        return Prepositional("out of" if preposition == "out" else preposition, place)
 
     def time(self, period: str) -> Invariable | Prepositional | int:
         """An adverb of time, an hour, or before or after some event."""
@@ -331,49 +333,49 @@ class Sampler:
         verb = self.choose(verbs)
         if "state" in verb.features:
             tense = "past" if period_of(tense) == "past" else "present"
-        item = Clause(subject or self.subject(verb.subject_kinds, plain), verb, tense)
-        self.add_arguments(item, relative=not plain)
-        self.add_adverbials(item, plain)
-        return item
+        clause = Clause(subject or self.subject(verb.subject_kinds, plain), verb, tense)
+        self.add_arguments(clause, relative=not plain)
+        self.add_adverbials(clause, plain)
+        return clause
 
-    def add_arguments(self, item: Clause, relative: bool = False) -> None:
+    def add_arguments(self, clause: Clause, relative: bool = False) -> None:
         """Add the objects and adverbials that the verb requires."""
-        verb = item.verb
+        verb = clause.verb
         if verb.frame == "accusative":
-            item.accusative = self.object(verb.object_kinds, relative=relative)
+            clause.accusative = self.object(verb.object_kinds, relative=relative)
         elif verb.frame == "dative":
-            item.dative = self.object(verb.object_kinds, relative=relative)
+            clause.dative = self.object(verb.object_kinds, relative=relative)
         elif verb.frame == "ditransitive":
-            item.dative = self.object(("person",), "known")
-            item.accusative = self.noun_phrase(self.choose_noun(verb.object_kinds), relative=relative)
+            clause.dative = self.object(("person",), "known")
+            clause.accusative = self.noun_phrase(self.choose_noun(verb.object_kinds), relative=relative)
         elif verb.frame == "direction":
-            item.direction = self.destination(verb)
+            clause.direction = self.destination(verb)
         elif verb.frame == "location":
-            item.place = self.place()
+            clause.place = self.place()
 
-    def add_adverbials(self, item: Clause, plain: bool = False) -> None:
+    def add_adverbials(self, clause: Clause, plain: bool = False) -> None:
         """Add negation and optional adverbials, but not after the relative clause of an object."""
-        features, period = item.verb.features, period_of(item.tense)
-        if may_negate(item) and self.decide("negated"):
-            item.negated = True
-        phrases = [x for x in (item.subject, item.dative, item.accusative) if isinstance(x, NounPhrase)]
+        features, period = clause.verb.features, period_of(clause.tense)
+        if may_negate(clause) and self.decide("negated"):
+            clause.negated = True
+        phrases = [x for x in (clause.subject, clause.dative, clause.accusative) if isinstance(x, NounPhrase)]
         negative_phrases = [x for x in phrases if x.determiner == "no"]
         for other in negative_phrases[1:]:  # one "no" is enough
             other.determiner = "the"
-        negative = item.negated or bool(negative_phrases)
-        if not negative and invariables_of("frequency", item.tense) and self.decide("frequency"):
-            item.frequency = self.choose(invariables_of("frequency", item.tense))
-        if plain or any(x.relative for x in phrases if x is not item.subject):
+        negative = clause.negated or bool(negative_phrases)
+        if not negative and invariables_of("frequency", clause.tense) and self.decide("frequency"):
+            clause.frequency = self.choose(invariables_of("frequency", clause.tense))
+        if plain or any(x.relative for x in phrases if x is not clause.subject):
             return
         if "manner" in features and not negative and self.decide("manner"):
-            item.manner = self.choose(invariables_of("manner"))
+            clause.manner = self.choose(invariables_of("manner"))
         if ("with" in features or "for" in features) and self.decide("partner"):
-            item.partner = Prepositional("with" if "with" in features else "for", self.object(("person",), "known"))
+            clause.partner = Prepositional("with" if "with" in features else "for", self.object(("person",), "known"))
         if "place" in features and self.decide("place"):
-            item.place = self.place()
+            clause.place = self.place()
         if period != "perfect" and "state" not in features and self.decide("time"):
-            item.time = (
-                self.choose(invariables_of("time", "habit")) if item.frequency or negative else self.time(period)
+            clause.time = (
+                self.choose(invariables_of("time", "habit")) if clause.frequency or negative else self.time(period)
             )
 
     def simple_tense(self, tense: str) -> str:
@@ -390,28 +392,28 @@ class Sampler:
                 subject = self.subject(("person",), plain)
             else:
                 subject = self.noun_phrase(self.choose(describable_nouns()), relative=not plain)
-        noun, item = head_noun(subject), Clause(subject, BE, tense)
-        item.negated = may_negate(item) and self.decide("negated")
+        noun, clause = head_noun(subject), Clause(subject, BE, tense)
+        clause.negated = may_negate(clause) and self.decide("negated")
         used = subject.adjectives if isinstance(subject, NounPhrase) else ()
         comparable = nouns_of(noun.kinds[0]) if choice == "than" else ()
         if choice == "job" and subject.person == 1 and gender_of(subject) in ("der", "die"):
             jobs = [job for job in nouns_of("job") if job.gender == gender_of(subject) and job is not noun]
-            item.predicate = self.noun_phrase(self.choose(jobs), "new")
+            clause.predicate = self.noun_phrase(self.choose(jobs), "new")
         elif choice == "age" and "person" in noun.kinds and subject is not WHO:
-            item.predicate = AgePredicate(
+            clause.predicate = AgePredicate(
                 2 + int(self.random() * 11) if "young" in noun.kinds else 18 + int(self.random() * 82)
             )
         elif choice == "place" and "person" in noun.kinds:
-            item.place = self.place()
+            clause.place = self.place()
         elif len(comparable) > 1 and adjectives_of(noun, "comparative"):
             other, adjective = self.choose(comparable), self.choose(adjectives_of(noun, "comparative"))
-            item.predicate = AdjectivePredicate(adjective, than=self.noun_phrase(other, "known", plain=True))
+            clause.predicate = AdjectivePredicate(adjective, than=self.noun_phrase(other, "known", plain=True))
         else:
             adjective = self.choose([a for a in adjectives_of(noun) if a not in used])
-            item.predicate = AdjectivePredicate(
+            clause.predicate = AdjectivePredicate(
                 adjective, self.choose(invariables_of("degree")) if self.decide("degree") else None
             )
-        return item
+        return clause
 
     def relative_clause(self, head: NounPhrase) -> Clause:
         """A short relative clause: who reads the book, that the woman buys, in which the man works."""
@@ -421,19 +423,19 @@ class Sampler:
         person = "person" in noun.kinds
         if choice == "subject":
             return self.clause(tense, gap, plain=True)
-        item = Clause(self.subject(("person",), plain=True), BE, tense)
+        clause = Clause(self.subject(("person",), plain=True), BE, tense)
         if choice == "place" and (person or "in" in noun.kinds):
             feature = "with" if person else "place"
-            item.verb = self.choose([verb for verb in verbs_of("intransitive", people) if feature in verb.features])
-            item.partner = Prepositional("with", gap) if person else None
-            item.place = None if person else Prepositional("in", gap)
+            clause.verb = self.choose([verb for verb in verbs_of("intransitive", people) if feature in verb.features])
+            clause.partner = Prepositional("with", gap) if person else None
+            clause.place = None if person else Prepositional("in", gap)
         elif person and self.decide("dative relative"):
-            item.verb, item.dative = self.choose(verbs_of("dative", people)), gap
+            clause.verb, clause.dative = self.choose(verbs_of("dative", people)), gap
         elif verbs_of("accusative", people, noun):
-            item.verb, item.accusative = self.choose(verbs_of("accusative", people, noun)), gap
+            clause.verb, clause.accusative = self.choose(verbs_of("accusative", people, noun)), gap
         else:
             return self.clause(tense, gap, plain=True)
-        return item
+        return clause
 
     # Sentences.
 
@@ -466,34 +468,34 @@ class Sampler:
     def infinitive_clause(self, subject: Nominal) -> Clause:
         """The infinitive clause after "try to"."""
         frame = self.choose(("accusative", "accusative", "dative", "ditransitive", "intransitive", "direction"))
-        item = Clause(subject, self.choose(verbs_of(frame, lexicon().nouns["man"])))
-        self.add_arguments(item, relative=True)
-        self.add_adverbials(item)
-        item.negated, item.frequency, item.tense = False, None, "present"
-        return item
+        clause = Clause(subject, self.choose(verbs_of(frame, lexicon().nouns["man"])))
+        self.add_arguments(clause, relative=True)
+        self.add_adverbials(clause)
+        clause.negated, clause.frequency, clause.tense = False, None, "present"
+        return clause
 
-    def front_adverbial(self, item: Clause) -> Clause:
+    def front_adverbial(self, clause: Clause) -> Clause:
         """Possibly move an adverbial to the front of a main clause, which inverts subject and verb in German."""
-        if item.frequency is None and self.decide("opener"):
-            item.opener, item.front = self.choose(invariables_of("opener", period_of(item.tense))), "opener"
-        elif item.time is not None and self.decide("front"):
-            item.front = "time"
-        elif item.place is not None and item.verb is not BE and self.decide("front"):
-            item.front = "place"
-        return item
+        if clause.frequency is None and self.decide("opener"):
+            clause.opener, clause.front = self.choose(invariables_of("opener", period_of(clause.tense))), "opener"
+        elif clause.time is not None and self.decide("front"):
+            clause.front = "time"
+        elif clause.place is not None and clause.verb is not BE and self.decide("front"):
+            clause.front = "place"
+        return clause
 
     def question(self, tense: str) -> Sentence:
         """A question: yes or no, who, where, when or why."""
         kind = self.choose_weighted("question")
-        item = self.clause(tense, WHO if kind == "who" else None)
-        item.negated, item.frequency = False, None
-        if kind == "where" and (item.direction or item.verb is BE and item.place is None):
+        clause = self.clause(tense, WHO if kind == "who" else None)
+        clause.negated, clause.frequency = False, None
+        if kind == "where" and (clause.direction or clause.verb is BE and clause.place is None):
             kind = "yes"
         elif kind == "where":
-            item.place = None
+            clause.place = None
         elif kind == "when":
-            item.time = None
-        return Sentence(item, question=kind)
+            clause.time = None
+        return Sentence(clause, question=kind)
 
 
 # ------------------------------------------------------------------------------------------- the splits
@@ -509,9 +511,9 @@ def combinations(node: object) -> Iterator[tuple[str, str, str]]:
         if node.relative:
             yield from combinations(node.relative)
     elif isinstance(node, Clause):
-        for item in (node.dative, node.accusative):
-            if isinstance(item, (NounPhrase, RelativeGap)):
-                yield "object", node.verb.base, item.noun.english
+        for nominal in (node.dative, node.accusative):
+            if isinstance(nominal, (NounPhrase, RelativeGap)):
+                yield "object", node.verb.base, nominal.noun.english
         if isinstance(node.predicate, AdjectivePredicate) and isinstance(node.subject, (NounPhrase, RelativeGap)):
             yield "adjective", node.predicate.adjective.english, node.subject.noun.english
         for part in vars(node).values():
