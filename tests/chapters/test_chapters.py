@@ -2,8 +2,10 @@
 
 import ast
 import re
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import jupytext
 import pytest
@@ -17,10 +19,27 @@ LAST_PARTS = ["What goes wrong in practice", "Questions", "Exercises", "Going fu
 """The sections at the end of each chapter. The headings before them name its topics."""
 
 
+@cache
+def notebook(path: Path) -> Any:
+    """Return a chapter as a notebook."""
+    return jupytext.read(path)
+
+
 def cells(path: Path, kind: str, without: tuple[str, ...] = ("setup",)) -> list[str]:
     """Return the sources of a chapter's cells of one kind that have none of these tags."""
-    selected = (cell for cell in jupytext.read(path).cells if not set(without) & set(cell.metadata.get("tags", [])))
+    selected = (cell for cell in notebook(path).cells if not set(without) & set(cell.metadata.get("tags", [])))
     return [cell.source for cell in selected if cell.cell_type == kind]
+
+
+@cache
+def definitions_in_package() -> set[str]:
+    """Return the syntax trees of all functions and classes of the package."""
+    return {
+        ast.dump(node)
+        for file in (ROOT / "transformer").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
 
 
 def prose(path: Path) -> str:
@@ -67,12 +86,7 @@ class TestEveryChapter:
         assert longest.count("\n") < 16, longest
 
     def test_no_code_is_pasted_from_the_package(self, path: Path) -> None:
-        package = {
-            ast.dump(node)
-            for file in (ROOT / "transformer").rglob("*.py")
-            for node in ast.walk(ast.parse(file.read_text("utf-8")))
-            if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        }
+        package = definitions_in_package()
         pasted = [node.name for source in cells(path, "code") for node in ast.walk(ast.parse(source))
                   if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.dump(node) in package]  # fmt: skip
         assert not pasted
