@@ -155,7 +155,7 @@ def ran(small: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setitem(EXPERIMENTS, "tiny", small)
         lines = list(experiments.run("tiny", folder / "runs", folder))
     assert len(lines) == 2
-    assert lines[0].startswith("tiny: small, stable, seed 3: BLEU ") and "with beam 2" in lines[0]
+    assert lines[0].startswith("tiny: small, stable, seed 3: BLEU ") and "with beam size 2" in lines[0]
     assert re.match(r"tiny: unstable, seed 3: the gradient was not finite in \d+ steps in a row", lines[1])
     return folder
 
