@@ -13,6 +13,7 @@ import io
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -134,17 +135,21 @@ class Exercise:
     def _match_mistake(self, answer: Function) -> str | None:
         """Return title and hint of the named mistake that the answer makes, if it makes one."""
         actual, expected = self._call_on_all(answer), self._call_on_all(self.reference)
-        mistakes = [(mistake, self._call_on_all(mistake.function)) for mistake in self.mistakes]
-        for mistake, results in mistakes:
+        for mistake, results in self._results_of_mistakes:
             if all(map(CallResult.equals, results, actual)):
                 return f"{mistake.title}\n{mistake.hint}"
-        for mistake, results in mistakes:  # the same mistake in another shape or dtype
+        for mistake, results in self._results_of_mistakes:  # the same mistake in another shape or dtype
             same_numbers = all(map(CallResult.equals_in_numbers, results, actual))
             if same_numbers and not all(map(CallResult.equals_in_numbers, results, expected)):
                 wrong, right = next(pair for pair in zip(actual, expected, strict=True) if not CallResult.equals(*pair))
                 also = describe_difference(self.results, wrong.results, right.results)[0]
                 return f"{mistake.title}\n{mistake.hint}\nAlso, {also}."
         return None
+
+    @cached_property
+    def _results_of_mistakes(self) -> list[tuple[Mistake, list[CallResult]]]:
+        """Each named mistake with what it gives on all inputs."""
+        return [(mistake, self._call_on_all(mistake.function)) for mistake in self.mistakes]
 
     def _call_on_all(self, function: Function) -> list[CallResult]:
         return [self._call(function, inputs) for inputs in self.inputs]

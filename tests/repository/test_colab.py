@@ -17,6 +17,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+pytestmark = pytest.mark.soak  # pip installs the course into a new environment, twice
+
 ROOT = Path(__file__).parents[2]
 CHAPTER = ROOT / "chapters" / "02_attention.ipynb"
 TORCH = "2.6.0+cu124"

@@ -36,7 +36,7 @@ def fresh() -> None:
 
 @needs_compiler
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("checkpointing", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_training_compiles_to_the_same_gradients(checkpointing: bool) -> None:
     model = Transformer(SHAPE)
     for layer in (*model.encoder, *model.decoder):

@@ -305,9 +305,9 @@ def reverse_pairs(split: str) -> list[SentencePair]:
     return [(line, line[::-1]) for line in random_strings(split)]
 
 
-def pocket_pairs(split: str, train_size: int = GENERATED_SIZE["train"]) -> Iterator[SentencePair]:
-    """English-German sentences from the grammar of `pocket`; ``train_size``: number of training pairs."""
-    count = train_size if split == "train" else GENERATED_SIZE[split]
+def pocket_pairs(split: str, train_factor: int = 1) -> Iterator[SentencePair]:
+    """English-German sentences from the grammar of `pocket`; ``train_factor`` multiplies the number for training."""
+    count = GENERATED_SIZE[split] * (train_factor if split == "train" else 1)
     for pair in islice(pocket.generate(cast(pocket.Split, split)), count):
         yield pair.source, pair.target
 
@@ -318,7 +318,7 @@ GENERATED: dict[str, GeneratedCorpus] = {
     corpus.name: corpus
     for corpus in (
         GeneratedCorpus("pocket", pocket_pairs, POCKET_FILES),
-        GeneratedCorpus("pocket-200k", partial(pocket_pairs, train_size=200_000), (*POCKET_FILES, "corpora.py")),
+        GeneratedCorpus("pocket-200k", partial(pocket_pairs, train_factor=5), (*POCKET_FILES, "corpora.py")),
         GeneratedCorpus("copy", copy_pairs, ("corpora.py",)),
         GeneratedCorpus("reverse", reverse_pairs, ("corpora.py",)),
     )

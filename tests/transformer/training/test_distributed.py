@@ -28,7 +28,9 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "TRANSFORMER_DATA": str(folder / "data"), "OMP_NUM_THREADS": "1"}
 
 
-@pytest.mark.parametrize(("world_size", "optimizer"), [(2, "adam"), (4, "adam"), (2, "muon")])
+@pytest.mark.parametrize(
+    ("world_size", "optimizer"), [(2, "adam"), (2, "muon"), pytest.param(4, "adam", marks=pytest.mark.soak)]
+)
 def test_n_processes_equal_one_with_n_accumulation_steps(world_size: int, optimizer: str, tmp_path: Path) -> None:
     command = [sys.executable, HERE / "compare_processes.py", tmp_path, str(world_size), optimizer]
     done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)

@@ -94,15 +94,18 @@ def uninterrupted(data: PreparedData, tmp_path_factory: pytest.TempPathFactory) 
     return result(run)
 
 
-def test_killed_at_twenty_random_moments(tmp_path: Path, uninterrupted: object) -> None:
+@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.soak)])
+def test_killed_at_random_moments(kills: int, tmp_path: Path) -> None:
     script = Path(__file__).with_name("kill_repeatedly.py")
     environment = {**os.environ, "TRANSFORMER_DATA": str(tmp_path / "data"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, script, tmp_path, "20"], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, script, tmp_path, str(kills)], env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["status"] == 0
     assert report["killed"] == report["uninterrupted"]
-    assert len(set(report["steps"])) > 3  # it was killed at different steps
+    assert len(set(report["steps"])) > min(3, kills // 5)  # it was killed at different steps
     assert [row["step"] for row in report["killed"]["metrics"]] == [20, 40, 60]
     assert [row["step"] for row in report["killed"]["log"]] == [7, 14, 21, 28, 35, 42, 49, 56]
 
