@@ -932,7 +932,9 @@ kept = read_json(whole / "test.scores.json")
 print("averaged:", ", ".join(kept["model"]["averaged"]))
 print("settings:", kept["settings"])
 assert kept["model"]["averaged"] == step_checkpoints(whole)
-assert kept["settings"]["beam_size"] == 4 and kept["settings"]["length_penalty"] == 0.6
+assert (
+    kept["settings"]["beam_size"] == 4 and kept["settings"]["length_penalty"] == 0.6
+)
 
 # %% [markdown]
 # So that nobody has to believe you, translations and references lie there too, as plain text. Whoever scores them gets your number:
