@@ -13,15 +13,9 @@
 # %% [markdown]
 # # Training
 #
-# **You will be able to**
+# The figure shows the training loss of six runs of one small translation model, over their first 60 steps. **Five of them have a bug, and only one is healthy. Which one?** Choose before you read on. The answer is near the end of this chapter, and one of the bugs can't be seen in any loss curve.
 #
-# - say what a translator is asked at each position, and compute its loss by hand;
-# - write the training step in ten lines, and test it before you trust it with an hour;
-# - train a Transformer on real sentences, read its curves, and translate with it;
-# - read a sick curve: five planted faults, what each looks like, and the one that no curve shows.
-#
-# **About 40 minutes**, of which the computer trains a few. It builds on [Masking](04_masking.ipynb); [Data and
-# batches](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb) tell more about what goes in and what is asked.
+# **By the end you can** write a training step of ten lines whose result matches the package's, explain what Adam, warm-up, clipping, gradient accumulation and weight averaging are for, and diagnose a run from its loss curve. **About 45 minutes**, of which your computer trains for a few. Builds on [Encoder and decoder layers](06_layers.ipynb), [Data and batching](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -57,620 +51,768 @@ if "google.colab" in sys.modules:
         reason = error[1] if error else "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
-# %%
+# %% tags=["hide-input"]
 import math
-import tempfile
+from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
+from itertools import islice
 
 import torch
-import torch.nn.functional as F
+from matplotlib.figure import Figure
+from torch import nn
 from torch.testing import assert_close
 
-from transformer.plots.style import Picture, Row, SourceCode
-
-torch.set_printoptions(precision=2, sci_mode=False)
-
-# %% [markdown]
-# ## The question
-#
-# A fresh Transformer, as small as the one of this page, is a million random numbers. At the end of this page it turns English into German, with the verb in its place
-# and the right ending on the adjective. Nobody will have told it a rule. So **what is it asked, so often and so exactly, that it finds the rules itself?**
-#
-# To watch this we need a language that is real enough to be worth learning and small enough to be learned while you wait. The course carries
-# one in its pocket: a grammar that makes English and German sentences side by side. No download, and no two runs differ.
-
-# %%
 from transformer.data import pocket
-
-for pair in pocket.pairs("train", 5):
-    print(f"{pair.source}\n    {pair.target}")
-
-# %% [markdown]
-# Look at what German does there. The verb is second in a main clause and last in a subordinate one; *not* becomes *nicht* or *kein*; a word
-# like *opens up* splits in two and closes around the rest; nouns grow together. The language has so many sentences that nobody can learn them by
-# heart:
-
-# %%
-print(
-    f"{pocket.count_lemmas()} words (lemmas), at least {pocket.language_size():.1e} sentence pairs"
-)
-
-# %% [markdown]
-# And some **combinations** of a verb and its object, of an adjective and its noun, of the two halves of a compound are kept from training
-# altogether. Each test sentence contains such a combination. Whoever translates those has not remembered, but understood how the parts fit.
-
-# %% [markdown]
-# ## By hand: one sentence, one loss
-#
-# Text becomes numbers first. The tokenizer cuts it into the subwords that occur most (how it finds them is a story of its own); `prepare` has trained one on both
-# languages together and keeps the result on disk.
-
-# %%
+from transformer.data.batching import Batches, Sequences, collate, token_batches
 from transformer.data.corpora import sentence_pairs
 from transformer.data.prepare import prepare
+from transformer.device import choose_device
+from transformer.model import Transformer
+from transformer.plots import style
+from transformer.plots.style import Picture
+from transformer.plots.training_curves import training_curves
 from transformer.recipes import RECIPES
+from transformer.schedule import learning_rate
+from transformer.training.distributed import DistributedContext
+from transformer.training.trainer import Trainer, batch_loss, validate
+from transformer.translator import Translator
+
+torch.set_printoptions(precision=2, sci_mode=False)
 
 recipe = RECIPES["pocket"]
 data = prepare(recipe.data, recipe.model.vocab_size)
 tokenizer = data.tokenizer
-
-tests = list(sentence_pairs("pocket", "test"))
-source_text, target_text = tests[2]
-for text in (source_text, target_text):
-    print(text, "→", " ".join(tokenizer.pieces(tokenizer.encode(text))))
-
-# %% [markdown]
-# A translator writes from left to right, so what we ask is always the same: **given the source and the translation so far, what comes next?** In training the
-# translation so far is the *true* one, whatever the model would have said itself. That is called **teacher forcing**, and it lets us ask all
-# positions at once: the decoder reads the translation with `<bos>` in front and should say the same translation with `<eos>` behind. The two
-# are one sequence, shifted by one (§3.1).
-
-# %%
-from transformer.data.batching import Sequences, collate
-
-ids = [
-    Sequences.pack([tokenizer.encode(text)]) for text in (source_text, target_text)
-]
-one = collate(*ids, indices=[0])
-reads, says = (tokenizer.pieces(t[0]) for t in (one.decoder_input, one.labels))
-for r, s in zip(reads, says, strict=True):
-    print(f"{r:>12} → {s}")
-
-# %% [markdown]
-# Now the model answers. For each position it gives a score for every token of the vocabulary; the softmax makes probabilities of them. The
-# **loss** of a position is $-\ln p$ of the token that should have come: nothing if the model was certain and right, and the more the less it believed in it.
-
-# %%
-from transformer.model import Transformer
-
-torch.manual_seed(0)
-untrained = Transformer(recipe.model).eval().requires_grad_(False)
-scores = untrained(one.source, one.decoder_input)[0]  # (target, vocab_size)
-log_probs = scores.log_softmax(dim=-1)
-losses = -log_probs[range(len(says)), one.labels[0]]  # (target,)
-losses
-
-# %% [markdown]
-# What should an untrained model's loss be? It knows nothing, so all $V$ tokens are about equally likely: $p = 1/V$ and the loss is $\ln V$. If your first loss
-# is far from that, look for the mistake before you train.
-
-# %%
-print(
-    f"mean loss {losses.mean():.2f}, ln V = {math.log(recipe.model.vocab_size):.2f}"
-)
-assert abs(losses.mean() - math.log(recipe.model.vocab_size)) < 1.5
-
-# %% [markdown]
-# ## The picture
-#
-# The blue row goes into the decoder, the pink row should come out. Each dotted arrow is the shift: what is said at one place is read at the next.
-# The look-ahead mask keeps every position from seeing further right than itself, or it would find the answer in the blue row.
-
-# %% tags=["hide-input"]
-from transformer.plots.teacher_forcing import teacher_forcing
-
-words = ["<bos>", "die", "Ente", "schläft", "<eos>"]
-Picture(
-    teacher_forcing(words[:-1], words[1:]),
-    alt="Two rows of boxes. The decoder reads bos, die, Ente, schläft. Below each stands what it says: die, Ente, schläft, eos. "
-    "Dotted arrows lead from each word that is said to the place where it is read next.",
-)
-
-# %% [markdown]
-# ## The code
-#
-# ### Batches by token budget
-#
-# Sentences differ in length, a batch is a rectangle, and what is left empty is paid for all the same. So a batch is not so many *sentences* but so many
-# *tokens* (§5.1): it is filled until one more sentence would pass a budget of target tokens. And it takes sentences of similar length on both sides.
-# On the left, sentences as they come; on the right, as the package batches them.
-
-# %%
-from transformer.data.batching import token_batches
-
 sources, targets = data.tokens("train")
-as_they_come = collate(sources, targets, range(60))
-budget = as_they_come.labels.numel()
-batches = token_batches(sources, targets, budget, seed=1)
-similar = collate(sources, targets, batches[0])
+small = replace(recipe.model, d_model=64, d_ff=256, norm="post")
 
-# %% tags=["hide-input"]
-from transformer.plots.batch_padding import batch_padding
 
-Row(
-    Picture(
-        batch_padding(as_they_come, "as they come"),
-        alt="A ragged batch: much of both grids, source and target, is empty.",
-    ),
-    Picture(
-        batch_padding(similar, "by length"),
-        alt="A batch of sentences of similar length: hardly a cell is empty on either side.",
-    ),
-)
+def new_model(**settings):
+    torch.manual_seed(0)
+    model = Transformer(replace(small, **settings))
+    adam = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    return model, adam
 
-# %% [markdown]
-# How to be similar on **both** sides? Sorted by target and then by source length, the source would jump from its longest back to its shortest whenever the target
-# grows. So the package walks through the lengths like a snake: while the target grows, the source goes up and down in turn.
 
-# %%
-from transformer.data.batching import serpentine_order
+def schedule(step):
+    return learning_rate(step, small.d_model, warmup_steps=50)
 
-lengths = torch.tensor([(s, t) for s in range(1, 6) for t in (4, 8, 12)]).numpy()
-path = lengths[serpentine_order(*lengths.T)]
-print("  ".join(f"{source}:{target}" for source, target in path))
-assert abs(path[1:, 0] - path[:-1, 0]).max() == 1
 
-# %% [markdown]
-# Nothing is lost on the way: each pair is in exactly one batch, and every epoch shuffles anew. And nearly all batches hold equally many of the tokens that count.
+def healthy_step(model, adam, batch, step, rate=schedule, zero_grad=True):
+    adam.param_groups[0]["lr"] = rate(step)
+    loss = batch_loss(model, batch, smoothing=0.0) / batch.n_tokens
+    if zero_grad:
+        adam.zero_grad()
+    loss.backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+    adam.step()
+    return loss.item(), norm.item()
 
-# %%
-assert sorted(i for batch in batches for i in batch) == list(range(len(sources)))
-full = [collate(sources, targets, indices).n_tokens for indices in batches]
-nearly = sum(n > 0.95 * budget for n in full) / len(full)
-print(
-    f"{len(sources)} pairs in {len(batches)} batches, {nearly:.0%} of them nearly full"
-)
-assert max(full) <= budget and nearly > 0.9
 
-# %% [markdown]
-# ### The loss of a batch
-#
-# By hand we took $-\ln p$ of each expected token. For a batch that is PyTorch's cross-entropy, with padding left out: nobody shall learn to
-# predict padding. The package adds **label smoothing** (§5.4). With smoothing 0 the three agree:
+batches = [
+    collate(sources, targets, indices)
+    for indices in token_batches(sources, targets, 500, seed=0)[:60]
+]
 
-# %%
-from transformer.training.trainer import batch_loss
 
-by_torch = F.cross_entropy(
-    untrained(one.source, one.decoder_input)[0], one.labels[0], reduction="sum"
-)
-assert_close(batch_loss(untrained, one, smoothing=0.0), losses.sum())
-assert_close(by_torch, losses.sum())
-SourceCode(batch_loss)
+def short_run(change=lambda batch: batch, **fault):
+    model, adam = new_model()
+    steps = [
+        healthy_step(model, adam, change(batch), step, **fault)
+        for step, batch in enumerate(batches, 1)
+    ]
+    losses, norms = zip(*steps, strict=True)
+    return losses, norms, model, adam
 
-# %% [markdown]
-# No logits are to be seen: the loss takes the decoder's states and the output matrix, and makes the logits itself, some rows at a time.
-# All of them at once would be the largest tensor of the whole step, a number for every token of the batch and every token of the vocabulary.
-#
-# It is a **sum**. The division by the number of tokens comes later and once, so that a step made of several batches, or of several
-# GPUs, weighs every token equally.
-#
-# ### The learning rate
-#
-# Adam's first steps rest on almost no statistics, and large early steps can ruin a post-norm Transformer for good. So the rate climbs in a straight
-# line and then falls with the inverse square root of the step (§5.3):
-#
-# $$\text{rate} = d_\text{model}^{-1/2} \cdot \min(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2})$$
 
-# %%
-from transformer.schedule import learning_rate
-
-assert math.isclose(
-    learning_rate(100, 512, 4000), 512**-0.5 * min(100**-0.5, 100 * 4000**-1.5)
-)
-
-# %% tags=["hide-input"]
-from transformer.plots.curves import curves
-
-steps = range(1, 20_001, 50)
-rates = {
-    f"warm-up {w}": [1000 * learning_rate(s, 512, w) for s in steps]
-    for w in (2000, 4000, 8000)
+losses, gradient_norms, short_model, short_adam = short_run()
+runs = {
+    "A": short_run(rate=lambda step: schedule(max(step, 50)))[0],
+    "B": short_run(lambda batch: replace(batch, decoder_input=batch.labels))[0],
+    "C": losses,
+    "D": short_run(zero_grad=False)[0],
+    "E": short_run(lambda batch: replace(batch, source=batch.source.roll(1, 0)))[0],
+    "F": short_run(rate=lambda step: schedule(step) / 1000)[0],
 }
+with style.in_style():
+    figure = Figure(figsize=(5, 3), layout="constrained")
+    for axes, (name, run) in zip(
+        figure.subplots(2, 3, sharex=True, sharey=True).flat,
+        runs.items(),
+        strict=True,
+    ):
+        axes.plot(range(1, 61), run, color=style.QUERY)
+        axes.set_title(name, loc="left", weight="bold")
+        axes.set(ylim=(0, 9.3), xticks=[1, 30, 60], yticks=[0, 3, 6, 9])
+        axes.grid(True)
+    figure.supxlabel("training step", fontsize=11)
+    figure.supylabel("loss per token", fontsize=11)
 Picture(
-    curves(steps, rates, "step", "learning rate × 1000, d_model 512"),
-    alt="Three curves that rise in a straight line and then fall ever more slowly. The shorter the warm-up, the earlier and higher "
-    "the peak; after the longest warm-up all three are the same curve.",
+    figure,
+    alt=(
+        "Six training losses over 60 steps, all but one starting near 8.7. A falls "
+        "to a plateau near 6. B falls fastest, almost to 0. C falls to about 5.4. D "
+        "falls to about 6 and is restless. E falls to about 5.5 and looks like C. F "
+        "stays where it began."
+    ),
 )
 
+# %% tags=["remove-cell"]
+ends = {name: sum(run[-20:]) / 20 for name, run in runs.items()}
+assert ends["B"] < 0.5 < ends["C"] < ends["A"] - 0.2
+assert abs(ends["E"] - ends["C"]) < 0.2
+assert ends["F"] > 8 and ends["D"] > ends["C"] + 0.3
+assert 5 < ends["C"] < 5.8 < ends["A"] < 6.3
+
 # %% [markdown]
-# **In the book, set the schedule.** Halve the warm-up: how much higher is the peak? Put it back and halve $d_\text{model}$: the same peak, at another step.
+# ## What we train on
+#
+# To watch a model learn, we need a language that is worth learning, yet small enough to be learned while you wait. The **pocket corpus** of this course is made by a small grammar of English and German, so there is nothing to download:
+
+# %%
+for pair in pocket.pairs("train", 3):
+    print(f"{pair.source}\n    {pair.target}")
+
+# %% [markdown]
+# Small doesn't mean trivial. The German verb moves to the end of a subordinate clause, *not* becomes *nicht* or *kein*, and nouns combine into compounds. Some combinations, such as a certain verb with a certain object, never occur in the training sentences, and each test sentence contains one of them. So a model that has only memorised its training data fails.
+#
+# [Data and batching](09_data_and_batching.ipynb) turned such pairs into batches: the decoder reads the correct translation (teacher forcing) and predicts the next token at each position. The **loss** is the mean of $-\ln p$ over these predictions, where $p$ is the probability of the correct token. `batch_loss` returns the sum, and we divide by the number of tokens. (We leave out [label smoothing](10_label_smoothing.ipynb) for now.)
+
+# %%
+model, adam = new_model()
+batch = batches[0]
+loss = batch_loss(model, batch, smoothing=0.0) / batch.n_tokens
+print(f"loss of the untrained model {loss:.2f}")
+print(f"guessing, ln {small.vocab_size}         {math.log(small.vocab_size):.2f}")
+
+# %% tags=["remove-cell"]
+assert 0.1 < loss - math.log(small.vocab_size) < 0.8
+
+# %% [markdown]
+# Check this number before every training. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal; [The full model](07_full_model.ipynb) computes by how much. A first loss far below $\ln V$ means that the model can see the answer.
+#
+# ## Adam
+#
+# **Gradient descent** moves each weight a little against its gradient $g$: $w \leftarrow w - \eta\, g$, with the **learning rate** $\eta$. One learning rate has to suit all weights, but the gradients of some are many times larger than those of others. And each batch yields only a noisy estimate of the gradient.
+#
+# **Adam** ([Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)), the paper's optimiser (§5.3), addresses both. For each weight it keeps two exponential moving averages, one of the gradient, $m$, and one of its square, $v$:
+#
+# $$ m \leftarrow \beta_1 m + (1 - \beta_1)\, g \qquad v \leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \qquad w \leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \epsilon} $$
+#
+# The mean $m$ averages out noise: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ is the recent size of the gradient. Dividing by it gives every weight a step of about the same size, whether its gradients are large or small. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\epsilon = 10^{-9}$, which only prevents a division by zero.
+#
+# The hats are a correction. Both averages start at 0, so they are too small at first, and dividing by $1 - \beta^t$ at step $t$ makes up for it. By hand, for a single weight, $\eta = 0.1$ and a first gradient of 2:
+#
+# - $m = 0.1 \cdot 2 = 0.2$, corrected $\hat m = 0.2 / (1 - 0.9) = 2$;
+# - $v = 0.02 \cdot 2^2 = 0.08$, corrected $\hat v = 0.08 / (1 - 0.98) = 4$;
+# - so the step is $0.1 \cdot 2 / \sqrt 4 = 0.1$, exactly the learning rate.
+#
+# With a first gradient of 0.002 the step would be 0.1 as well. **Adam's first step moves each weight by the full learning rate, however small its gradient.** Remember this; it is the reason for the next section. In code, for a list of weights:
+
+
+# %%
+def adam_step(weights, averages, step, lr):
+    beta1, beta2, eps = 0.9, 0.98, 1e-9
+    for weight, (m, v) in zip(weights, averages, strict=True):
+        m.mul_(beta1).add_(weight.grad, alpha=1 - beta1)
+        v.mul_(beta2).add_(weight.grad**2, alpha=1 - beta2)
+        m_hat = m / (1 - beta1**step)
+        v_hat = v / (1 - beta2**step)
+        weight.data -= lr * m_hat / (v_hat.sqrt() + eps)
+
+
+# %% [markdown]
+# Five steps with it, and five with PyTorch's Adam, lead to the same weights:
+
+# %%
+torch.manual_seed(0)
+ours, reference = nn.Linear(8, 4), nn.Linear(8, 4)
+reference.load_state_dict(ours.state_dict())
+adam = torch.optim.Adam(reference.parameters(), 0.01, betas=(0.9, 0.98), eps=1e-9)
+averages = [(torch.zeros_like(w), torch.zeros_like(w)) for w in ours.parameters()]
+for step in range(1, 6):
+    x = torch.randn(16, 8)
+    for layer in (ours, reference):
+        layer.zero_grad()
+        layer(x).square().mean().backward()
+    adam_step(list(ours.parameters()), averages, step, lr=0.01)
+    adam.step()
+assert_close(ours.weight, reference.weight)
+
+# %% [markdown]
+# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. Its position to the right is the typical size of its gradient, its height the typical size of its step. Plain gradient descent would put all symbols on the dashed diagonal. Look at the blue dots, Adam's first step: whatever the gradient, the step is the full learning rate or nearly so.
+
+
+# %% tags=["hide-input"]
+def gradient_and_step_sizes(model, adam, step):
+    """Root mean squares for each tensor: of its gradient, and of its step / learning rate."""
+    sizes = []
+    for weight in model.parameters():
+        m_hat = adam.state[weight]["exp_avg"] / (1 - 0.9**step)
+        v_hat = adam.state[weight]["exp_avg_sq"] / (1 - 0.98**step)
+        used = v_hat > 0  # not the embeddings of tokens that haven't occurred yet
+        moved = m_hat[used] / (v_hat[used].sqrt() + 1e-9)
+        sizes.append([v_hat[used].mean().sqrt(), moved.square().mean().sqrt()])
+    return torch.tensor(sizes).T
+
+
+model, adam = new_model()
+healthy_step(model, adam, batches[0], step=1)
+first = gradient_and_step_sizes(model, adam, step=1)
+later = gradient_and_step_sizes(short_model, short_adam, step=60)
+with style.in_style():
+    figure, axes = style.new_figure(4.6, 3.2)
+    axes.loglog(*first, "o", color=style.QUERY, markersize=5, label="Adam, step 1")
+    axes.loglog(*later, "^", color=style.KEY, markersize=5, label="Adam, step 60")
+    line = torch.tensor([first[0].min(), first[0].max()])
+    label = "gradient descent"
+    axes.loglog(line, line / line[1], "--", color=style.PLAIN, label=label)
+    axes.set_xlabel("gradient (root mean square)")
+    axes.set_title("Step, in multiples of the learning rate", loc="left")
+    axes.grid(True)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=2)
+Picture(
+    figure,
+    alt=(
+        "Scatter plot with logarithmic axes: for each weight tensor of the model, the "
+        "size of its gradient and of its step. The gradients span two orders of "
+        "magnitude. In Adam's first step all tensors are on a level line, at 1 or "
+        "just below. At step 60 they are lower and scattered. A dashed diagonal shows gradient "
+        "descent."
+    ),
+)
+
+# %%
+print(f"step 1:  steps from {first[1].min():.2f} to {first[1].max():.2f}")
+print(f"step 60: steps from {later[1].min():.3f} to {later[1].max():.2f}")
+spread = later[0].max() / later[0].min()
+print(f"step 60: the largest gradient is {spread:.0f} times the smallest")
+
+# %% tags=["remove-cell"]
+assert spread > 30 and (first[1] > 0.8).all() and (later[1] < 0.5).all()
+
+# %% [markdown]
+# At step 60 (orange), the steps are a fraction of the learning rate. By now the gradients of different batches disagree, so they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients agree, and small ones where they contradict each other.
+
+# %% [markdown]
+# ## Warm-up and the learning-rate schedule
+#
+# Chapter 6 ran a [race](06_layers.ipynb) in which post-norm without warm-up learned nothing. After one step at the full learning rate all positions had nearly the same vector, and the model never recovered. Now you know where that step came from: Adam's first step moves nearly every weight by the full learning rate, in a direction that rests on a single batch.
+#
+# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Then it falls with the inverse square root of the step, because the closer a model is to a good solution, the more a large step throws it off (§5.3, equation 3):
+#
+# $$ \eta = d_\text{model}^{-1/2} \cdot \min\big(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2}\big) $$
+#
+# Both terms are equal at the end of the warm-up, where $\eta$ has its peak, $1 / \sqrt{d_\text{model} \cdot \text{warmup}}$. For the base model, with 4,000 warm-up steps, that is $1 / \sqrt{512 \cdot 4000} \approx 0.0007$.
+#
+# **Set the schedule yourself.** Halve the warm-up: the peak comes twice as early and is $\sqrt 2$ times as high. Then go back and halve $d_\text{model}$: the peak is again $\sqrt 2$ times as high, at the same step.
 #
 # <div class="widget" data-widget="schedule">
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins.*
 #
-# The rate of the paper's base model, $d_\text{model}$ 512 and a warm-up of 4,000:
+# The learning rate of the paper's base model, $d_\text{model}$ 512 and a warm-up of 4,000:
 #
-# | step | rate | |
+# | step | learning rate | |
 # |---|---|---|
-# | 1 | 1.75 · 10⁻⁷ | the first |
+# | 1 | 1.75 · 10⁻⁷ | the first step |
 # | 2,000 | 3.49 · 10⁻⁴ | half of the warm-up |
 # | 4,000 | 6.99 · 10⁻⁴ | the peak |
-# | 16,000 | 3.49 · 10⁻⁴ | four times as far: half |
-# | 100,000 | 1.40 · 10⁻⁴ | the base model's last |
+# | 16,000 | 3.49 · 10⁻⁴ | four times the warm-up: half the peak |
+# | 100,000 | 1.40 · 10⁻⁴ | the base model's last step |
 #
 # </div>
 
+# %% tags=["remove-cell"]
+peak = learning_rate(4000, 512, 4000)
+assert math.isclose(peak, 1 / math.sqrt(512 * 4000)) and 0.00069 < peak < 0.0007
+assert math.isclose(learning_rate(2000, 512, 2000), peak * math.sqrt(2))
+assert math.isclose(learning_rate(4000, 256, 4000), peak * math.sqrt(2))
+for step, rate in (
+    (1, 1.75e-7),
+    (2000, 3.49e-4),
+    (4000, 6.99e-4),
+    (100_000, 1.4e-4),
+):
+    assert abs(learning_rate(step, 512, 4000) / rate - 1) < 0.01
+assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
+
 # %% [markdown]
-# ### One step
+# The formula isn't sacred. Many later models use a cosine instead of the inverse square root, and the best peak differs from model to model: our recipes multiply the formula by a factor. What nearly all schedules have in common is the warm-up. A pre-norm model forgives a short one.
 #
-# All parts are there. This is the whole of training, once around, and a small model to try it on. Its norm stands where the paper has it, after
-# each sublayer; the recipe has it before, which forgives more.
+# ## Gradient clipping
+#
+# Now and then a batch has an unusually large gradient. Here are the gradient norms of the healthy run from the beginning of this chapter. The **norm** is the length of all gradients of the model together, as one long vector: the root of the sum of all squares. Most are near 1, but one is far above:
+
+# %% tags=["hide-input"]
+with style.in_style():
+    figure, axes = style.new_figure(4.8, 2.6)
+    axes.plot(range(1, 61), gradient_norms, color=style.QUERY)
+    axes.axhline(1, color=style.WRONG, linestyle="--", label="clipped to 1")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("training step")
+    axes.set_title("Gradient norm before clipping", loc="left")
+    axes.grid(True)
+    axes.legend(loc="upper right")
+Picture(
+    figure,
+    alt=(
+        "Gradient norm over 60 training steps. It starts near 3 and is then mostly "
+        "between 0.5 and 2, with one peak at step 25, more than ten times the typical "
+        "norm. A dashed line marks the limit of 1."
+    ),
+)
+
+# %%
+norms = torch.tensor(gradient_norms)
+print(f"median {norms.median():.2f}, largest {norms.max():.1f}")
+print(f"clipped in {(norms > 1).sum()} of {len(norms)} steps")
+
+# %% tags=["remove-cell"]
+assert norms.max() > 8 * norms.median()
+
+# %% [markdown]
+# A single step of that size could undo many others, and the outlier would stay in Adam's averages for a while. **Gradient clipping** shortens a gradient that is longer than a limit to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
 
 # %%
-def train_step(model, optimizer, batch, step, warmup_steps=50):
-    rate = learning_rate(step, model.config.d_model, warmup_steps)
-    for group in optimizer.param_groups:
-        group["lr"] = rate
+def clip_gradients(weights, max_norm):
+    norm = sum(weight.grad.square().sum() for weight in weights).sqrt()
+    if norm > max_norm:
+        for weight in weights:
+            weight.grad *= max_norm / norm
+
+
+# %%
+model, adam = new_model()
+(100 * batch_loss(model, batch, smoothing=0.0) / batch.n_tokens).backward()
+reference = deepcopy(model)
+for weight, original in zip(
+    reference.parameters(), model.parameters(), strict=True
+):
+    weight.grad = original.grad.clone()
+clip_gradients(list(model.parameters()), max_norm=1.0)
+nn.utils.clip_grad_norm_(reference.parameters(), max_norm=1.0)
+for weight, other in zip(model.parameters(), reference.parameters(), strict=True):
+    assert_close(weight.grad, other.grad)
+
+# %% [markdown]
+# The paper doesn't mention clipping. It costs next to nothing, and most recipes for Transformers have it, so ours do as well (`max_grad_norm`).
+#
+# ## Gradient accumulation
+#
+# The base model's batches have about 25,000 source and 25,000 target tokens (§5.1), too many for a small GPU. But the gradient of a sum is the sum of the gradients, and PyTorch's `backward` *adds* to the gradients that are already there. So you can run a large batch in several small parts and take one step at the end. This is **gradient accumulation**. There is one trap: the parts don't have equally many tokens. Divide each part's summed loss by the number of tokens in *all* parts, not by its own:
+
+# %%
+parts = batches[:2]
+n_tokens = sum(part.n_tokens for part in parts)
+print("tokens in the parts:", [part.n_tokens for part in parts])
+model, adam = new_model()
+for part in parts:
+    (batch_loss(model, part, smoothing=0.0) / n_tokens).backward()
+accumulated = model.unembedding.weight.grad.clone()
+
+adam.zero_grad()
+whole = sum(batch_loss(model, part, smoothing=0.0) for part in parts) / n_tokens
+whole.backward()
+assert_close(accumulated, model.unembedding.weight.grad)
+
+# %% [markdown]
+# Training on several GPUs works the same way: each GPU computes the gradients of its own part, and then they are added up.
+#
+# ## The training step
+#
+# Here is everything in ten lines. `config` holds the settings, and the step consists of one or more batches:
+
+
+# %%
+def train_step(model, adam, batches, step, config):
+    factor, warmup = config.learning_rate_factor, config.warmup_steps
+    rate = learning_rate(step, model.config.d_model, warmup, factor)
+    adam.param_groups[0]["lr"] = rate
+    adam.zero_grad()
+    n_tokens = sum(batch.n_tokens for batch in batches)
+    for batch in batches:
+        loss = batch_loss(model, batch, config.label_smoothing)
+        (loss / n_tokens).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
+    adam.step()
+
+
+# %% [markdown]
+# The package's `Trainer` takes the same steps. We let both train the same model for ten steps of two batches each, and compare the logits that come out:
+
+# %%
+config = replace(recipe.training, gradient_accumulation_steps=2)
+cpu = choose_device("cpu", precision="fp32")
+trainer = Trainer(small, config, data, cpu, DistributedContext())
+model = deepcopy(trainer.model)
+adam = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+part_tokens = config.batch_tokens // 2
+parts = Batches(
+    sources, targets, part_tokens, config.seed, gradient_accumulation_steps=2
+)
+
+# %%
+for step in range(1, 11):
+    train_step(model, adam, [next(parts), next(parts)], step, config)
+    trainer.step()
+ours = model(batch.source, batch.decoder_input)
+package = trainer.model(batch.source, batch.decoder_input)
+assert_close(ours, package, atol=1e-3, rtol=1e-3)
+
+# %% tags=["remove-cell"]
+model, adam = new_model()  # the healthy run at the top takes the same steps
+alike = replace(
+    config, label_smoothing=0.0, warmup_steps=50, learning_rate_factor=1.0
+)
+for step, batch in enumerate(batches[:5], 1):
     loss = batch_loss(model, batch, smoothing=0.0) / batch.n_tokens
-    optimizer.zero_grad()
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    return loss.item()
-
-
-# %%
-def fresh_model():
-    torch.manual_seed(0)
-    small = replace(recipe.model, d_model=64, d_ff=256, norm="post")
-    model = Transformer(small)
-    return model, torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
-
+    assert_close(loss.item(), losses[step - 1], atol=1e-3, rtol=1e-3)
+    train_step(model, adam, [batch], step, alike)
 
 # %% [markdown]
-# ### The first test: learn one batch by heart
+# Why compare logits and not weights? Because some weights do differ. A constant added to all scores of a query doesn't change its softmax, so the gradient of the keys' bias is exactly zero, and what the computer finds is rounding error. Adam divides even that by its own size, and turns it into real steps. They don't matter, because this bias doesn't change the output.
 #
-# Before any long run, take a few sentences and train on nothing else. A model that is wired up rightly must be able to learn them by heart. Switch
-# smoothing and dropout off for it: both keep the loss above zero. If it still stops there, there is a bug, and you have found it in seconds.
+# What `Trainer.step` has besides, in about as many lines: it averages weights, it skips a step whose gradient isn't finite, and it can use several GPUs and half precision ([Making it fast on a GPU](16_gpu_performance.ipynb)).
+#
+# ## The first test: overfit a single batch
+#
+# Before any long run, train on a few sentences and nothing else. A correctly connected model memorises them. Turn off label smoothing and dropout for this test, since both keep the loss above zero. If the loss gets stuck, there is a bug, and you have found it within seconds.
 
 # %%
-model, optimizer = fresh_model()
 few = collate(sources, targets, range(8))
-for step in range(1, 151):
-    loss = train_step(model, optimizer, few, step)
-    if step in (1, 50, 100, 150):
+model, adam = new_model()
+memorising = replace(config, label_smoothing=0.0, warmup_steps=50)
+for step in range(1, 61):
+    train_step(model, adam, [few], step, memorising)
+    if step in (1, 20, 40, 60):
+        loss = batch_loss(model, few, smoothing=0.0) / few.n_tokens
         print(f"step {step:3}   loss {loss:.3f}")
+
+# %% tags=["remove-cell"]
 assert loss < 0.1
 
 # %% [markdown]
-# ## The run
+# ## A real run
 #
-# The package makes the same step, on one device or on many. What it has besides: a step may be made of several batches, where one large one does
-# not fit into memory; a step whose gradient is not finite is skipped; numbers may be half as long.
+# Now we train the pocket recipe's model, a quarter of the recipe's steps. At some steps we **validate**: the loss on sentences that aren't in the training data, without label smoothing, and BLEU, a score from 0 to 100 that compares translations with references ([Evaluation](13_evaluation.ipynb)). We also let the model translate one sentence. Its reference is *Die alte Frau öffnet das Fenster nicht.* (`averaged` is for the next section.)
+
 
 # %%
-from transformer.training.trainer import Trainer
+def add_to_mean(mean, model, n):
+    """Make `mean` the mean of n models, the last of which is `model`."""
+    with torch.no_grad():
+        for average, weight in zip(
+            mean.parameters(), model.parameters(), strict=True
+        ):
+            average += (weight - average) / n
 
-SourceCode(Trainer.step)
 
-# %% [markdown]
-# `train` has around it what a long run needs: a new order every epoch, validation, and everything written down in a **run folder**, with
-# checkpoints that hold all that the next step depends on. Break it off wherever you like: the same command goes on, and ends with the same
-# numbers. On the command line it is `transformer train pocket`. Here we shorten the recipe so that this page stays quick to build. It runs on a GPU where there is one.
-
-# %%
-from transformer.device import choose_device
-from transformer.training.loop import train
-
-run = Path(tempfile.mkdtemp()) / "pocket"
-training = replace(
-    recipe.training,
-    steps=1500,
-    average_steps=200,
-    validate_every=300,
-    validation_sentences=50,
+config = replace(
+    recipe.training, steps=1500, average_steps=0, validation_sentences=50
 )
+trainer = Trainer(recipe.model, config, data, choose_device(), DistributedContext())
+averaged = deepcopy(trainer.model)
 
 # %%
+sentence = "The old woman does not open the window."
 metrics = []
-
-
-def report(line):
-    metrics.append(line)
-    print(
-        f"step {line['step']:4.0f}   loss {line['valid_loss']:.2f}   BLEU {line['valid_bleu']:5.1f}"
-    )
-
-
-train(run, data, recipe.model, training, choose_device(), on_validation=report)
+for step in range(1, config.steps + 1):
+    trainer.step()
+    if step > 1200:
+        add_to_mean(averaged, trainer.model, step - 1200)
+    if step in (100, 200, 400, 700, 1000, 1500):
+        metrics.append(trainer.validate())
+        bleu = metrics[-1]["valid_bleu"]
+        (translation,) = trainer.translator.greedy_search([sentence])
+        print(f"step {step:4}   BLEU {bleu:4.1f}   {translation[:50]}")
 
 # %% [markdown]
-# BLEU compares translations with a reference and goes from 0 to 100. The two curves tell different stories. The loss falls from the first step:
-# soon the model knows which words are frequent, then which follow each other. BLEU stays near the ground until the cross-attention has found out *where to look*,
-# and then climbs steeply. **Point at a step to read its numbers.**
+# Read the translations from top to bottom. The model first learns which tokens are frequent, then which tokens follow each other, and produces fluent German that has little to do with the source. Only when cross-attention has found out where to look does the translation follow the source. In the charts below, compare the loss with BLEU: the loss falls steeply from the first step, when the model learns frequencies, while BLEU stays near zero and rises only when the model begins to translate. **Point at a step to read its numbers.**
 
 # %% tags=["hide-input"]
-from transformer.plots.training_curves import training_curves
-
 training_curves(
     metrics,
-    description="Two charts over the training steps. The training and validation losses fall steeply and then ever more slowly. BLEU "
-    "on validation sentences stays low at first and then climbs. Pointing at a step shows its numbers.",
+    description=(
+        "Two charts over the training steps. The training and validation losses fall "
+        "steeply and then ever more slowly. BLEU on validation sentences stays near "
+        "zero at first and then climbs. Pointing at a step shows its numbers."
+    ),
 )
 
+# %% tags=["remove-cell"]
+by_step = {row["step"]: row for row in metrics}
+assert by_step[200]["valid_bleu"] < 5 and by_step[1500]["valid_bleu"] > 25
+assert by_step[200]["valid_loss"] < by_step[100]["valid_loss"] - 0.5
+
 # %% [markdown]
-# ## It translates
+# Here are translations of test sentences. The word order is mostly right, even where it differs from English. The mistakes are of other kinds: a verb that doesn't agree with its subject, a wrong ending, a compound in two parts, a missing word. With the full recipe, four times as many steps, they become much rarer.
+
+# %%
+tests = list(sentence_pairs("pocket", "test"))[:5]
+translations = trainer.translator.greedy_search([english for english, _ in tests])
+for (english, reference), translation in zip(tests, translations, strict=True):
+    print(f"{english}\n  model     {translation}\n  reference {reference}")
+
+# %% [markdown]
+# ## Averaging weights
 #
-# The run folder is all that is left of a training, and all that one needs. We read it back, now on the CPU, which is quick enough for a few sentences. They are from the
-# test set, and each has a combination that training never saw:
+# Each step is made on one batch, so the weights never come to rest: they wander around a good solution. Their mean is usually closer to it than most of them are. The paper translates with the average of its last five checkpoints, saved every ten minutes (§6.1). During our run we kept the mean of the last 300 steps' weights, with `add_to_mean`. What did it gain?
 
 # %%
-from transformer.translator import Translator
+for name, model in (("last weights", trainer.model), ("average", averaged)):
+    result = validate(Translator(model, tokenizer, trainer.device), data, config)
+    loss, bleu = result["valid_loss"], result["valid_bleu"]
+    print(f"{name:12}   validation loss {loss:.3f}   BLEU {bleu:.1f}")
 
-translator = Translator.load(run, choose_device("cpu"))
-some = tests[:6]
-for (source, reference), translation in zip(
-    some, translator.greedy_search([s for s, _ in some]), strict=True
-):
-    print(f"{source}\n  {'=' if translation == reference else '≠'} {translation}")
-    if translation != reference:
-        print(f"    {reference}   (reference)")
+# %% tags=["remove-cell"]
+assert loss < by_step[1500]["valid_loss"]
 
 # %% [markdown]
-# `beam_search` keeps several beginnings instead of one and can show the runners-up with their scores, which are log-probabilities, corrected for length:
-
-# %%
-for t in translator.beam_search(
-    ["The old woman does not open the window."], beam_size=4, n_best=3
-)[0]:
-    print(f"{t.hypothesis.score:7.2f}   {t.text}")
-
-# %% [markdown]
-# And on test sentences as a whole:
-
-# %%
-from transformer.evaluation.metrics import bleu
-
-some = tests[:100]
-score = bleu(translator.greedy_search([s for s, _ in some]), [t for _, t in some])
-print(score)
-print("longer training does better: transformer train pocket")
-
-# %% [markdown]
-# ## Where it looks
+# That is a large gain without any further training, for the memory of a second copy of the weights. It is so large because this run is short, and stops while the learning rate is still high. A lower learning rate at the end would remove much of the same noise.
 #
-# One look inside. While the decoder says a German token, its cross-attention looks at the English ones. We record it for a test sentence, take the mean over the
-# heads of the last layer, and draw a row for each token said. Nobody ever told the model which word translates which. It had to find out,
-# because otherwise it could not have answered.
+# ## Overfitting and early stopping
+#
+# With little data, something else happens. We train the small model on only 400 pairs, more than twenty times over, once without dropout and once with (§5.4):
+
 
 # %%
-from transformer.inspection import record_attention
+few = [Sequences.pack([side[i] for i in range(400)]) for side in (sources, targets)]
 
-batch = collate(
-    *[Sequences.pack([tokenizer.encode(t)]) for t in tests[2]], indices=[0]
-)
-with record_attention(translator.model) as weights, torch.no_grad():
-    translator.model(batch.source, batch.decoder_input)
-name = f"decoder.{recipe.model.n_layers - 1}.cross_attention"
-looks = weights[name][0].mean(dim=0)  # (target, source)
-assert_close(looks.sum(dim=-1), torch.ones(len(looks)))
+
+@torch.no_grad()
+def mean_loss(model, batch):
+    return batch_loss(model, batch, smoothing=0.0).item() / batch.n_tokens
+
+
+# %%
+def run_on_few(dropout):
+    model, adam = new_model(norm="pre", dropout=dropout)
+    config = replace(memorising, learning_rate_factor=0.2)
+    rows = []
+    for step, batch in enumerate(islice(Batches(*few, 500, seed=0), 200), 1):
+        train_step(model, adam, [batch], step, config)
+        if step % 10 == 0:
+            model.eval()  # no dropout
+            rows.append((step, mean_loss(model, batch), mean_loss(model, unseen)))
+            model.train()
+    return rows
+
+
+# %%
+unseen = collate(*data.tokens("valid"), range(100))
+overfitting = {dropout: run_on_few(dropout) for dropout in (0.0, 0.3)}
+
+# %% [markdown]
+# Compare the solid lines, the loss on sentences that the model hasn't seen, with the dotted ones, the loss on training sentences:
 
 # %% tags=["hide-input"]
-from transformer.plots.heat_map import heat_map
-
+with style.in_style():
+    figure, axes = style.new_figure(4.8, 3)
+    for (dropout, rows), colour in zip(
+        overfitting.items(), (style.WRONG, style.QUERY), strict=True
+    ):
+        steps, training, validation = zip(*rows, strict=True)
+        name = f"dropout {dropout}" if dropout else "no dropout"
+        axes.plot(steps, validation, color=colour, label=f"{name}, validation")
+        axes.plot(steps, training, ":", color=colour, label=f"{name}, training")
+        best = validation.index(min(validation))
+        axes.plot(steps[best], validation[best], "o", color=colour)
+    axes.set_ylim(0, 9)
+    axes.set_xlabel("training step")
+    axes.set_title("Loss per token", loc="left")
+    axes.grid(True)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=9)
 Picture(
-    heat_map(
-        looks,
-        tokenizer.pieces(batch.labels[0]),
-        tokenizer.pieces(batch.source[0]),
-        annotate=False,
+    figure,
+    alt=(
+        "Training and validation loss on 400 pairs, without dropout and with. Without "
+        "dropout, the training loss falls almost to zero; the validation loss has its "
+        "minimum, a dot, half-way, and then rises. With dropout, the training loss "
+        "falls more slowly, and the validation loss stays level."
     ),
-    alt="A heat map of cross-attention: a row for each German token said, a column for each English token. Most rows have one bright "
-    "cell, at the English word that the German one translates.",
 )
 
+# %% tags=["remove-cell"]
+plain, dropped = (
+    [validation for _, _, validation in overfitting[dropout]]
+    for dropout in (0.0, 0.3)
+)
+assert min(plain) < plain[-1] - 0.4 and plain.index(min(plain)) < len(plain) - 4
+assert dropped[-1] < plain[-1] and overfitting[0.0][-1][1] < 0.5
+
 # %% [markdown]
-# That was one sentence, and the mean of one layer. **In a live notebook, run the next cell:** it puts the model that you have just trained on the screen. Type a sentence,
-# watch the search decide, and switch heads off. In the book the cell stands without its output, as there is no model of yours;
-# [The translator, live](../book/live.md) does the same with the models that come with the course.
+# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*. From there on the model doesn't learn the language any more, it memorises 400 sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because every step sees another random part of the network. But the best remedy is more data.
+#
+# **Early stopping** keeps the weights from the dot. The package saves a checkpoint whenever the validation loss is the lowest so far, and translates with that one; `--training.patience 5` stops after five validations without a lower loss.
+
+# %% [markdown]
+# ## What goes wrong in practice
+#
+# Back to the six curves. **C is healthy.** All others start from the same weights and get the same batches, in the same order, but with a bug. Here is what you see, and what it means:
+#
+# | curve | what you see | the bug | look for |
+# |---|---|---|---|
+# | B | too good to be true | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
+# | A | a plateau | no warm-up: from the first step on, the learning rate is at the healthy run's peak | warm-up and learning rate; do all positions have the same vector ([chapter 6](06_layers.ipynb))? |
+# | F | a flat line | the learning rate is 1,000 times too low | the schedule; whether the optimiser has got the model's parameters |
+# | D | down, then restless or up again | `zero_grad` is missing, so each step uses the sum of all gradients so far | `zero_grad`; later in a run: a learning rate that is too high |
+# | E | nothing unusual | sources and translations don't belong together, as when a line is missing in one of two files | no curve shows it: see below |
+#
+# The best-looking curve belongs to a worthless model. Run B copies its input, and at inference time there is nothing to copy. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
+#
+# Run A deserves a second look, because it is a fair test of the warm-up. Its learning rate is never higher than the healthy run's peak, and from step 50 on the two have the same schedule. Still it ends up clearly worse:
+
+# %%
+for name, run in runs.items():
+    print(f"run {name}: mean loss of the last 20 steps {sum(run[-20:]) / 20:.2f}")
+
+# %% [markdown]
+# And run E? At this stage, a healthy model has learned which German tokens are frequent and which follow each other, and for that no source is needed. So wrong sources do no harm *yet*. Run E will never get much further, but its curve doesn't tell you why. You need a test: give the trained model the right sources, and then the sources of other sentences. If it really translates, its loss must get much worse.
+
+# %%
+model = trainer.model.cpu().eval()
+probe = collate(sources, targets, range(64))
+swapped = replace(probe, source=probe.source.roll(1, dims=0))
+loss_right, loss_swapped = mean_loss(model, probe), mean_loss(model, swapped)
+print(
+    f"right sources {loss_right:.2f}, sources of other sentences {loss_swapped:.2f}"
+)
+
+# %% tags=["remove-cell"]
+assert loss_swapped > 2 * loss_right
+
+# %% [markdown]
+# **Play with the model you have trained.** In a live notebook, the next cell shows it as a widget: type a sentence, watch the beam search and ablate heads. The book can't run it here, but [The translator, live](../book/live.md) does the same with the models that come with the course.
 
 # %% tags=["skip-execution"]
 from transformer.interactive import live_translator
 
-live_translator(translator, [source for source, _ in tests[:3]])
-
-# %% [markdown]
-# ## What goes wrong
-#
-# Five faults, planted one at a time into the same small model, each run for a moment beside a healthy one. Before you look: which curve will be the
-# best?
-#
-# - **Not shifted:** the decoder reads the very token that it should say.
-# - **Out of step:** each translation stands beside the source of another pair, as when a line is missing in one of two files.
-# - **No warm-up:** the formula with a warm-up of one step. So the first step is taken at a rate that the healthy run never reaches.
-# - **A rate far too low:** the warm-up takes so long that nothing ever happens.
-# - **Gradients kept:** nobody sets them to zero, so each step is made of all batches so far.
-
-
-# %%
-def short_run(change=lambda batch: batch, warmup_steps=50, forget=True):
-    model, optimizer = fresh_model()
-    if not forget:
-        optimizer.zero_grad = lambda: None  # the line that was left out
-    few = token_batches(sources, targets, 500, seed=0)[:60]
-    batches = [change(collate(sources, targets, indices)) for indices in few]
-    return [
-        train_step(model, optimizer, batch, step, warmup_steps)
-        for step, batch in enumerate(batches, start=1)
-    ]
-
-
-# %%
-healthy = {"healthy": short_run()}
-wrong_data = healthy | {
-    "not shifted": short_run(lambda b: replace(b, decoder_input=b.labels)),
-    "out of step": short_run(lambda b: replace(b, source=b.source.roll(1, 0))),
-}
-wrong_steps = healthy | {
-    "no warm-up": short_run(warmup_steps=1),
-    "rate too low": short_run(warmup_steps=20_000),
-    "gradients kept": short_run(forget=False),
-}
-
-# %% tags=["hide-input"]
-Row(
-    Picture(
-        curves(range(1, 61), wrong_data, "step", "wrong data: loss a token"),
-        alt="Three losses over sixty steps. The one whose target is not shifted falls fastest, to nearly nothing. The healthy one and "
-        "the one whose pairs are out of step lie on each other.",
-    ),
-    Picture(
-        curves(range(1, 61), wrong_steps, "step", "wrong steps: loss a token"),
-        alt="Four losses over sixty steps. The healthy one falls and is lowest at the end. Without warm-up it stays on a plateau above. "
-        "With a rate too low it hardly moves from where it began. With gradients kept it falls at first, then climbs again.",
-    ),
-)
-
-# %%
-runs = wrong_data | wrong_steps
-ends = {name: sum(history[-20:]) / 20 for name, history in runs.items()}
-print("\n".join(f"{name:15} {end:5.2f}" for name, end in ends.items()))
-assert ends["not shifted"] < 0.5 < ends["healthy"] < ends["no warm-up"] - 0.2
-assert abs(ends["out of step"] - ends["healthy"]) < 0.2
-assert ends["rate too low"] > 8 and ends["gradients kept"] > ends["healthy"] + 0.5
-
-# %% [markdown]
-# Read them like a doctor.
-#
-# - **Too good.** The best curve belongs to a worthless model. Without the shift the answer stands in the input, and copying it is easily learned; at translation time there is
-#   nothing to copy. **A loss that falls suspiciously fast is a leak until you have proved otherwise.** The causality test of the [masking
-#   chapter](04_masking.ipynb) clears the mask. This fault it does not find, for the leak is in the data: that takes the line about them in [Data and batching](09_data_and_batching.ipynb).
-# - **A plateau.** Without warm-up the model still learns how frequent each token is, and then stays there.
-# - **A flat line.** The rate is too low, or the optimiser does not hold the parameters that you think it does.
-# - **Down, then up.** The steps go on in directions that are long out of date. A rate that is too high later in a run looks alike.
-# - **Nothing to be seen.** Pairs that are out of step look just like healthy ones, here at the beginning: for a while every model learns only which German words follow each
-#   other, and for that no source is needed. Such a model never gets further, and its curve does not say why.
-#
-# So for the last fault one needs a test. Ask the model that you have trained with the *right* sources, and then with those of other sentences. If
-# it has learned to translate, that must hurt:
-
-# %%
-model = translator.model.eval()
-probe = collate(sources, targets, range(64))
-strange = replace(probe, source=probe.source.roll(1, 0))
-with torch.no_grad():
-    own, others = (
-        (batch_loss(model, batch, 0.0) / batch.n_tokens).item()
-        for batch in (probe, strange)
-    )
-print(f"with its own sources {own:.2f}, with those of others {others:.2f}")
-assert others > 2 * own
+translator = Translator(averaged.cpu().eval(), tokenizer, cpu)
+live_translator(translator, [english for english, _ in tests[:3]])
 
 # %% [markdown]
 # ## Questions
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. Your vocabulary has 1,000 tokens, and the loss of the first batch is 2.1. What do you do?**
+# **1. Your vocabulary has 1,000 tokens, and the first batch has a loss of 2.1. What do you do?**
 #
-# <details><summary>A. Go on: lower is better</summary>
+# <details><summary>A. Continue: the lower, the better</summary>
 #
-# No. An untrained model has no right to a loss much below ln 1000 ≈ 6.9. Something lets it see the answer.
+# No. An untrained model can't do much better than ln 1000 ≈ 6.9, so something shows it the answer.
 #
 # </details>
 # <details><summary>B. Look for a leak</summary>
 #
-# **Right.** First suspects: the shift, and the look-ahead mask.
+# **Right.** The first suspects are the shift of the labels and the causal mask.
 #
 # </details>
 # <details><summary>C. Lower the learning rate</summary>
 #
-# No. Before the first step the rate has not done anything yet.
+# No. The first loss is computed before the first step, so the learning rate can't have influenced it.
+#
+# </details>
+# <details><summary>D. Increase label smoothing</summary>
+#
+# No. Smoothing changes the loss a little, but it neither causes nor cures a loss far below guessing.
 #
 # </details>
 #
-# **2. Why does the decoder read the true translation in training, and not its own?**
+# **2. All your gradients suddenly become ten times as large, for the whole training. What happens to Adam's steps?**
 #
-# <details><summary>A. Because its own would be wrong, and it would learn mistakes</summary>
+# <details><summary>A. They become ten times as large</summary>
 #
-# Partly. But it is graded against the true next token in either case; it would not learn to *make* the mistakes.
-#
-# </details>
-# <details><summary>B. Because then all positions can be computed at once</summary>
-#
-# **Right.** Its own translation would have to be written token by token, each waiting for the one before. The price: it never practises
-# going on from its own mistakes.
+# No. That is what plain gradient descent would do.
 #
 # </details>
-# <details><summary>C. Because the look-ahead mask would not work otherwise</summary>
+# <details><summary>B. They become √10 times as large</summary>
 #
-# No. The mask works on any input. It is needed *because* the whole translation is read at once.
-#
-# </details>
-#
-# **3. Two GPUs have batches of 900 and 100 real tokens. Each divides its loss by its own count, then the gradients are averaged. What is wrong?**
-#
-# <details><summary>A. Nothing: a mean of means is a mean</summary>
-#
-# No. Only if both means are taken over equally many.
+# No. The mean of the gradients and the root of their mean square both grow by the factor 10.
 #
 # </details>
-# <details><summary>B. The tokens of the small batch weigh nine times as much</summary>
+# <details><summary>C. They practically stay the same</summary>
 #
-# **Right.** 1/100 against 1/900. Sum first, divide once by the global count.
+# **Right.** The factor cancels in $\hat m / \sqrt{\hat v}$, except for the tiny $\epsilon$. That's why the scale of the loss matters so little to Adam (but clipping would notice).
 #
 # </details>
-# <details><summary>C. The gradients become too large</summary>
+# <details><summary>D. They become ten times smaller</summary>
 #
-# No. Their size is about right; it is their *mixture* that is wrong, and that is harder to notice.
+# No. The division by $\sqrt{\hat v}$ makes them ten times smaller, but $\hat m$ makes them ten times larger.
 #
 # </details>
 #
-# **4. The model has learned one batch by heart: loss near zero. What have you shown, and what not?**
+# **3. Two GPUs have batches of 900 and 100 tokens. Each divides its loss by its own count, and then the gradients are averaged. What is wrong?**
+#
+# <details><summary>A. Nothing: the mean of two means is the mean of all</summary>
+#
+# No. This is true only if both means are over the same number of tokens.
+#
+# </details>
+# <details><summary>B. A token of the small batch gets nine times the weight of one of the large batch</summary>
+#
+# **Right.** It counts 1/100 instead of 1/900. Sum first, then divide once by the total number of tokens.
+#
+# </details>
+# <details><summary>C. The gradients are twice as large as they should be</summary>
+#
+# No. Their scale is about right. It's the weighting of the sentences that is wrong, and that is harder to notice.
+#
+# </details>
+# <details><summary>D. The two GPUs end up with different weights</summary>
+#
+# No. Both take the same averaged gradient, so their weights stay the same. It's just the wrong gradient.
+#
+# </details>
+#
+# **4. Your model has memorised a single batch: its loss is almost zero. What have you shown, and what not?**
 #
 # <details><summary>Answer</summary>
 #
-# That gradients reach what they must, that the loss is the right one, that the optimiser steps. Not that it learns to translate: a model whose
-# target is not shifted passes this test with ease.
+# You have shown that gradients reach the weights, that the labels can be predicted and that the optimiser takes steps. You haven't shown that the model learns to translate. A model whose decoder input isn't shifted (run B) passes this test with ease.
 #
 # </details>
-
-# %% [markdown]
+#
+# **5. The training loss is 0.9 and falls, the validation loss was 2.1 and is now 2.4. What do you do?**
+#
+# <details><summary>Answer</summary>
+#
+# The model is overfitting. Keep the checkpoint with the lowest validation loss, and stop. Then train again with more data, more dropout or a smaller model. (First make sure that both losses are computed alike: with label smoothing and dropout, a training loss can even be *higher* than the validation loss.)
+#
+# </details>
+#
 # ## Exercises
 #
-# Six blanks: the learning rate, the loss of a batch, a large batch in small parts, clipping, a step of Adam, and the average of checkpoints. Each has a
-# check that says what is wrong, and a hint.
+# Six blanks: the learning rate, the loss of a batch, gradient accumulation, clipping, a step of Adam, and the average of checkpoints. Each has a check that tells you what is wrong, and a hint.
 #
 # - In Colab:
 #   [11_training](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/11_training.ipynb).
 #   On GitHub: [11_training.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/11_training.ipynb).
-# - On your machine, open `exercises/11_training.ipynb`, fill the blanks, then:
+# - On your machine, open `exercises/11_training.ipynb`, fill in the blanks, then:
 #
 # ```bash
 # python -m exercises grade training
 # ```
 #
-# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+# Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# And three experiments, each one line. Every setting of a recipe can be changed on the command line; `transformer train pocket --help` lists them.
+# Some experiments, one command each. `transformer train` takes the same steps as this chapter, and keeps everything in a **run folder**: settings, metrics and checkpoints. If you interrupt it, the same command resumes it.
 #
 # ```bash
 # transformer train pocket                                              # the whole recipe
-# transformer train pocket --run runs/post --model.norm post            # the norm where the paper has it
-# transformer train pocket --run runs/de   --data.direction de-en       # the other way round
+# transformer train pocket --run runs/post --model.norm post            # post-norm, as in the paper
+# transformer train pocket --run runs/cold --model.norm post --training.warmup-steps 1
+# transformer train pocket --run runs/de   --data.direction de-en       # from German to English
 # transformer translate runs/pocket "The old woman does not open the window." --n-best 4
 # ```
 #
-# Compare the `metrics.jsonl` of the runs. Which direction is easier, and why would that be? With the real captions of Multi30k instead of `pocket`
-# the same commands train a translator for photographs: `transformer train multi30k`.
-
-# %% [markdown]
+# Compare the files `metrics.jsonl` of the runs. Which direction is easier, and why might that be? With `multi30k` instead of `pocket`, the same commands train a translator for captions of photographs.
+#
 # ## Going further
 #
-# - **Training in the paper:** batches in §5.1, optimiser and schedule in §5.3, dropout and smoothing in §5.4 of {cite}`vaswani2017`.
-# - **Why the warm-up is needed**, and how moving the norm does without it: {cite}`xiong2020`.
-# - **BLEU**, and why every score needs a signature: {cite}`papineni2002`, {cite}`post2018`.
+# - **In the paper:** batches in §5.1, optimiser and schedule in §5.3, regularisation in §5.4, averaging in §6.1.
+# - **Adam:** [Kingma and Ba (2015)](https://arxiv.org/abs/1412.6980). [Loshchilov and Hutter (2019)](https://arxiv.org/abs/1711.05101) correct its weight decay (**AdamW**), which most models use today.
+# - **Warm-up:** [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) and [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) on why post-norm needs it. [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) tried warm-up, batch size and averaging with this very model, and give advice.
+# - **Clipping:** [Pascanu et al. (2013)](https://arxiv.org/abs/1211.5063), for recurrent networks, where gradients explode.
+# - **Debugging:** Andrej Karpathy's [A Recipe for Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/) describes the order in which to look.
+# - **Next:** [Decoding](12_decoding.ipynb). Our model predicts the next token, but how do you get a good *sentence* out of it?

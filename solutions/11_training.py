@@ -13,14 +13,14 @@
 # %% [markdown]
 # # Exercises: training
 #
-# Six blanks: the parts of a training step, and what is made of its checkpoints (§5.3 and §6.1 of the paper). Each is a few lines.
-# Mistakes in them are quiet: no error message, and the loss still falls, only not as far.
+# Six blanks: the parts of a training step, and averaging checkpoints (§5.3 and §6.1 of the paper). Each is a few lines.
+# Mistakes in them raise no error, and the loss still falls, only not as far.
 #
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
-#   wrong.
-# - The blanks do not depend on each other: leave one open and go on.
-# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
-# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
+#   what is wrong.
+# - The blanks do not depend on each other: you can skip one and come back later.
+# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -70,24 +70,24 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★☆☆ · 5 minutes · §5.3
 #
-# It climbs in a straight line while Adam collects its first statistics, and then falls with the inverse square root of the step:
+# It rises linearly during the warm-up, and then falls with the inverse square root of the step:
 #
-# $$\text{rate} = d_\text{model}^{-1/2} \cdot \min(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2})$$
+# $$\eta = d_\text{model}^{-1/2} \cdot \min(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2})$$
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# a root below a fraction line is the power -0.5
-# the two expressions are equal where step is warmup_steps; before, the second one is the smaller
+# 1 divided by a square root is the power -0.5
+# both terms are equal at step = warmup_steps; before that, the second one is smaller
 # ```
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for ^: 'int' and 'float'</code></summary>
 #
-# In Python `^` is something else, for bits. A power is written `**`.
+# In Python, `^` is an operation on bits. A power is written `**`.
 # </details>
 # <details><summary>Help: <code>0.0 cannot be raised to a negative power</code></summary>
 #
-# Steps count from 1 here, so nothing has to be taken off before the root.
+# Steps are counted from 1 here, so don't subtract 1.
 # </details>
 
 
@@ -111,29 +111,29 @@ check("learning_rate", learning_rate)
 #
 # ★★☆ · 10 minutes
 #
-# At each place the model gives a logit for every token of the vocabulary, and one token was expected. The loss of a place is
-# $-\ln p$ of that token. The loss of a batch is the mean over all places, of all sentences together, at which a **real** token
-# was expected: nobody shall learn to say padding.
+# At each position the model outputs a logit for every token of the vocabulary, and one token is correct: the label. The loss of a
+# position is $-\ln p$ of that token. The loss of a batch is the mean over all positions of all sentences whose label is a **real**
+# token: the model shouldn't learn to predict padding.
 #
-# Here smoothing is left out (§5.4). The check tries large logits too.
+# Label smoothing (§5.4) is left out here. The check tries large logits, too.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # logits → log-probabilities over the vocabulary       (batch, length, vocab_size)
-# of each place that of the expected token             (batch, length)
-# keep the places where expected is not pad_id; minus; mean
-# or: PyTorch's cross_entropy does all three, if you tell it which id to ignore
+# at each position, that of the expected token         (batch, length)
+# keep the positions where expected isn't pad_id; negate; mean
+# or: PyTorch's cross_entropy does all this, if you tell it which id to ignore
 # ```
 # </details>
 # <details><summary>Help: <code>Expected target size [1, 3], got [1, 4]</code></summary>
 #
-# `cross_entropy` wants the vocabulary in the second axis. Here it is the last: either let them change places, or make one row of
-# each place, (batch · length, vocab_size).
+# `cross_entropy` expects the vocabulary in the second dimension. Here it is the last: swap the two, or flatten the others to
+# (batch · length, vocab_size).
 # </details>
 # <details><summary>Help: <code>Index tensor must have the same number of dimensions as input tensor</code></summary>
 #
-# `gather` picks along one axis, and the index needs that axis as well, with length one. It is still there in what comes out.
+# `gather` selects along one dimension, and the index needs this dimension as well, with size 1. So does the result.
 # </details>
 
 
@@ -157,35 +157,35 @@ def batch_loss(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
 check("batch_loss", batch_loss)
 
 # %% [markdown]
-# ## 3 · A large batch in small parts
+# ## 3 · Gradient accumulation
 #
 # ★★★ · 20 minutes
 #
-# A batch that does not fit into memory is worked off in parts. PyTorch helps: each `backward()` **adds** to the gradients that
-# are there. The result should be the gradient that the whole batch would have given, exactly. The parts have unequally many real
-# tokens, and there is the trap.
+# A batch that doesn't fit into memory is processed in parts. PyTorch helps: each `backward()` **adds** to the existing gradients.
+# The result should be exactly the gradient of the whole batch. The parts have different numbers of real tokens, and that is the
+# trap.
 #
 # The model here is one matrix: the logits of a part are `states @ weight.T`. You may use `F.cross_entropy`.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# let weight ask for its gradient: weight.requires_grad_()
-# n: the real tokens of all parts together
+# tell PyTorch that weight needs a gradient: weight.requires_grad_()
+# n: the number of real tokens in all parts
 # for each part:
 #     the sum of its losses over the real tokens (reduction="sum", and an id to ignore)
-#     divided by n; backward
+#     divide by n, and call backward
 # weight.grad
 # ```
 # </details>
 # <details><summary>Help: <code>element 0 of tensors does not require grad and does not have a grad_fn</code></summary>
 #
-# PyTorch keeps no record of what becomes of a plain tensor. `weight.requires_grad_()` asks for it, before the first use.
+# PyTorch doesn't record what is computed from a plain tensor. Call `weight.requires_grad_()` before you first use it.
 # </details>
 # <details><summary>Help: <code>Trying to backward through the graph a second time</code></summary>
 #
-# You add up the losses of the parts and go backward after each, so the first part's way back is gone twice. Go backward from each
-# part's own loss: it is the gradients that add up.
+# You add up the losses of the parts and call `backward` on the sum after each part, so it goes through the first part twice. Call
+# it on each part's own loss: the gradients add up by themselves.
 # </details>
 
 
@@ -216,27 +216,27 @@ check("accumulated_gradient", accumulated_gradient)
 #
 # ★★☆ · 10 minutes
 #
-# One unlucky batch can have a gradient so long that a single step ruins the model. So a gradient that is longer than `max_norm` is
-# shortened to that length. Its **direction stays**. All tensors of the model together are one long vector, with one norm: the root
-# of the sum of all squares.
+# A single batch can have a gradient so large that one step ruins the model. So a gradient whose norm is larger than `max_norm` is
+# scaled down to that norm. Its **direction stays the same**. All tensors of the model together are one long vector with one norm:
+# the root of the sum of all squares.
 #
-# The paper says nothing of clipping; nearly everybody does it.
+# The paper doesn't mention clipping, but most recipes have it.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # add up the squares of all numbers of all tensors; take the root
-# no more than max_norm? then all stays as it is
-# else multiply every tensor by the same factor, which makes the norm max_norm
+# if it is at most max_norm, return the gradients unchanged
+# otherwise multiply every tensor by the same factor, so that the norm becomes max_norm
 # ```
 # </details>
 # <details><summary>Help: <code>stack expects each tensor to be equal size</code></summary>
 #
-# The gradients have different shapes. What they have in common is a number each: the sum of their squares.
+# The gradients have different shapes, so they can't be stacked. Compute a number for each: the sum of its squares.
 # </details>
 # <details><summary>Help: <code>division by zero</code></summary>
 #
-# All gradients may be 0, and their norm then is 0, too. There is nothing to be shortened.
+# If all gradients are 0, their norm is 0, too, and there is nothing to scale.
 # </details>
 
 
@@ -264,24 +264,24 @@ check("clip_by_norm", clip_by_norm)
 #
 # ★★★ · 20 minutes · §5.3
 #
-# Adam keeps two slow averages of each weight's gradient $g$: of itself, $m$, and of its square, $v$.
+# Adam keeps two moving averages for each weight: $m$ of its gradient $g$, and $v$ of the square of $g$.
 #
 # $$m \leftarrow \beta_1 m + (1 - \beta_1)\, g \qquad v \leftarrow \beta_2 v + (1 - \beta_2)\, g^2$$
 #
-# Both begin at zero and so are too small at first. The **bias correction** makes up for exactly that, at step $t$, counted from 1:
+# Both start at zero, so they are too small at first. The **bias correction** makes up for that, at step $t$, counted from 1:
 #
 # $$\hat m = \frac{m}{1 - \beta_1^t} \qquad \hat v = \frac{v}{1 - \beta_2^t} \qquad
-# \text{weight} \leftarrow \text{weight} - \text{rate} \cdot \frac{\hat m}{\sqrt{\hat v} + \epsilon}$$
+# \text{weight} \leftarrow \text{weight} - \eta \cdot \frac{\hat m}{\sqrt{\hat v} + \epsilon}$$
 #
-# The paper's settings are not those of the libraries: $\beta_1 = 0.9$, $\beta_2 = 0.98$, $\epsilon = 10^{-9}$. Return the new
-# weight, and $m$ and $v$ **without** the correction, for the next step.
+# The paper's settings differ from the libraries' defaults: $\beta_1 = 0.9$, $\beta_2 = 0.98$, $\epsilon = 10^{-9}$. Return the new
+# weight, and $m$ and $v$ **without** the correction, for the next step. The learning rate $\eta$ is called `rate`.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # new m, new v                     (all tensors have the shape of weight)
-# correct them, under names of their own
-# new weight: a step downhill
+# correct them, but give the results other names
+# new weight: a step against the gradient
 # ```
 # </details>
 # <details><summary>Help: <code>it returns one thing, and should return 3: weight, m, v</code></summary>
@@ -323,8 +323,8 @@ check("adam_step", adam_step)
 #
 # ★☆☆ · 10 minutes · §6.1
 #
-# The paper does not translate with the last weights of a training but with the average of several checkpoints, the last five of a
-# base model. They lie around a good place, and their middle is nearer to it than most of them are.
+# The paper doesn't translate with the last weights of a training run but with the average of several checkpoints; for a base model
+# it is the last five. They are scattered around a good solution, and their mean is closer to it than most of them are.
 #
 # A checkpoint is a dict from the name of a weight to its tensor. All have the same names and shapes.
 #
@@ -332,16 +332,16 @@ check("adam_step", adam_step)
 #
 # ```text
 # for each name: the tensors of all checkpoints, stacked     (checkpoints, …)
-# the mean over that first axis
+# the mean over that first dimension
 # ```
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for +: 'int' and 'dict'</code></summary>
 #
-# Dicts cannot be added. Go through the names, and add up the tensors of each.
+# Dicts can't be added. Go through the names, and add up the tensors of each name.
 # </details>
 # <details><summary>Help: <code>mean() received an invalid combination of arguments - got (list, dim=int)</code></summary>
 #
-# `torch.mean` is for one tensor, and you have a list of them. `torch.stack` makes one of a list.
+# `torch.mean` takes a single tensor, and you have a list. `torch.stack` turns the list into one tensor.
 # </details>
 
 
@@ -365,10 +365,10 @@ check("average_checkpoints", average_checkpoints)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade training`.
+# Save the notebook and have it graded, either by the cell below or in a terminal by `python -m exercises grade training`.
 #
-# Then read `Trainer.step` in `transformer/training/trainer.py`. Adam and the clipping are PyTorch's there; that they do what you have just
-# written, the course's tests check.
+# Then read `Trainer.step` in `transformer/training/trainer.py`. It uses PyTorch's Adam and PyTorch's clipping, which do what you
+# have just written.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

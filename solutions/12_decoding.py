@@ -15,14 +15,14 @@
 #
 # Six blanks, from greedy search to a whole beam search with a length penalty (§6.1 of the paper). The models here are toys: a
 # few probabilities in a table, so that you can follow every search by hand. A model is a function. It reads **the token ids so
-# far**, a list that begins with bos, and returns the natural **log-probabilities** of the next token, one for each of the
+# far**, a list that starts with bos, and returns the natural **log-probabilities** of the next token, one for each token of the
 # vocabulary.
 #
-# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check says ✓, or what is
-#   wrong.
-# - The blanks do not depend on each other: leave one open and go on.
-# - Stuck? Unfold the hint. An error you do not understand? Its message may be under *Help*.
-# - Only the cells that begin with `# answer:` are graded, so helpers of your own belong there too.
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
+#   what is wrong.
+# - The blanks do not depend on each other: you can skip one and come back later.
+# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -75,34 +75,33 @@ Model = Callable[[list[int]], Tensor]  # token ids → (vocab_size,)
 #
 # ★☆☆ · 10 minutes · §3.1
 #
-# Take the most probable token, put it behind those you have, ask again. Stop when the model says eos. Some models never do, so
-# also stop when the sentence has `limit` tokens.
+# Append the most probable token to the tokens so far, and repeat. Stop when it is eos. Some models never generate an eos, so also
+# stop when the sentence has `limit` tokens.
 #
-# The sentence is what stands between bos and eos: neither of the two is part of it.
+# The sentence is what is between bos and eos: neither of the two is part of it.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# begin with a list that holds bos
-# as long as there are fewer than limit tokens behind bos:
-#     ask the model with the whole list       (vocab_size,)
-#     where is the largest number? that place is the token, as a plain int
-#     if it is eos: stop; else put it behind the others
-# return what stands behind bos
+# start with a list that contains bos
+# as long as there are fewer than limit tokens after bos:
+#     call the model with the whole list      (vocab_size,)
+#     the index of the largest number is the token, as a plain int
+#     if it is eos: stop; otherwise append it
+# return what comes after bos
 # ```
 # </details>
 # <details><summary>Help: <code>the model reads a list of token ids; it got a Tensor</code></summary>
 #
-# These toys take Python lists. Keep the tokens in a list, as plain numbers: `int(…)` makes one of a tensor that holds a single
-# number.
+# These toys take Python lists. Keep the tokens in a list, as plain numbers: `int(…)` converts a tensor with a single number.
 # </details>
 # <details><summary>Help: <code>the model reads a list of token ids; it got a NoneType</code></summary>
 #
-# `append` changes the list and returns nothing. Whoever writes `tokens = tokens.append(…)` has thrown the list away.
+# `append` changes the list and returns nothing. With `tokens = tokens.append(…)` you lose the list.
 # </details>
 # <details><summary>Help: <code>only one element tensors can be converted to Python scalars</code></summary>
 #
-# The model has answered with one number for every token of the vocabulary. You want to know where the largest of them stands.
+# The model returns one number for every token of the vocabulary. You need the index of the largest one.
 # </details>
 
 
@@ -134,16 +133,16 @@ check("greedy_search", greedy_search)
 #
 # ★☆☆ · 5 minutes · §6.1
 #
-# A log-probability falls with every token, so a short translation has it easier than a long one. To be fair it is divided by
+# A log-probability falls with every token, so a short translation has an advantage. To compensate for it, divide by
 #
 # $$\left(\frac{5 + \text{length}}{6}\right)^{\alpha}$$
 #
-# which is 1 for a single token and grows with the length; with $\alpha = 0$ it does nothing. The paper takes $\alpha = 0.6$. In code $\alpha$ is called `length_penalty`.
+# which is 1 for a single token and grows with the length; with $\alpha = 0$ it has no effect. The paper sets $\alpha = 0.6$. In code, $\alpha$ is called `length_penalty`.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# the fraction first, with its numerator in brackets
+# the fraction first, with its numerator in parentheses
 # then the whole fraction to the power of length_penalty
 # ```
 # </details>
@@ -170,31 +169,31 @@ def length_normalisation(length: int, length_penalty: float) -> float:
 check("length_normalisation", length_normalisation)
 
 # %% [markdown]
-# ## 3 · The best ways to go on
+# ## 3 · The best extensions
 #
 # ★★☆ · 15 minutes · §6.1
 #
-# Now the heart of it. There are a few beginnings, the beams, each with the log-probability of what it has said so far. Each can
-# go on with every token of the vocabulary. Find the `count` best of all these pairs, whichever beam they come from: how
-# probable is each, which beam does it go on from (its *parent*), and with which token?
+# Now the heart of beam search. There are a few prefixes, the beams, each with its log-probability. Each can be extended by every
+# token of the vocabulary. Find the `count` best of all these extensions, whichever beam they come from: how probable is each,
+# which beam does it extend (its *parent*), and by which token?
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # score of each pair: the beam's score plus the log-probability of the token      (beam_size, vocab_size)
-# lay the rows of this table behind each other                                    (beam_size · vocab_size,)
-# the count largest of that list: their values, and their places
-# a place tells both: how many whole rows lie before it, and how far into its row it stands
+# flatten this table                                                              (beam_size · vocab_size,)
+# the count largest entries: their values and their indices
+# an index gives both: the number of whole rows before it, and the position within its row
 # ```
 # </details>
 # <details><summary>Help: <code>The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 1</code></summary>
 #
-# A vector lines up with the last axis of a table, so you are adding one number to each column. Each row should get one: make the
-# scores a column, (beam_size, 1).
+# A vector is aligned with the last dimension of a table, so you are adding one number to each column. Each row should get one:
+# make the scores a column, (beam_size, 1).
 # </details>
 # <details><summary>Help: <code>selected index k out of range</code></summary>
 #
-# `topk` looks for the best in every row of a table, and a row may be shorter than `count`. All rows should compete in one list.
+# `topk` searches each row of a table separately, and a row may be shorter than `count`. All rows should compete in one list.
 # </details>
 
 
@@ -203,7 +202,7 @@ check("length_normalisation", length_normalisation)
 def best_extensions(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """The most probable hypotheses that are one token longer.
 
-    scores: (beam_size,), the log-probability of each beginning
+    scores: (beam_size,), the log-probability of each prefix
     log_probs: (beam_size, vocab_size), of the next token after each
     returns: values, parents, tokens: each (count,), the best first; parents and tokens int64
     """
@@ -218,29 +217,29 @@ def best_extensions(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tens
 check("best_extensions", best_extensions)
 
 # %% [markdown]
-# ## 4 · Who ends, and who lives on
+# ## 4 · Finished and active candidates
 #
 # ★★☆ · 10 minutes · §6.1
 #
-# A step weighs twice as many candidates as there are beams, best first. Some of them say eos. What becomes of each?
+# A step considers twice as many candidates as there are beams, best first. Some of them end with eos. What happens to each?
 #
-# - An eos among the first `beam_size` places **has finished**: it goes to the results.
-# - An eos further down is forgotten. It would not have survived as a beam either.
-# - Of all others the best `beam_size` **live on**. So the search stays as wide as it was, however many have finished.
+# - An eos among the best `beam_size` candidates **finishes** its hypothesis, which goes to the results.
+# - An eos further down is dropped. It wouldn't have been kept as a beam either.
+# - Of all others, the best `beam_size` stay **active**. So the search stays as wide as it was, however many have finished.
 #
-# Return two lists of places in `tokens`, counted from 0.
+# Return two lists of indices into `tokens`.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# go through the tokens with their places (Python: enumerate)
-# eos, and place smaller than beam_size:  finished
-# no eos, and fewer than beam_size so far:  living
+# go through the tokens with their indices (Python: enumerate)
+# eos, and the index is less than beam_size:    finished
+# not eos, and fewer than beam_size so far:     active
 # ```
 # </details>
 # <details><summary>Help: <code>'bool' object has no attribute 'nonzero'</code></summary>
 #
-# `tokens` is a list here, and `tokens == eos` asks whether the whole list is equal to one number. Go through it entry by entry.
+# `tokens` is a list here, and `tokens == eos` compares the whole list with a number. Go through it entry by entry.
 # </details>
 # <details><summary>Help: <code>it returns one thing, and should return 2: finished, living</code></summary>
 #
@@ -254,7 +253,7 @@ def finished_and_living(tokens: list[int], eos: int, beam_size: int) -> tuple[li
     """Sort the candidates of a step.
 
     tokens: the newest token of each candidate, best candidate first; 2 · beam_size of them
-    returns: finished, the places of those that end here, and living, of those that go on, both best first
+    returns: finished, the indices of those that end here, and living, of those that continue, both best first
     """
     ### BEGIN SOLUTION
     finished = [place for place, token in enumerate(tokens[:beam_size]) if token == eos]
@@ -274,24 +273,24 @@ check("finished_and_living", finished_and_living)
 # The search is over, and there are hypotheses of different length. Rank them by their **normalised score**, the log-probability
 # divided by the length penalty, and return the `n` best sentences.
 #
-# One question is easily answered wrongly: how long is a hypothesis? Count what the model had to say. It had to say eos; bos was
+# One thing is easy to get wrong: how long is a hypothesis? Count the tokens that the model generated. It generated eos; bos was
 # given. You may use `given.length_normalisation`: it is your own function once the check above says ✓, and the course's until then.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# score of one: its log-probability / the penalty for its length (all its tokens but bos)
+# score: the log-probability / the penalty for the length (all tokens except bos)
 # sort by it; scores are negative, and the largest is the best
-# keep n; of each leave out the first and the last token
+# keep n; leave out the first and the last token of each
 # ```
 # </details>
 # <details><summary>Help: <code>bad operand type for unary -: 'tuple'</code></summary>
 #
-# The key function of `sorted` is given a whole hypothesis, a pair. Take the log-probability out of it first.
+# The key function of `sorted` gets a whole hypothesis, a pair. Extract the log-probability first.
 # </details>
 # <details><summary>Help: <code>'float' object is not callable</code></summary>
 #
-# `key=` wants a function, not a score: `sorted` calls it once for each hypothesis, as in `key=lambda hypothesis: …`.
+# `key=` expects a function, not a score: `sorted` calls it once for each hypothesis, as in `key=lambda hypothesis: …`.
 # </details>
 
 
@@ -300,7 +299,7 @@ check("finished_and_living", finished_and_living)
 def n_best(hypotheses: list[tuple[float, list[int]]], length_penalty: float, n: int) -> list[list[int]]:
     """The best sentences, best first.
 
-    hypotheses: of each its log-probability, and its token ids, which begin with bos and end with eos
+    hypotheses: for each its log-probability and its token ids, which start with bos and end with eos
     length_penalty: exponent of the length normalisation
     returns: the token ids of the n best, without bos and eos
     """
@@ -323,12 +322,12 @@ check("n_best", n_best)
 #
 # ★★★ · 25 minutes · §6.1
 #
-# Put it together, for one sentence. At first there is **one** beginning, bos, with the log-probability 0. In each step all living
-# beginnings go on, the candidates are sorted into finished and living, and so on for `steps` steps. Of all that have finished,
-# return the best by normalised score. What has not said eos after the last step is not counted.
+# Put it together, for one sentence. At first there is **one** prefix, bos, with log-probability 0. In each step all prefixes are
+# extended, and the candidates are sorted into finished and active ones, for `steps` steps. Of all finished hypotheses, return the
+# best by normalised score. A prefix without eos after the last step doesn't count.
 #
-# `given.best_extensions`, `given.finished_and_living` and `given.n_best` are there to be used. In all the checks something
-# finishes in time, and the vocabulary has at least 2 · beam_size tokens.
+# You can use `given.best_extensions`, `given.finished_and_living` and `given.n_best`. In all checks something finishes in time, and
+# the vocabulary has at least 2 · beam_size tokens.
 #
 # <details><summary>Hint</summary>
 #
@@ -336,20 +335,20 @@ check("n_best", n_best)
 # living: one pair (0, [bos]);  finished: none
 # steps times:
 #     scores: of the living                                    (living,)
-#     log_probs: ask the model for each, one row each          (living, vocab_size)
+#     log_probs: call the model for each, one row each         (living, vocab_size)
 #     the 2 · beam_size best extensions
-#     candidates: pairs of a value and the parent's tokens with the new token behind them
-#     sort them: some join the finished, some are the new living
+#     candidates: pairs of a value and the parent's tokens with the new token appended
+#     sort them: some are finished, some are the new prefixes
 # the best one of the finished
 # ```
 # </details>
 # <details><summary>Help: <code>stack expects a non-empty TensorList</code></summary>
 #
-# Nobody is alive any more. Did you look at 2 · beam_size candidates? Then at least one always goes on.
+# There is no prefix left. Did you look at 2 · beam_size candidates? Then at least one always continues.
 # </details>
 # <details><summary>Help: <code>list indices must be integers or slices, not float</code></summary>
 #
-# A score stands where a parent should: `best_extensions` returns values, parents and tokens, in this order.
+# There is a score where a parent should be: `best_extensions` returns values, parents and tokens, in this order.
 # </details>
 # <details><summary>Help: <code>the result has 1 entry, and should have 2</code></summary>
 #
@@ -391,10 +390,10 @@ check("beam_search", beam_search)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade decoding`.
+# Save the notebook and have it graded, either by the cell below or in a terminal by `python -m exercises grade decoding`.
 #
-# Then open `transformer/decoding.py`. It does the same for a whole batch at once, keeps keys and values instead of reading every
-# beginning anew, and knows when it may stop early.
+# Then open `transformer/decoding.py`. It does the same for a whole batch at once, keeps keys and values in a cache, and knows when
+# it may stop early.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook
