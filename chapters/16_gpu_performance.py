@@ -652,7 +652,7 @@ Picture(
 #
 # ### No work for nothing
 #
-# Padding is computed like anything else. Here is what it costs if batches are so many sentences as they come, and if they are made by length and token budget ([Training](11_training.ipynb) has the
+# Padding is computed like anything else. Here is what it costs if batches are so many sentences as they come, and if they are made by length and token budget ([Data and batching](09_data_and_batching.ipynb) has the
 # pictures):
 
 # %%
