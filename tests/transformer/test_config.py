@@ -3,7 +3,6 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -42,8 +41,9 @@ NEW_TRAINING = TrainingConfig(
 
 
 def test_the_recipe_of_an_old_run_equals_the_same_settings_under_new_names(tmp_path: Path) -> None:
-    recipe: dict[str, Any] = {"description": "an old run", "data": {"corpus": "copy", "max_train_pairs": 7}}
-    recipe["data"]["cleaning"] = asdict(CleaningConfig(min_words=2, max_words=50))
+    data = {"corpus": "copy", "max_train_pairs": 7, "name_variation": 0.0}
+    cleaning = asdict(CleaningConfig(min_words=2, max_words=50))
+    recipe = {"description": "an old run", "data": {**data, "cleaning": cleaning}}
     old_cleaning = {**asdict(CleaningConfig()), "min_tokens": 2, "max_tokens": 50}
     del old_cleaning["min_words"], old_cleaning["max_words"], old_cleaning["min_language_probability"]
     old_data = {"corpus": "copy", "train_pairs": 7, "cleaning": old_cleaning}
