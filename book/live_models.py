@@ -106,9 +106,6 @@ def measure(translator: Translator, own: Sequence[SentencePair], unlike: Sequenc
             "own": round(share_below([one.probability for one in in_browser], threshold), 3),
             "unlike": round(share_below([one.probability for one in others], threshold), 3),
         },
-        "mean_chrf": {
-            name: round(sum(one.chrf for one in group) / max(len(group), 1), 1) for name, group in groups.items()
-        },
         "poor": {
             name: round(sum(one.chrf < POOR for one in group) / max(len(group), 1), 3) for name, group in groups.items()
         },

@@ -1,6 +1,7 @@
 """The directive ``{results}``: tables and figures for the results page, generated from result files only.
 
-``python -m book.experiments``, ``python -m book.language_filter`` and ``transformer bench --output`` write these files
+``python -m book.experiments``, ``python -m book.language_filter``,
+``python -m book.live_models`` and ``transformer bench --output`` write these files
 to ``book/results``, and pretrained models have their own. Where a file is missing, the page says "Not measured yet".
 """
 
@@ -70,7 +71,13 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
     Args:
         root: the repository whose result files are shown.
     """
-    sections = {"quality": quality, "speed": speed, "published": published, "language-filter": language_filter}
+    sections = {
+        "quality": quality,
+        "speed": speed,
+        "published": published,
+        "language-filter": language_filter,
+        "live": live_models,
+    }
     return sections.get(name, partial(experiment, name=name))(root)
 
 
@@ -322,6 +329,35 @@ def language_filter(root: Path) -> list[Part]:
     )
     origins = folded("Where these numbers come from", table(ORIGIN, [origin(results["provenance"])], long=True))
     return [table(["min_language_probability", "dropped", "precision", "recall"], rows), summary + "\n" + origins]
+
+
+def live_models(root: Path) -> list[Part]:
+    """Return what 8-bit weights cost the models of the live translator, and when the page says that they guess."""
+    path = root / "book" / "results" / "live.json"
+    if not path.exists():
+        return [MISSING]
+    models = read(path)["models"]
+    head = ["model", "sentences", "BLEU", "BLEU, 8 bits", "threshold", "guesses: own", "other text", "poor: below"]
+    rows = [
+        [
+            f"`{name}`",
+            model["sentences"],
+            f"{model['bleu']:.2f}",
+            f"{model['bleu_8_bit']:.2f}",
+            f"{model['threshold']:.2f}",
+            *(f"{share:.0%}" for share in (*model["guesses"].values(), *model["poor"].values())),
+            f"`{model['unlike']}`",
+        ]
+        for name, model in models.items()
+    ]
+    signature = dict.fromkeys(f"BLEU: `{model['signature']}`." for model in models.values())
+    origins = table(
+        ["model", *ORIGIN], [[f"`{name}`", *origin(model["provenance"])] for name, model in models.items()], long=True
+    )
+    return [
+        table([*head, "above", "other text is"], rows),
+        " ".join(signature) + "\n" + folded("Where these numbers come from", origins),
+    ]
 
 
 ORIGIN = ("date", "commit", "hardware", "versions", "command")

@@ -40,7 +40,8 @@ const STYLE = `
 .translator :is(input, select, button, summary, tr, .scroll):focus-visible { outline: 3px solid var(--focus); }
 .translator button { cursor: pointer; font-size: .9rem; }
 .translator input[type=range] { width: 9rem; accent-color: var(--slider); }
-.translator .translation { font-size: 1.35rem; margin: .6rem 0; min-height: 2rem; }
+.translator .language { font-size: .9rem; margin: .8rem 0 0; }
+.translator .translation { font-size: 1.35rem; margin: 0 0 .6rem; min-height: 2rem; }
 .translator .status, .translator .about { color: var(--muted); margin: .4rem 0; font-size: .9rem; }
 .translator .status { min-height: 1.5em; }
 .translator .unsure { margin: .4rem 0; padding-left: .6rem; border-left: 3px solid var(--focus); }
@@ -79,6 +80,9 @@ ${STAGES_STYLE}
 @media print { .translator .scroll { max-height: none; } }
 `;
 
+/** Return the name of a language: "German" for "de". */
+const nameOf = (language) => new Intl.DisplayNames("en", { type: "language" }).of(language);
+
 const pause = () => new Promise((resume) => setTimeout(resume));
 
 /** Return the first MAX_CHARACTERS characters of a text. */
@@ -96,7 +100,8 @@ function render({ model, el }) {
   let enlarged = null; // the head in the large heat map: [name of its layer, head]
   let run = 0; // the number of the newest run; older ones stop
   let search = null; // the search that is shown: [its candidates, the vocabulary]
-  let found = []; // for each sentence of the text its source ids, the candidates of its search, and its translations
+  let found = new Map(); // a sentence of the text → its source ids, the candidates of its search, its translations, and the time
+  let foundWith = ""; // the model and the settings of these searches
 
   const input = (attributes) => h("input", { oninput: () => start(200), ...attributes });
   const modelMenu = h("select", { onchange: chooseModel }, ...models.map(({ title }, i) => h("option", { value: i }, title)));
@@ -107,6 +112,7 @@ function render({ model, el }) {
   const lengthPenalty = input({ type: "range", min: 0, max: 2, step: 0.1, value: 0.6 });
   const beamSizeLabel = h("span"), lengthPenaltyLabel = h("span");
   const examples = h("div", { class: "examples", role: "group", "aria-label": "Examples" });
+  const from = h("span"), to = h("p", { class: "language" });
   const translation = h("p", { class: "translation", "aria-live": "polite" });
   const status = h("p", { class: "status", role: "status" });
   const unsure = h("p", { class: "unsure", "aria-live": "polite" });
@@ -129,8 +135,9 @@ function render({ model, el }) {
         "form",
         { onsubmit: (event) => { event.preventDefault(); start(0); } },
         ...(models.length > 1 ? [h("label", { class: "wide" }, "Model", modelMenu)] : []),
-        h("label", { class: "wide" }, "Sentence", sentence),
+        h("label", { class: "wide" }, from, sentence),
       ),
+      to,
       translation,
       unsure,
       examples,
@@ -165,6 +172,7 @@ function render({ model, el }) {
     translation.textContent = translations[0] ?? "";
     about.textContent = text ?? "";
     [sentence.lang, translation.lang] = languages;
+    [from.textContent, to.textContent] = languages.every(Boolean) ? languages.map(nameOf) : ["Sentence", "Translation"];
     clear();
     start(0);
   }
@@ -172,7 +180,7 @@ function render({ model, el }) {
   /** Remove the results. */
   function clear() {
     search = null;
-    found = [];
+    found.clear();
     for (const part of [unsure, best, tree, steps, large, heads]) part.replaceChildren();
     stages.clear();
   }
@@ -233,27 +241,26 @@ function render({ model, el }) {
     const { trainedOn, threshold = UNSURE } = models[modelMenu.value];
     const maxTokens = Math.min(MAX_TOKENS, model.config.max_length - 1);
     model.ablated = ablated;
-    const results = [];
-    for (const ids of encoded) {
-      const source = [...ids.slice(0, maxTokens), EOS], trace = [];
-      const settings = { beamSize: Number(beamSize.value), lengthPenalty: Number(lengthPenalty.value), nBest: Number(beamSize.value), trace };
-      const searchSteps = beamSearchSteps(model, source, settings);
-      let step = searchSteps.next();
-      while (!step.done) {
-        if (!(await goOn())) return;
-        step = searchSteps.next();
-      }
-      results.push({ source, trace, hypotheses: step.value });
+    const settings = { beamSize: Number(beamSize.value), lengthPenalty: Number(lengthPenalty.value), nBest: Number(beamSize.value) };
+    const searchedWith = JSON.stringify([modelMenu.value, settings, ablated]);
+    const known = searchedWith === foundWith ? found : new Map(); // while one types, most sentences stay as they are
+    const next = new Map();
+    for (const [i, one] of sentences.entries()) {
+      if (next.has(one)) continue;
+      const result = known.get(one) ?? (await findTranslations(model, [...encoded[i].slice(0, maxTokens), EOS], settings, goOn));
+      if (!result) return;
+      next.set(one, result);
     }
-    const milliseconds = performance.now() - startTime;
-    found = results;
+    [found, foundWith] = [next, searchedWith];
+    const results = sentences.map((one) => found.get(one));
     translation.textContent = results.map(({ hypotheses }) => tokenizer.decode(hypotheses[0].tokens)).join(" ") || "(an empty translation)";
     unsure.textContent = doubt(results, sentences, threshold, trainedOn);
     const kept = Math.min(chosenMenu.selectedIndex, sentences.length - 1); // the same sentence as before, while one types
     chosenMenu.replaceChildren(...sentences.map((one, i) => h("option", { value: i, selected: i === Math.max(kept, 0) }, one)));
     chosen.hidden = sentences.length === 1;
-    if (!(await explain({ model, tokenizer }, goOn))) return;
+    if (!(await explain({ model, tokenizer }, results[chosenMenu.value], goOn))) return;
 
+    const milliseconds = [...found.values()].reduce((total, one) => total + one.milliseconds, 0);
     const notes = [`Translated in ${milliseconds.toFixed(0)} ms in your browser.`];
     if (text !== sentence.value) notes.push(`Only the first ${MAX_CHARACTERS} characters were translated.`);
     if (encoded.some((ids) => ids.length > maxTokens)) notes.push(`Only the first ${maxTokens} tokens of a sentence were translated.`);
@@ -263,6 +270,18 @@ function render({ model, el }) {
     const ablatedCount = Object.values(ablated).flat().length;
     if (ablatedCount) notes.push(`${ablatedCount} ${ablatedCount === 1 ? "head is" : "heads are"} off.`);
     status.textContent = notes.join(" ");
+  }
+
+  /** Return the translations of a source, and how they were found; null if there was no time to finish. */
+  async function findTranslations(model, source, settings, goOn) {
+    const startTime = performance.now(), trace = [];
+    const searchSteps = beamSearchSteps(model, source, { ...settings, trace });
+    let step = searchSteps.next();
+    while (!step.done) {
+      if (!(await goOn())) return null;
+      step = searchSteps.next();
+    }
+    return { source, trace, hypotheses: step.value, milliseconds: performance.now() - startTime };
   }
 
   /** Return what the page says if the model is unsure of its translation of a sentence, and of which one; otherwise "". */
@@ -277,9 +296,8 @@ function render({ model, el }) {
     );
   }
 
-  /** Show how the chosen sentence was translated; return whether there was time to finish. */
-  async function explain({ model, tokenizer }, goOn) {
-    const { source, trace, hypotheses } = found[chosenMenu.value];
+  /** Show how a sentence was translated; return whether there was time to finish. */
+  async function explain({ model, tokenizer }, { source, trace, hypotheses }, goOn) {
     // Decode the best translation again, token by token, to record what every part computes.
     const record = startRecord();
     const target = [BOS, ...hypotheses[0].tokens];

@@ -2,11 +2,16 @@
 
 import pytest
 
+from book._ext.widgets import MODELS
+from transformer.data.sentences import split_sentences
 from transformer.inspection import ablate_heads
 from transformer.interactive.widgets import quantised
 from transformer.models import load_model
 
+MODEL = next(iter(MODELS))
+"""The model that the page starts with."""
 SENTENCE = "A black dog runs across the beach."
+TEXT = "Mr. Smith is here. Where is the station? I love you."
 OFF = {"decoder.2.cross_attention": [0, 3]}
 STATUS, TRANSLATION, BEST = (f".translator {part}" for part in ("[role=status]", ".translation", ".best tbody"))
 
@@ -42,7 +47,7 @@ def n_best(tab):
     return [(row[1], row[3]) for row in cells]
 
 
-def expected(sentence, alpha=0.6, beam=4, model="multi30k"):
+def expected(sentence, alpha=0.6, beam=4, model=MODEL):
     """Return PyTorch's translations and scores."""
     (best,) = quantised(load_model(model, "cpu")).beam_search([sentence], beam, alpha, beam)
     return [(translation.text, f"{translation.hypothesis.score:.3f}") for translation in best]
@@ -58,7 +63,7 @@ def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
     for layer, heads in OFF.items():
         for head in heads:
             change(tab, lambda box=f"{layer}, head {head + 1} is on": tab.get_by_label(box, exact=True).uncheck())
-    translator = quantised(load_model("multi30k", "cpu"))
+    translator = quantised(load_model(MODEL, "cpu"))
     with ablate_heads(translator.model, OFF):
         (best,) = translator.beam_search([SENTENCE], n_best=4)
     assert (
@@ -84,8 +89,8 @@ def test_the_sliders_set_beam_size_and_length_penalty(live):
     ("text", "status"),
     [
         ("A dog. " * 1500, "Only the first 200 characters were translated"),
-        ("x" * 10_000, "Only the first 64 tokens were translated"),
-        ("🙂 👩‍👩‍👧‍👦 A dog 🙂", "does not know some of these characters"),
+        ("x" * 10_000, "Only the first 64 tokens of a sentence were translated"),
+        ("🙂 👩‍👩‍👧‍👦 A dog 🙂", "were read as bytes"),
         ("\u202eمرحبا\u0301 \u0000", "in your browser"),
         ("   ", "Type a sentence"),
     ],
@@ -97,6 +102,20 @@ def test_unusual_input_is_handled(live, text, status):
     wait_for_status(tab, status)
     change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
     assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
+    assert errors == []
+
+
+def test_several_sentences_are_translated_one_by_one_and_each_can_be_looked_at(live):
+    tab, errors = live
+    change(tab, lambda: tab.fill(".translator input[type=text]", TEXT))
+    assert tab.inner_text(TRANSLATION) == quantised(load_model(MODEL, "cpu")).translate(TEXT)
+    sentences = tab.get_by_label("Sentence to look at")
+    assert sentences.locator("option").all_inner_texts() == split_sentences(TEXT) and sentences.input_value() == "0"
+    assert n_best(tab) == expected("Mr. Smith is here.")
+    change(tab, lambda: sentences.select_option("I love you."))
+    assert n_best(tab) == expected("I love you.")
+    change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
+    assert not sentences.is_visible() and n_best(tab) == expected(SENTENCE)
     assert errors == []
 
 
@@ -116,16 +135,20 @@ def test_another_model_comes_with_its_own_examples(live):
     change(tab, lambda: tab.select_option(".translator select", label="German to English: captions of photographs"))
     sentence = tab.input_value(".translator input[type=text]")
     assert tab.inner_text(TRANSLATION) == expected(sentence, model="multi30k-de-en")[0][0]
+    assert "29,000 captions" in tab.inner_text(".translator .about")
+    change(tab, lambda: tab.fill(".translator input[type=text]", f"🙂 {sentence}"))
+    assert "does not know some of these characters" in tab.inner_text(STATUS)
     assert errors == []
 
 
 def test_the_page_says_when_the_model_is_guessing(live):
     tab, _ = live
-    change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
+    change(tab, lambda: tab.fill(".translator input[type=text]", "I love you."))
     assert tab.inner_text(".translator .unsure") == ""
-    change(tab, lambda: tab.fill(".translator input[type=text]", "Where is the station?"))
-    assert "The model is guessing" in tab.inner_text(".translator .unsure")
-    assert "trained on 29,000 captions of photographs, and on nothing else" in tab.inner_text(".translator .unsure")
+    change(tab, lambda: tab.fill(".translator input[type=text]", "I love you. Bond yields outpaced fiscal stimuli."))
+    unsure = tab.inner_text(".translator .unsure")
+    assert "The model is guessing at “Bond yields outpaced fiscal stimuli.”" in unsure
+    assert f"trained on {MODELS[MODEL]['trainedOn']}, and on nothing else" in unsure
 
 
 def test_the_first_page_translates_and_unfolds_how(opened, address, html):
@@ -145,7 +168,7 @@ def test_without_javascript_there_are_examples(browser, address, html):
     with browser.new_context(java_script_enabled=False) as context:
         tab = context.new_page()
         tab.goto(f"{address}book/live.html")
-        assert expected("Two dogs are playing in the snow.")[0][0] in tab.inner_text(".widget table")
+        assert expected("Two dogs are playing in the snow.", model="multi30k")[0][0] in tab.inner_text(".widget table")
         assert "Turn on JavaScript" in tab.inner_text(".widget")
 
 

@@ -10,6 +10,7 @@ from tests.book.test_live import wait_for_status
 from tests.widgets.test_parity import forward_results
 from transformer.cli import main
 from transformer.data.tokenizer import BOS, EOS
+from transformer.interactive.widgets import quantised
 from transformer.models import load_model
 
 MODEL, SENTENCE, OTHER = "pocket-small", "The old woman gives the child a red apple.", "Why does the dog not sleep?"
@@ -36,7 +37,7 @@ def written(tmp_path_factory):
 @pytest.fixture(scope="module")
 def expected():
     """Return what PyTorch computes for the sentence, the ids of the sentence and of its translation, and all pieces."""
-    translator = load_model(MODEL, "cpu")
+    translator = quantised(load_model(MODEL, "cpu"))
     source = [*translator.tokenizer.encode(SENTENCE), EOS]
     ((best,),) = translator.beam_search([SENTENCE])
     target = [BOS, *best.hypothesis.tokens]

@@ -119,11 +119,28 @@ LANGUAGE_FILTER = {
 }
 
 
+LIVE = {
+    "type": "object",
+    "required": ["models"],
+    "properties": {
+        "models": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "required": ["weights", "unlike", "bleu", "bleu_8_bit", "threshold", "guesses", "poor", "provenance"],
+            },
+        }
+    },
+}
+
+
 def schema_of(path: Path) -> dict[str, object]:
     if path.name == "published.json":
         return PUBLISHED
     if path.name == "language-filter.json":
         return LANGUAGE_FILTER
+    if path.name == "live.json":
+        return LIVE
     return BENCH if path.name.startswith("bench-") else EXPERIMENT
 
 

@@ -98,16 +98,16 @@ def test_the_prose_has_no_digits() -> None:
 
 def test_every_experiment_is_on_the_page() -> None:
     assert set(re.findall(r"^```\{results\} (.+)$", PAGE, re.MULTILINE)) == {
-        *EXPERIMENTS, "quality", "speed", "published", "language-filter"
+        *EXPERIMENTS, "quality", "speed", "published", "language-filter", "live"
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter"])
+@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter", "live"])
 def test_a_missing_file_is_reported_on_the_page(root: Path, name: str) -> None:
     assert section(name, root) == [MISSING]
 
 
-@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter"])
+@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter", "live"])
 def test_existing_files_can_be_shown(name: str) -> None:
     assert section(name) not in ([], [MISSING])
 
@@ -122,6 +122,18 @@ def test_language_filter(root: Path) -> None:
     assert re.search(r"\| 0.01 +\| 123 +\| 91.1% +\| 90.0% +\|", shown)
     assert "Of 35,000 pairs, the other filters keep 34,142; 470 of these were labelled, and 119" in shown
     assert "suspected in 28, the target in 64 and both in 31." in shown and FACTS["commit"] in shown
+
+
+def test_live_models(root: Path) -> None:
+    shares = {"guesses": {"own": 0.1, "unlike": 0.9}, "poor": {"below": 0.75, "above": 0.2}}
+    model = {"sentences": 500, "bleu": 38.123, "bleu_8_bit": 38.1, "threshold": 0.5, "unlike": "news", **shares}
+    facts = {"everyday": {**model, "signature": SIGNATURE, "provenance": FACTS}}
+    (root / "book/results/live.json").write_text(json.dumps({"models": facts}))
+    shown = text(root, "live")
+    assert line(shown, "`everyday`") == [
+        "`everyday`", "500", "38.12", "38.10", "0.50", "10%", "90%", "75%", "20%", "`news`"
+    ]  # fmt: skip
+    assert SIGNATURE in shown and FACTS["commit"] in shown
 
 
 def test_mean_and_spread_over_seeds() -> None:
