@@ -22,7 +22,7 @@ IN_COLAB = "import google.colab"
 
 
 def pip(*arguments: str) -> str:
-    """Return what pip prints, whatever its exit code."""
+    """Return what pip prints, regardless of its exit code."""
     return subprocess.run([sys.executable, "-m", "pip", *arguments], stdout=subprocess.PIPE, text=True).stdout
 
 

@@ -2,7 +2,7 @@
 
 An answer is right if it gives the same results as the reference on every input. If it doesn't, its results are compared
 with those of each named mistake. If they are equal, the learner is told which mistake it is. Otherwise the learner sees
-the wrong numbers beside the expected ones, on the first input on which they differ; inputs therefore go from small to
+the wrong numbers next to the expected ones, on the first input on which they differ; inputs therefore go from small to
 large.
 """
 
@@ -72,7 +72,7 @@ class CallResult:
         return len(self.results) == len(other.results) and all(map(equal, self.results, other.results))
 
     def equals_in_numbers(self, other: "CallResult") -> bool:
-        """Return whether both calls gave the same numbers, whatever their shapes and dtypes."""
+        """Return whether both calls gave the same numbers, regardless of shapes and dtypes."""
         if self.error or other.error or len(self.results) != len(other.results):
             return False
         return all(map(equal_numbers, self.results, other.results))

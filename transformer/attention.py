@@ -67,7 +67,7 @@ def fused_attention(
 ) -> Tensor:
     """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning or storing the weights.
 
-    The arguments, the shapes and the errors are those of ``attention``. ``is_causal`` stands for a `causal_mask`, and
+    The arguments, the shapes and the errors are those of ``attention``. ``is_causal`` means a `causal_mask`, and
     excludes ``mask``. Of PyTorch's kernels for a GPU, FlashAttention is the fastest, but it accepts no other mask.
     """
     if mask is not None:

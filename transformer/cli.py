@@ -405,7 +405,10 @@ def translate(
     check_search(beam_size, length_penalty, n_best, max_new_tokens)
     translator = load_model(model, device, precision)
     texts = list(text) or _read_standard_input()
-    sentences = [split_sentences(one) if n_best == 1 else [one] * bool(one.strip()) for one in texts]
+    if n_best == 1:
+        sentences = [split_sentences(one) for one in texts]
+    else:
+        sentences = [[one] if one.strip() else [] for one in texts]
     if text:
         sentences = [parts or [""] for parts in sentences]  # an empty argument is refused, an empty line is not
     _check_sentences(translator, sentences, "sentence" if text else "line")

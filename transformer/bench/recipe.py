@@ -1,6 +1,6 @@
 """Measures how fast this machine trains a recipe, and how much of the peak of matrix products a training step reaches.
 
-FLOPs are the multiplications and additions of matrix products; the rest of a training step is small beside them.
+FLOPs are the multiplications and additions of matrix products; the rest of a training step has far fewer.
 """
 
 from collections.abc import Iterator, Mapping

@@ -132,7 +132,7 @@ class Batch:
         return int((self.labels != PAD).sum())
 
     def pin_memory(self) -> "Batch":
-        """Return a copy of this batch in page-locked memory, from which a GPU can copy while the host goes on."""
+        """Return a copy of this batch in page-locked memory, from which a GPU can copy while the host continues."""
         return Batch(self.source.pin_memory(), self.decoder_input.pin_memory(), self.labels.pin_memory())
 
     def to(self, device: torch.device) -> "Batch":

@@ -31,7 +31,7 @@ MAX_EXAMPLE_LENGTH = 500  # characters per side
 
 @dataclass(frozen=True)
 class CleaningConfig:
-    """Which pairs to drop. A word is whatever stands between white space: there is no vocabulary yet.
+    """Which pairs to drop. A word is any text between white space: there is no vocabulary yet.
 
     The defaults suit most text. For WMT14, common limits are 3 to 150 words and a ratio of 2:
     ``CleaningConfig(min_words=3, max_words=150, max_ratio=2)``. To use only these three filters, start from

@@ -1,4 +1,4 @@
-"""Replace the names in sentence pairs by others, so that a model learns to copy a name instead of knowing it by heart.
+"""Replace the names in sentence pairs by others, so that a model learns to copy names instead of memorising a few.
 
 Sentences for learners, such as Tatoeba's, are nearly always about Tom, Mary and Boston. A model trained on them has no
 reason to look at the letters of a name, and turns an unknown one into one that it knows, or into nonsense. In pairs
@@ -45,7 +45,7 @@ REPLACED = {"Tom": MALE, "Mary": FEMALE, "Boston": PLACES}
 """Name → its replacements."""
 
 MADE_UP = 0.3
-"""Share of replacements that are made up, so that no list of names can be learned by heart."""
+"""Share of replacements that are made up, so that memorising the lists of names is not enough."""
 
 SYLLABLES = (
     "b br ch d dr f fr g gr h j k kl kr l m n p pr qu r s sch sh st t tr v w x y z".split(),

@@ -46,7 +46,7 @@ class Score:
     value: float
     """From 0 to 100; higher is better."""
     signature: str
-    """Everything besides the text that the value depends on, in sacreBLEU's notation."""
+    """Everything that the value depends on, except the text, in sacreBLEU's notation."""
     explanation: str = ""
     """One line about what the metric compares, for a table."""
 

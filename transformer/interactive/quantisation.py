@@ -13,7 +13,7 @@ from torch import Tensor
 LARGEST = 127
 """The largest integer; the smallest is -127, so that zero is in the middle."""
 SCALE = ".scale"
-"""What the name of a matrix's scales has at its end."""
+"""The suffix of the name of a matrix's scales."""
 
 
 def quantise(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:

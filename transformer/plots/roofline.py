@@ -46,7 +46,7 @@ class Operation:
     traffic: float
     """Bytes read and written per token."""
     weights: float = 0.0
-    """Bytes read once, whatever the number of tokens."""
+    """Bytes read once, regardless of the number of tokens."""
     unless: str = ""
     """The option that removes the operation."""
     only: str = ""

@@ -81,8 +81,8 @@ def memory_budget(
 ) -> MemoryBudget:
     """Predict the memory of a training step from the settings alone.
 
-    Tensors are counted as PyTorch's allocator counts them. What a GPU needs besides, such as the CUDA context, is not
-    included, and neither are the temporary copies of ``torch.compile``.
+    Tensors are counted as PyTorch's allocator counts them. What a GPU needs in addition, such as the CUDA context, is
+    not included, and neither are the temporary copies of ``torch.compile``.
 
     Args:
         batch: the size of one batch of one process; None: `full_batch`.

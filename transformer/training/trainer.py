@@ -51,7 +51,7 @@ It finds them when it reads from the device, for a row of the log or a checkpoin
 
 @dataclass
 class Progress:
-    """How far a run has come: everything that resuming it needs besides tensors."""
+    """How far a run has come: everything that is needed to resume it, except tensors."""
 
     step: int = 0
     """Optimiser steps taken so far."""
