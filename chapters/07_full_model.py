@@ -13,9 +13,9 @@
 # %% [markdown]
 # # The full model: embeddings, weight tying, initialisation, parameters
 #
-# This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**, numbers that training has to find. You know the coloured squares from the last chapters. What is the large block at the bottom for? How do the squares become *one* model, and with which numbers should they start?
+# This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**. You know the upper ones from the last chapters. What is the large block at the bottom for, how do all of them become *one* model, and with which numbers should they start?
 #
-# **After this chapter you can** assemble the Transformer from its layers, explain the three uses of one matrix, recognise a bad initialisation before training, and work out any model's size with pencil and paper. **About 40 minutes.** Builds on [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
+# **After this chapter you can** assemble the Transformer from its layers, explain weight tying, recognise a bad initialisation, and work out any model's size with pencil and paper. **About 40 minutes.** Builds on [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
