@@ -11,17 +11,11 @@
 # ---
 
 # %% [markdown]
-# # Decoding: greedy, beam search, sampling and the KV cache
+# # Decoding: greedy search, beam search, sampling and the KV cache
 #
-# **You will be able to**
+# The model of chapter 1 translates *An old man feeds the pigeons in front of a church.* The figure shows two translations with the probability that the model gives each token. In the upper one, the most probable token is taken at every step. That sounds like the best you can do, but the result contains an error: *Tauben* (pigeons) is plural and needs *die*, not *das*. **The correct translation below it is more probable, according to the same model. How do you find it?**
 #
-# - say why the most probable words do not make the most probable sentence, and show it on a real one;
-# - write beam search in fifteen lines, and read the tree of a search, every candidate with its score;
-# - explain what the length penalty repairs, and what a wider beam gains and what it does not;
-# - count what the key/value cache saves.
-#
-# **About 40 minutes.** It builds on [Translating a sentence](01_translation.ipynb) and, for the cache, on
-# [Attention](02_attention.ipynb) and [Masking](04_masking.ipynb).
+# **By the end you can** write beam search in fifteen lines, show from measurements what a wider beam and the length penalty gain and cost, sample with temperature, top-k and top-p, and compute the memory of a KV cache. **About 40 minutes.** Builds on [The Transformer from the outside](01_translation.ipynb), [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -57,362 +51,514 @@ if "google.colab" in sys.modules:
         reason = error[1] if error else "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
-# %%
+# %% tags=["hide-input"]
+import math
 import time
 
 import torch
+from matplotlib.figure import Figure
 from torch.testing import assert_close
 
 import transformer
+from transformer.data import pocket
+from transformer.data.batching import Sequences, collate
+from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.decoding import (
+    beam_search,
+    greedy_search,
+    length_normalisation,
+    sample,
+)
+from transformer.model import Transformer
+from transformer.plots import style
+from transformer.plots.beam_tree import beam_tree, candidate_table
+from transformer.plots.reranking import reranking
+from transformer.plots.sampling import sampling_explorer
 from transformer.plots.style import Picture, SourceCode
+from transformer.recipes import RECIPES
 
 torch.set_printoptions(precision=2, sci_mode=False)
-
-# %% [markdown]
-# ## The question
-#
-# A trained decoder gives a probability to every next word. **Greedy search** takes the most probable one, then asks again. That
-# sounds like the way to the most probable sentence. It is not.
-#
-# A word that is best *now* can lead to a place from which nothing good follows, and what was said cannot be taken back. So **how do we find a
-# good sentence, when we can only ever ask for the next word?**
-
-# %% [markdown]
-# ## By hand
-#
-# A toy decoder that says two words before it ends, and has three to choose from each time. These are its probabilities for the first word, and for the second after each first:
-
-# %%
-first = {"the": 0.5, "a": 0.4, "dogs": 0.1}
-second = {
-    "the": {"dog": 0.4, "dogs": 0.35, "cat": 0.25},
-    "a": {"dog": 0.9, "dogs": 0.02, "cat": 0.08},
-    "dogs": {"dog": 0.1, "dogs": 0.1, "cat": 0.8},
-}
-
-# %% [markdown]
-# A sentence's probability is the product of its words' (each given those before). There are only nine sentences, so we can look at all:
-
-# %%
-every = {(a, b): first[a] * second[a][b] for a in first for b in second[a]}
-for sentence, probability in sorted(every.items(), key=lambda item: -item[1])[:4]:
-    print(f"{' '.join(sentence):10} {probability:.3f}")
-
-# %% [markdown]
-# Greedy search starts with *the*, the most probable first word, and cannot reach the best sentence any more:
-
-# %%
-greedy_first = max(first, key=first.get)
-greedy_second = max(second[greedy_first], key=second[greedy_first].get)
-best = max(every, key=every.get)
-assert (greedy_first, greedy_second) != best
-print(
-    f"greedy: {greedy_first} {greedy_second} {every[greedy_first, greedy_second]:.2f}"
-)
-print(f"best:   {' '.join(best)} {every[best]:.2f}")
-
-# %% [markdown]
-# To look at all sentences is no way out. With a vocabulary of 4,000 pieces and ten steps there are this many:
-
-# %%
-f"{4000**10:.0e}"
-
-# %% [markdown]
-# **Beam search** is the compromise. Keep not one beginning but the $k$ best, go on from all of them, and of everything that comes of it keep the $k$ best again. With
-# $k = 2$ the toy's *a* survives its second place, and wins:
-
-# %%
-beams = sorted(first.items(), key=lambda item: -item[1])[:2]
-longer = [((a, b), p * second[a][b]) for a, p in beams for b in second[a]]
-longer.sort(key=lambda item: -item[1])
-assert longer[0][0] == best
-[" ".join(words) for words, _ in longer[:2]]
-
-# %% [markdown]
-# One change before we take a real model. Products of many probabilities soon are too small for a float, so we add **logarithms** instead: the
-# order stays the same, and a sentence's score is a negative number that falls with every word.
-
-# %%
-print(f"{torch.tensor([0.05] * 40).prod():.0e} as a product")
-print(f"{torch.tensor([0.05] * 40).log().sum():.1f} as a sum of logarithms")
-
-# %% [markdown]
-# ## A real sentence
-#
-# The model of the photographs' captions from chapter 1. For any translation that we propose, one pass gives the probability of each of its pieces: the sum
-# of their logarithms says how probable the model finds the whole. `ids` makes a batch of token ids where the model is: on the GPU, if this machine has one.
-
-# %%
-from transformer.data.tokenizer import BOS, EOS
 
 translator = transformer.load("multi30k", precision="fp32")
 model, tokenizer = translator.model, translator.tokenizer
 
 
 def ids(*rows):
+    """A batch of token ids, on the model's device."""
     return torch.tensor(rows, device=translator.device.torch_device)
 
 
 @torch.no_grad()
-def log_probability(source, tokens):
+def token_log_probs(source, tokens):
+    """The log-probability of each token of a translation, and of eos."""
     target = ids([BOS, *tokens, EOS])
     log_probs = model(source, target[:, :-1]).log_softmax(dim=-1)
-    return float(log_probs.gather(2, target[:, 1:, None]).sum())
+    return log_probs.gather(2, target[:, 1:, None])[0, :, 0]
 
 
-# %% [markdown]
-# Here is a handful of captions. For each we let the package search greedily and with a beam of 4, and keep those for which the beam has found something that
-# the model itself finds more probable.
-
-# %%
-captions = [
-    "A man in a blue shirt is standing on a ladder.",
-    "A young boy is kicking a soccer ball.",
-    "Three men are working on a roof.",
-    "A brown dog runs across the green grass.",
-    "People are walking along the beach.",
-    "A chef is preparing food in a kitchen.",
-    "A young woman is talking on her cellphone.",
-    "A child is climbing a tree.",
-    "A dog with a stick in its mouth is swimming in a lake.",
-    "A crowd is watching a man on a motorcycle.",
-    "An older woman is knitting in front of her house.",
-    "An old man feeds the pigeons in front of a church.",
-]
-
-# %%
-from transformer.decoding import beam_search, greedy_search
-
-better = []
-for caption in captions:
-    source = ids(translator.encode(caption))
-    (by_greedy,) = greedy_search(model, source)
-    ((by_beam,),) = beam_search(model, source, beam_size=4, length_penalty=0)
-    gain = by_beam.log_probability - log_probability(source, by_greedy)
-    if by_beam.tokens != by_greedy:
-        better.append((gain, caption, by_greedy, by_beam.tokens))
-assert all(gain > 0 for gain, *_ in better), "what it finds is more probable"
-print(f"{len(better)} of {len(captions)} captions")
-
-# %%
-gain, caption, by_greedy, by_beam = max(better)
+caption = "An old man feeds the pigeons in front of a church."
 source = ids(translator.encode(caption))
-print(caption)
-for name, tokens in (("greedy", by_greedy), ("beam 4", by_beam)):
-    print(
-        f"{name} {log_probability(source, tokens):6.2f} {tokenizer.decode(tokens)}"
-    )
+(greedy_tokens,) = greedy_search(model, source)
+((best,),) = beam_search(model, source, beam_size=4, length_penalty=0)
+with style.in_style():
+    figure = Figure(figsize=(5, 2.1))
+    axes = figure.add_axes((0, 0, 1, 1))
+    for y, tokens in ((1, greedy_tokens), (0, best.tokens)):
+        log_probs = token_log_probs(source, tokens)
+        words = [word.strip("▁") for word in tokenizer.pieces([*tokens, EOS])]
+        x = 0.0
+        for i, (word, p) in enumerate(zip(words, log_probs.exp(), strict=True)):
+            differs = i in (4, 5)  # the article and the noun
+            colour = style.WRONG if y else style.VALUE
+            weight = "bold" if differs else "normal"
+            width = 0.36 + 0.105 * max(len(word), 3)
+            centre = x + width / 2
+            axes.text(centre, y + 0.2, word, ha="center", fontsize=9, weight=weight)
+            axes.bar(
+                centre,
+                0.02 + 0.16 * p.item(),
+                width * 0.6,
+                bottom=y - 0.02,
+                color=colour if differs else style.PLAIN,
+            )
+            axes.text(centre, y - 0.15, f"{p:.2f}", ha="center", fontsize=8)
+            x += width
+        name = "most probable token at each step" if y else "found by beam search"
+        probability = log_probs.sum().exp()
+        axes.text(0.1, y + 0.42, f"{name}: product {probability:.3f}", fontsize=10)
+    axes.set_xlim(0, x)
+    axes.set_ylim(-0.25, 1.65)
+    axes.axis("off")
+Picture(
+    figure,
+    alt=(
+        "Two German translations, token by token, with a bar for the probability of "
+        "each token. They differ only in the article before Tauben. Greedy search "
+        "takes das with 0.44, and then Tauben has 0.40; the product of all is 0.095. "
+        "Beam search takes die with 0.35, and then Tauben has 0.89; the product is "
+        "0.167."
+    ),
+)
+
+# %% tags=["remove-cell"]
+assert "das Tauben" in tokenizer.decode(greedy_tokens)
+assert "die Tauben" in tokenizer.decode(best.tokens)
+p_greedy = token_log_probs(source, greedy_tokens).exp()
+p_best = token_log_probs(source, best.tokens).exp()
+for p, expected in (
+    (p_greedy[4], 0.44),
+    (p_greedy[5], 0.40),
+    (p_greedy.prod(), 0.095),
+    (p_best[4], 0.35),
+    (p_best[5], 0.89),
+    (p_best.prod(), 0.167),
+):
+    assert abs(p - expected) < 0.006, (p, expected)
 
 # %% [markdown]
-# Where they part, greedy search took the piece that was the more probable then, and paid for it later.
+# ## Why greedy search fails
+#
+# A trained decoder gives a probability to every possible next token. **Decoding** is the search for a good sentence with nothing but these. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`.
+#
+# But the probability of a sentence is the *product* of its tokens' probabilities, each given the tokens before it. In the figure, *das* is the most probable article (0.44 against 0.35). One step later the model finds that *das Tauben* hardly goes together (0.40), while *die Tauben* does (0.89). Greedy search can't go back. Look at a toy decoder with three words, whose sentences have two words each:
 
 # %%
-fork = next(
-    i for i, (a, b) in enumerate(zip(by_greedy, by_beam, strict=False)) if a != b
-)
-target = ids([BOS, *by_greedy[:fork]])
-with torch.no_grad():
-    there = model(source, target)[0, -1].softmax(dim=-1)
-print("so far:", tokenizer.decode(by_greedy[:fork]) or "nothing")
-for token in (by_greedy[fork], by_beam[fork]):
-    print(f"{tokenizer.pieces([token])[0]:12} {there[token]:.2f}")
-assert there[by_greedy[fork]] >= there[by_beam[fork]]
+first = {"the": 0.5, "a": 0.4, "dogs": 0.1}
+second = {  # given the first word
+    "the": {"dog": 0.4, "dogs": 0.35, "cat": 0.25},
+    "a": {"dog": 0.9, "dogs": 0.02, "cat": 0.08},
+    "dogs": {"dog": 0.1, "dogs": 0.1, "cat": 0.8},
+}
+sentences = {
+    f"{a} {b}": p * second[a][b] for a, p in first.items() for b in second[a]
+}
+for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
+    print(f"{sentence:8} {sentences[sentence]:.3f}")
 
 # %% [markdown]
-# ## The code
+# Greedy search starts with *the* and ends with *the dog* (0.20). It never sees *a dog* (0.36). Here we could list all nine sentences, but we can't enumerate every sentence in general: ten tokens from a vocabulary of 8,000 give $8000^{10} \approx 10^{39}$.
 #
-# The whole of beam search, for one sentence, without a cache, in its plainest form. A hypothesis is a log-probability and its tokens. The best $2k$ candidates are
-# enough to look at: at most $k$ of them end, so at least $k$ go on.
+# ## Beam search
+#
+# **Beam search** is the compromise (§6.1). It keeps not one **prefix**, the beginning of a translation, but the $k$ most probable ones. $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is beam search with $k = 1$. With $k = 2$, the toy's *a* survives in second place, and wins:
+
+# %%
+beam = sorted(first, key=first.get, reverse=True)[:2]
+extended = {f"{a} {b}": first[a] * second[a][b] for a in beam for b in second[a]}
+sorted(extended, key=extended.get, reverse=True)[:2]
+
+# %% tags=["remove-cell"]
+assert (
+    max(sentences, key=sentences.get) == max(extended, key=extended.get) == "a dog"
+)
+assert 38 < math.log10(8000**10) < 40
+
+# %% [markdown]
+# In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon is too small for a float. A log-probability is never positive, and each further token can only make it lower.
+#
+# Below is the search for our caption with $k = 3$, step by step. **Move the slider to 1, then increase it.** Each row is one step with its six best candidates, the best on the left. Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch what happens to it in the next step.
+
+# %% tags=["hide-input"]
+trace = []
+beam_search(model, source, beam_size=3, length_penalty=0, trace=trace)
+vocabulary = tokenizer.pieces(range(len(tokenizer)))
+table = candidate_table(trace, vocabulary, greedy=[*greedy_tokens, EOS])
+beam_tree(
+    table,
+    description=(
+        "The tree of a beam search with three beams. A slider sets how many steps "
+        "are shown. Rows are steps with six candidates each, the best on the left; "
+        "lines lead from each candidate to its extensions. Kept candidates are blue, "
+        "dropped ones grey, finished ones green. Orange rings mark the path of greedy "
+        "search: it is leftmost until step 5, das, and falls behind in step 6. A "
+        "thick line marks the path to the best hypothesis. Pointing at a candidate "
+        "shows its text, log-probability and score."
+    ),
+)
+
+# %% tags=["remove-cell"]
+greedy_path = table[table["greedy"]]
+assert (greedy_path[greedy_path["step"] <= 5]["rank"] == 0).all()
+assert (greedy_path[greedy_path["step"] == 6]["rank"] > 0).all()
+
+# %% [markdown]
+# ### In code
+#
+# This is all of beam search, for one sentence. A hypothesis is a pair of its log-probability and its tokens. Why do we look at $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each beam. At least $k$ are then left to continue.
 
 
 # %%
 @torch.no_grad()
-def beam_by_hand(source, k, steps=60):
+def simple_beam_search(source, k, steps):
     memory, memory_mask = model.encode(source)
-    living, finished = [(0.0, [BOS])], []
+    prefixes, finished = [(0.0, [BOS])], []
     for _ in range(steps):
         candidates = []
-        for score, tokens in living:
+        for score, tokens in prefixes:
             states = model.decode(ids(tokens), memory, memory_mask)
             log_probs = model.logits(states[0, -1]).log_softmax(dim=-1)
-            values, pieces = log_probs.topk(2 * k)
-            for value, token in zip(values.tolist(), pieces.tolist(), strict=True):
-                candidates.append((score + value, [*tokens, token]))
+            for value, token in zip(*log_probs.topk(2 * k), strict=True):
+                candidates.append((score + value.item(), [*tokens, token.item()]))
         best = sorted(candidates, reverse=True)[: 2 * k]
         finished += [c for c in best[:k] if c[1][-1] == EOS]
-        living = [c for c in best if c[1][-1] != EOS][:k]
-    return sorted(finished, reverse=True)
+        prefixes = [c for c in best if c[1][-1] != EOS][:k]
+    return max(finished)
 
 
 # %% [markdown]
-# The package's does the same for a whole batch on a GPU, with a cache, and stops as early as it can know that nothing better will come. Same tokens,
-# same probability:
+# The package's `beam_search` does the same for a batch of sentences on a GPU, and stops as soon as no prefix can catch up any more. Both find the same tokens with the same probability:
 
 # %%
-found = beam_by_hand(source, k=4, steps=30)[0]
-((packaged,),) = beam_search(model, source, beam_size=4, length_penalty=0)
-assert found[1][1:-1] == packaged.tokens
-assert_close(found[0], packaged.log_probability, atol=1e-3, rtol=1e-3)
-tokenizer.decode(packaged.tokens)
-
-# %%
-SourceCode(beam_search)
+log_probability, tokens = simple_beam_search(source, k=4, steps=20)
+assert tokens[1:-1] == best.tokens
+assert_close(log_probability, best.log_probability, atol=1e-3, rtol=1e-3)
+tokenizer.decode(best.tokens)
 
 # %% [markdown]
-# ## The picture
+# Beam search isn't guaranteed to find the most probable sentence either: the best prefix may have been dropped early. It just makes that less likely.
 #
-# This is the whole search for the caption above, with three beams, from top to bottom. Each row is a step; its six best candidates stand from left to right, the best on the left.
-# Blue ones were kept, gray ones dropped, green ones have ended. **Point at a candidate** to read its words and its score. The thick line is the way of the winner. Does it
-# always run on the left?
+# ## Wider beams and the length penalty
+#
+# If $k = 4$ is better than 1, is 64 better still? We let the same model translate the first 300 captions of its test set with eight beam sizes. That takes a while, so the results are stored in the [repository](https://github.com/transformer-course/transformer-course/blob/main/book/results/beam-sizes.json); `python -m book.beam_sizes` computes them again. **BLEU** is a score from 0 to 100 that compares translations with references ([Evaluation](13_evaluation.ipynb)). The **length ratio** is the number of words in the translations, divided by that in the references. First look at the orange lines, without a penalty:
 
 # %% tags=["hide-input"]
-from transformer.plots.beam_tree import beam_tree, candidate_table
-
-trace = []
-beam_search(model, source, beam_size=3, trace=trace)
-table = candidate_table(trace, tokenizer.pieces(range(len(tokenizer))))
-beam_tree(
-    table,
-    description=(
-        "The tree of a beam search with three beams. Rows are steps, six "
-        "candidates each, ordered by their score; lines lead from each candidate "
-        "to those that go on from it. Kept ones are blue, dropped ones gray, "
-        "finished ones green; a thick line marks the winner's way. Pointing at a "
-        "candidate reads out its words, log-probability and score. The finished "
-        "ones are printed as a table below."
+# beam size: (BLEU, length ratio), for each exponent α of the length penalty
+measured = {
+    0.0: {
+        1: (37.79, 1.009),
+        2: (38.56, 0.997),
+        3: (38.7, 0.985),
+        4: (38.63, 0.975),
+        8: (38.61, 0.964),
+        16: (38.38, 0.959),
+        32: (38.39, 0.952),
+        64: (38.43, 0.947),
+    },
+    0.6: {
+        1: (37.79, 1.009),
+        2: (38.52, 1.001),
+        3: (38.96, 0.994),
+        4: (39.05, 0.988),
+        8: (39.06, 0.981),
+        16: (38.98, 0.979),
+        32: (39.01, 0.977),
+        64: (39.16, 0.975),
+    },
+    1.0: {
+        1: (37.79, 1.009),
+        2: (38.37, 1.006),
+        3: (39.0, 1.0),
+        4: (39.13, 0.993),
+        8: (39.18, 0.989),
+        16: (39.34, 0.991),
+        32: (39.35, 0.988),
+        64: (39.47, 0.988),
+    },
+}
+with style.in_style():
+    figure = Figure(figsize=(5, 5.2), layout="constrained")
+    panels = figure.subplots(2, 1, sharex=True)
+    titles = ("BLEU", "Length ratio")
+    for i, (axes, title) in enumerate(zip(panels, titles, strict=True)):
+        for (alpha, results), (colour, dashes) in zip(
+            measured.items(), style.LINE_STYLES, strict=False
+        ):
+            axes.plot(
+                list(results),
+                [values[i] for values in results.values()],
+                dashes,
+                color=colour,
+                marker="o",
+                markersize=4,
+                label=f"α = {alpha:g}" + " (no penalty)" * (alpha == 0),
+            )
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(list(results), [str(k) for k in results])
+        axes.minorticks_off()
+        axes.set_title(title, loc="left")
+        axes.grid(True)
+    panels[1].axhline(1, color=style.INK, linewidth=1, linestyle=":")
+    panels[1].set_xlabel("beam size")
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside lower center", ncols=3
+    )
+Picture(
+    figure,
+    alt=(
+        "BLEU and length ratio for beam sizes 1 to 64, with three exponents of the "
+        "length penalty. Without one, BLEU is highest at three beams and then falls a "
+        "little, and the length ratio falls steadily from 1.01 to 0.95. With a "
+        "penalty, BLEU stays level or rises, and the length ratio stays above 0.97."
     ),
 )
 
-# %%
-ended = table[table["fate"] == "finished"].sort_values("score", ascending=False)
-for row in ended.itertuples():
-    print(
-        f"score {row.score:6.3f}   log-probability {row.log_probability:6.2f}   {row.text}"
-    )
-winner = table[table["winner"]]
-assert len(ended) and winner.iloc[-1]["score"] == ended["score"].max()
+# %% tags=["remove-cell"]
+plain, paper, strong = measured[0.0], measured[0.6], measured[1.0]
+ratios = [ratio for _, ratio in plain.values()]
+assert ratios == sorted(ratios, reverse=True) and ratios[0] > 1 > 0.95 > ratios[-1]
+assert max(plain, key=lambda k: plain[k][0]) == 3
+assert 0.1 < plain[3][0] - plain[64][0] < 0.5
+assert max(values[0] for values in paper.values()) - paper[4][0] < 0.2
+assert paper[1] == plain[1] and paper[4][0] - paper[1][0] > 1
+assert all(paper[k][1] > plain[k][1] for k in plain if k > 1)
+assert all(strong[k][1] >= paper[k][1] > 0.97 for k in plain)
+assert min(paper[k][0] for k in (8, 16, 32, 64)) > paper[4][0] - 0.15
+assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 
 # %% [markdown]
-# ## The length penalty
-#
-# Each word costs: a log-probability is never positive. So of two translations the shorter one has an unfair advantage, and the wider the beam, the surer it finds a
-# translation that is too short. The remedy is to divide by something that grows with the length, the **length penalty** (§6.1):
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises at first, because greedy search's mistakes disappear, but it is best with three beams, and wider ones lose a little. A wider beam does its job: it finds translations that the model considers more probable (the mean log-probability, not in the figure, rises from −6.0 to −4.8). **But the most probable translation isn't the best one.** The loss is small here, too small to be sure of with 300 captions, and captions are short. On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
+
+# %% [markdown]
+# Why shorter? Every token costs something, because a log-probability can only fall. So a short translation has an advantage, and the more prefixes you keep, the likelier it is that a short one is among them. The remedy is to divide by something that grows with the length. The paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144) (§6.1):
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# With $\alpha = 0$ nothing is changed; with $\alpha = 1$ a long translation is divided by about a sixth of its length, so that translations are ordered nearly by their mean log-probability of a piece. The paper takes 0.6.
+# With $\alpha = 0$ nothing changes. With $\alpha = 1$, translations are ranked almost by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. In the figure above, compare the other lines with the orange one: with a penalty the length ratio stays nearer to 1, and BLEU no longer falls. To see how it works, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
 
 # %%
-from transformer.decoding import length_normalisation
-
-for length in (1, 5, 10, 20, 40):
-    print(
-        length,
-        [round(length_normalisation(length, alpha), 2) for alpha in (0, 0.6, 1)],
-    )
-
-# %% [markdown]
-# Two hypotheses of different length, by hand. Without the penalty the short one wins, with it the long one, which is better word by word:
-
-# %%
-short, long = (-4.0, 5), (-4.8, 9)  # log-probability, length
 for alpha in (0, 0.6):
-    a, b = (value / length_normalisation(n, alpha) for value, n in (short, long))
-    print(f"alpha {alpha}: short {a:.2f}, long {b:.2f}")
-    assert (a > b) == (alpha == 0)
+    short = -4.0 / length_normalisation(5, alpha)
+    long = -4.8 / length_normalisation(9, alpha)
+    print(f"alpha {alpha}:  short {short:.2f}   long {long:.2f}")
+
+# %% tags=["remove-cell"]
+assert short < long and SourceCode(length_normalisation)
 
 # %% [markdown]
-# **Turn it yourself.** These are the eight best translations that a beam of 8 finds for *A man with a beard is looking at a painting.* The slider is $\alpha$: watch who is on top.
+# **Change α yourself.** Here are the eight best translations that a beam of 8 finds for *A man with a beard is looking at a painting.* At $\alpha = 0$, *ein bärtiger Mann* (a bearded man) wins; with a large $\alpha$, it is *ein Mann mit Bart* (a man with a beard), a word longer. Both are correct.
 
 # %% tags=["hide-input"]
-from transformer.plots.reranking import reranking
-
-bearded = "A man with a beard is looking at a painting."
+bearded = ids(translator.encode("A man with a beard is looking at a painting."))
 ((*hypotheses,),) = beam_search(
-    model, ids(translator.encode(bearded)), beam_size=8, length_penalty=0, n_best=8
+    model, bearded, beam_size=8, length_penalty=0, n_best=8
 )
-for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
-    best = max(
-        hypotheses,
-        key=lambda h: (
-            h.log_probability / length_normalisation(len(h.tokens) + 1, alpha)
-        ),
-    )
-    assert words in tokenizer.decode(best.tokens)
 reranking(
     [tokenizer.decode(h.tokens) for h in hypotheses],
     [h.log_probability for h in hypotheses],
     [len(h.tokens) + 1 for h in hypotheses],
     description=(
-        "Eight translations as bars of their score, the best on top. A slider "
-        "sets alpha from 0 to 2. At 0 the score is the log-probability; as alpha "
-        "grows, longer translations rise. Length and log-probability are shown "
-        "when you point at a bar."
+        "Eight translations as bars of their score, the best on top. A slider sets "
+        "alpha from 0 to 2. At 0 the score is the log-probability; as alpha grows, "
+        "longer translations rise. Length and log-probability are shown when you "
+        "point at a bar."
     ),
 )
 
-# %% [markdown]
-# Without a penalty the adjective wins, *ein bärtiger Mann*. With a strong one it is *ein Mann mit Bart*, a word longer. Both are right: α is a question of taste as well.
+# %% tags=["remove-cell"]
+for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
+    top = max(
+        hypotheses,
+        key=lambda h: (
+            h.log_probability / length_normalisation(len(h.tokens) + 1, alpha)
+        ),
+    )
+    assert words in tokenizer.decode(top.tokens)
 
 # %% [markdown]
-# ## How wide?
+# ## The empty translation
 #
-# We translate all captions with 1, 2, 4, 8 and 16 beams. Even two beams find translations that the model finds more probable than the greedy ones.
-# For captions as short as these, more beams find hardly anything else, and take longer. Four is where most people stop; so does the paper (§6.1).
+# How bad can it get? Take the shortest translation of all, the **empty** one, which is `<eos>` alone. [Label smoothing](10_label_smoothing.ipynb) with $\varepsilon$ gives every token of the vocabulary a share $\varepsilon / V$ of every target, `<eos>` included. Imagine a model that has learned its smoothed targets perfectly. It gives each correct token $c = 1 - \varepsilon + \varepsilon / V$. So a translation of $n$ tokens has probability $c^n$, which shrinks with every token, while the empty one always has $\varepsilon / V$. There is a length $n^*$ beyond which saying nothing is more probable:
+#
+# $$ n^* = \frac{\ln(\varepsilon / V)}{\ln\big(1 - \varepsilon + \varepsilon / V\big)} $$
+
 
 # %%
-sources = [ids(translator.encode(caption)) for caption in captions]
-widths, means = (1, 2, 4, 8, 16), []
-for width in widths:
-    start = time.perf_counter()
-    found = [
-        beam_search(model, source, width, length_penalty=0)[0][0]
-        for source in sources
-    ]
-    seconds = time.perf_counter() - start
-    means.append(sum(h.log_probability for h in found) / len(found))
-    length = sum(len(h.tokens) for h in found) / len(found)
-    print(
-        f"beam {width:2}   log-probability {means[-1]:.3f}   pieces {length:.1f}   {seconds:.1f} s"
-    )
-assert means[-1] > means[0]
+def empty_wins_at(vocab_size, epsilon):
+    share = epsilon / vocab_size
+    return math.log(share) / math.log(1 - epsilon + share)
+
+
+print(f"pocket-small, V 4,000 and ε 0.05: {empty_wins_at(4000, 0.05):3.0f} tokens")
+print(f"the paper,   V 37,000 and ε 0.1:  {empty_wins_at(37_000, 0.1):3.0f} tokens")
+
+# %% [markdown]
+# A trained model comes close to this ideal. Each dot in the figure is the log-probability that the model `pocket-small` gives to a reference translation (blue) or to the empty translation of the same source (orange). The lines are the ideal model's:
 
 # %% tags=["hide-input"]
-from transformer.plots.curves import curves
-
+small = transformer.load("pocket-small", device="cpu", precision="fp32")
+pairs = [(pair.source, pair.target) for pair in pocket.pairs("valid", 300)]
+sides = [small.tokenizer.encode_all(side) for side in zip(*pairs, strict=True)]
+batch = collate(*map(Sequences.pack, sides), range(len(pairs)))
+with torch.no_grad():
+    log_p = small.model(batch.source, batch.decoder_input).log_softmax(dim=-1)
+is_token = batch.labels != PAD
+log_probs = log_p.gather(2, batch.labels[..., None])[..., 0] * is_token
+lengths, references = is_token.sum(dim=1), log_probs.sum(dim=1)  # (300,) each
+empty = log_p[:, 0, EOS]  # (300,)
+vocab_size = log_p.size(-1)
+epsilon = RECIPES["pocket-small"].training.label_smoothing
+share = math.log(epsilon / vocab_size)
+per_token = math.log(1 - epsilon + epsilon / vocab_size)
+n_star = empty_wins_at(vocab_size, epsilon)
+with style.in_style():
+    figure, axes = style.new_figure(4.6, 3.0)
+    points = {"markersize": 3, "alpha": 0.6}
+    axes.plot(
+        lengths, references, "o", **points, color=style.QUERY, label="references"
+    )
+    axes.plot(lengths, empty, "o", **points, color=style.WRONG, label="empty")
+    axes.plot([0, 250], [0, 250 * per_token], color=style.QUERY, linewidth=1)
+    axes.axhline(share, color=style.WRONG, linewidth=1)
+    axes.axvline(n_star, color=style.INK, linewidth=1, linestyle=":")
+    axes.text(n_star - 4, -4, f"n* = {n_star:.0f}", ha="right")
+    axes.set(ylim=(-25, 0.5), xlim=(0, 250))
+    axes.set_xlabel("length of the reference (tokens)")
+    axes.set_title("Log-probability", loc="left")
+    axes.legend(fontsize=10, loc="lower right")
+    axes.grid(True)
 Picture(
-    curves(
-        widths,
-        {"the found translation": [-mean for mean in means]},
-        "beams",
-        "Mean of −log P, lower is more probable",
-        log2_x=True,
-    ),
+    figure,
     alt=(
-        "Mean negative log-probability of the translations found, against the "
-        "number of beams from 1 to 16. It falls from 1 to 2 beams and is nearly "
-        "level after that."
+        "Log-probability against length. The references of pocket-small lie at the "
+        "left, along a line that falls from zero; its empty translations scatter "
+        "around a level line. Far to the right, at about 220 tokens, the falling "
+        "line crosses the level one."
+    ),
+)
+
+# %% tags=["remove-cell"]
+assert abs((references / lengths).median() - per_token) < 0.01
+assert abs(empty.median() - share) < 1.5
+assert 115 < empty_wins_at(37_000, 0.1) < 125 and 215 < n_star < 225
+assert (vocab_size, epsilon) == (4000, 0.05)
+
+# %% [markdown]
+# These short sentences are in no danger. But label smoothing alone gives a model a pull towards short translations, and the length penalty works against it. Real models can have other reasons as well. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences its most probable translation was the empty one. That beam search rarely finds it is, in a way, a search error that helps.
+#
+# ## What a wider beam costs
+#
+# With $k$ beams, the decoder computes $k$ prefixes at each step. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch. On a GPU, which computes many prefixes at once, small beams cost less than that.
+
+# %%
+batch_of_12 = source.expand(12, -1)
+for k in (1, 2, 4, 8, 16, 32):
+    start = time.perf_counter()
+    beam_search(model, batch_of_12, beam_size=k)
+    seconds = time.perf_counter() - start
+    print(f"beam size {k:2}: {1000 * seconds / 12:5.0f} ms per sentence")
+
+# %% [markdown]
+# A beam of 4 is the usual compromise, and the paper's choice: most of the gain, and little of the cost.
+#
+# ## Sampling
+#
+# Beam search looks for *the* most probable output. For a translation that is a reasonable goal, but for a story or a dialogue it isn't: there the most probable text is dull and repeats itself ([Holtzman et al., 2020](https://arxiv.org/abs/1904.09751)). Instead you **sample**: draw each token at random with the model's probabilities. Three settings control the randomness. They change the distribution before a token is drawn:
+#
+# - **Temperature** $T$ divides the logits. Below 1, the distribution becomes sharper, and for $T \to 0$ you get greedy search. Above 1, it becomes flatter.
+# - **Top-k** keeps the $k$ most probable tokens and drops all others.
+# - **Top-p**, or *nucleus sampling*, keeps the smallest set of most probable tokens that together have at least probability $p$. The set is small where the model is certain, and large where it isn't.
+
+
+# %%
+def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=1.0):
+    logits, tokens = (logits / temperature).sort(descending=True)
+    probs = logits[:top_k].softmax(dim=-1)
+    sum_before = probs.cumsum(dim=-1) - probs  # of the tokens that rank higher
+    probs[sum_before >= top_p] = 0
+    return probs / probs.sum(), tokens[:top_k]
+
+
+prefix = [BOS, *best.tokens[:4]]
+with torch.no_grad():
+    logits = model(source, ids(prefix))[0, -1]
+for top_p in (0.7, 0.9):
+    probs, tokens = next_token_distribution(logits, top_p=top_p)
+    kept = tokenizer.pieces(tokens[: (probs > 0).sum()].tolist())
+    print(f"top-p {top_p} keeps", *kept)
+
+# %% [markdown]
+# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
+
+# %% tags=["hide-input"]
+prefixes = [best.tokens[:4], best.tokens[:8]]
+with torch.no_grad():
+    logits = torch.stack(
+        [model(source, ids([BOS, *prefix]))[0, -1] for prefix in prefixes]
+    )
+sampling_explorer(
+    logits,
+    [tokenizer.decode(prefix) for prefix in prefixes],
+    vocabulary,
+    description=(
+        "Bar chart of the probabilities of the next token, with controls for the "
+        "prefix, the temperature, top-k and top-p. After 'Ein alter Mann füttert', "
+        "das, die and others share the probability; after 'vor einer', Kirche has "
+        "nearly all of it. Tokens that top-k or top-p exclude have a cross."
     ),
 )
 
 # %% [markdown]
-# More probable is not the same as better. The most probable *sentence* of a translator can be a poor one, even the empty one, and very wide beams find it
-# {cite}`koehn2017,stahlberg2019`. Whether a wider beam makes better *translations* has to be measured against people's, on a test set: see the
-# [results](../book/results.md).
+# And this is what whole translations look like, two for each setting:
+
+# %%
+generator = torch.Generator(translator.device.torch_device).manual_seed(0)
+settings = [
+    {},
+    {"temperature": 0.5},
+    {"temperature": 1.5},
+    {"top_k": 3},
+    {"top_p": 0.8},
+]
+for setting in settings:
+    twice = source.expand(2, -1)
+    translations = sample(model, twice, **setting, generator=generator)
+    print(setting or "no restriction")
+    for tokens in translations:
+        print("   ", tokenizer.decode(tokens)[:70])
 
 # %% [markdown]
-# ## What the cache saves
+# At temperature 1.5 the translation falls apart. With 8,000 tokens in the vocabulary, the improbable ones together get a lot of probability, and one bad token is enough to lead the model to prefixes that it has never seen in training. Top-k and top-p cut off exactly this tail.
 #
-# Our beam by hand is slow. At each step it runs the decoder over everything said so far, although only the last place is new: because of the mask of
-# [chapter 4](04_masking.ipynb), what earlier places compute can never change. So their keys and values can be kept. That is the **key/value cache**.
-# To say $n$ words, the decoder then computes $n$ places instead of $1 + 2 + \dots + n$; each of them still looks at all before it:
+# ## The KV cache
+#
+# `simple_beam_search` is slow because it runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. In particular their keys and values do, and these are all that the new position needs. The **KV cache** keeps them. To generate $n$ tokens, the decoder then computes $n$ positions instead of $1 + 2 + \dots + n$:
 
 # %%
 for n in (10, 20, 40, 80):
-    print(f"{n:3} words: {n:3} places with a cache, {n * (n + 1) // 2:5} without")
+    print(f"{n} tokens: {n} positions with a cache, {n * (n + 1) // 2:,} without")
 
 # %% [markdown]
-# The same numbers come out, so it costs nothing but memory: we let both say the caption's translation and compare.
+# The results are the same up to rounding. Both functions below compute the logits after each prefix of a translation:
 
 
 # %%
@@ -421,177 +567,235 @@ def with_cache(source, tokens):
     memory, memory_mask = model.encode(source)
     cache = model.start_cache(memory, memory_mask, max_length=len(tokens))
     logits = [model.decode_step(ids([t]), cache)[0, 0] for t in tokens]
-    return torch.stack(logits)
+    return torch.stack(logits)  # (length, vocab_size)
 
 
 @torch.no_grad()
 def without_cache(source, tokens):
     memory, memory_mask = model.encode(source)
-    beginnings = [ids(tokens[: n + 1]) for n in range(len(tokens))]
-    states = [model.decode(b, memory, memory_mask)[0, -1] for b in beginnings]
-    return model.logits(torch.stack(states))
+    prefixes = [ids(tokens[:n]) for n in range(1, len(tokens) + 1)]
+    states = [model.decode(p, memory, memory_mask)[0, -1] for p in prefixes]
+    return model.logits(torch.stack(states))  # (length, vocab_size)
 
 
 # %%
-tokens = [BOS, *packaged.tokens]
-# Up to rounding: the sums are made in another order, and on a GPU in yet another.
+tokens = [BOS, *best.tokens]
 assert_close(
     with_cache(source, tokens), without_cache(source, tokens), atol=1e-4, rtol=1e-5
 )
 
 # %% [markdown]
-# On a short caption the gain is small. It shows when the text gets long; here both say one and the same long text. How the times compare on your machine:
+# On a short caption the cache hardly pays off, but for a longer text it does. These are the times for 120 tokens on the machine that ran this page:
 
 # %%
-longer = (tokens * 20)[:120]
-for search in (without_cache, with_cache):
-    search(source, longer[:5])
+long_text = (tokens * 20)[:120]
+for decode in (without_cache, with_cache):
+    decode(source, long_text[:5])  # warm up
     start = time.perf_counter()
-    search(source, longer).cpu()  # which waits until a GPU is done
-    print(f"{search.__name__:14} {time.perf_counter() - start:.2f} s")
+    decode(source, long_text).cpu()  # waits until a GPU is done
+    print(f"{decode.__name__:14} {time.perf_counter() - start:.2f} s")
+
+# %% [markdown]
+# ### How much memory it needs
+#
+# The price is memory. In each layer, the cache holds a key and a value of $d_\text{model}$ numbers
+#
+# - for **self-attention**: for each target position of each beam of each sentence;
+# - for **cross-attention**: for each source position of each sentence. The beams of a sentence share these, because they translate the same source.
+
+
+# %%
+def cache_numbers(config, sentences, beams, target_length, source_length):
+    per_position = 2 * config.n_layers * config.d_model  # a key and a value
+    self_attention = sentences * beams * target_length * per_position
+    cross_attention = sentences * source_length * per_position
+    return self_attention, cross_attention
+
+
+memory, memory_mask = model.encode(source)
+cache = model.start_cache(memory, memory_mask, max_length=60, beams=4)
+stored = (
+    sum(layer.key.numel() + layer.value.numel() for layer in cache.target),
+    sum(layer.key.numel() + layer.value.numel() for layer in cache.memory),
+)
+assert stored == cache_numbers(model.config, 1, 4, 60, source.size(1))
+
+# %% [markdown]
+# For the paper's base model with 64 sentences, a beam of 4, 100 target positions and 50 source positions, in float32:
+
+# %%
+base = RECIPES["wmt14-base"].model
+for name, numbers in zip(
+    ("self-attention ", "cross-attention"),
+    cache_numbers(base, 64, 4, 100, 50),
+    strict=True,
+):
+    print(f"{name} {4 * numbers / 1e6:4.0f} MB")
+
+# %% [markdown]
+# That is more than twice as much as the model's weights, which take about 250 MB. For large language models with long contexts, the cache is often what limits how many requests fit on a GPU. [From here to BERT, GPT, T5 and ViT](15_transformer_family.ipynb) shows how grouped-query attention makes it smaller.
+
+# %% tags=["remove-cell"]
+sizes = [4 * n / 1e6 for n in cache_numbers(base, 64, 4, 100, 50)]
+assert round(sizes[0]) == 629 and round(sizes[1]) == 79
+with torch.device("meta"):
+    weights = Transformer(base)
+megabytes = sum(weight.numel() for weight in weights.parameters()) * 4 / 1e6
+assert 240 < megabytes < 260 and sum(sizes) > 2 * megabytes
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **All beams are the same.** At the first step there is one beginning, not $k$ equal ones. Begin with $k$ copies of `<bos>`, and each candidate stands there $k$ times:
-# a beam of 4 does what greedy search does, four times. One line of the package is there for this: at first all scores but the first are $-\infty$.
-
-# %%
-copies = [(0.0, [BOS])] * 4
-with torch.no_grad():
-    log_probs = model(source, ids([BOS]))[0, -1].log_softmax(dim=-1)
-token = int(log_probs.argmax())
-best = sorted(
-    [(s + float(log_probs[token]), token) for s, _ in copies], reverse=True
-)
-assert len(set(best)) == 1
-print(
-    "four beams that begin alike:", tokenizer.pieces([token for _, token in best])
-)
-
-# %% [markdown]
-# **It stops too early.** The first hypothesis that ends need not be the best. One may stop when even the best living one, if it lost nothing more and were as long as
-# allowed, could not catch up. This rule is the package's, and costs nothing in quality:
-
-# %%
-from transformer.decoding import _is_done
-
-SourceCode(_is_done)
-
-# %% [markdown]
-# **The wrong neighbour's past.** When beams change places, their caches must go with them. Forget it, and a hypothesis goes on with the keys and values of
-# another. No error, and the text even looks like German. Here two beams say different words, then change places, and the cache follows or does not:
+# **All beams are the same.** At the first step there is one prefix, `<bos>`, not $k$ equal ones. If you start with $k$ copies of it, each candidate appears $k$ times, and a beam of 4 does the work of greedy search four times. A batched implementation starts with $k$ rows anyway, so it sets the scores of all but the first to $-\infty$.
+#
+# **The search stops too early.** The first hypothesis that ends needn't be the best. You may stop when even the best remaining prefix couldn't catch up: a log-probability can only fall, so divide the prefix's by the largest possible length normalisation, and compare that with the best finished score.
+#
+# **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, it continues with someone else's past. There is no error message, and the text still looks like German. Here two beams hold different tokens and then trade places:
 
 
 # %%
 @torch.no_grad()
-def after_a_change(follow):
+def trade_places(reorder):
     memory, memory_mask = model.encode(source)
-    cache = model.start_cache(memory, memory_mask, max_length=3, beams=2)
-    model.decode_step(ids([BOS, BOS]), cache)
-    model.decode_step(ids([by_beam[0], by_greedy[fork]]), cache)
-    if follow:
+    cache = model.start_cache(memory, memory_mask, max_length=7, beams=2)
+    for token in (BOS, *best.tokens[:4]):  # both: Ein alter Mann füttert
+        model.decode_step(ids([token, token]), cache)
+    model.decode_step(ids([best.tokens[4], greedy_tokens[4]]), cache)  # die, das
+    if reorder:
         cache.reorder(ids([1, 0]))
-    return model.decode_step(ids([by_beam[1]] * 2), cache)[0, 0]
+    return model.decode_step(ids([best.tokens[5]] * 2), cache)[0, 0]
 
 
-right = without_cache(source, [BOS, by_greedy[fork], by_beam[1]])[-1]
-assert_close(after_a_change(follow=True), right, atol=1e-4, rtol=1e-5)
-print(f"largest error: {(after_a_change(follow=False) - right).abs().max():.1f}")
+# %%
+prefix = [BOS, *greedy_tokens[:5], best.tokens[5]]  # … füttert das Tauben
+expected = without_cache(source, prefix)[-1]
+assert_close(trade_places(reorder=True), expected, atol=1e-4, rtol=1e-5)
+error = (trade_places(reorder=False) - expected).abs().max()
+print(f"without reordering, the logits are off by up to {error:.1f}")
+
+# %% tags=["remove-cell"]
+assert error > 0.05
 
 # %% [markdown]
 # ## Questions
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. A beam of 4 gives the same translation as greedy search. What follows?**
+# **1. A beam of 4 finds the same translation as greedy search. What follows?**
 #
 # <details><summary>A. It is the most probable translation of all</summary>
 #
-# No. It is the best that four beams came across. A fifth beginning might have led further.
+# No. It is the best of those that the beam came across. A fifth prefix might have led to a better one.
 #
 # </details>
-# <details><summary>B. The greedy translation survived among four at every step, and none that was found is better</summary>
+# <details><summary>B. No translation that the beam has finished is more probable</summary>
 #
-# **Right.** That, and no more.
-#
-# </details>
-# <details><summary>C. All four beams are equal</summary>
-#
-# No. They differ in at least one token, always; only the best of them equals the greedy one.
+# **Right.** That is all. A translation that the beam has dropped on the way may be more probable.
 #
 # </details>
+# <details><summary>C. All four beams hold the same prefix</summary>
 #
-# **2. What happens to the translations when $\alpha$ grows from 0.6 to 2?**
+# No. They always differ in at least one token. Only the best of them equals the greedy translation.
+#
+# </details>
+# <details><summary>D. The model is certain of every token</summary>
+#
+# No. The probabilities may well be low, as long as no alternative makes up for a less probable token later.
+#
+# </details>
+#
+# **2. What happens to the translations when α grows from 0.6 to 2?**
 #
 # <details><summary>A. They get longer</summary>
 #
-# **Right.** The longer one is divided by more, which lifts its negative score towards zero.
+# **Right.** A longer translation is divided by more, which raises its negative score towards zero.
 #
 # </details>
 # <details><summary>B. They get shorter</summary>
 #
-# No. That is what happens towards 0.
+# No. That is what happens when α falls towards 0.
 #
 # </details>
-# <details><summary>C. Nothing: the order of candidates within a step is the same for each α</summary>
+# <details><summary>C. Nothing, because all candidates of a step have the same length</summary>
 #
-# The second half is true: within a step all have one length. But a finished hypothesis is compared with others that are longer or shorter, and there it counts.
+# No. It is true that α doesn't change the order within a step. But finished hypotheses of different lengths are compared with each other, and there it matters.
+#
+# </details>
+# <details><summary>D. They get more probable</summary>
+#
+# No. The larger α, the less the log-probability alone decides, so the chosen translation can only be less probable or the same.
 #
 # </details>
 #
-# **3. Why does the search look at $2k$ candidates and not at $k$?**
+# **3. The model is certain: the next token has probability 0.99. How many tokens does top-p sampling with $p = 0.9$ keep, and top-k with $k = 40$?**
+#
+# <details><summary>A. 1 and 40</summary>
+#
+# **Right.** The first token alone reaches 0.9. Top-k keeps 40 in any case, but without a change of temperature the other 39 have less than 0.01 together.
+#
+# </details>
+# <details><summary>B. 40 and 40</summary>
+#
+# No. Top-p stops at the first set whose probabilities sum to 0.9, and here that is a single token.
+#
+# </details>
+# <details><summary>C. 1 and 1</summary>
+#
+# No. Top-k doesn't look at probabilities. It always keeps k tokens.
+#
+# </details>
+# <details><summary>D. 0 and 40</summary>
+#
+# No. Top-p always keeps the most probable token, even if it exceeds p.
+#
+# </details>
+#
+# **4. You double the beam size. Which part of the KV cache doubles?**
 #
 # <details><summary>Answer</summary>
 #
-# Up to $k$ of the best may be `<eos>`, one from each beam. They leave. With $2k$ candidates there are still $k$ to go on with.
+# The keys and values of self-attention, because each beam has its own prefix. Those of cross-attention belong to the source, which all beams of a sentence share, so they stay the same (unless an implementation copies them for each beam, which wastes memory).
 #
 # </details>
 #
-# **4. A cache for 64 sentences, beam 4, 6 layers, d_model 512, 100 steps, in float32: how large?**
+# **5. Why does nobody train with beam search?**
 #
 # <details><summary>Answer</summary>
 #
-# A key and a value of 512 numbers each, 4 bytes a number, for 64 · 4 · 100 places in 6 layers: 2 · 512 · 4 · 25,600 · 6 bytes, about 630 MB. Not nothing; it is why long
-# texts and large batches need other tricks.
+# Training needs no search: with teacher forcing the correct prefix is given, so the loss of all positions can be computed at once. A search would take one step after the other, and taking the best candidates has no gradient. The price is **exposure bias**: in training, the decoder never sees a prefix with its own mistakes.
 #
 # </details>
-
-# %%
-assert round(2 * 512 * 4 * 64 * 4 * 100 * 6 / 1e6) == 629
-
-# %% [markdown]
+#
 # ## Exercises
 #
-# Six blanks: greedy search, the length penalty, one step of the beam, who ends and who lives on, the ranking, and then the whole search. Each has a check
-# that says what is wrong, and a hint.
+# Six blanks: greedy search, the length penalty, one step of the beam, finished and continuing candidates, the ranking, and then the whole search. Each has a check that tells you what is wrong, and a hint.
 #
 # - In Colab:
 #   [12_decoding](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/12_decoding.ipynb).
 #   On GitHub: [12_decoding.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/12_decoding.ipynb).
-# - On your machine, open `exercises/12_decoding.ipynb`, fill the blanks, then:
+# - On your machine, open `exercises/12_decoding.ipynb`, fill in the blanks, then:
 #
 # ```bash
 # python -m exercises grade decoding
 # ```
 #
-# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+# Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# And four experiments:
+# Some experiments to try:
 #
-# - Change the toy's probabilities so that even a beam of 2 misses the best sentence. How much worse can it get?
-# - Give the tree five beams, and find a candidate that was dropped although its words are better than the winner's.
-# - Let `transformer.decoding.sample` write ten captions, with a temperature of 1 and of 0.5. When is chance better than a search?
-# - Set $\alpha$ to 3 and translate. What do the longest translations do?
+# 1. Change the toy's probabilities so that even a beam of 2 misses the best sentence. How much worse can it get?
+# 2. Give the tree five beams. Find a candidate that was dropped although its tokens are all in the winner's translation.
+# 3. Sample ten translations of a caption, and take the one with the highest probability. How many samples do you need to do as well as a beam of 4?
+# 4. Set α to 3 and translate. What do the longest translations look like?
 #
 # ```bash
 # transformer translate multi30k "A chef is preparing food in a kitchen." --beam-size 8 --n-best 8 --length-penalty 0
 # ```
-
-# %% [markdown]
+#
 # ## Going further
 #
-# - **In the paper:** beam 4, $\alpha = 0.6$ and the limit of 50 pieces more than the source: §6.1 of {cite}`vaswani2017`. The penalty comes from {cite}`wu2016`, §7.
-# - **Wider is not better:** {cite}`koehn2017`, the last of their six challenges. {cite}`stahlberg2019` search exactly, and find that for many sentences the
-#   most probable translation is the empty one.
-# - **Sampling instead of searching:** {cite}`holtzman2020`, for texts where there is no one right answer.
+# - **In the paper:** a beam of 4, $\alpha = 0.6$, and at most 50 tokens more than the source: §6.1. The length penalty comes from §7 of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144).
+# - **Wider isn't better:** [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/), the last of their six challenges. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) on the empty translation.
+# - **Sampling:** [Holtzman et al. (2020)](https://arxiv.org/abs/1904.09751) introduce top-p. [Fan et al. (2018)](https://aclanthology.org/P18-1082/) use top-k.
+# - **Faster still:** with [speculative decoding (Leviathan et al., 2023)](https://arxiv.org/abs/2211.17192), a small model proposes several tokens and the large one checks them all at once.
+# - **Next:** [Evaluation](13_evaluation.ipynb): what BLEU measures, and when a difference means something.

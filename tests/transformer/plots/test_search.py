@@ -55,6 +55,19 @@ def test_the_winner_of_a_real_search_is_its_best_hypothesis() -> None:
         assert winner["score"].iloc[-1] == pytest.approx(best.score)
 
 
+def test_the_path_of_greedy_search_is_marked_as_far_as_the_beam_contains_it() -> None:
+    table = candidate_table(TRACE, VOCABULARY, greedy=[4, 4, 5])
+    assert table.loc[table["greedy"], "text"].tolist() == ["▁a", "▁a ▁a"]
+    assert not candidate_table(TRACE, VOCABULARY)["greedy"].any()
+
+
+def test_a_slider_sets_the_last_step_of_a_tree() -> None:
+    spec = beam_tree(candidate_table(TRACE, VOCABULARY), "a tree").to_dict()
+    (slider,) = spec["params"]
+    assert slider["bind"]["min"] == 1 and slider["bind"]["max"] == slider["value"] == 3
+    assert all({"filter": "datum.step <= last_step"} in layer["transform"] for layer in spec["layer"])
+
+
 def test_a_tree_draws_every_candidate_and_every_edge() -> None:
     spec = beam_tree(candidate_table(TRACE, VOCABULARY), "a tree").to_dict()
     rows = sorted(len(data) for data in spec["datasets"].values())
