@@ -250,7 +250,7 @@ check("count_parameters", count_parameters)
 # inference: one number of 16 bits for each parameter
 # ```
 # </details>
-# <details><summary>Help: <code>it returns one thing, and should return 2: training, use</code></summary>
+# <details><summary>Help: <code>it returns one value, and should return 2: training, use</code></summary>
 #
 # A function returns two results with `return training, use`.
 # </details>

@@ -241,7 +241,7 @@ check("best_extensions", best_extensions)
 #
 # `tokens` is a list here, and `tokens == eos` compares the whole list with a number. Go through it entry by entry.
 # </details>
-# <details><summary>Help: <code>it returns one thing, and should return 2: finished, living</code></summary>
+# <details><summary>Help: <code>it returns one value, and should return 2: finished, living</code></summary>
 #
 # A function returns two results as `return finished, living`.
 # </details>

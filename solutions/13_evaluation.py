@@ -13,9 +13,8 @@
 # %% [markdown]
 # # Exercises: evaluation
 #
-# Six blanks: BLEU from its first count to the score of a test set, then chrF, and whether a gain is luck. The paper gives its
-# results in BLEU (§6.1, Table 2) and takes it for known. Sentences are lists of words here: how text is cut into words is another
-# story, and the chapter tells it.
+# Six blanks: BLEU from counting n-grams to the score of a test set, then chrF, and a test of whether a gain is just luck. The paper reports its
+# results in BLEU (§6.1, Table 2) without explaining it. Here, sentences are lists of words; the chapter discusses how text is split into words.
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
 #   what is wrong.
@@ -73,22 +72,21 @@ torch.set_printoptions(precision=2, sci_mode=False)
 #
 # ★☆☆ · 5 minutes
 #
-# An n-gram is a run of `n` neighbouring words. *the dog left* has three 1-grams, two 2-grams and one 3-gram. They overlap: all but
-# the outermost words are in several.
+# An n-gram is a run of `n` neighbouring words. *the dog left* has three 1-grams, two 2-grams and one 3-gram. N-grams overlap.
 #
-# Count how often each one occurs. The result is a dict, or a `Counter`, whose keys are **tuples** of words.
+# Count how often each n-gram occurs. Return a dict, or a `Counter`, whose keys are **tuples** of words.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# an n-gram begins at each word that has n - 1 more behind it: at how many places is that?
-# take the words from there on, n of them, as a tuple
-# count equal ones
+# an n-gram starts at each word that is followed by at least n - 1 others: how many are there?
+# take n words from there, as a tuple
+# count equal tuples
 # ```
 # </details>
 # <details><summary>Help: <code>unhashable type: 'list'</code></summary>
 #
-# A key of a dict must not change any more, and a list could. Make a tuple of the slice.
+# The keys of a dict must be immutable, and a list isn't. Turn the slice into a tuple.
 # </details>
 
 
@@ -113,28 +111,27 @@ check("ngram_counts", ngram_counts)
 #
 # ★★☆ · 10 minutes
 #
-# How many n-grams of a translation, called the hypothesis, are right? One is right if the reference has it, but each n-gram of the
-# reference can be used **only once**. Otherwise *the the the* would be a perfect translation of almost anything.
+# How many n-grams of a translation, called the hypothesis, are right? An n-gram is right if the reference contains it, but each n-gram of the
+# reference can be used **only once**. Otherwise, *the the the* would be a perfect translation of almost anything.
 #
-# Return two numbers: the matches, and how many n-grams the hypothesis has. `given.ngram_counts` is your own function once the
-# check above says ✓, and the course's until then.
+# Return two numbers: the matches, and the number of n-grams in the hypothesis. `given.ngram_counts` is your own function once the
+# check above shows ✓, and the course's until then.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # count the n-grams of both sides
-# for each n-gram of the hypothesis: its two counts; the smaller one is what is matched
-# add those up; total: add up the counts of the hypothesis
+# matches: for each n-gram of the hypothesis, the smaller of its two counts; add them up
+# total: add up the counts of the hypothesis
 # ```
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for &: 'dict' and 'dict'</code></summary>
 #
-# `&` takes the smaller counts of two `Counter`s. Your `ngram_counts` returns plain dicts: wrap them, `Counter(…)`.
+# `&` takes the smaller counts of two `Counter`s, but your `ngram_counts` returns plain dicts. Wrap them in `Counter(…)`.
 # </details>
-# <details><summary>Help: <code>it returns one thing, and should return 2: matches, total</code></summary>
+# <details><summary>Help: <code>it returns one value, and should return 2: matches, total</code></summary>
 #
-# No division yet: the two numbers are returned apart, as `return matches, total`, so that they can be added up over many
-# sentences.
+# Don't divide yet. Return both numbers, as `return matches, total`, so that they can be added up over many sentences.
 # </details>
 
 
@@ -160,12 +157,12 @@ check("clipped_matches", clipped_matches)
 #
 # ★☆☆ · 5 minutes
 #
-# Precision does not ask whether anything is missing. So whoever has fewer words than the reference pays. With $c$ words in the
+# Precision doesn't notice if words are missing. So BLEU penalises hypotheses with fewer words than the reference. With $c$ words in the
 # hypothesis (the *candidate*) and $r$ in the reference:
 #
 # $$\mathrm{BP} = e^{\,1 - r/c} \quad \text{if } c < r, \quad \text{else } 1$$
 #
-# A hypothesis without any word gets 0.
+# An empty hypothesis gets 0.
 #
 # <details><summary>Hint</summary>
 #
@@ -175,19 +172,18 @@ check("clipped_matches", clipped_matches)
 # </details>
 # <details><summary>Help: <code>division by zero</code></summary>
 #
-# $c$ may be 0. Think of $c$ as very small instead: the fraction is huge, the exponent far below zero, and e to its power almost
-# nothing.
+# $c$ may be 0. As $c$ goes to 0, the fraction goes to infinity, the exponent to minus infinity, and the penalty to 0.
 # </details>
 # <details><summary>Help: <code>name 'e' is not defined</code></summary>
 #
-# $e$ to a power is `math.exp` of it.
+# `math.exp` computes powers of $e$.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: brevity_penalty
 def brevity_penalty(c: int, r: int) -> float:
-    """What too few words cost, from 0 to 1.
+    """The brevity penalty, from 0 to 1.
 
     c: words of the hypothesis, 0 or more
     r: words of the reference, 1 or more
@@ -207,32 +203,32 @@ check("brevity_penalty", brevity_penalty)
 #
 # ★★★ · 20 minutes · §6.1
 #
-# Four precisions $p_1 \ldots p_4$, one for each length of n-gram, and the brevity penalty:
+# BLEU combines four precisions $p_1 \ldots p_4$, one for each length of n-gram, with the brevity penalty:
 #
 # $$\mathrm{BLEU} = 100 \cdot \mathrm{BP} \cdot (p_1\, p_2\, p_3\, p_4)^{1/4}$$
 #
-# A test set has many sentences and **one** BLEU. It is not the mean of the sentences' BLEUs: each $p_n$ is one fraction for the
-# whole set, and so is $r/c$. If one of the precisions is zero, or there is no n-gram at all to divide by, BLEU is 0.
+# A test set has many sentences, but **one** BLEU. It is not the mean of the sentences' scores: each $p_n$ is a single fraction for the
+# whole test set, and so is $r/c$. If one of the precisions is zero, or there are no n-grams to divide by, BLEU is 0.
 #
-# `given.clipped_matches` and `given.brevity_penalty` are there.
+# You may use `given.clipped_matches` and `given.brevity_penalty`.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
 # for each n from 1 to 4:
 #     add up the matches, and the totals, over all pairs of sentences
-#     p_n: the one sum divided by the other
+#     p_n: the sum of matches divided by the sum of totals
 # multiply the four, take the fourth root
 # c: all words of all hypotheses; r: all words of all references
 # ```
 # </details>
 # <details><summary>Help: <code>math domain error</code></summary>
 #
-# There is no logarithm of 0. A precision of 0 makes BLEU 0: return that before you take logarithms, or do without them.
+# 0 has no logarithm. If a precision is 0, return 0 before you take logarithms, or do without logarithms.
 # </details>
 # <details><summary>Help: <code>division by zero</code></summary>
 #
-# Sentences of one word have no 2-grams. Where there is nothing to divide by, BLEU is 0.
+# Sentences of one word have no 2-grams. If there is nothing to divide by, BLEU is 0.
 # </details>
 
 
@@ -242,7 +238,7 @@ def corpus_bleu(hypotheses: list[list[str]], references: list[list[str]]) -> flo
     """BLEU of a test set, one reference each, without smoothing: from 0 to 100.
 
     hypotheses: the words of each translation
-    references: the words of what each should be, in the same order
+    references: the words of each reference, in the same order
     """
     ### BEGIN SOLUTION
     product = 1.0
@@ -265,30 +261,30 @@ check("corpus_bleu", corpus_bleu)
 #
 # ★★☆ · 15 minutes
 #
-# To BLEU a word with a wrong ending is a wrong word. chrF counts n-grams of **characters**, for $n$ from 1 to 6, without the
-# spaces, and asks two questions: what share of the hypothesis's n-grams is right (precision), and what share of the reference's
-# is there (recall)? Both are averaged over $n$, the ordinary way, to $P$ and $R$. Then, with $\beta = 2$:
+# To BLEU, a word with a wrong ending is simply wrong. chrF counts n-grams of **characters**, for $n$ from 1 to 6, without
+# spaces. It asks which fraction of the hypothesis's n-grams is right (precision), and which fraction of the reference's n-grams
+# was found (recall). $P$ and $R$ are their arithmetic means over $n$. Then, with $\beta = 2$:
 #
 # $$\mathrm{chrF} = 100 \cdot \frac{(1 + \beta^2)\, P R}{\beta^2 P + R}$$
 #
-# An $n$ for which one of the two has no n-grams is left out of the means. If nothing matches, chrF is 0.
+# If one of the two texts has no n-grams of some length $n$, that $n$ is left out of the means. If nothing matches, chrF is 0.
 #
-# A string is a sequence too: `given.ngram_counts` and `given.clipped_matches` take a list of characters as well as one of words.
+# `given.ngram_counts` and `given.clipped_matches` work for a list of characters as well as for one of words.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# drop the spaces of both; a list of characters is list(text)
-# for each n from 1 to 6 that is no longer than either:
+# remove all spaces; list(text) is a list of characters
+# for each n from 1 to 6, but not above the length of either text:
 #     precision: clipped matches / n-grams of the hypothesis
 #     recall:    the same matches / n-grams of the reference
-# P, R: the two means, over those n
-# the formula, unless both are 0
+# P, R: the means over these n
+# apply the formula, unless both are 0
 # ```
 # </details>
 # <details><summary>Help: <code>float division by zero</code></summary>
 #
-# If nothing matches, $P$ and $R$ are 0, and so is what you divide by.
+# If nothing matches, $P$ and $R$ are 0, and so is the denominator.
 # </details>
 # <details><summary>Help: <code>division by zero</code></summary>
 #
@@ -301,7 +297,7 @@ check("corpus_bleu", corpus_bleu)
 def chrf(hypothesis: str, reference: str) -> float:
     """chrF2 of one sentence, from 0 to 100.
 
-    hypothesis, reference: text, each with at least one character that is no space
+    hypothesis, reference: texts, each with at least one character other than a space
     """
     ### BEGIN SOLUTION
     mine, there = list(hypothesis.replace(" ", "")), list(reference.replace(" ", ""))
@@ -323,12 +319,12 @@ check("chrf", chrf)
 #
 # ★★☆ · 15 minutes
 #
-# Had the test set consisted of other sentences, the scores would be others. The **paired bootstrap** acts as if: it draws
-# sentences from the test set, with repetition, scores both systems on the same draw, and repeats that many times. How often does
+# With other test sentences, the scores would be different. The **paired bootstrap** simulates this: it draws
+# sentences from the test set with replacement, scores both systems on the same draw, and repeats that many times. How often does
 # the second system win?
 #
-# To keep it short the score is the precision $p_1$ alone. Of each sentence you get two numbers, the matches and the total, as in
-# blank 2. A draw is scored like a test set, from its sums. A tie is no win.
+# To keep it short, the score is just the precision $p_1$. For each sentence you get two numbers, the matches and the total, as in
+# blank 2. A draw is scored like a test set: add up both over its sentences, then divide. A tie is not a win.
 #
 # <details><summary>Hint</summary>
 #
@@ -336,26 +332,26 @@ check("chrf", chrf)
 # a table indexed by the draws: first[draws]              (draws, drawn sentences, 2)
 # add up within each draw                                 (draws, 2)
 # matches / total: the score of each draw                 (draws,)
-# the same for the second; where is it larger? in which share of the draws?
+# do the same for the second system; in which fraction of the draws is its score larger?
 # ```
 # </details>
 # <details><summary>Help: <code>the result is a Tensor, and should be a float</code></summary>
 #
-# A tensor that holds a single number becomes a plain one by `float(…)` or `.item()`.
+# `float(…)` or `.item()` turns a tensor with a single element into a plain number.
 # </details>
 # <details><summary>Help: <code>mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype</code></summary>
 #
-# Of True and False there is no mean in PyTorch. Make numbers of them first, `.float()`.
+# PyTorch computes no mean of booleans. Convert them to numbers first, with `.float()`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: share_of_wins
 def share_of_wins(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    """In which share of the draws the second system has the better precision.
+    """The fraction of draws in which the second system has the higher precision.
 
     first, second: (sentences, 2), int64: matches and total of each sentence, for two systems
-    draws: (draws, drawn sentences), int64: which sentences each draw holds, counted from 0
+    draws: (draws, drawn sentences), int64: the indices of the sentences in each draw
     returns: from 0 to 1
     """
     ### BEGIN SOLUTION
@@ -371,10 +367,10 @@ check("share_of_wins", share_of_wins)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade evaluation`.
+# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade evaluation`.
 #
-# Then open `transformer/evaluation/metrics.py`. It asks sacreBLEU, so that anybody gets the same numbers from the same text; now you know
-# what it asks for.
+# Then open `transformer/evaluation/metrics.py`. It calls sacreBLEU, so that everybody gets the same numbers from the same text; now you know
+# what it computes.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Exercises: what attention heads do
 #
-# Five blanks: what a head looks at as a rule, how sharp it is, which words it links, how such links are marked, and how to take a
-# head away (§3.2.2 and the end of §4 of the paper).
+# Five blanks: how much a head attends to the previous word, how sharp its weights are, which words it links, how such links are scored, and how to ablate a
+# head (§3.2.2 and the end of §4 of the paper).
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
 #   what is wrong.
@@ -66,46 +66,46 @@ from exercises.checks.attention_heads import check, given
 torch.set_printoptions(precision=2, sci_mode=False)
 
 # %% [markdown]
-# ## 1 · One back
+# ## 1 · The previous word
 #
 # ★★☆ · 10 minutes · §4
 #
-# How much does each head look at the word **before**? Row $i$ of the weights is the query at place $i$, column $j$ the key at
-# place $j$. Take the mean over all queries that can be asked, in all sentences together, each counting alike. The first word has
-# nobody before it and is not asked. Padding is not asked either: its rows hold weights like any others, but nobody uses them.
+# How much does each head attend to the **previous** word? Row $i$ of the weights belongs to the query at position $i$, column $j$ to the key at
+# position $j$. Take the mean of the weights on the previous position over all queries of all sentences together. The first position has
+# no previous word and doesn't count. Neither does padding: its rows have weights like any others, but nobody uses them.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# the weights of place i on place i - 1 lie on a diagonal: one below the main one
-# there are n_query - 1 of them: those of the queries 1, 2, …     (batch, heads, n_query - 1)
+# the weights of position i on position i - 1 are the diagonal below the main one
+# it has n_query - 1 numbers, for the queries 1, 2, …             (batch, heads, n_query - 1)
 # which of these queries are real?                                (batch, n_query - 1)
-# for each head, the sum over those that are, divided by their number
+# for each head: the sum over the real ones, divided by their number
 # ```
 # </details>
 # <details><summary>Help: <code>The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
 #
-# Weights have an axis for heads, `real` has none. Give it one of length one, between the other two.
+# The weights have an axis for heads, but `real` has none. Insert one of length one between its two axes.
 # </details>
 # <details><summary>Help: <code>The size of tensor a (0) must match the size of tensor b (2) at non-singleton dimension 2</code></summary>
 #
-# Unless you tell it otherwise, `diagonal` takes the first two axes, batch and heads. Tell it which two you mean: `dim1=`, `dim2=`.
+# By default, `diagonal` uses the first two axes, batch and heads. Pass the axes that you mean as `dim1` and `dim2`.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: one_back
 def one_back(weights: Tensor, real: Tensor) -> Tensor:
-    """How much weight each head has on the word before, on average.
+    """The mean weight of each head on the previous word.
 
     weights: (batch, heads, n, n); each row sums to one
-    real: (batch, n), bool; False = padding, which stands at the end
+    real: (batch, n), bool; False = padding, which is at the end
     returns: (heads,)
     """
     ### BEGIN SOLUTION
-    asked = real[:, None, 1:]  # (batch, 1, n - 1)
-    before = weights.diagonal(offset=-1, dim1=-2, dim2=-1)  # (batch, heads, n - 1)
-    return (before * asked).sum(dim=(0, 2)) / asked.sum()
+    real_queries = real[:, None, 1:]  # (batch, 1, n - 1)
+    previous = weights.diagonal(offset=-1, dim1=-2, dim2=-1)  # (batch, heads, n - 1)
+    return (previous * real_queries).sum(dim=(0, 2)) / real_queries.sum()
     ### END SOLUTION
 
 
@@ -113,32 +113,32 @@ def one_back(weights: Tensor, real: Tensor) -> Tensor:
 check("one_back", one_back)
 
 # %% [markdown]
-# ## 2 · How sharp a row is
+# ## 2 · Entropy
 #
 # ★☆☆ · 5 minutes · §4
 #
-# The entropy of a row of weights $w$, in **bits**:
+# How sharp are a query's weights? Their entropy measures it. For a row of weights $w$, in **bits**:
 #
 # $$H = -\sum_j w_j \log_2 w_j.$$
 #
-# All weight on one key is 0 bits, half and half is 1, the same on eight keys is 3. A mask leaves weights of exactly 0, and they
-# add nothing: $0 \log_2 0$ counts as 0. So a row without any weight, as padding may have it, has 0 bits as well.
+# If one key has all the weight, the entropy is 0 bits; for two equal weights it is 1, for eight 3. A mask leaves weights of exactly 0, which
+# contribute nothing: $0 \log_2 0$ counts as 0. So a row of zeros, which padding may have, also has 0 bits.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# a number for each key: weight · logarithm of the weight, to the base 2
-# where the weight is 0, that number is 0 (the logarithm of something tiny will do)
+# for each key: weight · logarithm of the weight, to base 2
+# where the weight is 0, the product should be 0 (so take the logarithm of something tiny instead)
 # add up over the keys, and mind the sign
 # ```
 # </details>
 # <details><summary>Help: <code>only one element tensors can be converted to Python scalars</code></summary>
 #
-# The functions of `math` take one number. Tensors have their own: `weights.log2()`.
+# The functions of `math` take single numbers. Tensors have their own: `weights.log2()`.
 # </details>
 # <details><summary>Help: <code>math domain error</code></summary>
 #
-# That is the logarithm of 0. Decide what a key without weight adds before you ask for it.
+# That comes from the logarithm of 0. Replace zeros before you take the logarithm.
 # </details>
 
 
@@ -160,44 +160,44 @@ def row_entropy(weights: Tensor) -> Tensor:
 check("row_entropy", row_entropy)
 
 # %% [markdown]
-# ## 3 · Which word is linked to which
+# ## 3 · Word alignment
 #
 # ★★★ · 20 minutes · §3.2.3
 #
-# Cross-attention has weights from target **pieces** to source **pieces**. We want words. One sentence, one head:
+# Cross-attention has weights from target **tokens** to source **tokens**, and a word may consist of several tokens, its *pieces*. We want links between words. For one sentence and one head:
 #
-# - **Rows.** The decoder reads `<bos> y₁ y₂ …` and writes `y₁ y₂ … <eos>`. Take each piece in the row that **writes** it. The last row
-#   writes `<eos>`, and the last column is the source's `<eos>`: no words, so leave both out, and leave the other numbers as they are.
-# - **Pieces into words.** A row is a budget, so what went to the parts of a source word went to the word: add. Each piece of a
-#   target word has a budget of its own: take the mean.
-# - **Links.** Each target word is linked to the source word with most weight; of equals, to the first.
+# - **Rows.** The decoder reads `<bos> y₁ y₂ …` and predicts `y₁ y₂ … <eos>`. For each piece, take the row that **predicts** it. The last row
+#   predicts `<eos>`, and the last column is the source's `<eos>`. These are not words: leave both out, and don't change the other numbers.
+# - **From pieces to words.** The weight of a source word is the **sum** of the weights of its pieces. Each piece of a
+#   target word has a row of its own that sums to one, so take the **mean** of these rows.
+# - **Links.** Each target word is linked to the source word with the largest weight. If several have it, take the first.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# cut off what is eos: as many rows and columns as there are pieces of words
+# leave out eos: keep as many rows and columns as there are pieces
 # for each target word: the mean of the rows of its pieces        (target words, source pieces)
 # for each source word: the sum of the columns of its pieces      (target words, source words)
-# for each row the place of the largest: with the row's number, a link
+# for each row, the index of the largest weight and the index of the row are a link
 # ```
 #
-# Two ways to pick a word's pieces: `torch.tensor(target_word) == j` is True at those of word j; or a matrix of ones and zeros, pieces
-# by words, does all words in one product.
+# There are two ways to select a word's pieces: `torch.tensor(target_word) == j` is True for those of word j; or a matrix of ones and zeros,
+# pieces by words, handles all words in one product.
 # </details>
 # <details><summary>Help: <code>The shape of the mask [2] at index 0 does not match the shape of the indexed tensor [3, 3] at index 0</code></summary>
 #
-# There are as many numbers of words as pieces, and the weights have one row and one column more. Cut them first.
+# The lists have one entry per piece, but the weights have one more row and column, for eos. Leave these out first.
 # </details>
 # <details><summary>Help: <code>(tensor(0), 0)*    (0, 0)</code></summary>
 #
-# A tensor that holds one number is not that number. `.item()` makes it a plain one, and `.tolist()` does so for all at once.
+# A tensor with a single element is not a plain number. `.item()` converts it, and `.tolist()` converts all elements at once.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: word_links
 def word_links(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, list[tuple[int, int]]]:
-    """From a head's weights to words, and to links between them.
+    """Turn a head's weights between pieces into weights and links between words.
 
     weights: (target pieces + 1, source pieces + 1); the first row reads <bos>
     target_word: for each target piece the number of its word: 0, 0, 1, …
@@ -222,31 +222,31 @@ check("word_links", word_links)
 #
 # ★★☆ · 10 minutes
 #
-# People who align by hand note which links are **sure**, and which are only **possible**, as they can be argued. An aligner should
-# find the sure ones, and is not blamed for a possible one. With $A$ the links found, $S$ the sure ones and $P$ all that are
-# possible, **the sure ones among them**:
+# People who align words by hand mark some links as **sure** and others, which are debatable, as **possible**. An aligner should
+# find the sure links, and may find the possible ones. Let $A$ be the links found, $S$ the sure links, and $P$ all possible links, **including
+# the sure ones**:
 #
 # $$\mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}.$$
 #
-# Each size is added up over all sentences before anything is divided. `possible` lists the links that are possible and *not* sure.
-# No list names a link twice. A list may be empty; but somewhere in the test set there is a sure link.
+# Add up each size over all sentences before you divide. The argument `possible` contains only links that are possible and *not* sure.
+# No list contains a link twice. A list may be empty, but there is at least one sure link in the test set.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# for each sentence: its three lists as sets; P is what is in either of two of them
-#     add to the number of right ones:  size of (A and S)  +  size of (A and P)
-#     add to the number of all:         size of A          +  size of S
-# one minus right / all
+# for each sentence: turn the three lists into sets; P is the union of two of them
+#     add to the numerator:    size of (A and S)  +  size of (A and P)
+#     add to the denominator:  size of A          +  size of S
+# 1 - numerator / denominator
 # ```
 # </details>
 # <details><summary>Help: <code>unsupported operand type(s) for &: 'list' and 'list'</code></summary>
 #
-# Lists have no intersection. Sets have, so make `set(…)` of them.
+# `&` works for sets, not for lists. Convert them with `set(…)`.
 # </details>
 # <details><summary>Help: <code>unhashable type: 'list'</code></summary>
 #
-# You make a set of the whole test set, a list of lists. Each sentence is a set of its own.
+# You convert the whole test set, a list of lists, into one set. Make one set for each sentence.
 # </details>
 
 
@@ -257,7 +257,7 @@ def alignment_error_rate(
     sure: list[list[tuple[int, int]]],
     possible: list[list[tuple[int, int]]],
 ) -> float:
-    """How wrong the links found are: 0 is best.
+    """The alignment error rate of the links found; 0 is best.
 
     found, sure, possible: for each sentence its links (source word, target word)
     """
@@ -275,34 +275,34 @@ def alignment_error_rate(
 check("alignment_error_rate", alignment_error_rate)
 
 # %% [markdown]
-# ## 5 · Heads off
+# ## 5 · Ablating heads
 #
 # ★★☆ · 10 minutes · §3.2.2
 #
-# Does the model need a head? Take it away and see. The outputs of all heads are joined side by side, in the order of the heads, and
+# Does the model need a head? Remove it and see. The outputs of all heads are concatenated and
 # multiplied by $W^O$, and a bias is added:
 #
 # $$\mathrm{Concat}(\mathrm{head}_1, …, \mathrm{head}_h)\, W^O + b.$$
 #
-# A head is **off** if its own part of what $W^O$ reads is zero. Everything else stays as it is: the other heads, in all sentences and at
-# all positions, and the bias, which belongs to no head.
+# To **ablate** a head, set its part of the input of $W^O$ to zero. Everything else stays as it is: the other heads, and the bias, which
+# belongs to no head.
 #
 # <details><summary>Hint</summary>
 #
 # ```text
-# zeros in place of the heads that are off        (batch, n_heads, length, d_head)
-# positions before heads                          (batch, length, n_heads, d_head)
-# join the last two axes                          (batch, length, d_model)
+# set the given heads to zero                     (batch, n_heads, length, d_head)
+# swap heads and positions                        (batch, length, n_heads, d_head)
+# merge the last two axes                         (batch, length, d_model)
 # times W_O, plus the bias
 # ```
 # </details>
 # <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (2x1 and 2x2)</code></summary>
 #
-# $W^O$ reads all heads of a position at once, a vector of d_model numbers. Join them first.
+# $W^O$ takes the heads of a position together, a vector of d_model numbers. Join them first.
 # </details>
 # <details><summary>Help: <code>view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces). Use .reshape(...) instead.</code></summary>
 #
-# After two axes have changed places the numbers lie no longer in a row, and `view` copies nothing. `reshape` and `flatten` copy where they
+# After two axes are swapped, the numbers are no longer contiguous in memory, and `view` never copies. `reshape` and `flatten` copy if they
 # have to.
 # </details>
 
@@ -310,7 +310,7 @@ check("alignment_error_rate", alignment_error_rate)
 # %% tags=["answer"]
 # answer: heads_off
 def heads_off(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
-    """What a layer says without some of its heads.
+    """The output of an attention layer without some of its heads.
 
     heads: (batch, n_heads, length, d_head), each head's output before W_O
     off: the heads to turn off, counted from 0; may be empty
@@ -332,8 +332,8 @@ check("heads_off", heads_off)
 # %% [markdown]
 # ## On a trained model
 #
-# Nothing to fill in here. The small translator that comes with the course reads a hundred sentences with their translations, and
-# your functions tell what its heads do. (Where a blank is still open, the course's function stands in for yours.)
+# There is nothing to fill in here. The small translator that comes with the course reads a hundred sentences with their translations, and
+# your functions analyse its heads. (If a blank isn't done yet, the course's function is used instead.)
 
 # %% tags=["nbval-skip"]
 from itertools import accumulate
@@ -360,7 +360,7 @@ def named(name: str, head: int) -> str:
 
 # %% tags=["nbval-skip"]
 real = source != PAD
-print("the encoder        one back   bits")
+print("the encoder        previous   bits")
 for name, w in weights.items():
     if name.startswith("encoder"):
         bits = given.row_entropy(w)  # (batch, heads, query)
@@ -369,13 +369,13 @@ for name, w in weights.items():
 
 
 # %% [markdown]
-# No head looks one back and nowhere else, but one comes closest. Then the cross-attention: which layer would you rather have for a
-# dictionary?
+# No head attends only to the previous word, but one comes close. Next, cross-attention: which of its layers aligns the words
+# better?
 
 
 # %% tags=["nbval-skip"]
 def word_of_piece(text: str, words: list[str]) -> list[int]:
-    """For each piece of a sentence the number of its word."""
+    """The index of the word to which each piece of a sentence belongs."""
     letters = [n for n, word in enumerate(words) for _ in word]
     lengths = [len(piece.lstrip("▁")) for piece in tokenizer.pieces(tokenizer.encode(text))]
     return [letters[start] for start in accumulate([0, *lengths[:-1]])]
@@ -396,7 +396,7 @@ for name, w in weights.items():
             print(f"{named(name, h)}     {rate:.2f}")
 
 # %% [markdown]
-# And without a head of the encoder's second layer? Your function takes the place of the output projection. The loss of a token:
+# What happens without one of the heads in the encoder's second layer? Your function replaces the output projection. This is the loss per token:
 
 # %% tags=["nbval-skip"]
 layer = model.get_submodule("encoder.1.self_attention")
@@ -404,7 +404,7 @@ wanted = pad([[*tokenizer.encode(p.target), EOS] for p in pairs])
 
 
 def loss_without(off: list[int]) -> float:
-    """The mean loss of a token, with these heads of the layer off."""
+    """The mean loss per token, with these heads of the layer ablated."""
 
     def project(linear, args, output):
         return given.heads_off(layer.split_heads(args[0]), off, linear.weight.T, linear.bias)
@@ -416,20 +416,20 @@ def loss_without(off: list[int]) -> float:
     return torch.nn.functional.cross_entropy(logits.transpose(1, 2), wanted, ignore_index=PAD).item()
 
 
-print(f"all heads on      {loss_without([]):.3f}")
+print(f"all heads         {loss_without([]):.3f}")
 for h in range(layer.n_heads):
     print(f"without head {h + 1}    {loss_without([h]):.3f}")
 
 # %% [markdown]
-# The head that looks one back most is not the one that is missed most. What that one looks at, the chapter finds out.
+# The head that attends most to the previous word is not the one whose removal hurts most. The chapter finds out what that one attends to.
 
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade attention_heads`.
+# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade attention_heads`.
 #
-# Then open `transformer/inspection.py`. It records the weights of a model while it runs, and turns heads off in the midst of it,
-# without a change to the model's own code.
+# Then open `transformer/inspection.py`. It records the weights of a model and ablates its heads while it runs,
+# without any change to the model's code.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import math
+import re
 import sys
 from collections import Counter
 from functools import reduce
@@ -32,8 +33,9 @@ from exercises.checks import (
     subword_tokenization,
     training,
 )
-from exercises.compare import equal, to_builtin
+from exercises.compare import describe_difference, equal, to_builtin
 from exercises.limits import LimitReached
+from exercises.notebooks import ROOT
 from transformer import decoding as package_decoding
 from transformer.attention import MultiHeadAttention
 from transformer.attention import attention as package_attention
@@ -82,6 +84,15 @@ def test_hints_do_not_give_the_answer_away() -> None:
     code += "[1: argmax .exp( tuple( **- flatten( .mean( square( gather( reduction= ignore_index=".split()
     code += "chunk( repeat_interleave( einsum( F.linear unsqueeze(".split()
     assert [m.title for _, m in MISTAKES for word in code if word in m.hint] == []
+
+
+def test_help_quotes_what_the_checks_say() -> None:
+    for path in (ROOT / "solutions").glob("*.py"):
+        exercises = TOPICS[path.stem[3:]].exercises.values()
+        lengths = [(e.results, n) for e in exercises for n in (1, 2, 3) if n != len(e.results)]
+        messages = [describe_difference(names, (0,) * n, (0,) * len(names))[0] for names, n in lengths]
+        quoted = re.findall(r"<code>(it returns .+?)</code>", path.read_text("utf-8"))
+        assert set(quoted) <= set(messages), path
 
 
 def test_references_are_the_package() -> None:

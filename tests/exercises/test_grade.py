@@ -160,7 +160,9 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Grade]:
 def test_each_exercise_is_judged_alone(grades: dict[str, Grade]) -> None:
     messages = grades["mixed"].messages
     assert messages["padding_mask"] == "it did not finish within 5 s: is there an endless loop?"
-    assert str(messages["causal_mask"]).startswith("off by one: a position does not see itself\nThe diagonal is False")
+    assert str(messages["causal_mask"]).startswith(
+        "off by one: a position can't attend to itself\nThe diagonal is False"
+    )
     assert messages["target_mask"] == OPEN_MESSAGE, "an edited check cell does not help"
     assert messages["masked_softmax"] is None
     assert messages["shift_target"] is None
@@ -171,7 +173,7 @@ def test_the_table_reads_well(grades: dict[str, Grade]) -> None:
     lines = str(grades["mixed"]).splitlines()
     assert lines[0].startswith("04 masking · ")
     assert lines[1] == "  ✗ padding_mask: it did not finish within 5 s: is there an endless loop?"
-    assert lines[2] == "  ✗ causal_mask: off by one: a position does not see itself"
+    assert lines[2] == "  ✗ causal_mask: off by one: a position can't attend to itself"
     assert lines[3].startswith("      The diagonal is False")
     assert lines[-2:] == ["  ✓ shift_target", "  2 of 5"]
 
@@ -218,7 +220,7 @@ def test_what_tries_to_get_round_the_checks_is_no_pass(grades: dict[str, Grade])
         "causal_mask": "its cell was not run, because it uses builtins",
         "target_mask": "its cell was not run, because it uses exec",
         "masked_softmax": "it stopped with SystemExit: ",
-        "shift_target": "nothing left out",
+        "shift_target": "both are the whole target",
     }
 
 
