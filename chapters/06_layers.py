@@ -16,9 +16,9 @@
 # Each square below shows the vectors of eight words, one per row. In the top row we stack attention on attention, and **after two layers all words have the same vector**. In the bottom row we stack the paper's
 # complete layers, and the words stay different. What does a layer have that attention alone doesn't?
 #
-# **After this chapter you can** build the paper's encoder and decoder layers from their parts, explain what each part is for, and show when the placement of the layer norm decides whether a deep stack trains.
+# By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show when the placement of the layer norm decides whether a deep stack trains.
 #
-# **About 45 minutes.** Builds on [Attention](02_attention.ipynb) to [Positional encoding](05_positional_encoding.ipynb).
+# **About 45 minutes.** The chapter builds on [Attention](02_attention.ipynb) to [Positional encoding](05_positional_encoding.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -129,7 +129,7 @@ Picture(
     alt=(
         "Two rows of four heat maps, each with eight rows, the vectors of eight words, "
         "at the input and after 1, 2 and 4 layers. With attention only, the rows are "
-        "alike after one layer and identical after two. In complete layers they stay "
+        "similar after one layer and identical after two. In complete layers they stay "
         "different."
     ),
 )
@@ -160,7 +160,7 @@ for depth in (0, 1, 2, 4):
     print(f"          complete layers {variation(complete):.0e}")
 
 # %% [markdown]
-# This isn't an accident of our random weights. [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that stacks of pure attention tend to this state, and that the differences shrink faster than exponentially with the depth.
+# This isn't an accident of our random weights. [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that stacks of pure attention tend to this state, and that the differences shrink faster than exponentially with the depth. (Our last number is as close to 0 as rounding in float32 allows.)
 #
 # The paper puts three more things into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
 # We look at them one at a time, and then put them together.
@@ -186,9 +186,9 @@ print("ReLU  ", inner.relu())
 print("output", inner.relu() @ W2 + b2)
 
 # %% [markdown]
-# *Position-wise* means that the two rows don't interact: the same small network is applied to each position separately. So the two kinds of sublayer divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
+# *Position-wise* means that the two rows don't interact: the same small network is applied to each position separately. Attention and the feed-forward network are called the **sublayers** of a layer, and they divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
 #
-# In the paper the inner width $d_\text{ff}$ is four times $d_\text{model}$. Its two matrices then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So two thirds of an encoder layer's parameters are in the feed-forward network.
+# In the paper the inner width $d_\text{ff}$ is four times $d_\text{model}$. The two matrices of the feed-forward network then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So two thirds of an encoder layer's parameters are there.
 
 # %% tags=["remove-cell"]
 layer = EncoderLayer(ModelConfig(100))
@@ -251,7 +251,7 @@ assert F.mse_loss(with_relu, y) < 0.1 < 0.3 < F.mse_loss(without_relu, y)
 # You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match. If
 # the match is negative, the ReLU keeps the unit silent. We say that a unit **is active** if its value after the ReLU is above zero.
 #
-# So do units of a trained model respond to something we can name? We let the small model `pocket-small` read 1,000 test sentences and record which units of its second encoder layer are active on which token. (A *hook* is a function that PyTorch calls with the output of a module, here of `dropout`, which comes right after the ReLU and does nothing at inference time.)
+# So do units of a trained model respond to something we can name? We take `pocket-small`, a small English-to-German translator that comes with the course and was trained on simple generated sentences. We let it read 1,000 of its test sentences and record which units of its second encoder layer are active on which token. (A *hook* is a function that PyTorch calls with the output of a module, here of `dropout`, which comes right after the ReLU and does nothing at inference time.)
 
 # %%
 small = transformer.load("pocket-small", device="cpu")
@@ -321,9 +321,9 @@ assert {"▁bad", "▁modern"} <= set(top) and feed_forward.inner.out_features =
 # %% [markdown]
 # ## Residual connections
 #
-# A **residual connection** ([He et al., 2016](https://arxiv.org/abs/1512.03385)) adds a sublayer's input to its output: not $f(x)$, but $x + f(x)$. Whatever $f$ does, $x$ is still there. That is one reason why complete layers keep the words apart in the figure at the top.
+# A **residual connection** ([He et al., 2016](https://arxiv.org/abs/1512.03385)) adds a sublayer's input to its output: not $f(x)$, but $x + f(x)$. Whatever $f$ does, $x$ is still there. That helps complete layers to keep the words apart in the figure at the top.
 #
-# The other reason for residual connections is training. The gradient has to travel back through all layers, and each layer multiplies it by its derivative. Suppose that the derivative of each layer is 0.1. After twelve layers, $0.1^{12} = 10^{-12}$ of the gradient is left, which is nothing. With a residual
+# Residual connections also help training. The gradient has to travel back through all layers, and each layer multiplies it by its derivative. Suppose that the derivative of each layer is 0.1. After twelve layers, $0.1^{12} = 10^{-12}$ of the gradient is left, which is practically nothing. With a residual
 # connection the derivative is $1 + 0.1$, and $1.1^{12} \approx 3.1$. The 1 gives the gradient a direct path.
 #
 # We measure it on twelve feed-forward networks, first in a plain chain, then with residual connections. The plot shows the size of the gradient at the output of each layer:
@@ -335,6 +335,7 @@ def gradient_norms(residual):
     x = torch.randn(64, 32, requires_grad=True)
     outputs = []
     for _ in range(12):
+        # initialise: the package's initial weights, see the next chapter
         output = initialise(FeedForward(32, 128))(x)
         x = x + output if residual else output
         x.retain_grad()
@@ -430,13 +431,13 @@ Picture(
 
 # %% [markdown]
 # Why not **batch normalisation**, which works so well in vision? It normalises each dimension over all positions of all sentences in the batch ([Ioffe and Szegedy, 2015](https://arxiv.org/abs/1502.03167)). Then, in training, the output for a sentence would depend on the other sentences in the batch and on the padding, and in the decoder even on future
-# tokens; at inference, averages from training stand in, which fit badly when lengths vary. Layer norm looks at one position at a time.
+# tokens. At inference, batch normalisation uses means and variances remembered from training, which fit badly when lengths vary. Layer norm looks at one position at a time.
 
 # %% [markdown]
 # ## Post-norm and pre-norm
 #
 # Where does the layer norm (*norm* for short) go? The figure shows an encoder layer in the two usual ways. Follow the pink line, the residual stream, from bottom to top. With **post-norm**, the paper's choice, the norm is *on* the stream, after each addition. With **pre-norm**, which the authors' library, Tensor2Tensor, [adopted later](https://aclanthology.org/W18-1819/), the norm is on the *branch*:
-# sublayers read a normalised copy, and the stream itself is never changed except by addition. That is why pre-norm needs one more norm after the last layer.
+# sublayers read a normalised copy, and the stream itself is never changed except by addition. So the stream can grow, and pre-norm needs one more norm after the last layer to bring it back to scale.
 
 # %% tags=["hide-input"]
 Picture(
@@ -457,7 +458,7 @@ Picture(
 SourceCode(Residual.forward)
 
 # %% [markdown]
-# `sublayer` is a function, such as a feed-forward network. `dropout` is the paper's method against overfitting (§5.4): **dropout** sets random values of the sublayer's output to zero in training, with probability 0.1 in the base model, and divides the others by 0.9 so that the expected value stays the same. At inference time it does nothing.
+# `sublayer` is a function, such as a feed-forward network. `dropout` works against overfitting (§5.4): in training, **dropout** sets random values of the sublayer's output to zero, with probability 0.1 in the base model, and divides the others by 0.9 so that the expected value stays the same. At inference time it does nothing.
 
 # %% [markdown]
 # ## The encoder layer
@@ -472,7 +473,7 @@ SourceCode(EncoderLayer.forward)
 
 # %%
 torch.manual_seed(0)
-layer = nn.TransformerEncoderLayer(32, 4, 128, dropout=0.0, batch_first=True)
+layer = nn.TransformerEncoderLayer(32, 4, 128, dropout=0, batch_first=True)
 x = torch.randn(2, 6, 32)  # (batch, source, d_model)
 
 attended, _ = layer.self_attn(query=x, key=x, value=x)
@@ -505,9 +506,9 @@ Picture(
 # 2. **Cross-attention** takes its query from this vector, and its keys and values from the memory. It can ask the source "what does the dog do?", find *runs*, and add its representation to the stream.
 # 3. **The feed-forward network** combines the two pieces of information within the position: a verb is due, and its meaning is *run*.
 #
-# After the last layer, the vector at *Hund* is compared with the embeddings of all words, and ideally *rennt* (runs) wins. In training, the decoder reads the words of the correct translation instead of its own predictions (**teacher forcing**), so all target positions can do this at once. What real heads do is rarely as tidy as this story; [What attention heads do](14_attention_heads.ipynb) looks at them.
+# After the last layer, the vector at *Hund* gives one logit for each word, and ideally *rennt* (runs) has the largest. In training, the decoder reads the words of the correct translation instead of its own predictions (**teacher forcing**), so all target positions can do this at once. What real heads do is rarely as tidy as this story; [What attention heads do](14_attention_heads.ipynb) looks at them.
 #
-# In code, it is one line per sublayer. (Ignore `cache` for now: it saves work when [decoding](12_decoding.ipynb); `is_causal` applies the causal mask where no `target_mask` is given.)
+# In code, it is one line per sublayer. (`is_causal` applies the causal mask where no `target_mask` is given. Ignore `cache` and `KeyValue` for now: they save work when [decoding](12_decoding.ipynb), by keeping keys and values that were computed before.)
 
 # %%
 SourceCode(DecoderLayer.forward)
@@ -526,9 +527,6 @@ y = norm_1(x + layer.self_attention(x, mask=causal))
 y = norm_2(y + layer.cross_attention(y, memory, mask=no_padding))
 y = norm_3(y + layer.feed_forward(y))
 assert_close(y, layer(x, memory, causal, no_padding))
-
-# %% [markdown]
-# The tests of the package compare whole models with PyTorch's `nn.Transformer` in the same way, with both placements of the norm.
 
 # %% [markdown]
 # ## The residual stream of a trained model
@@ -565,7 +563,7 @@ for hook in hooks:
     hook.remove()
 
 # %% [markdown]
-# **Move the slider through the stages.** Watch three things. After every stage called *norm*, all words have the same standard deviation; after every stage called *added*, they don't. The standard deviation of the stream **grows** from layer to layer. And the cosine with the embedding falls only slowly: even after four layers, each vector remembers which word it started from.
+# **Move the slider through the stages.** Watch three things. After every stage called *norm*, all words have similar standard deviations (they would be equal without the trained $\gamma$ and $\beta$); after every stage called *added*, they differ widely. The standard deviation of the stream **grows** from layer to layer. And the cosine with the embedding falls only slowly: even after four layers, each vector remembers which word it started from.
 
 # %% tags=["hide-input"]
 residual_stream(
@@ -603,7 +601,7 @@ assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
 #
-# | sublayer | its output | sum | stream | cosine with the input |
+# | sublayer | mean square of its output | of the sum | of the stream | cosine with the input |
 # |---|---|---|---|---|
 # | 1, attention | 1.20 | 2.43 | 1.00 | 0.72 |
 # | 1, feed-forward | 1.02 | 2.26 | 1.00 | 0.50 |
@@ -615,6 +613,8 @@ assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 # | 4, feed-forward | 0.91 | 1.97 | 1.00 | -0.08 |
 #
 # </div>
+#
+# (With pre-norm the stream grows. With post-norm its mean square stays at 1, but it forgets the input.)
 
 # %% [markdown]
 # ## Post-norm against pre-norm: a race
@@ -629,7 +629,7 @@ class Sorter(nn.Module):
         self.embedding = nn.Embedding(12, 32)
         layers = [EncoderLayer(small_config(norm)) for _ in range(6)]
         self.layers = nn.ModuleList(layers)
-        self.final_norm = nn.LayerNorm(32) if norm == "pre" else nn.Identity()
+        self.norm = nn.LayerNorm(32) if norm == "pre" else nn.Identity()
         self.output = nn.Linear(32, 12)
         initialise(self)
 
@@ -638,7 +638,7 @@ class Sorter(nn.Module):
         for layer in self.layers:
             x = layer(x, None)
         self.variation = variation(x.detach())
-        return self.output(self.final_norm(x))  # (batch, 6, 12)
+        return self.output(self.norm(x))  # (batch, 6, 12)
 
 
 # %% [markdown]
@@ -649,11 +649,13 @@ class Sorter(nn.Module):
 def train(norm, warmup, learning_rate, steps=160):
     torch.manual_seed(0)
     model, losses, variations = Sorter(norm), [], []
-    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), fused=True)
+    parameters, betas = model.parameters(), (0.9, 0.98)
+    optimizer = torch.optim.Adam(parameters, betas=betas, fused=True)
     for step in range(1, steps + 1):
-        optimizer.param_groups[0]["lr"] = learning_rate * min(1, step / warmup)
+        lr = learning_rate * min(1, step / warmup)
+        optimizer.param_groups[0]["lr"] = lr
         letters = torch.randint(12, (16, 6))
-        loss = F.cross_entropy(model(letters).mT, letters.sort(dim=1).values)
+        loss = F.cross_entropy(model(letters).mT, letters.sort().values)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -708,7 +710,7 @@ assert final["post", "warm-up", 0.01] < 1.4
 assert max(final["pre", name, 0.01] for name in warmups) < 1
 
 # %% [markdown]
-# Eleven of the twelve runs learn. The paper's own order, post-norm, learns in five of its six settings. But at the highest learning rate and without warm-up it learns *nothing*: the loss stays at the level of guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm doesn't even need one. Where nothing needs saving, the warm-up can cost a little: 60 of the 160 steps are slower.
+# Eleven of the twelve runs learn. (There is one run per setting, so ignore small differences.) The paper's choice, post-norm, learns in five of its six settings. But at the highest learning rate and without warm-up it learns *nothing*: the loss stays at the level of guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm doesn't even need one.
 #
 # ### What happened to it?
 #
@@ -763,8 +765,8 @@ assert variation(added[1]) < 0.5 * variation(added[0])
 # %% [markdown]
 # It is the collapse from the beginning of this chapter. After a single step, less than a hundredth of the variation is left. After ten steps the six positions have practically the same vector. With one vector for all positions, the model can only predict the same distribution everywhere. If that vector doesn't show which letters the input has either, the best it can do is guess, which costs $\ln 12$.
 #
-# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). After a few large steps of this kind we see that the sublayers add large vectors that are nearly the same at all positions. Pre-norm suffers the same blow, as the plot shows. But there each position's own part stays in the stream, and the gradient
-# has its direct path to every layer, so the model recovers. With post-norm, each norm shrinks what is left of the positions' own part, and the next sublayer adds its common vector at full size. After twelve norms next to nothing of the own part is left, and the gradient, which passes the same norms on its way back, shrinks with it.
+# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). When all weights of a matrix move together, what it adds to different positions becomes larger and more alike. (We measured it in the first feed-forward network: after ten steps, its output has more than three times the mean square, and less than half the variation.) Pre-norm suffers the same blow, as the plot shows. But there the differences between the positions stay in the stream, and the gradient
+# has its direct path to every layer, so the model recovers. With post-norm, each norm shrinks what is left of the differences, and the next sublayer adds its common vector at full size. After twelve norms hardly any difference is left, and the gradient, which passes the same norms on its way back, shrinks with it.
 #
 # [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) explain the need for warm-up by the size of the gradients at initialisation. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes of the weights, and they find that where post-norm trains, it can end up better.
 # Today most models use pre-norm, because it is easier to train. The package has both: `norm="post"` and `norm="pre"`.
@@ -778,10 +780,10 @@ assert variation(added[1]) < 0.5 * variation(added[0])
 x = torch.randn(1, 5, 8)
 changed = x.clone()
 changed[:, 4] = torch.randn(8)
-for name, axes in (("features only", (8,)), ("length and features", (5, 8))):
+for axes in ((8,), (5, 8)):  # features only; length and features
     difference = F.layer_norm(changed, axes) - F.layer_norm(x, axes)
     moved = (difference.abs() > 1e-6).any(dim=-1)[0]
-    print(f"{name:20} changed positions: {moved.nonzero().flatten().tolist()}")
+    print(axes, "changed positions:", moved.nonzero().flatten().tolist())
 
 # %% [markdown]
 # **The wrong variance.** `x.var()` and `x.std()` divide by $d - 1$ by default, but layer norm divides by $d$. At $d = 512$ the outputs differ by only a tenth of a percent. No training fails because of it, but you can't reproduce another implementation's outputs. Write `x.var(correction=0)`.
@@ -802,7 +804,7 @@ print("with both:", *translator.greedy_search(caption))
 # %% [markdown]
 # Without the decoder's norm, this translation is still right: here the largest logits happened to stay the largest. That hides the bug, but the probabilities are wrong. Without the encoder's, cross-attention gets keys and values of a scale that it has never seen, and the translation is lost.
 #
-# **Dropout at inference time.** `nn.Dropout` is switched off by `model.eval()`. The function `F.dropout(x, 0.1)` isn't: its argument `training` is `True` by default. Pass `self.training`.
+# **Dropout at inference time.** `nn.Dropout` is switched off by `model.eval()`. The function `F.dropout(x, 0.1)` isn't: its argument `training` is `True` by default. Pass `self.training`. (The package's `attention` leaves it out, because its caller passes a rate of 0 at inference.)
 
 # %% tags=["remove-cell"]
 x = torch.randn(1000, 512)
@@ -865,7 +867,7 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # <details><summary>A. Whether the activations have mean square 1</summary>
 #
-# No. With post-norm they always do, because the norm makes sure of it, and in a collapsed model, too.
+# No. With post-norm they are always close to it, because the norm makes sure of it, and in a collapsed model, too.
 #
 # </details>
 # <details><summary>B. Whether the positions differ at the end of the stack</summary>
@@ -926,12 +928,12 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 #
 # 1. **Depth.** Make the number of layers in `Sorter` an argument. For 2, 4 and 10 layers, what is the highest learning rate at which post-norm trains without warm-up? And pre-norm?
 # 2. **How short a warm-up** is enough for post-norm at learning rate 0.01? Try 2, 5, 10 and 20 steps, and plot the variation.
-# 3. **Without the feed-forward network.** Remove it from `Sorter`'s layers and widen attention until the number of parameters is the same. Does it still learn to sort?
-# 4. **On translation**, a few minutes per run. Without warm-up, the learning rate starts at 0.05: which placement of the norm withstands that?
+# 3. **On translation**, a few minutes per run. Without warm-up, the schedule of the recipe starts at a learning rate of about 0.05: which placement of the norm withstands that?
 #
 # ```bash
 # transformer train pocket --run runs/post      --model.norm post
-# transformer train pocket --run runs/post-cold --model.norm post --training.warmup-steps 1
+# transformer train pocket --run runs/post-cold --model.norm post \
+#     --training.warmup-steps 1
 # transformer train pocket --run runs/pre-cold  --training.warmup-steps 1
 # ```
 
@@ -941,5 +943,4 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 # - **In the paper:** residual connections and norms in §3.1, the feed-forward network in §3.3, warm-up in §5.3, dropout in §5.4.
 # - **Origins:** [He et al. (2016)](https://arxiv.org/abs/1512.03385) for residual connections, [Ba et al. (2016)](https://arxiv.org/abs/1607.06450) for layer norm. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) drop the mean: **RMSNorm** does nearly as well and is cheaper, and many recent models use it.
 # - **The place of the norm:** [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/), and [Wang et al. (2019)](https://arxiv.org/abs/1906.01787), who train a translator with thirty pre-norm encoder layers.
-# - **Inside the layers:** [Geva et al. (2021)](https://arxiv.org/abs/2012.14913) on the feed-forward network as a memory, [Elhage et al. (2021)](https://transformer-circuits.pub/2021/framework/index.html) on the residual stream.
 # - **Next:** [The full model](07_full_model.ipynb) stacks such layers, and asks what has to be right before the first training step.
