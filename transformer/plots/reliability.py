@@ -46,8 +46,8 @@ def reliability_diagram(bins: ConfidenceBins, title: str) -> Figure:
     filled = [i for i in range(n_bins) if fraction[i]]
     x, y = [confidence[i] for i in filled], [accuracy[i] for i in filled]
     with style.in_style():
-        figure = Figure(figsize=(2.9, 3.2), layout="constrained")
-        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2.6, 1])
+        figure = Figure(figsize=(2.9, 2.7), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
         above.plot([0, 1], [0, 1], color=style.INK, linewidth=1, linestyle=":")
         above.vlines(x, x, y, color=style.WRONG, linewidth=2)
         above.plot(x, y, "o", color=style.QUERY, markersize=6, clip_on=False)
