@@ -346,7 +346,7 @@ divergence = F.kl_div(p.log(), q, reduction="sum")
 print(f"entropy {lowest_loss(5, 0.1):.3f} + KL {divergence:.3f} = {loss:.3f}")
 for epsilon in (0.0, 0.1, 0.2):
     lowest = lowest_loss(37_000, epsilon)
-    print(f"ε = {epsilon}: loss {lowest:.2f}, perplexity {math.exp(lowest):.2f}")
+    print(f"ε = {epsilon}: lowest {lowest:.2f}, perplexity {math.exp(lowest):.2f}")
 
 # %% tags=["remove-cell"]
 smoothed = F.cross_entropy(p.log(), target, label_smoothing=0.1).item()
@@ -369,7 +369,7 @@ from transformer.loss import label_smoothed_cross_entropy
 SourceCode(label_smoothed_cross_entropy)
 
 # %% [markdown]
-# `shares` is the share of each token, and `correct_mass` what the correct one gets in addition. `is_real` is false for padding, so padding adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It
+# `shares` has the share of $\varepsilon$ that each token gets, and `correct_mass` what the correct one gets in addition. `is_real` is false for padding, so padding adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It
 # equals PyTorch's:
 
 # %%
@@ -540,11 +540,8 @@ if file.exists():  # not in Colab
         )
     without = bleu.pop("0")
     for scores in bleu.values():
-        assert (
-            0
-            < fmean(scores) - fmean(without)
-            < 3 * max(map(stdev, (scores, without)))
-        )
+        difference = fmean(scores) - fmean(without)
+        assert 0 < difference < 3 * max(stdev(scores), stdev(without))
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -590,8 +587,8 @@ for n_padding in (0, 6, 18):
     losses = F.cross_entropy(
         padded_z, padded_targets, ignore_index=PAD, reduction="none"
     )
-    per_token = losses.sum() / (padded_targets != PAD).sum()
-    print(f"{n_padding:2} padding: {losses.mean():.2f}, per token {per_token:.2f}")
+    mean, per_token = losses.mean(), losses.sum() / (padded_targets != PAD).sum()
+    print(f"{n_padding:2} padding: mean {mean:.2f}, per token {per_token:.2f}")
 
 # %% [markdown]
 # ## Questions
