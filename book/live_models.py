@@ -134,7 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
             models = read_json(RESULT)["models"] if RESULT.exists() else {}
             entry = {
                 "weights": translator.metadata["weights"]["sha256"],
-                "unlike": find_corpus(unlike[0]).name,
+                "unlike": find_corpus(options.unlike).name if options.unlike else " ".join(unlike),
                 **measured,
             }
             models[name] = {**entry, "provenance": provenance(translator.device)}

@@ -2,10 +2,10 @@
 
 import { WHITE_SPACE } from "./tokenizer.mjs";
 
-const ABBREVIATIONS = "mr mrs ms dr prof st hr fr vs ca approx bzw bspw evtl ggf inkl sog vgl".split(" ");
+const ABBREVIATIONS = "mr mrs ms dr prof st mt hr fr vs ca approx bzw bspw evtl ggf inkl sog vgl".split(" ");
 const BEFORE_NUMBERS = "no nr jan feb mar apr jun jul aug sep sept oct okt nov dec dez".split(" ");
 const BEFORE_ORDINALS = "der die das dem den des im vom zum zur beim".split(" ");
-const MONTHS = /^(?:Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)/u;
+const AFTER_ORDINALS = /^(?:Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag)/u;
 
 const LAST_WORD = /^["'„“‚‘«»(\[]*(.*?)([.!?…]+)(["'“”‘’«»)\]]*)$/su;
 const LETTERS = /^(?:[a-zäöü]\.)*[a-hj-zäöü]$/u;
@@ -37,7 +37,7 @@ function endsSentence(before, word, following) {
   if (LOWER_CASE.test(following)) return /[!?]$/u.test(marks) && !closing; // "Stop!" he said. But: hello! how are you?
   if (marks !== ".") return true;
   if (/^[0-9]{1,2}$/u.test(stem)) {
-    return !(!before.length || BEFORE_ORDINALS.includes(before.at(-1).toLowerCase()) || MONTHS.test(following));
+    return !(!before.length || BEFORE_ORDINALS.includes(before.at(-1).toLowerCase()) || AFTER_ORDINALS.test(following));
   }
   if (/^[0-9]/u.test(following) && (BEFORE_NUMBERS.includes(stem) || stem.endsWith("str"))) return false;
   return stem === "a.m" || stem === "p.m" || !(ABBREVIATIONS.includes(stem) || LETTERS.test(stem));

@@ -5,14 +5,14 @@
 
 import re
 
-ABBREVIATIONS = frozenset("mr mrs ms dr prof st hr fr vs ca approx bzw bspw evtl ggf inkl sog vgl".split())
+ABBREVIATIONS = frozenset("mr mrs ms dr prof st mt hr fr vs ca approx bzw bspw evtl ggf inkl sog vgl".split())
 """Words whose full stop does not end a sentence."""
 BEFORE_NUMBERS = frozenset("no nr jan feb mar apr jun jul aug sep sept oct okt nov dec dez".split())
 """Words whose full stop does not end a sentence if a number follows."""
 BEFORE_ORDINALS = frozenset("der die das dem den des im vom zum zur beim".split())
 """German words after which the full stop of a number makes it an ordinal: ``im 3. Stock``."""
-MONTHS = re.compile("Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez")
-"""The start of a German month, before which a number is an ordinal, too: ``am 3. Mai``."""
+AFTER_ORDINALS = re.compile("Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag")
+"""The start of German words before which a number with a full stop is an ordinal, too: ``am 3. Mai``."""
 
 LAST_WORD = re.compile(r"""["'„“‚‘«»(\[]*(.*?)([.!?…]+)(["'“”‘’«»)\]]*)""")
 """A word with the marks that may end a sentence, between quotes or brackets: word, marks, closing quotes."""
@@ -52,7 +52,7 @@ def _ends_sentence(before: list[str], word: str, following: str) -> bool:
     if marks != ".":
         return True
     if re.fullmatch("[0-9]{1,2}", stem):
-        return not (not before or before[-1].lower() in BEFORE_ORDINALS or MONTHS.match(following))
+        return not (not before or before[-1].lower() in BEFORE_ORDINALS or AFTER_ORDINALS.match(following))
     if re.match("[0-9]", following) and (stem in BEFORE_NUMBERS or stem.endswith("str")):
         return False
     return stem in ("a.m", "p.m") or not (stem in ABBREVIATIONS or LETTERS.fullmatch(stem))

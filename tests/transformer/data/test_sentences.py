@@ -31,6 +31,7 @@ On Dec. 24 we stay at home.
 Wir treffen uns am 3. Mai. | Das ist ein Montag.
 Sie wohnt im 2. Stock. | Er auch.
 Der 14. Juli ist ein Feiertag.
+Im späten 15. Jahrhundert sahen sie den Mt. Everest. | Zu seinem 13. Geburtstag schlief er.
 Ich mag Obst, z. B. Äpfel. | Und du?
 Ich mag Obst, z.B. Äpfel, d.h. fast alles.
 Das ist Hr. Müller bzw. Frau Schmidt. | Guten Tag!
