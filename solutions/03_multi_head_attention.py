@@ -364,7 +364,7 @@ check("grouped_attention", grouped_attention)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade multi_head_attention`.
+# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade multi_head_attention`.
 #
 # Then open `transformer/attention.py` at `MultiHeadAttention`: the first two blanks are what it does. The last one comes back in the chapter
 # *From here to BERT, GPT, T5 and ViT*.

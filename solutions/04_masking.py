@@ -145,7 +145,7 @@ check("causal_mask", causal_mask)
 # ★☆☆ · 5 minutes · §3.2.3
 #
 # The decoder's self-attention needs both: no padding, and nothing from the future. You may use `given.padding_mask` and
-# `given.causal_mask`: they are your own functions once the checks above say ✓, and the course's until then.
+# `given.causal_mask`: they are your own functions once the checks above show ✓, and the course's until then.
 #
 # <details><summary>Hint</summary>
 #
@@ -268,7 +268,7 @@ check("shift_target", shift_target)
 # %% [markdown]
 # ## Done?
 #
-# Save the notebook, and have it graded: by the cell below, or in a terminal by `python -m exercises grade masking`.
+# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade masking`.
 #
 # Then open `transformer/masks.py`: it is your first three blanks. The fourth is a part of `attention` in `transformer/attention.py`,
 # the fifth of `collate` in `transformer/data/batching.py`.
