@@ -539,9 +539,15 @@ def predict(model, ids):
 
 # %%
 tiny_config = ModelConfig(
-    vocab_size=11, d_model=32, n_heads=4, d_ff=64, n_layers=1, dropout=0.0,
-    max_length=64, norm="pre",  # norm: see the next chapter
-)  # fmt: skip
+    vocab_size=11,
+    d_model=32,
+    n_heads=4,
+    d_ff=64,
+    n_layers=1,
+    dropout=0.0,
+    max_length=64,
+    norm="pre",  # explained in the next chapter
+)
 
 
 # %%
