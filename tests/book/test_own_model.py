@@ -131,7 +131,7 @@ def test_in_a_notebook_the_javascript_and_the_bytes_are_enough(alone):
         },
     )
     check_translations(tab)
-    assert tab.locator(".translator select").count() == 0, "there is only one model to choose from"
+    assert tab.get_by_label("Model", exact=True).count() == 0, "there is only one model to choose from"
     style = "getComputedStyle(document.querySelector('.translator'))"
     colours = tab.evaluate(f"[{style}.color, {style}.backgroundColor]")
     assert colours == ["rgb(255, 255, 255)", "rgb(33, 33, 33)"], "these are not the colours of the notebook"
