@@ -68,9 +68,9 @@ const percent = (probability) => `${(100 * probability).toFixed(2)} %`;
  *
  * @param {string} [chapters] the address of the folder of the book's chapters. In a notebook there is none: then chapters are
  *   named but not linked.
- * @returns {{el: Element, parts: Object<string, Element>, show: function(Object), clear: function()}} `parts` has the stages by
- *   name. `show` takes a sentence: the `model`, the ids `source`, with eos, and `target`, with bos, the `vocabulary`, and the
- *   `record` and the `logits` from decoding the target.
+ * @returns {{el: Element, parts: Object<string, Element>, show: function(Object), clear: function(), shown: function(): ?Object}}
+ *   `parts` has the stages by name. `show` takes a sentence, which `shown` returns: the `model`, the ids `source`, with eos, and
+ *   `target`, with bos, the `vocabulary`, and the `record` and the `logits` from decoding the target.
  */
 export function createStages(chapters) {
   let sentence = null; // what is shown
@@ -113,7 +113,7 @@ export function createStages(chapters) {
     targetTokens,
     ...["target", "decoder", "logits", "softmax", "chosen"].map((name) => parts[name]),
   );
-  return { el, parts, show, clear };
+  return { el, parts, show, clear, shown: () => sentence };
 
   /** A stage, whose content is computed only while it is unfolded. */
   function stage(content, ...title) {

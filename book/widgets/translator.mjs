@@ -8,6 +8,7 @@ import { splitSentences } from "./sentences.mjs";
 import { STAGES_STYLE, createStages } from "./stages.mjs";
 import { THEME } from "./theme.mjs";
 import { BOS, EOS, UNK } from "./tokenizer.mjs";
+import { TOUR_STYLE, createTour, mostImportantHead, translatorSteps } from "./tour.mjs";
 import { Translator, fromBytes, fromFolder } from "./translation.mjs";
 import { legend, searchTable, searchTree } from "./tree.mjs";
 
@@ -72,7 +73,7 @@ const STYLE = `
 .translator .large th { white-space: nowrap; padding: 0 .3rem; text-align: end; }
 .translator .large thead th { vertical-align: bottom; height: auto; }
 .translator .large thead span { writing-mode: vertical-rl; }
-${STAGES_STYLE}
+${STAGES_STYLE}${TOUR_STYLE}
 @media (max-width: 30rem) {
   .translator { padding: .6rem; }
   .translator :is(.best, .steps) { font-size: .78rem; }
@@ -97,6 +98,7 @@ function render({ model, el }) {
   const files = model.get("files"); // a model's name → its files as bytes; if missing, they are fetched from the folder
   const loaded = new Map(); // a model's name → the promise of its translator
   let ablated = {}; // the heads that are off, as in `Transformer.ablated`
+  let ablatedBefore = null; // those that were off before the tour switched one off
   let enlarged = null; // the head in the large heat map: [name of its layer, head]
   let run = 0; // the number of the newest run; older ones stop
   let search = null; // the search that is shown: [its candidates, the vocabulary]
@@ -125,24 +127,30 @@ function render({ model, el }) {
   const large = h("div");
   const heads = h("div");
   const allOn = h("button", { type: "button", onclick: () => { ablated = {}; drawHeads(null); start(0); } }, "Switch all heads on");
+  const form = h(
+    "form",
+    { onsubmit: (event) => { event.preventDefault(); start(0); } },
+    ...(models.length > 1 ? [h("label", { class: "wide" }, "Model", modelMenu)] : []),
+    h("label", { class: "wide" }, from, sentence),
+  );
+  const treeFold = h("details", { open: true }, h("summary", {}, "Beam search: every candidate"), legend(), tree, stepsFold);
+  const headsFold = h("details", { open: true }, h("summary", {}, "Attention heads"), allOn, large, heads);
+  const { tokens, softmax } = stages.parts;
+  const tour = createTour(translatorSteps({ input: form, tokens, heads: headsFold, tree: treeFold, softmax }, ablateOneHead, restoreHeads));
 
   el.replaceChildren(
     h("style", {}, STYLE),
     h(
       "div",
       { class: "translator", ...blockShortcuts },
-      h(
-        "form",
-        { onsubmit: (event) => { event.preventDefault(); start(0); } },
-        ...(models.length > 1 ? [h("label", { class: "wide" }, "Model", modelMenu)] : []),
-        h("label", { class: "wide" }, from, sentence),
-      ),
+      form,
       to,
       translation,
       unsure,
       examples,
       status,
       about,
+      ...(folded ? [] : [tour]),
       h(
         "details",
         { class: "how", open: !folded },
@@ -150,8 +158,8 @@ function render({ model, el }) {
         h("form", { class: "settings" }, chosen, h("label", {}, beamSizeLabel, beamSize), h("label", {}, lengthPenaltyLabel, lengthPenalty)),
         h("details", { open: true }, h("summary", {}, "Open every stage"), stages.el),
         h("details", { open: true }, h("summary", {}, "The best translations"), best),
-        h("details", { open: true }, h("summary", {}, "Beam search: every candidate"), legend(), tree, stepsFold),
-        h("details", { open: true }, h("summary", {}, "Attention heads"), allOn, large, heads),
+        treeFold,
+        headsFold,
       ),
     ),
   );
@@ -316,6 +324,27 @@ function render({ model, el }) {
     stages.show({ model, source, target, vocabulary: tokenizer.vocabulary, record, logits });
     drawHeads({ record, source: tokenizer.pieces(source), target: tokenizer.pieces(target) });
     return true;
+  }
+
+  /** For the tour: switch off the head that the translation depends on most, and say what this changes. */
+  async function ablateOneHead(isShown) {
+    if (!stages.shown()) return "Type a sentence first, then come back to this step.";
+    const before = translation.textContent;
+    const [name, head] = await mostImportantHead(stages.shown(), pause);
+    if (!isShown()) return "";
+    ablatedBefore = ablated;
+    ablated = { [name]: [head] };
+    await start(0);
+    const after = translation.textContent;
+    const change = after === before ? "The translation stays the same: the other heads make up for it." : `Before: “${before}” Now: “${after}”`;
+    return `Of all heads of cross-attention, head ${head + 1} of ${name} matters most for this sentence, so it has been switched off. ${change}`;
+  }
+
+  /** For the tour: undo `ablateOneHead`. */
+  function restoreHeads() {
+    if (!ablatedBefore) return;
+    [ablated, ablatedBefore] = [ablatedBefore, null];
+    start(0);
   }
 
   /** Fill the table of the search, but only if it is unfolded. */

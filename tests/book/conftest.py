@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from book.browser import find_browser, launch, serve_book, visit
+from transformer.cli import main
 
 ROOT = Path(__file__).parents[2]
 HTML = ROOT / "_build" / "html"
@@ -16,6 +17,7 @@ LOOKS = {
     "narrow": {"viewport": {"width": 390, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1300, "height": 900}, "color_scheme": "dark"},
 }
+MODEL, SENTENCE, OTHER = "pocket-small", "Why does the dog not sleep?", "The old woman does not open the window."
 OTHERS = {"genindex.html", "search.html", "prf-prf.html"}
 
 
@@ -95,6 +97,14 @@ def opened(browser):
             yield tab, errors
 
     return opened
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """Return the address of the page with a live translator that the command writes."""
+    path = tmp_path_factory.mktemp("page") / "a page.html"
+    main(["attention", MODEL, SENTENCE, OTHER, "--device", "cpu", "--output", str(path)])
+    return path.as_uri()
 
 
 @pytest.fixture

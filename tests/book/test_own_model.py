@@ -6,14 +6,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from tests.book.barriers import BARRIERS
+from tests.book.conftest import MODEL, OTHER, SENTENCE
 from tests.book.test_live import STATUS, TRANSLATION, change, expected, n_best, wait_for_status
 from tests.book.test_widgets import SMALL_WIDGETS
-from transformer.cli import main
 from transformer.inspection import ablate_heads
 from transformer.interactive.widgets import describe_model, javascript, model_files, quantised
 from transformer.models import load_model
 
-MODEL, SENTENCE, OTHER = "pocket-small", "Why does the dog not sleep?", "The old woman does not open the window."
 OFF = {"decoder.0.cross_attention": [0, 1, 2, 3], "encoder.1.self_attention": [3]}
 DARK = "--jp-layout-color0: #111; --jp-layout-color1: #212121; --jp-content-font-color1: #fff"
 MOUNT = """async ({ esm, models, files, theme }) => {
@@ -33,14 +32,6 @@ MOUNT = """async ({ esm, models, files, theme }) => {
     await widget.render({ model: { get: (name) => values[name] }, el: document.getElementById("el") });
 }"""
 """Does what anywidget does, with a stand-in for the kernel's side of the model."""
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """Return the address of the page that the command writes."""
-    path = tmp_path_factory.mktemp("page") / "a page.html"
-    main(["attention", MODEL, SENTENCE, OTHER, "--device", "cpu", "--output", str(path)])
-    return path.as_uri()
 
 
 def expected_ablated(sentence):

@@ -6,14 +6,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from tests.book.barriers import BARRIERS
+from tests.book.conftest import MODEL, OTHER, ROOT, SENTENCE
 from tests.book.test_live import wait_for_status
 from tests.widgets.test_parity import forward_results
-from transformer.cli import main
 from transformer.data.tokenizer import BOS, EOS
 from transformer.interactive.widgets import quantised
 from transformer.models import load_model
 
-MODEL, SENTENCE, OTHER = "pocket-small", "The old woman gives the child a red apple.", "Why does the dog not sleep?"
 SOURCE_POSITION, TARGET_POSITION = 2, 2
 """The positions whose numbers are tab at first."""
 OPEN_ALL = """() => {
@@ -24,14 +23,6 @@ OPEN_ALL = """() => {
 """Unfolds all stages; true once they have been drawn."""
 TOLERANCE = 0.006
 """Numbers are shown with two decimals."""
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """Return the address of a page with a model."""
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    main(["attention", MODEL, SENTENCE, OTHER, "--device", "cpu", "--output", str(path)])
-    return path.as_uri()
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +171,7 @@ def test_a_strip_shows_any_number_with_the_arrow_keys(tab, expected):
 
 def test_another_sentence_keeps_the_stages_open(tab):
     tab.fill(".translator input[type=text]", OTHER)
-    tab.wait_for_function("() => document.querySelector('.stage .tokens').innerText.includes('Why')")
+    tab.wait_for_function("() => document.querySelector('.stage .tokens').innerText.includes('window')")
     assert stage(tab, "Encoder layers").locator(".stage[open] .strip").count() > 10
 
 
@@ -193,3 +184,10 @@ def test_stages_have_no_barriers_and_fit(alone, written, look):
     assert [(v["id"], node["html"][:200]) for v in violations for node in v["nodes"] if v["impact"] in BARRIERS] == []
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert errors == []
+
+
+def test_the_linked_chapters_exist():
+    linked = re.findall(
+        r'^  "(\d\d_\w+)": ', (ROOT / "book" / "widgets" / "stages.mjs").read_text("utf-8"), re.MULTILINE
+    )
+    assert linked and all((ROOT / "chapters" / f"{name}.py").exists() for name in linked)

@@ -1,0 +1,135 @@
+"""The guided tour of the live translator: its steps, the keyboard, the head that it switches off."""
+
+import pytest
+import torch
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.book.barriers import BARRIERS
+from tests.book.conftest import MODEL, SENTENCE
+from tests.book.test_live import STATUS, TRANSLATION, expected, wait_for_status
+from transformer.data.tokenizer import BOS, EOS
+from transformer.inspection import ablate_heads
+from transformer.models import load_model
+
+TARGETS = ["form", ".stage", "details", "details", "details", ".stage"]
+"""What each step is placed before."""
+
+
+def open_page(tab, written):
+    tab.goto(written)
+    wait_for_status(tab)
+
+
+def wait_for_step(tab, number):
+    """Wait until a step has been shown with its text."""
+    tab.wait_for_function(
+        """number => {
+            const [title, text] = document.querySelectorAll(".tour p");
+            return title?.textContent.startsWith(`Step ${number} of 6`) && !text.textContent.startsWith("Just");
+        }""",
+        arg=number,
+    )
+
+
+def has_focus(tab, name):
+    return tab.get_by_role("button", name=name, exact=True).evaluate("button => button === document.activeElement")
+
+
+def go_to_step(tab, number):
+    tab.get_by_role("button", name="Take the tour").press("Enter")
+    for step in range(1, number):
+        wait_for_step(tab, step)
+        tab.keyboard.press("Enter")
+    wait_for_step(tab, number)
+
+
+def most_important_head():
+    """Return the head of cross-attention without which PyTorch's translation of the sentence is least probable."""
+    translator = load_model(MODEL, "cpu")
+    model, source = translator.model, torch.tensor([[*translator.tokenizer.encode(SENTENCE), EOS]])
+    ((best,),) = translator.beam_search([SENTENCE])
+    tokens = best.hypothesis.tokens
+
+    def log_probability(name, head):
+        with torch.inference_mode(), ablate_heads(model, {name: [head]}):
+            # The encoder has no cross-attention, so ablation leaves its output as it is.
+            log_probabilities = model(source, torch.tensor([[BOS, *tokens]]))[0].log_softmax(dim=-1)
+        return sum(log_probabilities[i, token].item() for i, token in enumerate([*tokens, EOS]))
+
+    config = model.config
+    heads = [(f"decoder.{i}.cross_attention", head) for i in range(config.n_layers) for head in range(config.n_heads)]
+    return min(heads, key=lambda one: log_probability(*one))
+
+
+def test_the_tour_goes_from_part_to_part_with_the_keyboard(alone, written):
+    tab, _, errors = alone()
+    open_page(tab, written)
+    tab.get_by_role("button", name="Take the tour").press("Enter")
+    for number, target in enumerate(TARGETS, 1):
+        wait_for_step(tab, number)
+        assert has_focus(tab, "Next" if number < len(TARGETS) else "Finish")
+        assert tab.locator(".tour + .tour-target").evaluate("(e, target) => e.matches(target)", target)
+        assert tab.locator(".tour-target").count() == 1
+        assert tab.locator(".tour-target :is(label, summary + *)").first.is_visible()
+        text = tab.locator(".tour p").nth(1).inner_text()
+        assert len(text) < 400 and text.count(".") >= 2
+        tab.keyboard.press("Enter")
+    assert tab.locator(".tour, .tour-target").count() == 0
+    assert has_focus(tab, "Take the tour")
+    assert errors == []
+
+
+def test_back_returns_to_the_previous_step(alone, written):
+    tab, _, _ = alone()
+    open_page(tab, written)
+    go_to_step(tab, 2)
+    tab.get_by_role("button", name="Back").click()
+    wait_for_step(tab, 1)
+    assert tab.get_by_role("button", name="Back").is_disabled()
+
+
+@pytest.mark.parametrize("leave", ["Escape", "Next", "Close"])
+def test_the_most_important_head_is_switched_off_and_on_again(alone, written, leave):
+    tab, _, errors = alone()
+    open_page(tab, written)
+    go_to_step(tab, 4)
+    name, head = most_important_head()
+    assert f"head {head + 1} of {name}" in tab.locator(".tour").inner_text()
+    assert "1 head is off" in tab.inner_text(STATUS)
+    with ablate_heads((translator := load_model(MODEL, "cpu")).model, {name: [head]}):
+        ((best,),) = translator.beam_search([SENTENCE])
+    assert tab.inner_text(TRANSLATION) == best.text
+    before = expected(SENTENCE, model=MODEL)[0][0]
+    shown = "The translation stays the same" if best.text == before else f"Before: “{before}” Now: “{best.text}”"
+    assert shown in tab.locator(".tour").inner_text()
+
+    tab.evaluate("status => { document.querySelector(status).textContent = '' }", STATUS)
+    if leave == "Escape":
+        tab.keyboard.press("Escape")
+    else:
+        tab.get_by_role("button", name=leave, exact=True).click()
+    wait_for_status(tab)
+    assert "off" not in tab.inner_text(STATUS)
+    assert tab.inner_text(TRANSLATION) == before
+    assert tab.locator(".translator .head.off").count() == 0
+    assert has_focus(tab, "Next" if leave == "Next" else "Take the tour")
+    assert errors == []
+
+
+@pytest.mark.parametrize(("preference", "behavior"), [("reduce", "instant"), ("no-preference", "smooth")])
+def test_scrolling_respects_the_preference_for_less_motion(alone, written, preference, behavior):
+    tab, _, _ = alone(reduced_motion=preference)
+    open_page(tab, written)
+    tab.evaluate("Element.prototype.scrollIntoView = function (options) { window.scrolled = options }")
+    go_to_step(tab, 1)
+    assert tab.evaluate("window.scrolled") == {"block": "start", "behavior": behavior}
+
+
+def test_the_tour_has_no_barriers_and_fits(alone, written, look):
+    tab, _, errors = alone(look)
+    open_page(tab, written)
+    go_to_step(tab, 2)
+    violations = Axe().run(tab, options={"resultTypes": ["violations"], "preload": False}).response["violations"]
+    assert [(v["id"], node["html"][:200]) for v in violations for node in v["nodes"] if v["impact"] in BARRIERS] == []
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert errors == []
