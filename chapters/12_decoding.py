@@ -11,9 +11,9 @@
 # ---
 
 # %% [markdown]
-# # Decoding: greedy search, beam search, sampling and the KV cache
+# # Decoding: greedy, beam search, sampling and the KV cache
 #
-# The model of chapter 1 translates *An old man feeds the pigeons in front of a church.* The figure shows two translations with the probability that the model gives each token. In the upper one, the most probable token is taken at every step. That sounds like the best you can do, but the result contains an error: *Tauben* (pigeons) is plural and needs *die*, not *das*. **The correct translation below it is more probable, according to the same model. How do you find it?**
+# The model of chapter 1 translates *An old man feeds the pigeons in front of a church.* The figure shows two translations with the probability that the model gives each token. In the upper one, the most probable token is taken at every step, and the result is wrong: *Tauben* (pigeons) is plural and needs *die*, not *das*. **The correct translation below it is more probable, according to the same model. How do you find it?**
 #
 # **By the end you can** write beam search in fifteen lines, show from measurements what a wider beam and the length penalty gain and cost, sample with temperature, top-k and top-p, and compute the memory of a KV cache. **About 40 minutes.** Builds on [The Transformer from the outside](01_translation.ipynb), [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 
@@ -158,7 +158,7 @@ for p, expected in (
 # %% [markdown]
 # ## Why greedy search fails
 #
-# A trained decoder gives a probability to every possible next token. **Decoding** is the search for a good sentence with nothing but these. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`.
+# At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. **Decoding** is the search for a good sentence with nothing but these probabilities. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`.
 #
 # But the probability of a sentence is the *product* of its tokens' probabilities, each given the tokens before it. In the figure, *das* is the most probable article (0.44 against 0.35). One step later the model finds that *das Tauben* hardly goes together (0.40), while *die Tauben* does (0.89). Greedy search can't go back. Look at a toy decoder with three words, whose sentences have two words each:
 
@@ -180,7 +180,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 #
 # ## Beam search
 #
-# **Beam search** is the compromise (§6.1). It keeps not one **prefix**, the beginning of a translation, but the $k$ most probable ones. $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is beam search with $k = 1$. With $k = 2$, the toy's *a* survives in second place, and wins:
+# **Beam search** is the compromise (§6.1). It keeps not one **prefix**, the beginning of a translation, but the $k$ most probable ones. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is beam search with $k = 1$. With $k = 2$, the toy's *a* survives in second place, and wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -507,7 +507,7 @@ for top_p in (0.7, 0.9):
     print(f"top-p {top_p} keeps", *kept)
 
 # %% [markdown]
-# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
+# **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). (To keep this page small, the chart leaves out the least probable tokens.) Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
 
 # %% tags=["hide-input"]
 prefixes = [best.tokens[:4], best.tokens[:8]]
@@ -515,10 +515,11 @@ with torch.no_grad():
     logits = torch.stack(
         [model(source, ids([BOS, *prefix]))[0, -1] for prefix in prefixes]
     )
+likely = logits.argsort(dim=-1, descending=True)[:, :1000].unique()
 sampling_explorer(
-    logits,
+    logits[:, likely],
     [tokenizer.decode(prefix) for prefix in prefixes],
-    vocabulary,
+    tokenizer.pieces(likely.tolist()),
     description=(
         "Bar chart of the probabilities of the next token, with controls for the "
         "prefix, the temperature, top-k and top-p. After 'Ein alter Mann füttert', "
