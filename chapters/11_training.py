@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Training
 #
-# The figure shows the training loss of six runs of one small translation model, over their first 60 steps. **Five of them have a bug, and only one is healthy. Which one?** Choose before you read on. The answer is near the end of this chapter, and one of the bugs can't be seen in any loss curve.
+# The figure shows the training loss of six runs of one small translation model, over their first 60 steps. **Five of them have a bug, and only one is healthy. Which one?** Choose before you read on. The answer is near the end of this chapter, and one of the bugs can't be seen in its curve.
 #
 # **By the end you can** write a training step of ten lines whose result matches the package's, explain what Adam, warm-up, clipping, gradient accumulation and weight averaging are for, and diagnose a run from its loss curve. **About 45 minutes**, of which your computer trains for a few. Builds on [Encoder and decoder layers](06_layers.ipynb), [Data and batching](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 
@@ -149,10 +149,10 @@ with style.in_style():
 Picture(
     figure,
     alt=(
-        "Six training losses over 60 steps, all but one starting near 8.7. A falls "
-        "to a plateau near 6. B falls fastest, almost to 0. C falls to about 5.4. D "
-        "falls to about 6 and is restless. E falls to about 5.5 and looks like C. F "
-        "stays where it began."
+        "Six training losses over 60 steps. B starts at 5.8, all others near 8.7. A "
+        "falls to a plateau near 6. B falls fastest, almost to 0. C falls to about "
+        "5.4. D falls to about 6 and is restless. E falls to about 5.5 and looks like "
+        "C. F stays almost where it began."
     ),
 )
 
@@ -188,7 +188,7 @@ print(f"guessing, ln {small.vocab_size}         {math.log(small.vocab_size):.2f}
 assert 0.1 < loss - math.log(small.vocab_size) < 0.8
 
 # %% [markdown]
-# Check this number before every training. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal; [The full model](07_full_model.ipynb) computes by how much. A first loss far below $\ln V$ means that the model can see the answer.
+# Check this number before every training run. A model that gave all $V$ tokens the same probability would have a loss of $\ln V$. Ours is a little worse because its random logits are not all equal; [The full model](07_full_model.ipynb) computes roughly by how much. A first loss far below $\ln V$ is suspicious: the model sees the answer, or the loss is divided by the wrong number. But a normal first loss doesn't rule out a leak, because most untrained models can't use one.
 #
 # ## Adam
 #
@@ -239,7 +239,7 @@ for step in range(1, 6):
 assert_close(ours.weight, reference.weight)
 
 # %% [markdown]
-# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. Its position to the right is the typical size of its gradient, its height the typical size of its step. Plain gradient descent would put all symbols on the dashed diagonal. Look at the blue dots, Adam's first step: whatever the gradient, the step is the full learning rate or nearly so.
+# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. Its horizontal position is the typical size (root mean square) of its gradient, and its height that of its step, in multiples of the learning rate. Plain gradient descent would put all symbols on a diagonal such as the dashed one. Look at the blue dots, Adam's first step: whatever the gradient, the step is the full learning rate or nearly so. (The few tensors slightly lower hold the biases of queries, keys and values. A third of each is the bias of the keys, which has practically no gradient; you'll see why below.)
 
 
 # %% tags=["hide-input"]
@@ -274,10 +274,10 @@ Picture(
     figure,
     alt=(
         "Scatter plot with logarithmic axes: for each weight tensor of the model, the "
-        "size of its gradient and of its step. The gradients span two orders of "
-        "magnitude. In Adam's first step all tensors are on a level line, at 1 or "
-        "just below. At step 60 they are lower and scattered. A dashed diagonal shows gradient "
-        "descent."
+        "size of its gradient and of its step. In Adam's first step all tensors are on "
+        "a level line, at 1 or just below. At step 60 they are lower and scattered, "
+        "and the gradients span nearly two orders of magnitude. A dashed diagonal "
+        "shows gradient descent."
     ),
 )
 
@@ -291,14 +291,14 @@ print(f"step 60: the largest gradient is {spread:.0f} times the smallest")
 assert spread > 30 and (first[1] > 0.8).all() and (later[1] < 0.5).all()
 
 # %% [markdown]
-# At step 60 (orange), the steps are a fraction of the learning rate. By now the gradients of different batches disagree, so they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients agree, and small ones where they contradict each other.
+# At step 60 (orange), the steps are a fraction of the learning rate. By now the gradients of different batches disagree, so they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients agree, and small ones where they contradict each other. The very smallest steps are in the encoder, for another reason: its gradients have become tiny since the first steps, and $v$ still remembers the larger ones.
 
 # %% [markdown]
 # ## Warm-up and the learning-rate schedule
 #
-# Chapter 6 ran a [race](06_layers.ipynb) in which post-norm without warm-up learned nothing. After one step at the full learning rate all positions had nearly the same vector, and the model never recovered. Now you know where that step came from: Adam's first step moves nearly every weight by the full learning rate, in a direction that rests on a single batch.
+# Chapter 6 ran a [race](06_layers.ipynb) in which, at the highest learning rate, post-norm without warm-up learned nothing. After one step at the full learning rate all positions had nearly the same vector, and the model never recovered. Now you know where that step came from: Adam's first step moves nearly every weight by the full learning rate, in a direction that rests on a single batch.
 #
-# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. Then it falls with the inverse square root of the step, because the closer a model is to a good solution, the more a large step throws it off (§5.3, equation 3):
+# So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. One small step wouldn't be enough, because Adam's averages rest on only a few batches for a while. How long the warm-up has to be is found by trial. Then the learning rate falls with the inverse square root of the step. The paper gives no reason; a plausible one is that the closer a model is to a good solution, the more a large step throws it off. This is its formula (§5.3, equation 3):
 #
 # $$ \eta = d_\text{model}^{-1/2} \cdot \min\big(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2}\big) $$
 #
@@ -337,7 +337,7 @@ for step, rate in (
 assert math.isclose(learning_rate(16_000, 512, 4000), peak / 2)
 
 # %% [markdown]
-# The formula isn't sacred. Many later models use a cosine instead of the inverse square root, and the best peak differs from model to model: our recipes multiply the formula by a factor. What nearly all schedules have in common is the warm-up. A pre-norm model forgives a short one.
+# The formula isn't sacred. In many later models the learning rate falls along half a cosine wave instead, and the best peak differs from model to model: our **recipes** (the package's ready-made settings for a model, its data and its training) multiply the formula by a factor. What nearly all schedules have in common is the warm-up. A pre-norm model forgives a short one.
 #
 # ## Gradient clipping
 #
@@ -371,7 +371,7 @@ print(f"clipped in {(norms > 1).sum()} of {len(norms)} steps")
 assert norms.max() > 8 * norms.median()
 
 # %% [markdown]
-# A single step of that size could undo many others, and the outlier would stay in Adam's averages for a while. **Gradient clipping** shortens a gradient that is longer than a limit to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
+# In plain gradient descent, a single step of that size could undo many others. Adam softens the blow because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps follow one odd batch, and for about fifty it inflates $v$, which makes them too small. If a gradient is longer than a limit, **gradient clipping** shortens it to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
 
 # %%
@@ -384,6 +384,7 @@ def clip_gradients(weights, max_norm):
 
 # %%
 model, adam = new_model()
+# 100 times the loss, so that the gradient is far above the limit
 (100 * batch_loss(model, batch, smoothing=0.0) / batch.n_tokens).backward()
 reference = deepcopy(model)
 for weight, original in zip(
@@ -396,7 +397,7 @@ for weight, other in zip(model.parameters(), reference.parameters(), strict=True
     assert_close(weight.grad, other.grad)
 
 # %% [markdown]
-# The paper doesn't mention clipping. It costs next to nothing, and most recipes for Transformers have it, so ours do as well (`max_grad_norm`).
+# The paper doesn't mention clipping. It costs next to nothing, and most recipes for Transformers have it, so ours do as well (`max_grad_norm`). A limit of 1 shortens not only the outlier, but also many ordinary gradients, above all in the first steps. With Adam that does little harm, because the size of a step hardly depends on the size of the gradients.
 #
 # ## Gradient accumulation
 #
@@ -443,6 +444,7 @@ def train_step(model, adam, batches, step, config):
 
 # %%
 config = replace(recipe.training, gradient_accumulation_steps=2)
+# One process on the CPU, without half precision.
 cpu = choose_device("cpu", precision="fp32")
 trainer = Trainer(small, config, data, cpu, DistributedContext())
 model = deepcopy(trainer.model)
@@ -471,13 +473,13 @@ for step, batch in enumerate(batches[:5], 1):
     train_step(model, adam, [batch], step, alike)
 
 # %% [markdown]
-# Why compare logits and not weights? Because some weights do differ. A constant added to all scores of a query doesn't change its softmax, so the gradient of the keys' bias is exactly zero, and what the computer finds is rounding error. Adam divides even that by its own size, and turns it into real steps. They don't matter, because this bias doesn't change the output.
+# Why compare logits and not weights? Because some weights do differ. The bias of the keys adds the same number to all scores of a query (the query times the bias), and that doesn't change the softmax. So its true gradient is zero, and what the computer finds is rounding error. Adam divides even that by its own size, and turns it into real steps. They don't matter, because this bias doesn't change the output.
 #
-# What `Trainer.step` has besides, in about as many lines: it averages weights, it skips a step whose gradient isn't finite, and it can use several GPUs and half precision ([Making it fast on a GPU](16_gpu_performance.ipynb)).
+# `Trainer.step` does a little more: it averages weights, it skips a step whose gradient isn't finite, and it can use several GPUs and half precision ([Making it fast on a GPU](16_gpu_performance.ipynb)).
 #
 # ## The first test: overfit a single batch
 #
-# Before any long run, train on a few sentences and nothing else. A correctly connected model memorises them. Turn off label smoothing and dropout for this test, since both keep the loss above zero. If the loss gets stuck, there is a bug, and you have found it within seconds.
+# Before any long run, train on a few sentences and nothing else. A correctly connected model memorises them. Turn off label smoothing and dropout for this test, since both keep the loss above zero. (`small` has no dropout.) If the loss gets stuck, there is a bug, and you have found it within seconds.
 
 # %%
 few = collate(sources, targets, range(8))
@@ -500,7 +502,7 @@ assert loss < 0.1
 
 # %%
 def add_to_mean(mean, model, n):
-    """Make `mean` the mean of n models, the last of which is `model`."""
+    """Update `mean`, the mean of n - 1 models, with the n-th, `model`."""
     with torch.no_grad():
         for average, weight in zip(
             mean.parameters(), model.parameters(), strict=True
@@ -528,7 +530,7 @@ for step in range(1, config.steps + 1):
         print(f"step {step:4}   BLEU {bleu:4.1f}   {translation[:50]}")
 
 # %% [markdown]
-# Read the translations from top to bottom. The model first learns which tokens are frequent, then which tokens follow each other, and produces fluent German that has little to do with the source. Only when cross-attention has found out where to look does the translation follow the source. In the charts below, compare the loss with BLEU: the loss falls steeply from the first step, when the model learns frequencies, while BLEU stays near zero and rises only when the model begins to translate. **Point at a step to read its numbers.**
+# Read the translations from top to bottom. The model first learns which tokens are frequent, then which tokens follow each other, and produces fluent German that has little to do with the source. Only when cross-attention has found out where to look does the translation follow the source. In the charts below, compare the loss with BLEU. The loss falls steeply from the start, while the model learns frequencies. BLEU stays near zero until the model begins to translate. **Point at a step to read its numbers.**
 
 # %% tags=["hide-input"]
 training_curves(
@@ -546,7 +548,7 @@ assert by_step[200]["valid_bleu"] < 5 and by_step[1500]["valid_bleu"] > 25
 assert by_step[200]["valid_loss"] < by_step[100]["valid_loss"] - 0.5
 
 # %% [markdown]
-# Here are translations of test sentences. The word order is mostly right, even where it differs from English. The mistakes are of other kinds: a verb that doesn't agree with its subject, a wrong ending, a compound in two parts, a missing word. With the full recipe, four times as many steps, they become much rarer.
+# Here are translations of test sentences. The word order is mostly right, even where it differs from English. The mistakes are of other kinds: a verb that doesn't agree with its subject, a wrong ending, a compound written as two words, a missing word. With the full recipe, four times as many steps, they become much rarer.
 
 # %%
 tests = list(sentence_pairs("pocket", "test"))[:5]
@@ -557,7 +559,7 @@ for (english, reference), translation in zip(tests, translations, strict=True):
 # %% [markdown]
 # ## Averaging weights
 #
-# Each step is made on one batch, so the weights never come to rest: they wander around a good solution. Their mean is usually closer to it than most of them are. The paper translates with the average of its last five checkpoints, saved every ten minutes (§6.1). During our run we kept the mean of the last 300 steps' weights, with `add_to_mean`. What did it gain?
+# Each step is computed from a single batch, so the weights never come to rest: they wander around a good solution. The mean of the weights is usually closer to that solution than the weights of a single step. The paper translates with the average of its last five **checkpoints** (weights saved during training), ten minutes apart (§6.1). During our run we kept the mean of the last 300 steps' weights, with `add_to_mean`. What did it gain?
 
 # %%
 for name, model in (("last weights", trainer.model), ("average", averaged)):
@@ -569,7 +571,7 @@ for name, model in (("last weights", trainer.model), ("average", averaged)):
 assert loss < by_step[1500]["valid_loss"]
 
 # %% [markdown]
-# That is a large gain without any further training, for the memory of a second copy of the weights. It is so large because this run is short, and stops while the learning rate is still high. A lower learning rate at the end would remove much of the same noise.
+# That is a large gain without any further training, at the price of memory for a second copy of the weights. It is so large because this run is short, and stops while the learning rate is still high. A lower learning rate at the end would remove much of the same noise.
 #
 # ## Overfitting and early stopping
 #
@@ -642,9 +644,9 @@ assert min(plain) < plain[-1] - 0.4 and plain.index(min(plain)) < len(plain) - 4
 assert dropped[-1] < plain[-1] and overfitting[0.0][-1][1] < 0.5
 
 # %% [markdown]
-# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*. From there on the model doesn't learn the language any more, it memorises 400 sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because every step sees another random part of the network. But the best remedy is more data.
+# Without dropout, the training loss falls almost to zero, while the validation loss reaches a minimum and then *rises*. From there on the model doesn't learn the language any more, it memorises 400 sentences. This is **overfitting**, and only validation data reveals it. Dropout makes memorising harder, because each step trains a different random part of the network. But the best remedy is more data.
 #
-# **Early stopping** keeps the weights from the dot. The package saves a checkpoint whenever the validation loss is the lowest so far, and translates with that one; `--training.patience 5` stops after five validations without a lower loss.
+# **Early stopping** ends the training soon after the minimum (the dot in the figure), and keeps the weights from there. The package saves a checkpoint whenever the validation loss is the lowest so far, and translates with that one. (After the last step of a recipe that averages, the weights are replaced by their average before they are validated.) `transformer train … --training.patience 5` stops after five validations without a lower loss.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -654,12 +656,12 @@ assert dropped[-1] < plain[-1] and overfitting[0.0][-1][1] < 0.5
 # | curve | what you see | the bug | look for |
 # |---|---|---|---|
 # | B | too good to be true | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
-# | A | a plateau | no warm-up: from the first step on, the learning rate is at the healthy run's peak | warm-up and learning rate; do all positions have the same vector ([chapter 6](06_layers.ipynb))? |
-# | F | a flat line | the learning rate is 1,000 times too low | the schedule; whether the optimiser has got the model's parameters |
+# | A | a plateau | no warm-up: for the first 50 steps, the healthy run's warm-up, the learning rate is already at its peak | warm-up and learning rate; do all positions have the same vector ([chapter 6](06_layers.ipynb))? |
+# | F | an almost flat line | the learning rate is 1,000 times too low | the schedule; whether the optimiser has got the model's parameters |
 # | D | down, then restless or up again | `zero_grad` is missing, so each step uses the sum of all gradients so far | `zero_grad`; later in a run: a learning rate that is too high |
-# | E | nothing unusual | sources and translations don't belong together, as when a line is missing in one of two files | no curve shows it: see below |
+# | E | nothing unusual so far | sources and translations don't belong together, as when a line is missing in one of two files | this curve doesn't show it: see below |
 #
-# The best-looking curve belongs to a worthless model. Run B copies its input, and at inference time there is nothing to copy. **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
+# The best-looking curve belongs to a worthless model. Run B copies its input, and at inference time there is nothing to copy. It even starts with a lower loss, because with tied embeddings an untrained model already tends to copy its input, like the parrot of [chapter 7](07_full_model.ipynb). **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
 #
 # Run A deserves a second look, because it is a fair test of the warm-up. Its learning rate is never higher than the healthy run's peak, and from step 50 on the two have the same schedule. Still it ends up clearly worse:
 
@@ -668,7 +670,7 @@ for name, run in runs.items():
     print(f"run {name}: mean loss of the last 20 steps {sum(run[-20:]) / 20:.2f}")
 
 # %% [markdown]
-# And run E? At this stage, a healthy model has learned which German tokens are frequent and which follow each other, and for that no source is needed. So wrong sources do no harm *yet*. Run E will never get much further, but its curve doesn't tell you why. You need a test: give the trained model the right sources, and then the sources of other sentences. If it really translates, its loss must get much worse.
+# And run E? At this stage, a healthy model has learned which German tokens are frequent and which follow each other, and for that no source is needed. So wrong sources do no harm *yet*. Later, run E can't keep up, but a loss that stalls doesn't tell you why. You need a test: give the trained model the right sources, and then the sources of other sentences. If it really translates, its loss must get much worse.
 
 # %%
 model = trainer.model.cpu().eval()
@@ -683,6 +685,8 @@ print(
 assert loss_swapped > 2 * loss_right
 
 # %% [markdown]
+# With the wrong sources, the loss is more than twice as high: our model reads its source. A model that ignores it, as run E's learns to do, has about the same loss both times.
+#
 # **Play with the model you have trained.** In a live notebook, the next cell shows it as a widget: type a sentence, watch the beam search and ablate heads. The book can't run it here, but [The translator, live](../book/live.md) does the same with the models that come with the course.
 
 # %% tags=["skip-execution"]
@@ -700,12 +704,12 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #
 # <details><summary>A. Continue: the lower, the better</summary>
 #
-# No. An untrained model can't do much better than ln 1000 ≈ 6.9, so something shows it the answer.
+# No. Without help, an untrained model can't do much better than ln 1000 ≈ 6.9.
 #
 # </details>
 # <details><summary>B. Look for a leak</summary>
 #
-# **Right.** The first suspects are the shift of the labels and the causal mask.
+# **Right.** The first suspects are the shift of the labels and the causal mask. If both are right, check what the loss is divided by.
 #
 # </details>
 # <details><summary>C. Lower the learning rate</summary>
@@ -719,7 +723,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #
 # </details>
 #
-# **2. All your gradients suddenly become ten times as large, for the whole training. What happens to Adam's steps?**
+# **2. Suppose all gradients were ten times as large, from the first step to the last. What happens to Adam's steps?**
 #
 # <details><summary>A. They become ten times as large</summary>
 #
@@ -812,7 +816,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 #
 # - **In the paper:** batches in §5.1, optimiser and schedule in §5.3, regularisation in §5.4, averaging in §6.1.
 # - **Adam:** [Kingma and Ba (2015)](https://arxiv.org/abs/1412.6980). [Loshchilov and Hutter (2019)](https://arxiv.org/abs/1711.05101) correct its weight decay (**AdamW**), which most models use today.
-# - **Warm-up:** [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) and [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) on why post-norm needs it. [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) tried warm-up, batch size and averaging with this very model, and give advice.
+# - **Warm-up:** [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) and [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) on why post-norm needs it. [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) tried warm-up, batch size and averaging with the Transformer, and give advice.
 # - **Clipping:** [Pascanu et al. (2013)](https://arxiv.org/abs/1211.5063), for recurrent networks, where gradients explode.
 # - **Debugging:** Andrej Karpathy's [A Recipe for Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/) describes the order in which to look.
 # - **Next:** [Decoding](12_decoding.ipynb). Our model predicts the next token, but how do you get a good *sentence* out of it?
