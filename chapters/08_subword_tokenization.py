@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Subword tokenization and byte-pair encoding
 #
-# *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and it isn't in our vocabulary either. **Compare what is left of the sentence** if we cut it into words, characters or subwords. How can a program find such subwords, in two languages at once?
+# *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and it isn't in the vocabulary of the course's model for image captions either. **Compare what is left of the sentence** if we cut it into words, characters or subwords. How can a program find such subwords, in two languages at once?
 #
 # **After this chapter you can** learn a subword vocabulary with pencil and paper, segment words that nobody has seen, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** Builds on a little Python.
 
@@ -89,7 +89,7 @@ assert [word in in_vocabulary for word in words] == [True, False, False, True]
 #
 # A Transformer has one embedding per **token**. It can only read tokens that have an embedding, and only generate tokens that have one. The list of these tokens is its **vocabulary**. Which strings should be in it?
 #
-# **Words** are the obvious choice, as in the first row of the figure (whose vocabulary is that of the course's caption model). A word that isn't in the vocabulary becomes `<unk>`, and the sentence loses it. How often does that happen? The course's embedded corpus generates as many English and German sentence pairs as we want, so we can count which percentage of the words in new text is unknown after reading 500, 1000, … pairs:
+# **Words** are the obvious choice, as in the first row of the figure. A word that isn't in the vocabulary becomes `<unk>`, and the sentence loses it. How often does that happen? The course comes with the **pocket corpus**, a small program that generates as many English–German sentence pairs as we want ([the next chapter](09_data_and_batching.ipynb) has more about it). So we can measure what percentage of the words in new text is unknown after reading 500, 1000, … pairs:
 
 # %%
 train = [(pair.source, pair.target) for pair in pocket.pairs("train", 8000)]
@@ -148,16 +148,16 @@ assert sum(w.startswith(first_parts) for w in unseen) > 0.8 * len(unseen)
 assert unknown["German"][-1] > 5 * unknown["English"][-1]
 
 # %% [markdown]
-# (Our corpus exaggerates: each of its test sentences contains a combination that doesn't occur in the training text. But real text never runs out of new words either.) There is a second problem: most words of a language are rare, which is known as **Zipf's law**. An embedding can learn what its word means only where the word occurs, so most embeddings would learn very little.
+# (Our corpus exaggerates: each of its test sentences contains a combination of words, or of the two parts of a compound, that doesn't occur in the training text. But real text never runs out of new words either.) There is a second problem: most words of a language are rare. (**Zipf's law**: the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one.) An embedding can learn what its word means only where the word occurs, so most embeddings would learn very little.
 #
-# **Characters** solve both problems: a hundred of them spell everything. But sequences become several times as long. Attention weights grow with the square of the length, and inference needs one step per token. And a single letter means next to nothing, so the first layers have to deal with spelling first. It has been done ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)), but it is expensive.
+# **Characters** solve both problems: a hundred of them spell nearly everything. But sequences become several times as long. Attention weights grow with the square of the length, and inference needs one step per token. And a single letter means next to nothing, so the first layers have to deal with spelling first. It has been done ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)), but it is expensive.
 
 # %%
 text = [sentence for pair in test for sentence in pair]
 n_words = sum(len(split_words(sentence)) for sentence in text)
 n_characters = sum(map(len, text))
 ratio = n_characters / n_words
-print(f"{ratio:.1f} times as long, {ratio**2:.0f} times as many weights")
+print(f"{ratio:.1f} times as long, {ratio**2:.0f} times as many attention weights")
 
 # %% [markdown]
 # **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that nothing is unknown. The question is how to find them. The text itself can tell us.
@@ -186,7 +186,7 @@ counts = count_pairs(spelling, frequency)
 print(*(f"{a}+{b}: {n}" for (a, b), n in counts.most_common(6)), sep="   ")
 
 # %% [markdown]
-# *e* and *a* are neighbours 5 times in *tea*, twice in *teapot* and twice in *seat*, 9 times in all. No other pair has more, so the first new symbol is `ea`. The next two are tied at 7. Ties need a rule, or two programs would learn different vocabularies. Ours is: the shorter symbol first, then the one that comes first by code points.
+# *e* and *a* are neighbours 5 times in *tea*, twice in *teapot* and twice in *seat*, 9 times in all. No other pair has more, so the first new symbol is `ea`. The next two pairs in the list are tied at 7. Ties need a rule, or two programs would learn different vocabularies. Ours is: the shorter symbol first, then the one that comes first by code points.
 
 
 # %%
@@ -219,7 +219,7 @@ assert [m.symbol for m in tea] == ["ea", "▁t", "▁tea", "ot", "pot", "▁pot"
 assert spelling["▁teapot"] == ["▁tea", "pot"]
 
 # %% [markdown]
-# Check line 2 with a pencil: `t+e` had 7 occurrences as well, but they are gone, because each of these *e*'s is now part of `ea`. And look at the last line: *tea* and *pot* have become single symbols, and **the teapot is split exactly where its two parts meet**. The algorithm doesn't know what a compound is. Counting was enough, because its parts are frequent words.
+# Check line 2 with a pencil: `t+e` had 7 occurrences as well, and by our rule it would come first. But they are gone, because each of these *e*'s is now part of `ea`. In its place, `t+ea` has 7, and `▁+t` wins this tie because `▁t` is shorter. Now look at the last line: *tea* and *pot* have become single symbols, and **the teapot is split exactly where its two parts meet**. The algorithm doesn't know what a compound is. Counting was enough, because its parts are frequent words.
 #
 # The symbols `▁t` and `ot` were only steps on the way; no word contains them any more. They stay in the vocabulary all the same.
 #
@@ -268,7 +268,7 @@ Picture(
 SourceCode(segment)
 
 # %% [markdown]
-# Here is a vocabulary that you could train a model with: 4,000 tokens, learned from 4,000 sentence pairs, English and German together. Four are special tokens (`<pad>`, `<bos>`, `<eos>`, `<unk>`), and the others are all characters and one symbol per merge.
+# Here is a larger vocabulary: 4,000 tokens, learned from 4,000 sentence pairs, English and German together. (We'll see below whether that is too many.) Four are special tokens (`<pad>`, `<bos>`, `<eos>`, `<unk>`), and the others are all characters and one symbol per merge.
 
 # %%
 lines = [sentence for pair in train[:4000] for sentence in pair]
@@ -311,11 +311,11 @@ for sentence in text:
 print(f"{len(merges)} merges and {len(text)} sentences: equal")
 
 # %% [markdown]
-# For this, both have to agree on many small conventions, which differ between programs: where a word is marked (Sennrich et al. mark its end), how ties are broken, and that no merge crosses a space or joins a letter with a punctuation mark. Because the spaces are part of the tokens, as ▁, decoding is easy: join the tokens and replace each ▁ by a space.
+# For this, both have to agree on many small conventions, which differ between programs: where a word is marked (Sennrich et al. mark its end), how ties are broken, and what may not be merged (across a space, or a letter with a punctuation mark). Because the spaces are part of the tokens, as ▁, decoding is easy: join the tokens and replace each ▁ by a space.
 #
 # ### Where German compounds are split
 #
-# The teapot was split between its two parts. Does that work in general? The figure shows seven compounds as BPE segments them. A green line is a boundary between two parts where BPE splits, too; red marks show a boundary that it missed.
+# The teapot was split between its two parts. Does that work in general? The figure shows seven compounds as BPE segments them with our 4,000 tokens. (*Handschuh* isn't one of these. In the first figure it was one of the caption model's 8,000.) A green line is a boundary between two parts where BPE splits, too; red marks show a boundary that it missed.
 
 # %% tags=["hide-input"]
 compounds = [
@@ -362,7 +362,7 @@ for word, expected in {
     assert segment(word, ranks) == expected.split()
 
 # %% [markdown]
-# Often it does work: of all new compounds in our test sentences, more than 80% are split at the boundary, where random splits would hit it in less than 20%. But BPE knows only counts. *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly. Where a frequent string crosses the boundary, it wins.
+# Often it does work: of all new compounds in our test sentences, more than 80% are split at the boundary. The same number of random splits per word would hit it in less than 20%. But BPE knows only counts. *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly. Where a frequent string crosses the boundary, it wins.
 #
 # ## Other subword algorithms
 #
@@ -393,7 +393,9 @@ print("WordPiece:", "+".join(max(counts, key=wordpiece_score)))
 assert max(counts, key=wordpiece_score) == ("p", "o")
 
 # %% [markdown]
-# *p* occurs less often than *e*, but where it does, *o* always follows. WordPiece rewards that. Now we train the others on the same text as our BPE, each with a vocabulary of 2,000 tokens. For bytes, we don't even need a new program: we write each byte as a character and call `learn` again. (For WordPiece we keep the BPE vocabulary, and change only the segmentation.)
+# Every *e* is followed by *a*, and every *p* by *o*. So both pairs are equally reliable, and WordPiece prefers the one whose parts are rarer: $5/(5 \cdot 5) = 0.20$ against $9/(9 \cdot 9) = 0.11$.
+#
+# Now we segment two compounds with all of them, each with a vocabulary of 2,000 tokens. Unigram and byte-level BPE are trained on the same text as our BPE. For bytes, we don't even need a new program: we write each byte as a character and call `learn` again. For WordPiece we keep the BPE vocabulary, and change only the segmentation: longest token first.
 
 
 # %%
@@ -452,11 +454,11 @@ assert unigram.encode("Frühlingskleid", out_type=str) == ["▁Frühlings", "kle
 assert longest_first("▁Kellerfenster", vocabulary) != segment("▁Kellerfenster", bpe)
 
 # %% [markdown]
-# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. That is typical: it keeps a long token only if the text needs it, where BPE keeps whatever was merged on the way. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same: the tokens of Unigram align more closely with the parts of words. Whether translations get better is less clear. Here we stay with the paper's choice for English–German, BPE.
+# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. That is typical. BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, and these use up some of the 2,000 places. Unigram removes tokens that the text hardly needs, so it has room for more whole words and parts of words. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same: the tokens of Unigram align more closely with the parts of words. Whether translations get better is less clear. Here we stay with the paper's choice for English–German, BPE.
 #
 # ### Unknown characters
 #
-# No word is unknown to BPE, but a *character* may be: our corpus has no *Ł* and no ☕. Without precautions they become `<unk>`, and are lost. Byte-level BPE doesn't have this problem. SentencePiece has an option, `byte_fallback`, with the same effect: 256 tokens of the vocabulary are reserved for the bytes, and used for characters that it doesn't contain.
+# No word is unknown to BPE, but a *character* may be: our corpus has no *Ł* and no ☕. Without precautions they become `<unk>`, and are lost. Byte-level BPE doesn't have this problem. SentencePiece has an option, `byte_fallback`, with the same effect: 256 tokens of the vocabulary are reserved for the bytes, and used for characters that it doesn't contain. (SentencePiece decodes `<unk>` as ⁇.)
 
 # %%
 with_bytes = Tokenizer.train(lines, vocab_size=4000, byte_fallback=True)
@@ -470,7 +472,7 @@ assert UNK in tokenizer.encode("☕")
 assert with_bytes.decode(with_bytes.encode("Łukasz ☕")) == "Łukasz ☕"
 
 # %% [markdown]
-# Now any text survives the way to ids and back. Whether the model understands it is another question: it can't learn anything about bytes that never occur in its training text.
+# Now no character becomes `<unk>`. (Some are still replaced by similar ones, as a pitfall below shows.) Whether the model understands them is another question: it can't learn the meaning of bytes that never occur in its training text.
 #
 # ## One vocabulary for two languages
 #
@@ -495,7 +497,7 @@ assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁war", "▁will"} <= n
 # %% [markdown]
 # A little: punctuation, names, and a few words. Some mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *war* means "was". They have to share an embedding, and the layers above tell them apart by their context.
 #
-# The second reason is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With a vocabulary for each language (English on the left, German on the right), they often don't. Our English text doesn't even contain a capital *K*:
+# The second reason is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary, they always do. With a vocabulary for each language (English on the left, German on the right, 1,000 tokens each), they often don't. Our English text doesn't even contain a capital *K*:
 
 # %%
 english, german = (
@@ -515,7 +517,7 @@ for name in ("Hemingway", "Kathmandu"):
 # %% [markdown]
 # ## How large should the vocabulary be?
 #
-# This is the one number that you have to choose. We compare vocabularies of 250 to 8,000 tokens by the number of tokens per word, and by how many of their tokens are **rare**: they occur fewer than ten times in the training text. Beside them is a **word-level vocabulary** of the same size, the most frequent words, and what it doesn't know:
+# This is the one number that you have to choose. For each size from 250 to 8,000 tokens, the table has the number of tokens per word of new text, and the percentage of the vocabulary's tokens that are **rare**, with fewer than ten occurrences in the training text. For comparison, the last column has the percentage of words that would be unknown to a **word-level vocabulary** of the same size, the most frequent words:
 
 # %%
 n_tokens, rare = [], []
@@ -559,14 +561,16 @@ assert 17 < sum(unknown_words(few, side) for side in (0, 1)) / 2 < 20
 assert 1.7 < n_tokens[2] < 1.85
 
 # %% [markdown]
-# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from a few examples only. The first doublings shorten the text a lot, the last ones hardly at all, while more and more tokens are rare. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)). Compare the word-level vocabulary: with 1,000 tokens it loses almost a fifth of the words, where BPE loses none and needs about 1.8 tokens per word. And it can't go on
+# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from a few examples only. Up to 4,000 tokens, each doubling shortens the text by about a fifth or a quarter, the last one hardly at all, while more and more tokens are rare. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)). For our 4,000 pairs, we would begin with 1,000 or 2,000 tokens and compare the translations: of the 4,000 tokens in the sections above, most are rare.
+#
+# Compare the word-level vocabulary: with 1,000 tokens it loses almost a fifth of the words, whereas BPE loses none and needs about 1.8 tokens per word. And it can't go on
 # growing, because the training text has fewer than 4,000 different words; the remaining 1% stay unknown to it.
 #
 # The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1); as the [last chapter](07_full_model.ipynb) showed, the model itself seems to have had room for 40,960. GPT-2 has 50,257 tokens.
 #
 # ## BPE dropout
 #
-# BPE splits a word in the same way every time, so the model rarely sees what its tokens consist of. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) is a regulariser: while encoding the training text, it skips merges at random. The same word is then split in many ways. At inference no merge is skipped.
+# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) changes that: while encoding the training text, it skips merges at random, so the same word is split in many ways. Like dropout, it works against overfitting, and at inference no merge is skipped.
 
 # %%
 copies = ["Wintermantel"] * 1000
@@ -581,7 +585,7 @@ assert len(splits) > 5
 assert all(split.replace(" ", "") == "▁Wintermantel" for split in splits)
 
 # %% [markdown]
-# If you compare with other programs: SentencePiece decides once about each pair, where Provilkov et al. give a skipped pair a new chance after every merge. So the same dropout rate splits words more in SentencePiece.
+# If you compare with other programs: SentencePiece decides once about each pair, whereas Provilkov et al. give a skipped pair a new chance after every merge. So the same dropout rate splits words more in SentencePiece.
 #
 # ## What goes wrong in practice
 #
@@ -618,7 +622,7 @@ for original in ("½ liter", "five ﬁsh", "two  spaces"):
 assert second.decode(first.encode(sentence)) != sentence
 
 # %% [markdown]
-# **Segmenting with the wrong algorithm.** Someone needs your tokenizer in another programming language, has only the list of tokens, and writes `longest_first`. It looks right on most words. But a BPE model was trained on BPE's segmentations, and gets others for the rest:
+# **Segmenting with the wrong algorithm.** Someone needs your tokenizer in another programming language, has only the list of tokens, and writes `longest_first`. It looks right on most words. But the model was trained on BPE's segmentations, and for the other words it gets tokens in combinations that it may never have seen:
 
 # %%
 vocabulary = characters | {merge.symbol for merge in merges}
@@ -627,7 +631,7 @@ different = [w for w in tested if longest_first(w, vocabulary) != segment(w, ran
 print(f"{len(different)} of {len(tested)} words are segmented differently")
 
 # %% [markdown]
-# **Test text in the training text of the tokenizer.** Learning a vocabulary needs no translations, so it seems harmless to include the test sentences. But then their rare words get tokens of their own:
+# **Test text in the training text of the tokenizer.** Learning a vocabulary needs no translations, so it seems harmless to include the test sentences. But then their rare words get tokens of their own. The test sentences are cut into fewer and longer tokens than really new text would be, and the score may be a little too good. (`clean` gets 500 other pairs, so that both learn from about the same amount of text.)
 
 # %%
 clean = Tokenizer.train(lines + [s for p in train[4000:4500] for s in p], 2500)
@@ -688,7 +692,7 @@ assert lengths[1] < 0.98 * lengths[0] and different
 # </details>
 # <details><summary>D. There are none, because every token was learned from the text</summary>
 #
-# No. Twelve occurrences can be enough to become a token, and a later merge may take all twelve away again.
+# No. Twelve occurrences can be enough to become a token, and a later merge may absorb all twelve, as `▁t+ea` absorbed every `▁t`.
 #
 # </details>
 #
@@ -742,7 +746,7 @@ assert lengths[1] < 0.98 * lengths[0] and different
 #
 # <details><summary>Answer</summary>
 #
-# The same in both cases, because its segmentation depends only on the letters. It may hit one of the boundaries or neither. Which meaning is right is up to the encoder, from the context, as with every ambiguous word. With BPE dropout, it would at least see both segmentations during training.
+# The same in both cases, because its segmentation depends only on the letters. It may split at one of the two boundaries, at both or at neither. Which meaning is right is up to the encoder, from the context, as with every ambiguous word. If the training text contains the word, BPE dropout shows the model several of its segmentations, perhaps both of the right ones.
 #
 # </details>
 #
@@ -778,7 +782,7 @@ assert learn(Counter(frequency).elements(), 7)[6].symbol == "▁s"
 # 1. **Change the tie rule** in `best_pair`: the longer symbol first. How many of the first 200 merges change?
 # 2. **Train WordPiece:** write the loop of BPE with `wordpiece_score`, on the words of 100 sentences. Which strange tokens does it learn first? Most programs require a minimum count: why?
 # 3. **Convert everything to lower case** before learning. How many more tokens do the languages share, and what can no longer be decoded?
-# 4. **Train models** with three vocabularies, and compare their BLEU and the time per step:
+# 4. **Train models** with three vocabularies, and compare their BLEU and the time per step. The third run has BPE dropout, with four segmentations of each pair (`--data.segmentations 4`):
 #
 # ```bash
 # transformer train pocket --run runs/v1000 --model.vocab-size 1000
