@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Label smoothing and calibration
 #
-# Two small translators predict the next token, and both are right about equally often. Each point below is a group of predictions with similar confidence, at the height of their accuracy. If you could trust the confidence, all points would lie on the diagonal.
-# The model on the left, trained in the ordinary way with *hard targets*, claims far too much (red lines). The other one differs only in its loss, by **label smoothing**.
+# Two small translators predict the next token, and both are right about equally often. Each point in the **reliability diagrams** below is a group of predictions with similar *confidence* (the probability of the predicted token, which is the most probable one), at the height of their accuracy. If you could trust the confidence, all points would lie on the diagonal.
+# The model on the left, trained in the ordinary way with *hard targets*, claims far too much: the red lines show the gap between confidence and accuracy. The other one differs only in its loss, by **label smoothing**.
 #
 # **After this chapter you can** explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
 #
@@ -169,9 +169,9 @@ hard_loss
 #
 # The paper therefore asks for a little less (§5.4). With a weight of $\varepsilon = 0.1$, the loss pretends that *any* token of the vocabulary could have been the correct one, all equally likely:
 #
-# $$ L = (1 - \varepsilon) \underbrace{(-\ln p_\text{correct})}_{\text{cross-entropy}} + \varepsilon \underbrace{\frac{1}{V} \sum_j (-\ln p_j)}_{\text{uniform target}} $$
+# $$ L = (1 - \varepsilon) \underbrace{(-\ln p_\text{correct})}_{\text{cross-entropy}} + \varepsilon \underbrace{\frac{1}{V} \sum_j (-\ln p_j)}_{\text{mean over all tokens}} $$
 #
-# Here $V$ is the size of the vocabulary. That is all of label smoothing. The second term is the average of the losses that the model would have for each token, so it becomes large if *any* probability comes close to zero. It keeps the model from ruling anything out.
+# Here $V$ is the size of the vocabulary. That is all of label smoothing. The second term is the mean of the losses that the model would have for each token of the vocabulary, so it becomes large if *any* probability comes close to zero. It keeps the model from ruling anything out.
 
 # %%
 epsilon = 0.1
@@ -235,7 +235,7 @@ label_smoothing_explorer(
 # \end{aligned}
 # $$
 #
-# It is **the predicted probability minus the target**. We compare the gradients of a hard and of a smoothed target. A gradient step moves a logit in the direction opposite to its sign.
+# It is **the predicted probability minus the target**. We compare the gradients of a hard and of a smoothed target. A gradient step moves each logit against the sign of its gradient: a positive gradient pushes the logit down.
 
 # %%
 gradients = {}
@@ -267,7 +267,7 @@ for token, hard, smooth in zip(vocabulary, *gradients.values(), strict=True):
 #
 # </div>
 #
-# What does this do over time? We let gradient descent choose five logits freely, and record by how much the correct one is ahead of the others:
+# What does this do over time? We let gradient descent choose five logits freely, and record how far the correct one is ahead of the others:
 
 
 # %%
@@ -304,7 +304,7 @@ Picture(
 )
 
 # %% [markdown]
-# With the hard target (solid line), the gap grows forever. The axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model the weights have to grow for this, and they do so for tokens that have long been predicted correctly. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the two targets:
+# With the hard target (solid line), the gap grows forever. The axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model the weights have to grow for this, and they do so for tokens that have long been predicted correctly. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
 #
 # $$ \text{gap} = \ln \frac{1 - \varepsilon + \varepsilon/V}{\varepsilon/V} = \ln\Big(1 + V\,\frac{1 - \varepsilon}{\varepsilon}\Big) $$
 
@@ -329,11 +329,11 @@ for epsilon in (0.05, 0.1, 0.2):
 # %% [markdown]
 # ## A loss that never reaches zero
 #
-# The loss with a hard target approaches zero for a perfect model. The smoothed loss doesn't. It splits into two parts:
+# The loss with a hard target comes as close to zero as you like, if the model is right and certain everywhere. The smoothed loss doesn't. It splits into two parts:
 #
 # $$ -\sum_j q_j \ln p_j = \underbrace{-\sum_j q_j \ln q_j}_{\text{entropy of the target}} + \underbrace{\sum_j q_j \ln \frac{q_j}{p_j}}_{\text{divergence}} $$
 #
-# The second part, the **Kullback–Leibler divergence** (KL), measures how much the prediction differs from the target. It is zero only if $p = q$. The first part doesn't depend on the model at all. It is the lowest possible loss:
+# The second part, the **Kullback–Leibler divergence** (KL), measures how much the prediction differs from the target. It is zero only if $p = q$. The first part, the **entropy** of $q$, measures how spread out the target is, and doesn't depend on the model at all. It is the lowest possible loss:
 
 
 # %%
@@ -354,14 +354,14 @@ assert abs(lowest_loss(5, 0.1) + divergence.item() - smoothed) < 1e-6
 assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 
 # %% [markdown]
-# **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a perfect model has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out which kind they are. Many tutorials, and the
-# authors' own code, report only the KL part; PyTorch and this package report the whole.
+# **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out which kind they are. Many tutorials, and the
+# authors' own code, report only the KL part of the loss; PyTorch and this package report the whole.
 #
-# The paper notes that smoothing hurts perplexity (§5.4). This can mean two things. The *number* rises because of the entropy of the target. But the model itself changes as well: it learns to give the correct token no more than about 0.9. Measured without smoothing, that costs at least $-\ln 0.9 = 0.105$ for every token that it could have been sure of.
+# The paper notes that smoothing hurts perplexity (§5.4). This can mean two things. The *number* rises because of the entropy of the target. But the model itself changes as well: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. The paper's numbers show the second effect: with $\varepsilon = 0.2$ its perplexity is 5.47 instead of 4.67 without smoothing (Table 3), far below the 13.52 above, so the entropy of the target can't be included.
 #
 # ## In code
 #
-# In the package, the two terms become one expression. From the logits, the loss is $\ln \sum_k e^{z_k} - \sum_j q_j z_j$, and the last sum needs only the mean of all logits and the logit of the correct token:
+# In the package, the two terms become one expression. From the logits, the loss is $\ln \sum_k e^{z_k} - \sum_j q_j z_j$, and the last sum needs only two things: the sum of all logits, times the share of $\varepsilon$ that each token gets, and the logit of the correct token:
 
 # %%
 from transformer.loss import label_smoothed_cross_entropy
@@ -369,7 +369,7 @@ from transformer.loss import label_smoothed_cross_entropy
 SourceCode(label_smoothed_cross_entropy)
 
 # %% [markdown]
-# `shares` has the share of $\varepsilon$ that each token gets, and `correct_mass` what the correct one gets in addition. `is_real` is false for padding, so padding adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It
+# `shares` has the share of $\varepsilon$ that each token gets, and `correct_mass` what the correct one gets in addition. `mean_logit` is $\sum_j q_j z_j$, the mean of the logits weighted by the target. `spread` chooses between two conventions, which we compare below. `is_real` is false for padding, so padding adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It
 # equals PyTorch's:
 
 # %%
@@ -384,9 +384,9 @@ pytorch
 # %% [markdown]
 # Training uses a second form, `linear_label_smoothed_cross_entropy`, with the same result. It never stores all logits at once, which saves a lot of memory. [Making it fast on a GPU](16_gpu_performance.ipynb) explains how.
 #
-# **Three conventions.** Who shares $\varepsilon$? [Szegedy et al. (2016)](https://arxiv.org/abs/1512.00567), whom the paper cites for label smoothing, spread it over the whole vocabulary, including the correct token. So do PyTorch and this package. But other programs differ:
+# **Three conventions.** Which tokens get a part of $\varepsilon$? [Szegedy et al. (2016)](https://arxiv.org/abs/1512.00567), whom the paper cites for label smoothing, spread it over the whole vocabulary, including the correct token. So do PyTorch and this package. But other programs differ:
 #
-# | shared by | correct token | other token | `<pad>` |
+# | divided among | correct token | other token | `<pad>` |
 # |---|---|---|---|
 # | all $V$ tokens | $1 - \varepsilon + \frac{\varepsilon}{V}$ | $\frac{\varepsilon}{V}$ | $\frac{\varepsilon}{V}$ |
 # | all but the correct one ([the authors' code](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/layers/common_layers.py)) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-1}$ | $\frac{\varepsilon}{V-1}$ |
@@ -405,9 +405,9 @@ assert_close(other, smoothed_target(5, correct, 0.1 * 5 / 4))
 #
 # A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, whether by a search for the best translation or by a person who has to decide which translations to check.
 #
-# To measure it, sort predictions into bins by confidence, and compare mean confidence and accuracy in each bin. The **expected calibration error** is the mean of the differences, weighted by the size of the bins. An example with ten predictions: six have a confidence of 0.6, and four of them are correct; four have a confidence of 0.9, and two of them are correct.
+# To measure it, sort predictions by confidence into bins (ours are ten, each of width 0.1), and compare mean confidence and accuracy in each bin. The **expected calibration error** is the mean of the absolute differences, weighted by the number of predictions in each bin. An example with ten predictions: six have a confidence of 0.6, and four of them are correct; four have a confidence of 0.9, and two of them are correct.
 #
-# $$ 0.6 \cdot |0.6 - \tfrac{4}{6}| + 0.4 \cdot |0.9 - \tfrac{2}{4}| = 0.04 + 0.16 = 0.20 $$
+# $$ \tfrac{6}{10} \cdot |0.6 - \tfrac{4}{6}| + \tfrac{4}{10} \cdot |0.9 - \tfrac{2}{4}| = 0.04 + 0.16 = 0.20 $$
 
 
 # %%
@@ -425,8 +425,8 @@ calibration_error(confidence, is_correct)
 assert abs(calibration_error(confidence, is_correct) - 0.2) < 1e-6
 
 # %% [markdown]
-# Now to the two models of the first figure. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs again and again, without dropout, until they predicted almost every token of them
-# correctly. Then we let them predict the tokens of 300 other sentences, each given the correct prefix. The third model, `pocket-small`, comes with the course and was trained on far more sentences.
+# Now to the two models of the first figure, trained with $\varepsilon = 0$ and $\varepsilon = 0.1$. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs again and again, without dropout, until they predicted almost every token of them
+# correctly. Then we let them predict the tokens of 300 other sentences of the pocket corpus, each given the correct prefix. The third model, `pocket-small`, comes with the course and was trained on far more sentences.
 
 # %%
 print("                 confidence  accuracy  calibration error  loss")
@@ -434,8 +434,8 @@ for name, z in logits.items():
     confidence, is_correct = predictions(z)
     error = calibration_error(confidence, is_correct)
     loss = F.cross_entropy(z, labels)  # without smoothing, for all of them
-    print(f"{name:17}{confidence.mean():10.2f}", end="")
-    print(f"{is_correct.float().mean():10.2f}{error:19.2f}{loss:6.2f}")
+    print(f"{name:17}{confidence.mean():10.3f}", end="")
+    print(f"{is_correct.float().mean():10.3f}{error:19.3f}{loss:6.2f}")
 
 # %% tags=["remove-cell"]
 errors = {name: calibration_error(*predictions(z)) for name, z in logits.items()}
@@ -456,9 +456,9 @@ assert 0 < on_correct[1] - on_correct[0] < on_wrong[0] - on_wrong[1]
 
 # %% [markdown]
 # Memorising hard targets made the first model **overconfident**. The second is correct about as often, but its confidence is closer to the truth. Even its loss *without* smoothing is lower, although it was trained with smoothing: it pays a little for the tokens that it predicts correctly, and saves more on those that it gets wrong, where
-# overconfidence is expensive. So smoothing doesn't always hurt perplexity. These models know little and gain; the paper's model, trained on millions of sentences, lost.
+# overconfidence is expensive. So smoothing doesn't always hurt perplexity. These models know little and gain; the paper's model, trained on millions of sentences, lost (5.47 instead of 4.67, as we saw).
 #
-# The third model shows the other side. It knows this language almost perfectly, and it was trained with $\varepsilon = 0.05$:
+# The third model shows the other side. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$:
 
 # %%
 from transformer.recipes import RECIPES
@@ -520,7 +520,7 @@ for name in ("hard targets", "pocket-small"):
     assert fitted[name][2] < fitted[name][1] / 2
 
 # %% [markdown]
-# One number, chosen after training, repairs both the overconfident and the underconfident model ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). For the model with label smoothing, the best $T$ is close to 1. So calibration alone is no reason for label smoothing. The paper uses it because it improved the translations (§5.4).
+# One number, chosen after training, removes most of the calibration error of both the overconfident and the underconfident model ([Guo et al., 2017](https://arxiv.org/abs/1706.04599)). The model with label smoothing needs a smaller correction, with a $T$ close to 1, but gains from it, too. So calibration alone is no reason for label smoothing. The paper uses it because it improved the translations (§5.4).
 #
 # Does it do so here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than that between seeds. Smoothing also has a side effect on translations: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. The chapter on [decoding](12_decoding.ipynb) looks at that.
 #
@@ -546,7 +546,7 @@ if file.exists():  # not in Colab
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **1. The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare their validation losses, each computed with its own $\varepsilon$. The smallest $\varepsilon$ wins, whatever the models are worth. Here is *one* model, measured four times:
+# **1. The validation loss is smoothed.** You train four models with four values of $\varepsilon$ and compare their validation losses, each computed with its own $\varepsilon$. The smallest $\varepsilon$ has an advantage that has nothing to do with the quality of the model. Here is *one* model, measured four times:
 
 # %%
 for epsilon in (0.0, 0.05, 0.1, 0.2):
@@ -567,7 +567,7 @@ assert_close(twice, F.cross_entropy(p.log(), target, label_smoothing=0.19))
 print(f"once {-(q * p.log()).sum():.3f}, twice {twice:.3f}")
 
 # %% [markdown]
-# **3. The logarithm of a softmax.** $e^{-120}$ is too small for a float32, so the softmax returns 0, and the logarithm of 0 is $-\infty$. With a hard target this matters only if it happens to the correct token. With smoothing, *any* token that underflows makes the loss infinite, even if the model is right. Compute the loss from the logits, as `log_softmax` and `cross_entropy` do:
+# **3. The logarithm of a softmax.** $e^{-120}$ is too small for a float32, so the softmax returns 0, and the logarithm of 0 is $-\infty$. With a hard target, where only the correct token's logarithm is looked up, this matters only if it happens to that token. With smoothing, *any* token that underflows makes the loss infinite, even if the model is right. Compute the loss from the logits, as `log_softmax` and `cross_entropy` do:
 
 # %%
 z = torch.tensor([0.0, 120, 0, 0, 0])  # very confident, and correct
@@ -595,11 +595,11 @@ for n_padding in (0, 6, 18):
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. A vocabulary of ten tokens, $\varepsilon = 0.2$, shared by all. What is the target of the correct token?**
+# **1. A vocabulary of ten tokens, $\varepsilon = 0.2$, divided among all of them. What is the target of the correct token?**
 #
 # <details><summary>A. 0.80</summary>
 #
-# No. That would be right if only the others shared ε. Here the correct token is one of the ten and gets its tenth back.
+# No. That would be right if ε were divided among the others only. Here the correct token is one of the ten and gets its tenth back.
 #
 # </details>
 # <details><summary>B. 0.82</summary>
@@ -671,7 +671,7 @@ for n_padding in (0, 6, 18):
 # No. It may work, but it is the most expensive remedy, and the new model could be overconfident.
 #
 # </details>
-# <details><summary>B. Divide the logits by a temperature below 1, chosen on held-out data</summary>
+# <details><summary>B. Divide the logits by a temperature below 1, chosen on data that it wasn't trained on</summary>
 #
 # **Right.** One number, no training, and not a single prediction changes.
 #
@@ -691,7 +691,7 @@ for n_padding in (0, 6, 18):
 #
 # <details><summary>Answer</summary>
 #
-# Each token that the model knows costs at least −ln(1 − ε), the gaps between logits become smaller, and ending a translation early becomes more probable. How much is best can only be found by experiment.
+# Measured without smoothing, each token that the model knows costs about −ln(1 − ε), the gaps between logits become smaller, and ending a translation early becomes more probable. How much is best can only be found by experiment.
 #
 # </details>
 #
@@ -712,7 +712,7 @@ for n_padding in (0, 6, 18):
 #
 # Four experiments:
 #
-# 1. **Unigram smoothing.** Share ε not evenly, but according to how frequent the tokens are in the training data. Work out the best gap for a frequent and for a rare token.
+# 1. **Smoothing by frequency**, also called unigram smoothing. Divide ε among the tokens not evenly, but according to how frequent the tokens are in the training data. Work out the best gap for a frequent and for a rare token.
 # 2. **How much data?** Train the two small models with 500, 1,000 and 2,000 sentence pairs, and plot both calibration errors. When does smoothing begin to hurt?
 # 3. **Dropout or smoothing?** Give the small model a dropout of 0.2 and train it with ε = 0. How overconfident is it still?
 # 4. **The whole recipe.** Train two translators and compare the lengths of their translations:
