@@ -54,6 +54,7 @@ if "google.colab" in sys.modules:
 # %% tags=["hide-input"]
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -91,7 +92,7 @@ Picture(
 #
 # The layers of the last chapter take vectors and return vectors of the same width. A translator takes token ids and returns a score for every token of the vocabulary. So the full model needs something at its two ends.
 #
-# The figure shows all of it. Read it from the bottom to the top, and look for the **three pink boxes**. All of them use the same matrix $E$, the block at the bottom of the figure above. At the bottom, $E$ turns ids into vectors. At the top, it turns vectors into scores.
+# The figure shows all of it. Read it from the bottom to the top, and look for the **three pink boxes**. All of them use the same matrix $E$, the large block of the first figure. In the two lower boxes, $E$ turns ids into vectors. In the upper one, it turns vectors into scores.
 
 # %% tags=["hide-input"]
 Picture(
@@ -213,9 +214,9 @@ E = torch.tensor([[0, 0, 0, 0], [1, -1, 0, 0], [0, 1, 1, 0], [0, 1, 1, -1]]) / 2
 E  # (vocab_size, d_model) = (4, 4)
 
 # %% [markdown]
-# **Jobs 1 and 2: embedding.** The encoder reads *dog*, whose id is 2. Its embedding is row 2 of $E$, times $\sqrt{d_\text{model}} = 2$ (§3.4): $(0, 1, 1, 0)$. To this the position is added. The decoder does the same with target tokens.
+# **Jobs 1 and 2: embedding.** The encoder reads *dog*, whose id is 2. Its embedding is row 2 of $E$, times $\sqrt{d_\text{model}} = 2$ (§3.4): $(0, 1, 1, 0)$. Then the position is added. The decoder does the same with target tokens.
 #
-# **Job 3: output layer.** Say that after `<bos>`, the decoder's output is $x = (0, 1, 1, -1)$. The logit of each token is the dot product of $x$ with *its row of $E$*. For *Hund* that is $(0 + 1 + 1 + 1)/2 = 1.5$. A softmax then turns logits into probabilities.
+# **Job 3: output layer** (`unembedding` in the code). Say that after `<bos>`, the decoder's output is $x = (0, 1, 1, -1)$. The logit of each token is the dot product of $x$ with *its row of $E$*. For *Hund* that is $(0 + 1 + 1 + 1)/2 = 1.5$. A softmax then turns logits into probabilities.
 
 # %%
 x = torch.tensor([0.0, 1, 1, -1])
@@ -224,9 +225,9 @@ for token, logit, p in zip(tokens, logits, logits.softmax(dim=0), strict=True):
     print(f"{token:6} logit {logit:5.2f}   probability {p:.2f}")
 
 # %% [markdown]
-# So a row of $E$ is a token's vector on the way in, and what the output is compared with on the way out. Using one matrix for several jobs is called **weight tying** ([Press and Wolf, 2017](https://aclanthology.org/E17-2025/)). All three jobs can share $E$ because source and target have a common vocabulary (§5.1).
+# So a row of $E$ has two roles: going in, it is the token's vector; coming out, it is the vector that the decoder's output is compared with. Using one matrix for several jobs is called **weight tying** ([Press and Wolf, 2017](https://aclanthology.org/E17-2025/)). All three jobs can share $E$ because source and target have a common vocabulary (§5.1).
 #
-# Tying has a strange consequence. Suppose that all layers did nothing. Then the vector of `<bos>` would leave the decoder as it entered, and which row of $E$ fits it best? Its own:
+# Tying has a strange consequence. Suppose that all layers did nothing. Then the vector of `<bos>` would leave the decoder as it entered, and which row of $E$ fits it best? Its own, because a vector usually has a larger dot product with itself than with others of a similar length:
 
 # %%
 unchanged = E[1] * 2 + sinusoidal_encoding(1, 4)[0]
@@ -237,7 +238,7 @@ print(unchanged @ E.T, "→", tokens[(unchanged @ E.T).argmax()])
 #
 # ### What tying saves, and what it changes
 #
-# The option `tie_embeddings` ties all three matrices (the paper's choice), only the two of the decoder, or none. To count parameters without allocating memory, we create the models on PyTorch's **meta device**, where tensors have a shape but no data:
+# The option `tie_embeddings` ties all three matrices (the paper's choice), only the two of the decoder, or none. (`ModelConfig()` without arguments is the base model.) To count parameters without allocating memory, we create the models on PyTorch's **meta device**, where tensors have a shape but no data:
 
 
 # %%
@@ -282,7 +283,7 @@ for name, gradient in jobs.items():
     print(f"{name:16} {n_rows:4} of 1000 rows have a gradient")
 
 # %% [markdown]
-# As an embedding, a row gets a gradient only if its token occurs in the batch. In the output layer, every row gets one: a training step raises the logit of the right token and lowers those of all other tokens. So with tying, even the vector of a very rare token is updated in every step. Mostly it is pushed away from what the decoder outputs, which isn't
+# As an embedding, a row gets a gradient only if its token occurs in the batch. In the output layer, every row gets one: a training step pushes the logit of the right token up and those of all other tokens down. So with tying, even the vector of a very rare token is updated in every step. Mostly it is pushed away from what the decoder outputs, which isn't
 # necessarily good for the token, but it is never left at its random initial values.
 
 # %% tags=["remove-cell"]
@@ -295,9 +296,9 @@ assert (
 # %% [markdown]
 # ### Why embeddings start small
 #
-# In [Positional encoding](05_positional_encoding.ipynb) you saw that the factor $\sqrt{d_\text{model}}$ keeps the position from drowning out the word. That was only half of an explanation. Why not simply start with large embeddings, of variance 1 as in PyTorch's `nn.Embedding`, and drop the factor?
+# In [Positional encoding](05_positional_encoding.ipynb) you saw that the factor $\sqrt{d_\text{model}}$ keeps the position from drowning out the word. That was only half the explanation. Why not simply start with large embeddings, of variance 1 as in PyTorch's `nn.Embedding`, and drop the factor?
 #
-# Because of job 3. A logit is a sum of $d_\text{model}$ products. The decoder's last norm makes its output have mean square 1, so with rows of variance $\sigma^2$ the logits have variance $d_\text{model}\,\sigma^2$, by the argument of [chapter 2](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$:
+# Because of job 3. A logit is a sum of $d_\text{model}$ products. The decoder's last norm makes its output have mean square 1, so with rows of variance $\sigma^2$ the logits have variance $d_\text{model}\,\sigma^2$, by the argument of [chapter 2](02_attention.ipynb). We measure the loss of an untrained model for two values of $\sigma^2$. (Embeddings of variance 1 without the factor would give the layers the same input as small ones with it. So only the output matrix changes.)
 
 # %%
 with torch.no_grad():
@@ -316,14 +317,14 @@ loss_small, loss_large = (
 assert abs(loss_small - math.log(1000) - 0.5) < 0.3 and loss_large > 30
 
 # %% [markdown]
-# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus about a half. (The half is $\ln$ of the mean of $e^z$ for a normally distributed $z$ of variance 1.) With variance 1, the untrained model is extremely confident, and almost always wrong. So one matrix serves two ends with different requirements: the
-# output needs variance $1/d_\text{model}$, the input needs variance 1, and the factor $\sqrt{d_\text{model}}$ reconciles the two. The paper gives no reason for the factor. This one is ours.
+# With variance $1/d_\text{model}$, the logits have variance 1, and the loss is that of a uniform guess, $\ln V$ for a vocabulary of $V$ tokens, plus about a half. (On average, the loss is $\ln V$ plus $\ln$ of the mean of $e^z$ over the logits $z$. If they are normally distributed with variance 1, that mean is $e^{1/2}$.) With variance 1, the untrained model is extremely confident, and almost always wrong. So one matrix serves two ends with different requirements: the
+# output needs variance $1/d_\text{model}$, the input should be about as large as the positions, so of variance 1 or so, and the factor $\sqrt{d_\text{model}}$ reconciles the two. The paper gives no reason for the factor. This one is ours.
 #
 # ## Initialisation
 #
 # The same argument applies to every linear layer. Each output is a sum of $n$ products, so if the inputs have mean square 1 and the weights have variance $\sigma^2$, the outputs have variance $n\sigma^2$. Stack twelve such layers with $n = 512$ and $\sigma = 0.02$: each multiplies the variance by $512 \cdot 0.02^2 \approx 0.2$, and after twelve, $0.2^{12} \approx 4 \cdot 10^{-9}$ is left. Only $\sigma^2 = 1/n$ keeps it.
 #
-# On the way back, gradients are sums over the layer's *outputs*, so there $n$ is the number of outputs. **Xavier initialisation** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) takes the average of both: $\sigma^2 = 2/(n_\text{in} + n_\text{out})$. The paper doesn't say how its weights were initialised. The package uses Xavier, with an alternative: $\sigma = 0.02$ for every layer, as in BERT and GPT-2.
+# On the way back, gradients are sums over the layer's *outputs*, so there $n$ is the number of outputs. **Xavier initialisation** ([Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)) replaces $n$ by the average of the two numbers: $\sigma^2 = 2/(n_\text{in} + n_\text{out})$. The paper doesn't say how its weights were initialised. The package uses Xavier by default; the alternative is $\sigma = 0.02$ for every layer, as in BERT and GPT-2. (It stacks $W^Q$, $W^K$ and $W^V$ into one layer with $n_\text{out} = 3\,d_\text{model}$, so with Xavier these three get half the variance that they would get as separate layers.)
 
 # %%
 SourceCode(Transformer.reset_parameters)
@@ -349,7 +350,7 @@ for std in (0.02, 0.002, 0.2):
     models[f"σ = {std}"] = initialise(std)
 
 # %% [markdown]
-# First we look at what they predict. Each row of the two heat maps belongs to one position of the target, and the columns are the same five tokens, so **the diagonal shows with what probability a model predicts the token that it has just read**:
+# First we look at what two of them predict. Each row of a heat map is one of the first five positions of the target, named after the token that is read there. The columns are these five tokens as predictions, so **the diagonal shows with what probability a model predicts the token that it has just read**:
 
 # %% tags=["hide-input"]
 positions = [f"token {i}" for i in range(1, 6)]
@@ -372,7 +373,7 @@ for name in ("Xavier", "σ = 0.02"):
 Row(*maps)
 
 # %% [markdown]
-# With Xavier, no token stands out. With $\sigma = 0.02$, the untrained model *is* the parrot: its layers add so little to the residual stream that the embeddings pass through almost unchanged. It starts with absurd confidence, so its loss is far above that of a uniform guess, $\ln 1000 = 6.9$:
+# With Xavier, no token stands out. With $\sigma = 0.02$, the untrained model *is* the parrot: its layers add so little to the residual stream that the embeddings pass through almost unchanged. It starts with absurd confidence, so its loss is far above that of a uniform guess, $\ln 1000 = 6.9$. (Xavier's loss isn't quite the one measured above, because its weights are other random numbers.)
 
 
 # %%
@@ -410,7 +411,7 @@ Row(
         alt=(
             "Mean square of the feed-forward network's output by layer, logarithmic. "
             "Four level lines: Xavier a little below 1, 0.02 near a "
-            "hundredth, 0.002 below a millionth, 0.2 above a hundred."
+            "hundredth, 0.002 near two millionths, 0.2 above a hundred."
         ),
     ),
     Picture(
@@ -431,6 +432,7 @@ assert max(tiny[:6]) < min(tiny[6:]) / 200
 assert (
     huge[11] > 10_000 * huge[6] and abs(losses["σ = 0.2"] - losses["Xavier"]) < 0.5
 )
+assert all(5 < above / below < 20 for below, above in pairwise(huge[6:])), "by ten"
 assert losses["σ = 0.02"] > 12 and losses["σ = 0.002"] > 13
 assert min(added["Xavier"]) > 0.1 and max(added["Xavier"]) < 1
 assert max(added["σ = 0.02"]) < 0.05 and min(added["σ = 0.2"]) > 100
@@ -452,11 +454,11 @@ with torch.no_grad():
 
 # %% [markdown]
 # - **Xavier:** sublayers and stream have a similar size, and the gradient is about the same in all twelve layers.
-# - **σ = 0.02** is too small at this width: a parrot, whose encoder gets a several times smaller gradient than its decoder. As $1/\sqrt n$, the number would fit $n = 2500$. (GPT-2 and BERT use it at widths of 768 and more.)
+# - **σ = 0.02** is too small at this width: a parrot. Its encoder's gradient is several times smaller than its decoder's. As $1/\sqrt n$, the number would fit $n = 2500$. (GPT-2 and BERT use it at widths of 768 and more.)
 # - **σ = 0.002** exaggerates this. The gradient in the encoder is hundreds of times smaller: the predictions hardly depend on the source.
-# - **σ = 0.2:** what is added drowns out the stream. The loss is as good as Xavier's, and yet the gradient vanishes on its way down the decoder.
+# - **σ = 0.2:** what is added drowns out the stream. The loss is as good as Xavier's, and yet the gradient vanishes on its way down the decoder. What cross-attention adds comes from the memory, so the stream is only a small part of the sum. The norm divides it by about ten in every layer, and the gradient with it.
 #
-# No single number reveals every bad start. The loss looks healthy for σ = 0.2, and the output of each layer looks healthy for all four models, because post-norm brings it back to mean square 1. The gradients show all three problems. Much can be repaired by training, because Adam compensates for gradients that are merely small. Not everything, though: in our experiments, a small translator that started with
+# The loss alone doesn't reveal every bad start: for σ = 0.2 it looks healthy. The output of each layer looks healthy for all four models, because post-norm brings it back to mean square 1. So look at what is added, or at the gradients: both show all three problems. Much can be repaired by training, because Adam compensates for gradients that are merely small. Not everything, though: in our experiments, a small translator that started with
 # $\sigma = 0.02$ ended about four BLEU points lower than one that started with Xavier, with three seeds each ([Results](../book/results.md)).
 #
 # ## Counting parameters
@@ -472,7 +474,7 @@ with torch.no_grad():
 # | **decoder layer:** two attentions, three norms | | 4,204,032 |
 # | embedding | $Vd$ | 18,944,000 |
 #
-# The number of heads isn't in the table: heads divide $d$ among themselves, so they cost nothing. Now the whole model, with $N$ layers on each side:
+# The number of heads isn't in the table: heads divide $d$ among themselves, so their number doesn't change the count. Now the whole model, with $N$ layers on each side. We check it for the base model and for the paper's big model ($d = 1024$, $f = 4096$, 16 heads):
 
 
 # %%
@@ -499,7 +501,7 @@ matrices = 6 * 12 * 512**2 + 6 * 16 * 512**2 + 18_944_000
 assert by_formula() - matrices < 512**2 / 2, "biases and norms: half a square"
 
 # %% [markdown]
-# The squares at the top of the page make this easy to remember: an encoder layer has 12 squares and a decoder layer 16, half or more of them feed-forward, and the embedding has 72. Together that is 240 squares of 262,144 parameters, or 63 million. All biases and norms together wouldn't fill half a square.
+# The squares at the top of the page make this easy to remember: an encoder layer has 12 squares and a decoder layer 16, half or more of them feed-forward, and the embedding has 72. With six layers of each kind, that is $72 + 96 + 72 = 240$ squares of 262,144 parameters, or 63 million. All biases and norms together wouldn't fill half a square.
 #
 # **Now build your own model** with the sliders. The triangles mark the paper's base model, and the diamonds its big one: can you reach them? Which bars grow with the square of `d_model`? Halve the depth: which bar stays the same?
 
@@ -522,13 +524,19 @@ parameter_explorer(
 )
 
 # %% [markdown]
+# <details><summary>Answers</summary>
+#
+# The attention bars grow with the square of `d_model`; embeddings, feed-forward networks and norms are proportional to it. If you halve the depth, the embeddings stay the same.
+#
+# </details>
+#
 # ### Why the paper's counts differ
 #
-# The paper reports 65 million parameters for the base model, and we count 63. Table 3 gives the number for eleven models, and in the ten smaller ones the paper's count is always the higher one. The difference doesn't depend on the number of layers, but it grows with the width: it is about $4000\,d_\text{model}$. So it looks as if the matrix $E$
+# The paper reports 65 million parameters for the base model, and we count 63. Table 3 gives the number for eleven models, and for the ten smaller ones the paper's count is always the higher one. The difference doesn't depend on the number of layers, but it grows with the width: it is about $4000\,d_\text{model}$. So it looks as if the matrix $E$
 # had about 4,000 more rows than the 37,000 tokens that §5.1 mentions.
 #
-# It probably had. In Tensor2Tensor, the authors' code, the definition of this task (`wmt_ende_bpe32k`) sets the vocabulary size to **40,960**, and a maintainer explains that the byte-pair encoding called "32k" really has [about 40,000 word-pieces](https://github.com/tensorflow/tensor2tensor/issues/55). We count again, with both sizes. The plot shows for each row of the table how far
-# our count is from the paper's. In the green band it rounds to the paper's number.
+# It probably did. In Tensor2Tensor, the authors' code, the definition of this task (`wmt_ende_bpe32k`) sets the vocabulary size to **40,960**, and a maintainer explains that the tokenizer called "32k", a byte-pair encoding (the topic of the next chapter), really has [about 40,000 tokens](https://github.com/tensorflow/tensor2tensor/issues/55). We count again, with both sizes. The plot shows for each row of the table how far
+# our count is from the paper's. Inside the green band, our count rounds to the paper's.
 
 
 # %%
@@ -591,7 +599,7 @@ off = {
 assert all(off[37_000]) and not any(off[40_960][:10]) and off[40_960][10] == 5
 
 # %% [markdown]
-# With 37,000 tokens none of the eleven numbers comes out; with 40,960 ten do. (The paper doesn't say whether attention has biases; they change these counts by less than 0.1 million.) Only the big model fits neither size, and we don't know why. In this course we stay with §5.1: **63 million parameters with 37,000 tokens.**
+# With 37,000 tokens none of the eleven numbers comes out right; with 40,960 ten do. (The paper doesn't say whether attention has biases; they change these counts by less than 0.1 million, which matters only for $f = 1024$: without them, that row would just miss the band.) Only the big model fits neither size, and we don't know why. In this course we stay with §5.1: **63 million parameters with 37,000 tokens.**
 #
 # ## Memory for training
 #
@@ -614,7 +622,7 @@ n_parameters = sum(p.numel() for p in tied.parameters())
 assert sum(t.numel() * t.element_size() for t in tensors) == 16 * n_parameters
 
 # %% [markdown]
-# On top of this come the **activations**: whatever the forward pass has to keep for the backward pass. Unlike the rest, they grow with the batch, so if memory is short, the first remedy is a smaller batch. The largest single tensor among them is usually the logits, with a number for each target token and each token of the vocabulary. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB
+# Then there are the **activations**: whatever the forward pass has to keep for the backward pass. Unlike the rest, they grow with the batch, so if memory is short, the first remedy is a smaller batch. The largest single tensor among them is usually the logits, with one number for each pair of a target token and a token of the vocabulary. The paper's batch of about 25,000 target tokens (§5.1) has $25{,}000 \cdot 37{,}000 \cdot 4$ bytes = 3.7 GB of logits, or 0.46 GB
 # on each of its eight GPUs. That is why the package's loss computes the logits in parts. The chapter on [GPU performance](16_gpu_performance.ipynb) measures what else is kept.
 #
 # ## What goes wrong in practice
@@ -681,24 +689,24 @@ assert not difference.any()
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. You double `d_model` and `d_ff` of the base model and leave the rest. How many times as many parameters do the layers have?**
+# **1. You double `d_model` and `d_ff` of the base model and leave the rest. How does the number of parameters in the layers change?**
 #
-# <details><summary>A. Twice as many</summary>
+# <details><summary>A. It doubles</summary>
 #
 # No. That is true of the embedding, $V \times d$, where only one side doubles.
 #
 # </details>
-# <details><summary>B. About four times as many</summary>
+# <details><summary>B. It grows about fourfold</summary>
 #
 # **Right.** Their matrices are $d \times d$ or $d \times f$, and both sides double. (Biases and norms only double, so it is a little less.)
 #
 # </details>
-# <details><summary>C. Eight times as many</summary>
+# <details><summary>C. It grows eightfold</summary>
 #
 # No. You would get that if you doubled the number of layers as well.
 #
 # </details>
-# <details><summary>D. The same, if you also double the number of heads</summary>
+# <details><summary>D. Not at all, if you also double the number of heads</summary>
 #
 # No. The heads divide the matrices among themselves. Their number doesn't matter.
 #

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Data and batching
 #
-# Below, the same 200 sentences are divided into batches in two ways. Each row is a sentence, each block a batch. The input of a model is rectangular, so every row is filled up to the longest one in its batch, and the model
-# processes this **padding** (orange) like real tokens (blue). On the left, that is almost half of the work, done for nothing. How do we get to the right?
+# Below, the same 200 sentences are divided into batches in two ways. Each row is a sentence, each block a batch. The input of a model is rectangular, so every row is padded to the length of the longest one in its batch, and the model
+# processes this **padding** (orange) like real tokens (blue). On the left, that is almost half of the work, done for nothing. How do we get from the left to the right?
 #
 # **After this chapter you can** clean a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding. You will also know five mistakes in data that raise no error.
 #
@@ -125,8 +125,7 @@ defects = {
 }
 
 # %% [markdown]
-# In order: one side is empty; a character was destroyed by a wrong encoding (`\x80` is the € of Windows-1252, read as Latin-1); the pair is too short to teach much; it is so long that it would fill the memory; one side is more than twice as long as the
-# other, so a neighbouring sentence has slipped in; a page was never translated; one side is in another language, here Dutch; and the same pair was there before.
+# In order: one side is empty; a character was destroyed by a wrong encoding (`\x80` is the € of Windows-1252, read as Latin-1); the pair is too short to teach much; it is so long that it would fill the memory; one side has more than twice as many words as the other, often because a neighbouring sentence has slipped in; a page was never translated; one side is in another language, here Dutch (a small classifier estimates the probability of each language); and the same pair was there before.
 #
 # The package's `Cleaner` counts each pair under the first filter that drops it:
 
@@ -151,14 +150,18 @@ assert cleaner.report.dropped == dict.fromkeys(defects, 1)
 examples = {
     "wrong, but fluent": ("The hotel is full today.", "Das Wetter war schön."),
     "right, but short": ("Very well.", "Sehr gut."),
-    "right, but terse": ("The vote is closed now.", "Abstimmung beendet."),
+    "right, but terse": (
+        "The vote on this point is closed now.",
+        "Abstimmung hierzu beendet.",
+    ),
 }
 for name, pair in examples.items():
-    kept = list(Cleaner(WMT14_CLEANING).clean([pair]))
-    print(f"{name:18} {'kept' if kept else 'dropped'}")
+    cleaner = Cleaner(WMT14_CLEANING)
+    list(cleaner.clean([pair]))
+    print(f"{name:17} {cleaner.report.summary()}")
 
 # %% [markdown]
-# A filter is a bet. It pays off if what it drops is bad *more often* than what it keeps, so read some of what yours dropped; `transformer prepare` shows examples for each filter. And defects differ in how much they hurt. Untranslated copies, for
+# A filter is a bet. It pays off if the bad pairs that it drops would have done more harm than the good ones would have done good. So read some of what yours dropped; `transformer prepare` shows examples for each filter. And defects differ in how much they hurt. Untranslated copies, for
 # example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
 #
 # ### The pocket corpus
@@ -169,11 +172,11 @@ for name, pair in examples.items():
 for english, german in test_pairs[6:9]:
     print(english, german, "", sep="\n")
 n_pairs = pocket.language_size()
+# A lemma is a word in its dictionary form.
 print(f"{pocket.count_lemmas()} words, at least {n_pairs:.0e} pairs")
 
 # %% [markdown]
-# In this corpus every English sentence has exactly one translation. That makes it a good laboratory, because every deviation from the reference is a mistake, and a perfect model makes none. In real text there are many good translations of a sentence. For the same reason,
-# it proves little: there are no typos, no ambiguities and no long sentences. What works here has only been shown to work *in principle*.
+# In this corpus every English sentence has exactly one translation. That makes it a good laboratory, because every deviation from the **reference**, the correct translation, is a mistake, and a perfect model makes none. In real text there are many good translations of a sentence. But success on the pocket corpus proves little: besides having only one translation for each sentence, it has no typos, no ambiguities and no long sentences. What works here has only been shown to work *in principle*.
 
 # %% tags=["remove-cell"]
 translations = dict([*train_pairs, *test_pairs])
@@ -183,7 +186,7 @@ assert all(translations[s] == t for s, t in [*train_pairs, *test_pairs])
 # ## From sentence pairs to a batch
 #
 # [Masking](04_masking.ipynb) introduced teacher forcing: the decoder's input is the correct translation, and at every position it learns to predict the next token. In data, this means that the target occurs **twice**, once with `<bos>` in front and once with
-# `<eos>` at the end. The second is the first, shifted by one position (§3.1). For an example we use whole words as tokens:
+# `<eos>` at the end. The second is the first, shifted by one position (§3.1). In this example, whole words are the tokens:
 
 # %%
 from transformer.data.tokenizer import BOS, EOS, PAD
@@ -224,7 +227,7 @@ padded_labels = pad([labels, [*short_target, EOS]])
 padded_labels  # (batch, target) = (2, 6)
 
 # %% [markdown]
-# In the package, `collate` does this. It picks the pairs at some indices out of two `Sequences`, which store all sentences of one language in a single long array:
+# In the package, `collate` does this. It takes the pairs with the given indices from two `Sequences`; each of these stores all sentences of one language in a single long array:
 
 # %%
 from transformer.data.batching import collate
@@ -243,7 +246,7 @@ SourceCode(collate)
 # `_gather` copies the sentences into an array of padding that has at least one free column at the end. The decoder's input is `<bos>` followed by all columns but the last, and only then `<eos>` is written into the labels. Everything happens in NumPy, for all rows at once, because a loop over
 # sentences would be too slow for millions of them.
 #
-# The last argument, `pad_to_multiple_of`, adds a little *more* padding, so that all lengths are multiples of a number. On a GPU, the course trains with 8. There the model is compiled by `torch.compile`, and lengths that aren't multiples of 8 would make it compile again. On a CPU, nothing is
+# The last argument, `pad_to_multiple_of`, adds a little *more* padding, so that all lengths are multiples of a number. On a GPU, the course trains with 8. There the model is compiled by `torch.compile`, which translates it into faster code. PyTorch's attention kernel needs a mask whose rows are multiples of 8 long, so one compiled version serves all such lengths, and other lengths would make it compile again. On a CPU, nothing is
 # added. The extra columns don't change the loss, because padding is masked and not counted:
 
 # %%
@@ -272,7 +275,7 @@ for piece, probability in zip(pieces, p, strict=True):
     print(f"{piece:8} {probability:.3f}")
 
 # %% [markdown]
-# (The model makes hardly a mistake, but it is never quite certain. That is label smoothing, the topic of the [next chapter](10_label_smoothing.ipynb).)
+# (The model hardly makes a mistake, but it is never quite certain. That is the effect of label smoothing, the topic of the [next chapter](10_label_smoothing.ipynb).)
 #
 # Each number is the probability of a token, **given the source and all tokens before it**. Multiplied, they give the probability of the whole translation $y$ of the source $x$. This is the chain rule of probability, not an approximation:
 #
@@ -304,7 +307,7 @@ assert_close(together, torch.stack(alone).sum())
 # ### Exposure bias
 #
 # With teacher forcing, the model always sees a correct prefix in training. At inference, the prefix is its own output, mistakes included, and after a mistake it is in a situation that it has never been trained for. This is called **exposure bias**
-# ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We replace one token in the middle of the decoder's input by one from another sentence, and measure the loss of the tokens after it.
+# ([Ranzato et al., 2016](https://arxiv.org/abs/1511.06732)). How bad is it? We replace one token in the middle of the decoder's input by one from another sentence, and measure the loss of the tokens after it. (The labels are still the reference, which may no longer be the best continuation.)
 
 # %% tags=["hide-input"]
 longer = [pair for pair in test_pairs if len(pair[1].split()) > 7]
@@ -331,8 +334,7 @@ assert losses_after["one wrong"][1] < losses_after["one wrong"][0] / 4
 #
 # ## Batches with little padding
 #
-# Back to the first figure. Padding disappears if the sentences of a batch have similar lengths, so we sort the corpus before we cut it into batches. This is called **bucketing by length**. Cutting takes a few lines. Like the paper (§5.1), we limit the number of
-# *tokens* in a batch, not the number of sentences:
+# Back to the first figure. Padding disappears if the sentences of a batch have similar lengths, so we sort the corpus before we cut it into batches. This is called **bucketing by length**. Cutting takes a few lines. Like the paper (§5.1), we limit the number of *tokens* in a batch, not the number of sentences. We count the tokens of the target, with `<eos>`:
 
 
 # %%
@@ -357,6 +359,8 @@ from transformer.data.batching import serpentine_order
 SourceCode(serpentine_order)
 
 # %% [markdown]
+# (`target_key` does the same inside a bucket: among pairs whose sources are equally long, the target lengths ascend and descend in turn. `shift` moves the borders of the buckets, so that pairs meet in other batches in each epoch.)
+#
 # We cut our 6,000 pairs into batches of 600 tokens in three ways, and measure the padding of the whole corpus:
 
 
@@ -427,7 +431,7 @@ for name, batches in batchings.items():
 Row(*pictures)
 
 # %% [markdown]
-# The package's `token_batches` works in this way, with one more limit. It is on the size of a batch *including* padding: neither side may have more than 1.5 times the allowed tokens, here 900 positions. Otherwise a few pairs whose source is far longer than their
+# The package's `token_batches` works in this way, with one more limit: counted *with* padding, source and target may each have at most 1.5 times the allowed tokens, here 900 positions. Otherwise a few pairs whose source is far longer than their
 # target could make a batch too large for the memory. Most of its batches are the same as ours:
 
 # %%
@@ -440,7 +444,7 @@ print(f"{len(packages & ours)} of {len(packages)} batches are the same")
 # %% [markdown]
 # ### Sorting without all the data
 #
-# A corpus of billions of sentences doesn't fit into memory, so many programs sort only a **pool** of neighbouring sentences at a time. How large must the pool be? In the chart, choose a pool size and a token budget (the largest number of tokens in a batch). At the top are six batches, of which nine sentences each are drawn. At the bottom, each dot is a batch. Try to find out:
+# A corpus of billions of sentences doesn't fit into memory, so many programs sort only a **pool** of neighbouring sentences at a time. How large must the pool be? In the chart, choose a pool size and a token budget (the largest number of tokens in a batch). At the top are six batches; nine sentences of each are shown. At the bottom, each dot is a batch. Try to find out:
 #
 # - With a budget of 1,000 tokens, which pools hardly reduce the padding? Why?
 # - If you double the budget, what happens to the padding, and how large a pool brings it back?
@@ -503,7 +507,7 @@ assert max(by_tokens) <= 600 and np.quantile(by_tokens, 0.1) > 540
 #
 # ### Shuffling
 #
-# With sorted batches in sorted order, each epoch (one pass through the corpus) would begin with the shortest sentences and end with the longest. The share of `<eos>` among the tokens shows what that means: at the start of an epoch every sixth or seventh token is `<eos>`, at the end every twentieth. A model would learn to stop early, and
+# If we kept the batches in serpentine order, each epoch (one pass through the corpus) would begin with short sentences and end with the longest. The share of `<eos>` among the tokens shows what that means: at the start of an epoch about every seventh token is `<eos>`, at the end about every twentieth. A model would learn to stop early, and
 # then unlearn it. So the batches are **shuffled**, as a whole and anew for each epoch:
 
 # %% tags=["hide-input"]
@@ -545,8 +549,7 @@ neighbours = {
 assert neighbours["sorted"] > 0.9 and abs(neighbours["shuffled"]) < 0.35
 
 # %% [markdown]
-# Shuffling doesn't solve everything. Look how far the dashed line jumps: **a batch of similar sentences is not a random sample of the corpus**, so its gradient points in a slightly wrong direction. To see how much this matters, we compute the gradient of an untrained model on 2,000 pairs, and the relative distance to
-# it of gradients from one, two and sixteen batches.
+# Shuffling doesn't solve everything. Look how far the dashed line jumps: **a batch of similar sentences is not a random sample of the corpus**, so its gradient points in a slightly wrong direction. To see how much this matters, we compute the gradient of an untrained model on 2,000 pairs as the goal. Then we measure how far the mean gradient of one, two or sixteen different batches is from it: the length of the difference, divided by the length of the goal.
 
 # %% tags=["hide-input"]
 from transformer.config import ModelConfig
@@ -608,11 +611,11 @@ assert torch.equal(next(batches).labels, next(resumed).labels)
 print(f"epoch {resumed.epoch}, step {resumed.step}: the same batch")
 
 # %% [markdown]
-# How several GPUs share the batches of an epoch, and how a corpus is prepared once and then read from disk, is part of the [chapter on WMT14](17_wmt14.ipynb).
+# How several GPUs share the batches of an epoch, and how a corpus is prepared once and then read from disk, are topics of the [chapter on WMT14](17_wmt14.ipynb).
 #
 # ## What goes wrong in practice
 #
-# A wrong layer usually shows, because the loss stays high. Wrong data often make the loss *better*.
+# A wrong layer usually shows, because the loss stays high. Wrong data can even *lower* it.
 #
 # **1. The target isn't shifted.** The decoder's input is the same as its labels, and the loss falls to zero because the model learns to copy. [Masking](04_masking.ipynb) shows such a model. The causality test of that chapter doesn't find this bug, because the mask is correct and the data are wrong. A check of the data does:
 
@@ -629,7 +632,7 @@ batch = batch_of(test_pairs[:20])
 is_shifted(batch), is_shifted(replace(batch, decoder_input=batch.labels))
 
 # %% [markdown]
-# **2. `<eos>` is missing in the labels.** Then the model never learns to stop. We take the trained model and forbid it to predict `<eos>`, which comes to the same:
+# **2. `<eos>` is missing in the labels.** Then the model never learns to stop. We take the trained model and forbid it to predict `<eos>`, which has a similar effect:
 
 # %%
 ids = torch.tensor([translator.encode("The duck opens the door.")])
@@ -641,7 +644,7 @@ for _ in range(20):
 print(tokenizer.decode(output[1:]))
 
 # %% [markdown]
-# **3. The source differs from that in training.** It has no `<eos>`, or its padding comes first instead of last. The mask hides the padding in both cases, but the first word is no longer at position 0, where all first words were in training. (Decoder-only models do pad on the left when they generate in batches; their positions are then
+# **3. The source differs from that in training.** Without `<eos>`, a token is missing that every source had in training. With the padding first instead of last, the mask still hides the padding, but the first word is no longer at position 0, where all first words were in training. (Decoder-only models do pad on the left when they generate in batches; their positions are then
 # counted from the first real token.)
 
 # %%
@@ -664,7 +667,7 @@ assert losses_after["correct"] < losses_after["no <eos>"]
 assert losses_after["padded left"] > 2 * losses_after["correct"]
 
 # %% [markdown]
-# **4. Test sentences were in the training data.** Captions, for example, often come with several translations. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources. The package assigns a pair to a split by a **hash of its source**: equal sources get the same split, on every machine and in any order.
+# **4. Test sentences were in the training data.** Captions, for example, often come with several translations. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources. The package assigns a pair to a split by a **hash of its source**: equal sources get into the same split (training, validation or test), on every machine and in any order.
 
 # %%
 import random
@@ -745,7 +748,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # <details><summary>A. Almost nothing</summary>
 #
-# **Right.** A batch contains a whole pool and more, and within a batch the order doesn't matter.
+# **Right.** A batch is larger than a pool, so it always mixes two or more pools, and within a batch the order doesn't matter.
 #
 # </details>
 # <details><summary>B. It falls to nearly zero</summary>
@@ -794,7 +797,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # No. They are losses on different text. Without the difficult pairs the loss falls by itself.
 #
 # </details>
-# <details><summary>B. Read a hundred dropped pairs, train with and without the filter, and compare translations of a test set that wasn't cleaned</summary>
+# <details><summary>B. Read a hundred dropped pairs, train with and without the filter, and compare translations of a test set that was not cleaned</summary>
 #
 # **Right.** The first shows what was dropped, the second whether it mattered. A test set is never cleaned, because real sentences aren't either.
 #
@@ -814,7 +817,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # <details><summary>Answer</summary>
 #
-# The loss is minus the logarithm of a probability, and a sentence has many good translations that have to share it. Zero would mean that the model is certain which of them the human translator wrote. In the pocket corpus there is only one translation, so there the loss can come
+# The loss is minus the logarithm of a translation's probability, and the many good translations of a sentence have to share the probability of 1. Zero would mean that the model is certain which of them the human translator wrote. In the pocket corpus there is only one translation, so there the loss can come
 # close to zero.
 #
 # </details>

@@ -369,7 +369,7 @@ print("in pieces = fused = explicit")
 SourceCode(fused_attention)
 
 # %% [markdown]
-# What is kept for the backward pass? We listen, as in [The full model](07_full_model.ipynb), and let sentences grow:
+# What is kept for the backward pass? PyTorch can call a function of ours for every tensor that it keeps. We add up the memory of these tensors, and let sentences grow:
 
 
 # %%
