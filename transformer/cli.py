@@ -391,7 +391,7 @@ def translate(
     number of the sentence, separated by tabs.
 
     Examples:
-        transformer translate multi30k "A dog runs across the field."
+        transformer translate everyday "What time does the train leave?"
         transformer translate runs/pocket "The old woman does not open the kitchen window." --n-best 4
         transformer translate multi30k-de-en < bildunterschriften.txt
 

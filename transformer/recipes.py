@@ -68,7 +68,7 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "everyday": Recipe(
-        "160,000 short everyday sentences and 29,000 image captions, English to German: the course's translator.",
+        "165,000 short everyday sentences and 29,000 image captions, English to German: the course's translator.",
         DataConfig(
             "everyday", byte_fallback=True, name_variation=0.5, cleaning=replace(NO_CLEANING, drop_duplicates=True)
         ),

@@ -77,6 +77,7 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
         "published": published,
         "language-filter": language_filter,
         "live": live_models,
+        "everyday-sentences": everyday_sentences,
     }
     return sections.get(name, partial(experiment, name=name))(root)
 
@@ -360,6 +361,31 @@ def live_models(root: Path) -> list[Part]:
     ]
 
 
+def everyday_sentences(root: Path) -> list[Part]:
+    """Return how many of the hundred everyday sentences each model got right, and the translations of the last one."""
+    path = root / "book" / "results" / "everyday-sentences.json"
+    if not path.exists():
+        return [MISSING]
+    versions = read(path)
+    topics = {sentence: topic for topic, sentence in read_tsv(root / "book" / "everyday_sentences.tsv")}
+    judgements = {tuple(pair): judgement for *pair, judgement in read_tsv(root / "book" / "everyday_judgements.tsv")}
+    rows, origins = [], []
+    for version in versions:
+        pairs = version["translations"].items()
+        n_right = sum(judgements[pair] == "right" for pair in pairs)
+        name = [f"`{version['model']}`", f"`{version['weights'][:12]}`"]
+        rows.append([*name, f"{n_right} of {len(pairs)}"])
+        origins.append([*name, *origin(version["provenance"])])
+    last = [[topics[pair[0]], *pair, judgements[pair]] for pair in versions[-1]["translations"].items()]
+    return [
+        table(["model", "weights", "right"], rows),
+        folded(
+            "The sentences and the last model's translations", table(["topic", "English", "German", "judgement"], last)
+        ),
+        folded("Where these translations come from", table(["model", "weights", *ORIGIN], origins, long=True)),
+    ]
+
+
 ORIGIN = ("date", "commit", "hardware", "versions", "command")
 
 
@@ -434,6 +460,11 @@ def read(path: Path) -> Any:
 def read_jsonl(path: Path) -> list[Any]:
     """Return the content of a JSON Lines file, or an empty list if it doesn't exist."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def read_tsv(path: Path) -> list[list[str]]:
+    """Return the rows of a file with tab-separated values."""
+    return [line.split("\t") for line in path.read_text("utf-8").splitlines()]
 
 
 class ResultsDirective(SphinxDirective):

@@ -14,35 +14,23 @@ from sphinx.util.docutils import SphinxDirective
 
 from transformer.checkpoint import read_json
 from transformer.interactive.widgets import model_files, quantised
-from transformer.models import list_models, load_model
+from transformer.models import load_model
 
 BOOK = Path(__file__).parent.parent
 WIDGETS, RESULTS = BOOK / "widgets", BOOK / "results"
 SUFFIX = ".mjs"
 """Not .js: Jupyter Book would add every such file to every page, as a classic script."""
 
-EVERYDAY = "160,000 short everyday sentences and 29,000 captions of photographs"
 MODELS: dict[str, dict[str, Any]] = {
     "everyday": {
         "title": "English to German: everyday sentences",
         "languages": ["en", "de"],
-        "trainedOn": EVERYDAY,
+        "trainedOn": "165,000 short everyday sentences and 29,000 captions of photographs",
         "sentences": [
             "Where is the train station?",
             "I love you.",
             "What time does the train leave? I don't want to be late.",
             "Can you help me carry this box?",
-        ],
-    },
-    "everyday-de-en": {
-        "title": "German to English: everyday sentences",
-        "languages": ["de", "en"],
-        "trainedOn": EVERYDAY,
-        "sentences": [
-            "Wo ist der Bahnhof?",
-            "Ich liebe dich.",
-            "Wann fährt der Zug ab? Ich will nicht zu spät kommen.",
-            "Kannst du mir helfen, die Kiste zu tragen?",
         ],
     },
     "multi30k": {
@@ -70,10 +58,9 @@ MODELS: dict[str, dict[str, Any]] = {
     },
 }
 """The models that the live translator offers, each with what it was trained on, and with examples."""
-MODELS = {name: model for name, model in MODELS.items() if name in list_models()}
 
 
-LIVE = read_json(RESULTS / "live.json")["models"] if (RESULTS / "live.json").exists() else {}
+LIVE = read_json(RESULTS / "live.json")["models"]
 """What `book.live_models` measured of each model."""
 
 
@@ -89,7 +76,7 @@ def browser_model(name: str) -> tuple[dict[str, bytes], dict[str, Any]]:
         "megabytes": round(sum(map(len, files.values())) / 1e6, 1),
         "about": f"A Transformer with {loaded.model.config.n_parameters / 1e6:.1f} million parameters, trained on "
         f"{model['trainedOn']} by this course's own code, and running in your browser.",
-        **({"threshold": LIVE[name]["threshold"]} if name in LIVE else {}),
+        "threshold": LIVE[name]["threshold"],
     }
 
 

@@ -98,16 +98,20 @@ def test_the_prose_has_no_digits() -> None:
 
 def test_every_experiment_is_on_the_page() -> None:
     assert set(re.findall(r"^```\{results\} (.+)$", PAGE, re.MULTILINE)) == {
-        *EXPERIMENTS, "quality", "speed", "published", "language-filter", "live"
+        *EXPERIMENTS, "quality", "speed", "published", "language-filter", "live", "everyday-sentences"
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter", "live"])
+@pytest.mark.parametrize(
+    "name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter", "live", "everyday-sentences"]
+)
 def test_a_missing_file_is_reported_on_the_page(root: Path, name: str) -> None:
     assert section(name, root) == [MISSING]
 
 
-@pytest.mark.parametrize("name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter", "live"])
+@pytest.mark.parametrize(
+    "name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter", "live", "everyday-sentences"]
+)
 def test_existing_files_can_be_shown(name: str) -> None:
     assert section(name) not in ([], [MISSING])
 

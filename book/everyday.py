@@ -1,0 +1,100 @@
+"""Translate the hundred everyday sentences with a model: ``python -m book.everyday MODEL``.
+
+``everyday_sentences.tsv`` holds the sentences, which are not in the training data of the course's models, and
+``everyday_judgements.tsv`` what a reader thought of each translation: right, or what is wrong with it. A translation is
+right if it is grammatical, means the same and is something that a German would say.
+
+The translations are added to ``book/results/everyday-sentences.json``, which keeps those of all versions of the models.
+Afterwards the command lists the translations that are not judged yet.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from transformer.checkpoint import read_settings, write_atomically
+from transformer.data.corpora import comparable, sentence_pairs
+from transformer.data.prepare import DataConfig
+from transformer.errors import UserError
+from transformer.models import find_model, load_model
+from transformer.provenance import provenance
+from transformer.training.run_folder import RECIPE
+from transformer.translator import Translator
+
+SENTENCES = Path(__file__).parent / "everyday_sentences.tsv"
+JUDGEMENTS = Path(__file__).parent / "everyday_judgements.tsv"
+RESULT = Path(__file__).parent / "results" / "everyday-sentences.json"
+RIGHT = "right"
+
+
+def read_sentences() -> dict[str, str]:
+    """Return the sentences and the topic of each."""
+    rows = (line.split("\t") for line in SENTENCES.read_text("utf-8").splitlines())
+    return {sentence: topic for topic, sentence in rows}
+
+
+def read_judgements() -> dict[tuple[str, str], str]:
+    """Return the judgements: a sentence and a translation of it → ``"right"``, or what is wrong."""
+    rows = (line.split("\t") for line in JUDGEMENTS.read_text("utf-8").splitlines())
+    return {(sentence, translation): judgement for sentence, translation, judgement in rows}
+
+
+def check_unseen(sentences: list[str], data: DataConfig, mirror: str | None = None) -> None:
+    """Check that none of the sentences was seen in training, not even with other capitals or punctuation.
+
+    Raises:
+        UserError: if one was.
+    """
+    keys = {comparable(sentence): sentence for sentence in sentences}
+    for source, _ in sentence_pairs(data.corpus, "train", data.direction, mirror):
+        if comparable(source) in keys:
+            raise UserError(f"this sentence is in the training data: {keys[comparable(source)]}")
+
+
+def translate(translator: Translator, sentences: list[str]) -> dict[str, Any]:
+    """Return the translations by beam search with the paper's settings, and the version of the model."""
+    translations = [translator.translate(sentence) for sentence in tqdm(sentences, desc="translating", disable=None)]
+    return {
+        "weights": translator.metadata["weights"]["sha256"],
+        "provenance": provenance(translator.device),
+        "translations": dict(zip(sentences, translations, strict=True)),
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Translate the sentences and write the result; print an error as one line on stderr and return 2."""
+    parser = argparse.ArgumentParser(
+        prog="python -m book.everyday", description="Translate the hundred everyday sentences with a model."
+    )
+    parser.add_argument("model", help="a run folder, or the name of a pretrained model")
+    parser.add_argument("--mirror", help="where to read the training data from, to check that it lacks the sentences")
+    options = parser.parse_args(arguments)
+    sentences = list(read_sentences())
+    try:
+        translator = load_model(options.model, "cpu")
+        data = DataConfig.from_dict(read_settings(find_model(options.model) / RECIPE)["data"])
+        check_unseen(sentences, data, options.mirror)
+        version = translate(translator, sentences)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    versions = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else []
+    versions = [old for old in versions if old["weights"] != version["weights"]]
+    text = json.dumps([*versions, {"model": options.model, **version}], indent=1, ensure_ascii=False)
+    write_atomically(RESULT, (text + "\n").encode())
+    judgements = read_judgements()
+    pairs = version["translations"].items()
+    n_right = sum(judgements.get(pair) == RIGHT for pair in pairs)
+    missing = [pair for pair in pairs if pair not in judgements]
+    print(f"{n_right} of {len(sentences)} translations are right, {len(missing)} are not judged yet")
+    for sentence, translation in missing:
+        print(f"{sentence}\t{translation}\t")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""The hundred everyday sentences: unseen, translated by the models that are shipped, and judged one by one."""
+
+import json
+
+import pytest
+
+from book import everyday
+from book.everyday import RESULT, check_unseen, main, read_judgements, read_sentences
+from transformer.data.prepare import DataConfig
+from transformer.errors import UserError
+from transformer.models import MODELS_FOLDER, load_model
+
+VERSIONS = json.loads(RESULT.read_text("utf-8"))
+
+
+def test_there_are_a_hundred_sentences_on_twelve_topics() -> None:
+    topics = list(read_sentences().values())
+    assert len(topics) == 100 and len(set(topics)) == 12
+    assert all(5 <= topics.count(topic) <= 12 for topic in topics)
+
+
+def test_every_translation_of_every_version_is_judged() -> None:
+    judgements = read_judgements()
+    for version in VERSIONS:
+        assert list(version["translations"]) == list(read_sentences())
+        assert all(judgements[pair] for pair in version["translations"].items())
+
+
+def test_the_last_version_is_the_model_that_is_shipped() -> None:
+    last = VERSIONS[-1]
+    assert last["weights"] == json.loads((MODELS_FOLDER / last["model"] / "best.json").read_text())["weights"]["sha256"]
+    translator = load_model(last["model"], "cpu")
+    some = list(last["translations"].items())[::10]
+    same = [translator.translate(sentence) == translation for sentence, translation in some]
+    assert sum(same) >= 9, "on another machine rounding may change one of ten"
+
+
+def test_a_sentence_from_the_training_data_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [("I love you.", "Ich liebe dich."), ("Where are you?", "Wo bist du?")]
+    monkeypatch.setattr(everyday, "sentence_pairs", lambda *_: iter(pairs))
+    check_unseen(["You love me."], DataConfig("everyday"))
+    with pytest.raises(UserError, match="this sentence is in the training data: I love you!"):
+        check_unseen(["You love me.", "I love you!"], DataConfig("everyday"))
+
+
+def test_the_command_adds_a_version_and_lists_what_is_not_judged(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(everyday, "RESULT", tmp_path / "result.json")
+    monkeypatch.setattr(everyday, "read_sentences", lambda: {"The dog sleeps.": "dogs", "The cat sleeps.": "cats"})
+    monkeypatch.setattr(everyday, "read_judgements", lambda: {("The dog sleeps.", "Der Hund schläft."): "right"})
+    monkeypatch.setattr(everyday, "sentence_pairs", lambda *_: iter([]))
+    for _ in range(2):
+        assert main(["pocket-small"]) == 0
+    (version,) = json.loads((tmp_path / "result.json").read_text("utf-8"))
+    assert version["model"] == "pocket-small" and version["translations"]["The cat sleeps."] == "Die Katze schläft."
+    printed = capsys.readouterr().out
+    assert printed.startswith(
+        "1 of 2 translations are right, 1 are not judged yet\nThe cat sleeps.\tDie Katze schläft.\t\n"
+    )
+    assert main(["nothing"]) == 2 and "no pretrained model of this name" in capsys.readouterr().err
