@@ -1029,7 +1029,7 @@ def first_aid(run):
     return {
         "target tokens a step": round(row["target_tokens"] / row["step"]),
         "length of output / reference": round(words[0] / words[1], 2),
-        "sentences empty, cut": [scores["test_set"][k] for k in ("empty", "cut")],
+        "sentences empty, truncated": [scores["test_set"][key] for key in ("empty", "truncated")],
         "checkpoints averaged": len(scores["model"]["averaged"] or []),
         "beam_size": scores["settings"]["beam_size"],
     }
@@ -1040,7 +1040,7 @@ found = first_aid(whole)
 for what, value in found.items():
     print(f"{what:30} {value}")
 assert 450 < found["target tokens a step"] <= 500
-assert found["sentences empty, cut"] == [0, 0]
+assert found["sentences empty, truncated"] == [0, 0]
 assert found["length of output / reference"] < 0.95
 
 # %% [markdown]
