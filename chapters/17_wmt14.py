@@ -1029,7 +1029,9 @@ def first_aid(run):
     return {
         "target tokens a step": round(row["target_tokens"] / row["step"]),
         "length of output / reference": round(words[0] / words[1], 2),
-        "sentences empty, truncated": [scores["test_set"][key] for key in ("empty", "truncated")],
+        "sentences empty, truncated": [
+            scores["test_set"][key] for key in ("empty", "truncated")
+        ],
         "checkpoints averaged": len(scores["model"]["averaged"] or []),
         "beam_size": scores["settings"]["beam_size"],
     }
