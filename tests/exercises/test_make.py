@@ -171,7 +171,7 @@ def test_the_capstones_own_training_runs(capsys: pytest.CaptureFixture[str]) -> 
         text = text.replace("epochs = 6", "epochs = 2").replace("limit=60", "limit=5")
         exec(compile(text, cell["id"], "exec"), names)
     printed = capsys.readouterr().out
-    assert len(names["losses"]) == 2 * len(names["every"]) == 8
+    assert len(names["losses"]) == 2 * len(names["epoch"]) == 8
     assert names["losses"][-1] < names["losses"][0]
     assert printed.count("expected") == 8
     assert "epoch 2: loss" in printed

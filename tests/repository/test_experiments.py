@@ -134,6 +134,39 @@ LIVE = {
 }
 
 
+BEAM_SIZES = {
+    "type": "object",
+    "required": ["model", "captions", "signature", "provenance", "rows"],
+    "properties": {
+        "provenance": PROVENANCE,
+        "rows": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"required": ["beam", "alpha", "bleu", "length_ratio", "log_probability", "empty"]},
+        },
+    },
+}
+
+
+EVERYDAY_SENTENCES = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "type": "object",
+        "required": ["model", "weights", "provenance", "translations"],
+        "properties": {
+            "provenance": PROVENANCE,
+            "translations": {
+                "type": "object",
+                "minProperties": 100,
+                "maxProperties": 100,
+                "additionalProperties": {"type": "string", "minLength": 1},
+            },
+        },
+    },
+}
+
+
 def schema_of(path: Path) -> dict[str, object]:
     if path.name == "published.json":
         return PUBLISHED
@@ -141,6 +174,10 @@ def schema_of(path: Path) -> dict[str, object]:
         return LANGUAGE_FILTER
     if path.name == "live.json":
         return LIVE
+    if path.name == "beam-sizes.json":
+        return BEAM_SIZES
+    if path.name == "everyday-sentences.json":
+        return EVERYDAY_SENTENCES
     return BENCH if path.name.startswith("bench-") else EXPERIMENT
 
 

@@ -352,7 +352,7 @@ def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) ->
 
 def test_unknown_recipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no recipe 'pockt'; did you mean pocket?" in fails(capsys, "train", "pockt")
-    assert "choose from copy, reverse, pocket, multi30k, iwslt17, wmt14-mini" in fails(capsys, "prepare", "wmt99")
+    assert "choose from copy, reverse, pocket, multi30k, everyday, iwslt17" in fails(capsys, "prepare", "wmt99")
 
 
 @pytest.mark.parametrize(
