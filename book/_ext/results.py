@@ -351,13 +351,15 @@ def live_models(root: Path) -> list[Part]:
         ]
         for name, model in models.items()
     ]
-    signature = dict.fromkeys(f"BLEU: `{model['signature']}`." for model in models.values())
+    unique = dict.fromkeys(model["signature"] for model in models.values())
+    scores = table(["score", "signature"], [["BLEU", f"`{signature}`"] for signature in unique], long=True)
     origins = table(
         ["model", *ORIGIN], [[f"`{name}`", *origin(model["provenance"])] for name, model in models.items()], long=True
     )
     return [
         table([*head, "above", "other text is"], rows),
-        " ".join(signature) + "\n" + folded("Where these numbers come from", origins),
+        folded("How the scores are computed", scores),
+        folded("Where these numbers come from", origins),
     ]
 
 
