@@ -134,9 +134,17 @@ def test_the_papers_bleu_by_hand() -> None:
     """Of "die S - Bahn kommt heute" 5 of 6 words, 3 of 5 pairs, 2 of 4 triples and 1 of 3 fours are right."""
     score = paper_bleu([["die", "S-Bahn", "kommt", "heute"]], [["die", "S-Bahn", "fährt", "heute"]], "de")
     assert score.value == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25)
-    assert "tok:sacremoses-" in score.signature and "-de-hyphens|smooth:none|" in score.signature
+    assert "tok:sacremoses-" in score.signature and "-de-paper|smooth:none|" in score.signature
     assert paper_bleu([["a", "b"]], [["a", "b"]], "de").value == 0  # no smoothing: there is no four
     assert paper_bleu([["Die"] * 4], [["die"] * 4], "de").value == 0  # cased
+
+
+@pytest.mark.parametrize("quotes", ["„“", "“”", "»«", "«»", '""'])
+def test_the_papers_bleu_does_not_distinguish_quotation_marks(quotes: str) -> None:
+    reference = moses_tokenize("„Wir kommen morgen“, sagte er.", "de")
+    hypothesis = moses_tokenize(f"{quotes[0]}Wir kommen morgen{quotes[1]}, sagte er.", "de")
+    assert paper_bleu([hypothesis], [reference], "de").value == pytest.approx(100)
+    assert paper_bleu([reference], [hypothesis], "de").value == pytest.approx(100)
 
 
 def test_meteor_by_hand() -> None:
