@@ -62,6 +62,10 @@ if "google.colab" in sys.modules:
 """
 
 
+FOLDED = {"hide-cell", "hide-input", "remove-cell", "remove-input"}
+"""The tags of cells whose code is folded in the book, or not in it."""
+
+
 class Sync:
     """The generated files of the checkout at ``root``, and the text that each of them should have."""
 
@@ -83,7 +87,7 @@ class Sync:
             text = with_setup(self.with_address(path), setup)
             yield path, text
             if path.parent.name == "chapters":
-                yield path.with_suffix(".ipynb"), notebook(text)
+                yield path.with_suffix(".ipynb"), notebook(text, f"https://{pages_address(self.address)}")
         for pattern in ("*.md", "*.cff", "*.toml", "LICENSE*", "book/*.md"):
             for path in sorted(self.root.glob(pattern)):
                 yield path, self.with_address(path)
@@ -126,19 +130,28 @@ def with_setup(text: str, setup: str) -> str:
     return "\n\n".join(part.rstrip("\n") for part in parts if part) + "\n"
 
 
-def notebook(script: str) -> str:
-    """Return the notebook of a percent script, without outputs, with cell ids that depend on the cells' text only."""
+def notebook(script: str, pages: str) -> str:
+    """Return the notebook of a percent script, without outputs, with cell ids that depend on the cells' text only.
+
+    In Colab and JupyterLab, code that the book folds is folded, too, links to the book's other pages lead to ``pages``,
+    the address of the published book, and Colab offers a GPU if the script's header says ``accelerator: GPU``.
+    """
     result = jupytext.reads(script, fmt="py:percent")
-    result.metadata = nbformat.from_dict(
-        {
-            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-            "language_info": {"name": "python"},
-        }
-    )
+    metadata: dict[str, object] = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    if accelerator := result.metadata.get("accelerator"):
+        metadata |= {"accelerator": accelerator, "colab": {"gpuType": "T4"}}
+    result.metadata = nbformat.from_dict(metadata)
     result.nbformat, result.nbformat_minor = 4, 5
     count: dict[str, int] = {}
     for cell in result.cells:
-        cell.metadata = nbformat.from_dict({"tags": cell.metadata["tags"]} if "tags" in cell.metadata else {})
+        tags = cell.metadata.get("tags", [])
+        folded = {"jupyter": {"source_hidden": True}, "cellView": "form"} if FOLDED.intersection(tags) else {}
+        cell.metadata = nbformat.from_dict(({"tags": tags} if tags else {}) | folded)
+        if cell.cell_type == "markdown":
+            cell.source = re.sub(r"\]\(\.\./book/(\w+)\.md(#[^)\s]+)?\)", rf"]({pages}/book/\1.html\2)", cell.source)
         key = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
         count[key] = count.get(key, 0) + 1
         cell.id = key if count[key] == 1 else f"{key}-{count[key]}"

@@ -1,5 +1,6 @@
 # ---
 # jupyter:
+#   accelerator: GPU
 #   jupytext:
 #     text_representation:
 #       extension: .py

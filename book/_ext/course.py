@@ -1,4 +1,4 @@
-"""Sphinx extension of this book: charts that work offline, and edit buttons that open a chapter's .py file."""
+"""Sphinx extension of this book: offline charts, links within the book, and edit buttons that open a .py file."""
 
 import importlib
 import json
@@ -48,6 +48,17 @@ def fix_bibliography_roles(app: Sphinx, page: str, template: str, context: dict[
         context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
 
 
+def link_within_the_book(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Turn links to the published book into links within this build: notebooks have absolute links, for Colab."""
+    owner, name = app.config.html_theme_options["repository_url"].split("/")[-2:]
+    published = f"https://{owner}.github.io/{name}/"
+    for link in doctree.findall(nodes.reference):
+        target, _, anchor = link.get("refuri", "").removeprefix(published).partition(".html")
+        if link.get("refuri", "").startswith(published) and target in app.env.found_docs:
+            link["refuri"] = app.builder.get_relative_uri(page, target) + anchor
+            link["internal"] = True
+
+
 class PictureDirective(SphinxDirective):
     """``{picture} transformer.plots.MODULE.FUNCTION`` with ``:alt:``: the figure that the function returns."""
 
@@ -64,6 +75,7 @@ class PictureDirective(SphinxDirective):
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive and the event handlers with Sphinx."""
     app.add_directive("picture", PictureDirective)
+    app.connect("doctree-resolved", link_within_the_book)
     app.connect("html-page-context", add_charts)
     app.connect("html-page-context", fix_bibliography_roles)
     app.connect("html-page-context", edit_the_script, priority=900)  # after the theme has added its buttons

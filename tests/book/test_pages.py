@@ -59,6 +59,14 @@ def test_internal_links_resolve(html, page):
             assert soup(target).find(id=unquote(url.fragment)), href
 
 
+def test_links_to_the_published_book_stay_in_this_build(html, page):
+    owner, name = SLUG.split("/")
+    published = f"https://{owner}.github.io/{name}/"
+    article = soup(html / page).find("article")
+    targets = [a["href"] for a in article.find_all("a", href=True)] if article else []
+    assert [href for href in targets if href.startswith(published)] == []
+
+
 def test_links_into_the_repository_resolve(html, page):
     for href in links(html / page):
         for kind in ("blob", "tree", "edit"):

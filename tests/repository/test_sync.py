@@ -106,6 +106,29 @@ def test_the_notebook_has_the_cells_of_the_script_and_no_outputs(repository):
     assert pair.metadata.kernelspec.name == "python3"
 
 
+def test_in_colab_and_jupyterlab_folded_code_is_folded_links_are_absolute_and_a_gpu_is_offered(repository):
+    page = (
+        "See the [terms](../book/glossary.md#term-BLEU), [Results](../book/results.md) and [masking](04_masking.ipynb)."
+    )
+    header = "# ---\n# jupyter:\n#   accelerator: GPU\n# ---\n\n"
+    folded = ["hide-cell", "hide-input", "remove-cell"]
+    cells = "".join(f'\n\n# %% tags=["{tag}"]\nplot({i})' for i, tag in enumerate([*folded, "raises-exception"]))
+    (repository / "chapters" / "02_two.py").write_text(f"{header}# %% [markdown]\n# {page}{cells}\n")
+    assert run(repository) == 0
+    one, two = (nbformat.read(repository / "chapters" / f"{name}.ipynb", as_version=4) for name in ("01_one", "02_two"))
+    assert "accelerator" not in one.metadata
+    assert (two.metadata.accelerator, two.metadata.colab.gpuType) == ("GPU", "T4")
+    pages = "https://transformer-course.github.io/transformer-course/book"
+    assert two.cells[0].source == (
+        f"[Terms]({pages}/glossary.html#term-BLEU), [Results]({pages}/results.html), [masking](04_masking.ipynb)"
+    )
+    code = {cell.metadata.tags[-1]: cell.metadata for cell in two.cells if "tags" in cell.metadata}
+    for tag in ("hide-cell", *folded):
+        assert code[tag].jupyter.source_hidden, tag
+        assert code[tag].cellView == "form", tag
+    assert set(code["raises-exception"]) == {"tags"}
+
+
 def test_cell_ids_stay_when_a_cell_is_added(repository):
     before = [cell.id for cell in nbformat.read(repository / "chapters" / "01_one.ipynb", as_version=4).cells]
     change(repository / "chapters" / "01_one.py", "# # One\n", "# # One\n\n# %%\nnew = 1\n")
