@@ -14,15 +14,9 @@
 # %% [markdown]
 # # Making it fast on a GPU
 #
-# **You will be able to**
+# The figure shows one encoder layer of the paper's base model on an H100 GPU. The upper bar divides up the layer's arithmetic, the lower bar the time that it takes. Large matrix products (blue) make up 99% of the arithmetic, but less than half of the time. **What is the GPU doing the rest of the time?**
 #
-# - say of any operation whether it waits for arithmetic or for memory, before you run it;
-# - compute a softmax without ever seeing all of its row, and know why that makes attention fast;
-# - choose between float32, bfloat16 and float16, and say what each of them loses;
-# - tell what fusing, packing, larger batches and more GPUs each gain, and measure it so that others believe you.
-#
-# **About 40 minutes.** It builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training your first
-# model](11_training.ipynb).
+# **By the end you can** predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -58,319 +52,605 @@ if "google.colab" in sys.modules:
         reason = error[1] if error else "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
-# %%
+# %% tags=["hide-input"]
+import json
 import math
+import os
 import statistics
 import time
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from tabulate import tabulate
+from torch.profiler import ProfilerActivity, profile
 from torch.testing import assert_close
-
-from transformer.plots.style import Picture, SourceCode
-
-torch.set_printoptions(precision=4, sci_mode=False)
-
-# %% [markdown]
-# ## The question
-#
-# How much arithmetic is one training step of the paper's base model? PyTorch can count it while it runs, and on the *meta* device, where tensors have a shape and no numbers, the run costs nothing. A step reads
-# about 25,000 tokens on each side (§5.1); say 1,000 sentences of 25.
-
-# %%
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from transformer.attention import attention, fused_attention
 from transformer.config import ModelConfig
+from transformer.data.batching import Sequences, collate, token_batches
+from transformer.device import Device, choose_device
+from transformer.layers import EncoderLayer
+from transformer.loss import linear_label_smoothed_cross_entropy as linear_loss
 from transformer.model import Transformer
+from transformer.plots import style
+from transformer.plots.curves import curves
+from transformer.plots.roofline import (
+    GPUS,
+    Operation,
+    arithmetic_intensity,
+    attainable_teraflops,
+    operation_times,
+    ridge_point,
+    roofline,
+)
+from transformer.plots.strip_plot import strip_plot
+from transformer.plots.style import Picture, SourceCode
+from transformer.recipes import RECIPES
+from transformer.training.memory import memory_budget, peak_memory
+from transformer.training.trainer import batch_loss
 
-base = ModelConfig(attention="explicit")  # in this form every product is seen
-with torch.device("meta"):
-    model, ids = Transformer(base), torch.ones(1000, 25, dtype=torch.long)
-with FlopCounterMode(display=False) as counter:
-    F.cross_entropy(model(ids, ids).flatten(0, 1), ids.flatten()).backward()
-flop = counter.get_total_flops()
-print(f"{flop / 1e12:.1f} TFLOP a step")
-
-# %% [markdown]
-# (A FLOP is one multiplication or one addition; we count those of matrix products, the rest is small beside them.) Here are six GPUs, with the number of such operations a second that their makers' data
-# sheets promise, and how long the paper's 100,000 steps would take at that speed:
-
-# %%
-from transformer.plots.roofline import GPUS
-
-steps = 100_000
-rows = [
-    [name, gpu.teraflops, steps * flop / (gpu.teraflops * 1e12) / 3600]
-    for name, gpu in GPUS.items()
-]
-print(tabulate(rows, headers=["data sheet", "TFLOP/s", "hours"], floatfmt=".1f"))
-
-# %% [markdown]
-# Nobody sees these hours. Even good programs seldom reach more than half of such a peak, and careless ones far less. **Where does the rest of the time go, and what can be done about each part?**
-#
-# A word on honesty. The numbers of this page come from three places: data sheets, arithmetic, and measurements that were made on the machine that built the page, which may have had
-# no GPU. Each says which it is. What was measured with `transformer bench`, and on what, stands on the page of [results](../book/results.md).
-
-# %% [markdown]
-# ## By hand
-#
-# Any chip that computes has **two clocks**. One counts operations: so many FLOP a second. The other counts bytes: so many a second go between the chip and its memory. A task needs both, and can at best do both at once. So it
-# takes at least
-#
-# $$t \ge \max\left(\frac{f}{F},\ \frac{b}{B}\right),$$
-#
-# with $f$ operations and $b$ bytes, on a chip that makes $F$ operations and moves $B$ bytes a second.
-#
-# Take a slow chip, with 100 FLOP and 10 bytes a second, and two tasks.
-#
-# **Add two vectors of 1,000 numbers**, 4 bytes each. That is 1,000 FLOP, 10 seconds. But two vectors come in and one goes out: 12,000 bytes, 1,200 seconds. The arithmetic is free.
-#
-# **Multiply two 100 × 100 matrices.** Each of 10,000 results is a sum of 100 products: $2 \cdot 100^3$ FLOP, 20,000 seconds. Three matrices of 40,000 bytes move: 12,000 seconds. Now the bytes are free.
-
-
-# %%
-def seconds_at_least(flop, moved, flop_rate=100, byte_rate=10):
-    return max(flop / flop_rate, moved / byte_rate)
-
-
-assert seconds_at_least(1000, 3 * 4000) == 1200
-assert seconds_at_least(2 * 100**3, 3 * 40_000) == 20_000
-
-# %% [markdown]
-# What decides is the ratio of FLOP to bytes, the task's **intensity**. The addition has $1/12$. The product has $2n^3 / 12n^2 = n/6$: it grows with the matrix, because every number that came in is used $n$ times.
-# And a chip has a ratio of its own, here $100 / 10$. Below it a task waits for memory, above it for arithmetic. {cite}`williams2009` drew that as a roof, and it is the one picture to have in mind.
-#
-# So what are the two clocks of the machine that made this page? We take a large product for the one and a large addition for the other, and believe the best of several tries:
-
-# %%
-from transformer.device import choose_device
-
+torch.set_printoptions(precision=4, sci_mode=False)
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # a quiet profiler
 device = choose_device()
-print(device)
+
+# All operations of an encoder layer, for each token, with activations in 16 bits.
+# FLOP: multiplications and additions; traffic: bytes read and written.
+d_model, d_ff, n_heads, length = 512, 2048, 8, 25
+n_scores = n_heads * length  # a token has as many
 
 
-# %%
-def best_seconds(work, tries=5):
-    found = []
-    for _ in range(tries):
-        device.synchronize()
-        started = time.perf_counter()
-        work()
-        device.synchronize()
-        found.append(time.perf_counter() - started)
-    return min(found)
-
-
-# %%
-n = 1024 if device.type == "cpu" else 8192
-square = torch.randn(n, n, device=device.torch_device)
-long, total = torch.randn(2, n * n * 4, device=device.torch_device)
-flop_rate = 2 * n**3 / best_seconds(lambda: square @ square)
-add = best_seconds(lambda: torch.add(long, 1, out=total))
-byte_rate = 2 * long.nbytes / add  # one vector is read, one is written
-print(f"{flop_rate / 1e9:.0f} GFLOP/s and {byte_rate / 1e9:.1f} GB/s in float32")
-print(f"ratio {flop_rate / byte_rate:.1f} FLOP a byte")
-
-# %% [markdown]
-# ## The picture
-#
-# Here is all that one encoder layer does with a token, forward, in 16 bits: FLOP and bytes for each operation, by arithmetic that you can redo. $d = 512$, eight heads, a feed-forward of 2,048, sentences of 25.
-
-# %%
-from transformer.plots.roofline import Operation
-
-d, d_ff, heads, length = 512, 2048, 8, 25
-
-
-def product(name, n_in, n_out):
+def matrix_product(name, n_in, n_out):
     return Operation(name, 2 * n_in * n_out, 2 * (n_in + n_out), 2 * n_in * n_out)
 
 
-def elementwise(name, flop, numbers, **when):
-    return Operation(name, flop, 2 * numbers, **when)
+def elementwise(name, flop, numbers, **option):
+    return Operation(name, flop, 2 * numbers, **option)
 
 
-# %%
-apart, joined = {"unless": "fused"}, {"only": "fused"}
-scores = heads * length  # numbers a token
-attend = [
-    Operation("scores", 2 * length * d, 2 * (2 * d + scores), **apart),
-    elementwise("mask, softmax", 6 * scores, 4 * scores, **apart),
-    Operation("weights × values", 2 * length * d, 2 * (2 * d + scores), **apart),
-    Operation("fused attention", 4 * length * d, 2 * 4 * d, **joined),
-]
-
-# %%
-apart, joined = {"unless": "compiled"}, {"only": "compiled"}
-
-
-# %%
 def add_and_norm(n):
-    return [
-        elementwise(f"dropout {n}", d, 2.5 * d, **apart),
-        elementwise(f"residual {n}", d, 3 * d, **apart),
-        elementwise(f"layer norm {n}", 8 * d, 2 * d, **apart),
-        elementwise(f"dropout … norm {n}", 10 * d, 3.5 * d, **joined),
+    apart, joined = {"unless": "compiled"}, {"only": "compiled"}
+    return [  # dropout also writes a byte for each number: whether it was dropped
+        elementwise(f"dropout {n}", d_model, 2.5 * d_model, **apart),
+        elementwise(f"residual {n}", d_model, 3 * d_model, **apart),
+        elementwise(f"layer norm {n}", 8 * d_model, 2 * d_model, **apart),
+        elementwise(f"dropout … norm {n}", 10 * d_model, 3.5 * d_model, **joined),
     ]
 
 
-# %%
-layer = [product("Q, K, V", d, 3 * d), *attend, product("output", d, d)]
-layer += [*add_and_norm(1), product("feed-forward in", d, d_ff)]
-layer += [elementwise("ReLU", d_ff, 2 * d_ff, **apart)]
-layer += [product("feed-forward out", d_ff, d), *add_and_norm(2)]
+flop, moved = 2 * length * d_model, 2 * (2 * d_model + n_scores)
+encoder_operations = [
+    matrix_product("Q, K, V", d_model, 3 * d_model),
+    Operation("scores", flop, moved, unless="fused"),
+    elementwise("mask, softmax", 6 * n_scores, 4 * n_scores, unless="fused"),
+    Operation("weights × values", flop, moved, unless="fused"),
+    Operation("fused attention", 2 * flop, 2 * 4 * d_model, only="fused"),
+    matrix_product("output", d_model, d_model),
+    *add_and_norm(1),
+    matrix_product("feed-forward in", d_model, d_ff),
+    elementwise("ReLU", d_ff, 2 * d_ff, unless="compiled"),
+    matrix_product("feed-forward out", d_ff, d_model),
+    *add_and_norm(2),
+]
+
+
+def operations(*options):
+    """The layer's operations with these options on."""
+    return [
+        o
+        for o in encoder_operations
+        if o.unless not in options and (not o.only or o.only in options)
+    ]
+
+
+def least_time(operation, gpu, tokens=2**14):
+    """A lower bound in seconds."""
+    intensity = arithmetic_intensity(operation, tokens)
+    return operation.flop * tokens / (attainable_teraflops(gpu, intensity) * 1e12)
+
+
+def best_seconds(work, tries=3):
+    work()  # the first time is slower
+    times = []
+    for _ in range(tries):
+        device.synchronize()
+        start = time.perf_counter()
+        work()
+        device.synchronize()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def group(operation):
+    if operation.weights:
+        return "large matrix products"
+    inside = ("scores", "mask, softmax", "weights × values")
+    return "inside attention" if operation.name in inside else "everything else"
+
+
+shares = {}
+for o in operations():
+    for row, amount in enumerate((o.flop, least_time(o, GPUS["H100"]))):
+        shares.setdefault(group(o), [0, 0])[row] += amount
+totals = [sum(column) for column in zip(*shares.values(), strict=True)]
+with style.in_style():
+    figure, axes = style.new_figure(4.8, 1.7)
+    left = [0.0, 0.0]
+    for (name, amounts), colour in zip(
+        shares.items(), (style.QUERY, style.KEY, style.WRONG), strict=True
+    ):
+        percent = [100 * a / t for a, t in zip(amounts, totals, strict=True)]
+        bars = axes.barh(
+            ["arithmetic", "time"], percent, left=left, color=colour, label=name
+        )
+        text = [f"{p:.0f}%" if p > 5 else "" for p in percent]
+        axes.bar_label(
+            bars, text, label_type="center", color="white", weight="bold"
+        )
+        left = [a + p for a, p in zip(left, percent, strict=True)]
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 100), xticks=[])
+    axes.spines[:].set_visible(False)
+    axes.legend(
+        loc="upper left",
+        bbox_to_anchor=(-0.25, -0.02),
+        ncols=3,
+        fontsize=9,
+        columnspacing=1,
+        handlelength=1,
+    )
+Picture(
+    figure,
+    alt=(
+        "Two stacked bars. The layer's arithmetic: 99% large matrix products. Its "
+        "time on an H100: 42% large matrix products, 13% inside attention, 46% "
+        "everything else."
+    ),
+)
+
+# %% tags=["remove-cell"]
+flops, seconds = zip(*shares.values(), strict=True)
+assert 0.985 < flops[0] / totals[0] < 0.995 and seconds[0] / totals[1] < 0.45
+shown = [round(100 * s / totals[1]) for s in seconds]
+assert shown == [42, 13, 46], shown
 
 # %% [markdown]
-# (Dropout also keeps a byte a number, to know later what it dropped: that is the half.) Is the arithmetic right? PyTorch counts the same products:
+# The bars are computed from the GPU's data sheet, with arithmetic that you'll soon do yourself. Other numbers in this chapter are measured on the machine that built this page, or read from stored measurements. We always say which.
 
 # %%
-from transformer.layers import EncoderLayer
+print("This page was built on:", device)
 
-with torch.device("meta"):
-    one, x = EncoderLayer(base), torch.empty(1000, length, d)
-with FlopCounterMode(display=False) as counter:
-    one(x, None)
-named = ("Q, K, V", "scores", "weights × values", "output")
-products = [o for o in layer if o.name in named or "feed-forward" in o.name]
-assert counter.get_total_flops() == 1000 * length * sum(o.flop for o in products)
+# %% [markdown]
+# ## Kernels and launches
+#
+# A GPU doesn't run your Python program; the CPU does. When the program gets to an operation such as `x @ y`, PyTorch sends the GPU an order to run a **kernel**, a small program that thousands of GPU threads execute at once. Sending the order is a **launch**. It takes the CPU a few microseconds, whether the kernel adds two numbers or multiplies two huge matrices. The CPU doesn't wait for the result. It goes on to the next operation, while the GPU works through its queue.
+#
+# So there are two timelines, and the slower one decides. Say that each launch takes 5 µs:
+
+
+# %%
+def timeline(kernel_time, n=6, launch_time=5.0):
+    """Start and end of n kernels on the GPU, in microseconds."""
+    times, gpu_free = [], 0.0
+    for i in range(1, n + 1):
+        start = max(i * launch_time, gpu_free)  # launched, and the GPU is free
+        gpu_free = start + kernel_time
+        times.append((start, gpu_free))
+    return times
+
+
+# %% [markdown]
+# In the left half of the figure the kernels take 2 µs each, in the right half 8 µs. Look for the gaps on the GPU:
 
 # %% tags=["hide-input"]
-from transformer.plots.roofline import roofline
+with style.in_style():
+    figure = Figure(figsize=(5, 1.9), layout="constrained")
+    for axes, kernel_time in zip(
+        figure.subplots(1, 2, sharey=True), (2, 8), strict=True
+    ):
+        for i, (start, end) in enumerate(timeline(kernel_time)):
+            axes.broken_barh(
+                [(5 * i, 4.6)], (1.1, 0.8), color=style.PLAIN, linewidth=0
+            )
+            axes.broken_barh(
+                [(start, end - start - 0.3)], (0.1, 0.8), color=style.QUERY
+            )
+        axes.set(yticks=[0.5, 1.5], yticklabels=["GPU", "CPU"], xlim=(0, 54))
+        axes.set_title(f"kernels of {kernel_time} µs", loc="left")
+        axes.set_xlabel("time (µs)")
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+Picture(
+    figure,
+    alt=(
+        "Two timelines of six launches on the CPU and six kernels on the GPU. With "
+        "kernels of 2 microseconds, the GPU is idle between any two of them. With "
+        "kernels of 8 microseconds, it is busy from the first to the last, and the "
+        "CPU runs ahead."
+    ),
+)
 
-marked = ("mask, softmax", "layer norm 1", "scores", "output", "feed-forward in")
+# %% tags=["remove-cell"]
+short, long = timeline(2), timeline(8)
+assert all(b[0] > a[1] for a, b in pairwise(short))
+assert all(b[0] == a[1] for a, b in pairwise(long))
+
+# %% [markdown]
+# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches does a training step have? PyTorch shows us every operation that it executes if we ask for it. (Views, which only change a tensor's shape, launch nothing.) On the *meta* device, where tensors have no data, counting is cheap:
+
+
+# %%
+class OperationCounter(TorchDispatchMode):
+    count = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        self.count += not operation.is_view
+        return operation(*args, **(kwargs or {}))
+
+
+base = ModelConfig()  # the paper's base model
+with torch.device("meta"):
+    model, ids = Transformer(base), torch.ones(1000, 25, dtype=torch.long)
+with OperationCounter() as counter:
+    model(ids, ids).sum().backward()
+print(f"{counter.count:,} operations in a forward and backward pass")
+
+# %% tags=["remove-cell"]
+assert 1100 < counter.count < 1400
+
+# %% [markdown]
+# At 5 µs each, that is about 6 ms for a step, however little there is to compute. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs**, which record a whole sequence of launches once and then [replay it with a single launch](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/). But a graph replays the same shapes at the same memory addresses, and most of our batches have a new shape, so the package doesn't use them.
+#
+# Larger batches help on any machine, because a CPU has fixed costs, too. We measure a forward and a backward pass of a small translation model:
+
+# %%
+config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
+model = Transformer(config).to(device.torch_device)
+
+
+def forward_backward(batch):
+    with device.autocast():
+        batch_loss(model, batch, smoothing=0.1).backward()
+    model.zero_grad()
+
+
+# %% tags=["hide-input"]
+torch.manual_seed(0)
+rng = np.random.default_rng(0)
+equal = Sequences.pack(rng.integers(4, config.vocab_size, (128, 15)))
+sizes = [1, 2, 4, 8, 16, 32, 64, 128]
+throughput = []
+for size in sizes:
+    batch = collate(equal, equal, range(size)).to(device.torch_device)
+    seconds = best_seconds(lambda batch=batch: forward_backward(batch))
+    throughput.append(batch.n_tokens / seconds / 1000)
+Picture(
+    curves(
+        [16 * size for size in sizes],
+        {f"on this {device.type.upper()}": throughput},
+        "target tokens in the batch",
+        "Throughput (1,000 tokens a second)",
+        log2_x=True,
+    ),
+    alt=(
+        "Throughput against the number of target tokens in the batch, from 16 to "
+        "2,048: it rises steeply at first and then levels off."
+    ),
+)
+
+# %% [markdown]
+# **Throughput**, here the number of tokens per second, rises with the batch size until the chip is saturated. A GPU does much more at once than a CPU, so there the curve rises for longer. Use the largest batch that fits into memory, up to what is good for training (about 25,000 tokens on each side in §5.1). If memory doesn't suffice, [accumulate gradients](11_training.ipynb).
+
+# %% [markdown]
+# ## Compute-bound or memory-bound?
+#
+# A kernel reads its inputs from the GPU's memory, computes, and writes its results back there. That memory is large, 80 GB on an H100, but it isn't on the chip that computes, and moving data takes time. Memory *on* the chip is about ten times as fast, but tiny, some 20 MB on an A100 ([Dao et al., 2022](https://arxiv.org/abs/2205.14135), §2.1), and what a kernel keeps there is lost when it ends. The next kernel reads its inputs from the large memory again.
+#
+# Suppose that a kernel needs $f$ floating-point operations (FLOP) and moves $b$ bytes, on a chip that computes $F$ FLOP and moves $B$ bytes a second. Both can happen at the same time, so it takes at least
+#
+# $$ t \ge \max\left(\frac{f}{F},\ \frac{b}{B}\right). $$
+#
+# If the first term is larger, the kernel is **compute-bound**, otherwise it is **memory-bound**. Take a slow chip that does 100 FLOP and moves 10 bytes a second, and numbers of 4 bytes.
+#
+# - **Adding two vectors of 1,000 numbers** takes 1,000 FLOP, which is 10 seconds. But two vectors are read and one is written: 12,000 bytes, or 1,200 seconds. It is memory-bound, and the arithmetic is practically free.
+# - **Multiplying two 100 × 100 matrices** takes a multiplication and an addition for each of 100 terms of each of 10,000 results: 2,000,000 FLOP, or 20,000 seconds. Three matrices are moved, 120,000 bytes or 12,000 seconds. It is compute-bound.
+#
+# What matters is the ratio $f / b$, the **arithmetic intensity**. For the addition it is $1/12$ FLOP per byte. For $n \times n$ matrices it is $2n^3 / 12n^2 = n / 6$, because each number that is read is used $n$ times. The chip has such a ratio as well, $F / B = 10$ here. An operation with a lower intensity is memory-bound, and one with a higher intensity is compute-bound.
+
+
+# %%
+def least_seconds(flop, n_bytes, flop_rate, byte_rate):
+    return max(flop / flop_rate, n_bytes / byte_rate)
+
+
+assert least_seconds(1000, 3 * 4000, 100, 10) == 1200
+assert least_seconds(2 * 100**3, 3 * 40_000, 100, 10) == 20_000
+
+# %% [markdown]
+# How fast is the machine that built this page? We time a large matrix product for $F$, and a large addition for $B$:
+
+# %%
+n = 1024 if device.type == "cpu" else 8192
+matrix = torch.randn(n, n, device=device.torch_device)
+vector, result = torch.randn(2, 4 * n * n, device=device.torch_device)
+F_rate = 2 * n**3 / best_seconds(lambda: matrix @ matrix)
+add_seconds = best_seconds(lambda: torch.add(vector, 1, out=result))
+B_rate = 2 * vector.nbytes / add_seconds  # one vector is read, one written
+print(f"F = {F_rate / 1e9:.0f} GFLOP/s in float32, B = {B_rate / 1e9:.1f} GB/s")
+print(f"F / B = {F_rate / B_rate:.1f} FLOP per byte")
+
+# %% [markdown]
+# ### The roofline
+#
+# For a GPU we take $F$ and $B$ from its data sheet and plot the throughput that it can attain at each intensity, its **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)). It rises in proportion to the intensity, and is flat from $F / B$ on. The dots are operations of our encoder layer, for $2^{14}$ tokens in sentences of 25, with numbers of 2 bytes. Both axes are logarithmic, so a small distance is a large factor.
+
+# %% tags=["hide-input"]
+by_name = {o.name: o for o in encoder_operations}
+shown = {
+    "residual 1": "residual",
+    "mask, softmax": "softmax",
+    "layer norm 1": "layer norm",
+    "scores": "Q·K",
+    "Q, K, V": "matrix product",
+}
 Picture(
     roofline(
         {name: GPUS[name] for name in ("H100", "A100", "T4")},
-        [next(o for o in layer if o.name == name) for name in marked],
-        25_000,
+        [replace(by_name[o], name=name) for o, name in shown.items()],
+        2**14,
     ),
     alt=(
-        "Three roofs over FLOP a byte, both axes logarithmic: each rises with the "
-        "memory's speed and then stays flat at the peak, H100 highest, T4 lowest; "
-        "the bends lie between 150 and 300. Five dotted lines mark operations: "
-        "1 softmax and 2 layer norm near 1, 3 attention's scores near 10, all far "
-        "left of every bend; 4 and 5, the output projection and the feed-forward, "
-        "between 250 and 400, at the bends or beyond."
+        "Rooflines of the H100, A100 and T4: each rises and is flat from an intensity "
+        "between 150 and 300 FLOP per byte on. On the H100's, from left to right: "
+        "residual, softmax, layer norm and Q·K lie on the rising part, below a "
+        "thirtieth of the peak; only the matrix product reaches the flat part."
     ),
 )
 
+# %% tags=["remove-cell"]
+h100 = GPUS["H100"]
+for o in ("residual 1", "mask, softmax", "layer norm 1", "scores"):
+    assert arithmetic_intensity(by_name[o], 2**14) < ridge_point(h100) / 25
+assert arithmetic_intensity(by_name["Q, K, V"], 2**14) > ridge_point(h100)
+ratios = {name: ridge_point(gpu) for name, gpu in GPUS.items()}
+assert 150 < ratios["A100"] < 155 and 290 < ratios["H100"] < 300
+assert 360 < arithmetic_intensity(by_name["Q, K, V"], 2**14) < 380
+
 # %% [markdown]
-# 1 is the softmax, 2 the layer norm, 3 the product of queries and keys, 4 the output projection, 5 the feed-forward's first half. Only the large products come near the flat part of the roof, where a chip earns its
-# data sheet. The small ones inside attention are products, too, and yet they wait for memory: each score is a sum of 64 products, and then it is written out. And everything that touches each number once waits for memory, on
-# every chip there is.
+# Only the large matrix product reaches the flat part. A residual connection uses every number once and reaches less than a thousandth of the H100's peak. Even attention's product of queries and keys is memory-bound: in a sentence of 25 tokens, each query that is read is used for only 25 scores, which are then written to memory. This answers the question at the top: **the rest of the time, the GPU waits for its memory.**
 #
-# Look also at the bends. From T4 to H100 the arithmetic grew fifteenfold and the memory tenfold, so the H100's bend lies further to the right: there it pays more to move less. The A100, with its fast memory, has its bend to the left of both. **Look at the ratio, not at the year.**
-#
-# Now play. Begin with an A100 and $2^{14}$ tokens. Then tick the two boxes, one after the other; make the batch small; change the GPU.
+# Is our count of FLOP correct? PyTorch can count those of matrix products while a module runs:
+
+# %%
+with torch.device("meta"):
+    encoder_layer = EncoderLayer(replace(base, attention="explicit"))
+    x = torch.empty(1000, length, d_model)
+with FlopCounterMode(display=False) as counter:
+    encoder_layer(x, None)
+inside = ("scores", "weights × values")
+ours = sum(o.flop for o in operations() if o.weights or o.name in inside)
+assert counter.get_total_flops() == 1000 * length * ours
+
+# %% [markdown]
+# For a complete training step of the base model, forward and backward, with 25,000 tokens on each side, it counts:
 
 # %% tags=["hide-input"]
-from transformer.plots.roofline import operation_times
+with torch.device("meta"):
+    model_on_meta = Transformer(replace(base, attention="explicit"))
+with FlopCounterMode(display=False) as counter:
+    model_on_meta(ids, ids).sum().backward()
+step_flop = counter.get_total_flops()
+print(f"{step_flop / 1e12:.1f} TFLOP")
+for name, gpu in GPUS.items():
+    hours = 100_000 * step_flop / (gpu.teraflops * 1e12) / 3600
+    print(f"{name:9} at its peak: {hours:4.1f} hours for 100,000 steps")
 
+# %% tags=["remove-cell"]
+paper = step_flop / 0.4 / 8 / 1e12  # TFLOP/s of each P100
+assert 2.9 < paper < 3.1 and 0.29 < paper / 9.5 < 0.34
+
+# %% [markdown]
+# No real run gets near these times. The paper's took 0.4 seconds a step on eight P100 (§5.2). That is 3 TFLOP/s for each of them, a third of the 9.5 that the authors assume a P100 can sustain (footnote 5). A well-known program for much larger models reached [52% of the peak](https://arxiv.org/abs/2104.04473) of its A100s. This share is often called **MFU**, model FLOPs utilisation.
+
+# %% [markdown]
+# ## Fusion and compilation
+#
+# In a memory-bound chain of operations, the way to save time is to move fewer bytes. After each sublayer come a dropout, a residual addition and a layer norm. Count the 16-bit numbers that they read and write for each number of the output. Dropout reads one, and writes one and a byte that records whether it dropped it: 2.5. The addition takes 3 and the layer norm 2, together 7.5. A single kernel for all three reads two numbers, and writes one and the byte: 3.5. Combining kernels like this is called **fusion**, and `torch.compile` does it for you:
+#
+# ```python
+# compiled = torch.compile(model)  # the first call compiles, which takes a while
+# ```
+#
+# It also saves launches. But it doesn't invent algorithms: to fuse attention takes an idea, the topic of the section on FlashAttention.
+#
+# **Try it.** Each bar is the least time of an operation, orange if memory limits it and blue if arithmetic does. Tick the two boxes, one after the other, and read the share of the peak at the top. Then move the slider to 64 tokens ($2^6$), and choose other GPUs.
+
+# %% tags=["hide-input"]
 operation_times(
-    layer,
+    encoder_operations,
     {"fused": "fused attention", "compiled": "compiled"},
     description=(
-        "A bar for each operation of an encoder layer: the time that it takes at "
-        "least on the chosen GPU, blue where arithmetic decides and orange where "
-        "memory does. Above, the sum, and the share of the peak that is left. "
-        "Boxes replace the operations of attention, and the chains of dropout, "
-        "residual and norm, by one operation each, and the share rises. With few "
-        "tokens all bars are orange."
+        "A bar for each operation of an encoder layer: its least time on the chosen "
+        "GPU, blue if arithmetic limits it and orange if memory does. The line above "
+        "has the sum and the share of the peak. With the boxes ticked, attention, and "
+        "the chains of dropout, residual and norm, become one operation each, and the "
+        "share rises. With 64 tokens all bars are orange."
+    ),
+)
+
+# %% tags=["hide-input"]
+rows = []
+for options in ((), ("fused",), ("fused", "compiled")):
+    row = [" + ".join(options) or "neither"]
+    for gpu in GPUS.values():
+        chosen = operations(*options)
+        seconds = sum(least_time(o, gpu) for o in chosen)
+        flop = sum(o.flop for o in chosen) * 2**14
+        row.append(f"{flop / seconds / (gpu.teraflops * 1e12):.0%}")
+    rows.append(row)
+print(tabulate(rows, headers=["share of peak, at most", *GPUS]))
+
+# %% tags=["remove-cell"]
+for gpu in GPUS.values():
+    assert all(
+        o.flop * 64 / (o.traffic * 64 + o.weights) < 64 for o in operations()
+    )
+    assert ridge_point(gpu) > 64
+assert rows[0][-1] == "42%" and rows[2][-1] == "65%"
+assert arithmetic_intensity(by_name["feed-forward in"], 2**14) < ridge_point(
+    GPUS["L4"]
+)
+
+# %% [markdown]
+# - On an H100, fusion raises the limit from 42% to 65% of the peak, with the same arithmetic. (Fusing attention alone does little, because sentences of 25 tokens have few scores.)
+# - With 64 tokens everything is memory-bound, because each weight is read for only a few tokens. [Decoding](12_decoding.ipynb) a single sentence with a KV cache is like that: each new token needs all weights of the decoder. That is why translating many sentences at once is so much faster.
+# - A faster GPU is more often memory-bound: from the A100 to the H100, arithmetic became three times as fast, but memory only 1.6 times. The L4 is the extreme: on it, even the feed-forward network is memory-bound at $2^{14}$ tokens.
+#
+# These are lower bounds. For the truth you need a measurement.
+
+# %% [markdown]
+# ## A trace of a training step
+#
+# `torch.profiler` records every operation with its start and end. Here is a forward and a backward pass of our small model:
+
+# %%
+batch = collate(equal, equal, range(64)).to(device.torch_device)
+forward_backward(batch)  # the first time is slower
+activities = [ProfilerActivity.CPU]
+if device.type == "cuda":
+    activities.append(ProfilerActivity.CUDA)
+with profile(activities=activities) as profiler:
+    forward_backward(batch)
+    device.synchronize()
+
+# %% tags=["hide-input"]
+on_gpu = device.type == "cuda"
+
+
+def own_time(event):
+    key = "self_device_time_total" if on_gpu else "self_cpu_time_total"
+    return getattr(event, key)
+
+
+averages = sorted(profiler.key_averages(), key=own_time, reverse=True)
+total = sum(map(own_time, averages))
+print(
+    tabulate(
+        [[e.key[:38], e.count, f"{own_time(e) / total:.0%}"] for e in averages[:6]],
+        headers=["operation", "calls", "share of the time"],
+    )
+)
+
+# %% tags=["hide-input"]
+kinds = {
+    "matrix products": (style.QUERY, ("mm", "gemm", "cutlass")),
+    "attention": (style.VALUE, ("attention", "flash", "fmha")),
+    "everything else": (style.KEY, ("",)),
+}
+
+
+def kind(event):
+    return next(
+        name
+        for name, (_, parts) in kinds.items()
+        if any(part in event.name for part in parts)
+    )
+
+
+wanted = "DeviceType.CUDA" if on_gpu else "DeviceType.CPU"
+rows = {name: [] for name in kinds}
+events = [e for e in profiler.events() if str(e.device_type) == wanted]
+start = min(e.time_range.start for e in events)
+for e in events:
+    duration = e.time_range.end - e.time_range.start
+    if on_gpu or e.self_cpu_time_total > duration / 2:  # does the work itself
+        rows[kind(e)].append(((e.time_range.start - start) / 1000, duration / 1000))
+with style.in_style():
+    figure, axes = style.new_figure(5, 1.5)
+    for y, (name, bars) in enumerate(rows.items()):
+        axes.broken_barh(bars, (y + 0.1, 0.8), color=kinds[name][0], linewidth=0)
+    axes.set_yticks([0.5, 1.5, 2.5], list(kinds))
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel("time (ms)")
+Picture(
+    figure,
+    alt=(
+        "The trace of a forward and a backward pass as three rows of short bars over "
+        "time: matrix products, attention, and everything else. Matrix products fill "
+        "much of the time, and dozens of short other operations lie between them."
     ),
 )
 
 # %% [markdown]
-# Three things to find there:
-#
-# - With neither box ticked, four tenths of the time go to operations that compute next to nothing. Tick both, and half of that is gone without a FLOP less. In sentences of 25 attention's table is small, so its box
-#   alone brings little; it is for long texts.
-# - With 64 tokens *everything* is orange. Each matrix of weights is read for a few tokens only, and that is the same as an addition. Decoding sentence by sentence lives down there, training should not.
-# - The L4 has twice the T4's arithmetic and less bandwidth. There even the feed-forward turns orange, with all the rest.
-#
-# These are lower bounds. A real program also waits for launches, for data, for other GPUs; each has its section below.
-
-
-# %%
-def least(choices, gpu, tokens):
-    kept = [
-        o for o in layer if o.unless not in choices and (o.only or "x") in choices
-    ]
-    computing = [o.flop * tokens / gpu.teraflops / 1e12 for o in kept]
-    moving = [(o.traffic * tokens + o.weights) / gpu.bandwidth / 1e9 for o in kept]
-    return sum(computing) / sum(map(max, computing, moving))
-
-
-# %%
-table = []
-for choices in ((), ("fused",), ("fused", "compiled")):
-    shares = [least({"x", *choices}, gpu, 2**14) for gpu in GPUS.values()]
-    table.append(
-        [" and ".join(choices) or "neither", *[f"{s:.0%}" for s in shares]]
-    )
-print(tabulate(table, headers=["share of peak, at most", *GPUS]))
-assert 0.35 < 1 - least({"x"}, GPUS["A100"], 2**14) < 0.45
-assert 0.18 < 1 - least({"x", "fused", "compiled"}, GPUS["A100"], 2**14) < 0.25
+# The figure draws the trace: first the forward pass, then the backward pass, with about twice as much arithmetic. When you read the trace of a GPU, first ask whether it is busy all the time. If not, the step is launch-bound, or waits for data. If it is, which operations take the most time, and are they matrix products? `profiler.export_chrome_trace("trace.json")` saves the trace, and [Perfetto](https://ui.perfetto.dev) shows it with all names.
 
 # %% [markdown]
-# ## The code
+# ## FlashAttention
 #
-# ### Attention without its table
+# Attention in its explicit form writes a table of scores to memory, reads it for the softmax, writes the weights, and reads them again. For long texts the table doesn't fit into the tiny on-chip memory, and the softmax seems to need it, because it divides by the sum over a whole row.
 #
-# The explicit form writes a table of scores, then one of weights, and keeps it for the backward pass. A softmax seems to need that: it divides by the sum of the whole row. But the row can be taken in **pieces**, if one corrects as one
-# goes. Take the scores 1, 3, 2, 5 and the values 10, 20, 30, 40, two at a time. Keep three numbers: the highest score so far, the sum of exponentials, and the weighted sum.
+# But you can compute a softmax block by block, if you correct earlier results as you go. This is the **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)). Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials, and their weighted sum of values.
 
 # %%
 score, value = torch.tensor([1.0, 3, 2, 5]), torch.tensor([10.0, 20, 30, 40])
-highest, total, weighted = torch.tensor(-math.inf), 0.0, 0.0
-for piece in (slice(0, 2), slice(2, 4)):
-    new = torch.maximum(highest, score[piece].max())
-    correct = (highest - new).exp()  # what was summed before was too large by this
-    e = (score[piece] - new).exp()
-    total = total * correct + e.sum()
-    weighted = weighted * correct + (e * value[piece]).sum()
-    highest = new
-    print(f"highest {new:.0f}, correct by {correct:.4f}, sum {total:.4f}")
+maximum, total, weighted = torch.tensor(-math.inf), 0.0, 0.0
+for block in (slice(0, 2), slice(2, 4)):
+    new_maximum = torch.maximum(maximum, score[block].max())
+    correction = (maximum - new_maximum).exp()
+    e = (score[block] - new_maximum).exp()
+    total = total * correction + e.sum()
+    weighted = weighted * correction + (e * value[block]).sum()
+    maximum = new_maximum
+    print(f"maximum {maximum:.0f}  correction {correction:.4f}  sum {total:.4f}")
 assert_close(weighted / total, score.softmax(0) @ value)
 
 # %% [markdown]
-# The second piece has a higher score, so what was summed before is multiplied by $e^{3-5}$, and all is as if 5 had been known from the start. This is the whole trick {cite}`milakov2018`. A **fused** attention does it for a
-# block of queries at a time, with scores that never leave the chip {cite}`dao2022`. In PyTorch, in a few lines:
+# (Subtracting the maximum doesn't change a softmax. It only keeps the exponentials from overflowing.) After the first block the maximum is 3. The second block contains a 5, so what was summed so far is relative to the wrong maximum. Multiplying it by $e^{3-5} \approx 0.135$ corrects that exactly.
+#
+# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. It takes a block of queries and goes through the keys and values block by block, and the scores never leave the chip. In PyTorch it looks like this:
 
 
 # %%
-def in_pieces(query, key, value, size=16):
-    scale = math.sqrt(query.size(-1))
-    highest = query.new_full((*query.shape[:-1], 1), -math.inf)
-    total, weighted = torch.zeros_like(highest), torch.zeros_like(query)
-    for k, v in zip(key.split(size, -2), value.split(size, -2), strict=True):
-        scores = query @ k.mT / scale  # (..., n_query, size): all there ever is
-        new = torch.maximum(highest, scores.amax(-1, keepdim=True))
-        correct, e = (highest - new).exp(), (scores - new).exp()
-        total = total * correct + e.sum(-1, keepdim=True)
-        weighted, highest = weighted * correct + e @ v, new
+def blockwise_attention(query, key, value, block=16):
+    d_k = query.size(-1)
+    maximum = query.new_full((*query.shape[:-1], 1), -math.inf)
+    total, weighted = torch.zeros_like(maximum), torch.zeros_like(query)
+    for k, v in zip(key.split(block, -2), value.split(block, -2), strict=True):
+        scores = query @ k.mT / math.sqrt(d_k)  # (..., n_query, block)
+        new_maximum = torch.maximum(maximum, scores.amax(-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        e = (scores - new_maximum).exp()
+        total = total * correction + e.sum(-1, keepdim=True)
+        weighted = weighted * correction + e @ v
+        maximum = new_maximum
     return weighted / total
 
 
 # %%
-from transformer.attention import attention, fused_attention
-
 torch.manual_seed(0)
 query, key, value = torch.randn(3, 2, 8, 100, 64)
 expected, _ = attention(query, key, value)
-assert_close(in_pieces(query, key, value), expected)
+assert_close(blockwise_attention(query, key, value), expected)
 assert_close(fused_attention(query, key, value), expected)
-print("in pieces = fused = explicit")
+print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Ours only shows the idea. Each line is an operation of its own, and goes out to memory; the fused kernel is one operation, which the package calls:
+# Our loop only shows the idea: each of its lines is at least one kernel. The package calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. FlashAttention accepts no mask except the causal one, so in training the decoder's self-attention uses `is_causal=True` and no padding mask. It needs none: padding is at the end, so real tokens never see it, and the loss ignores the outputs *at* the padding.
 
 # %%
 SourceCode(fused_attention)
 
 # %% [markdown]
-# What is kept for the backward pass? PyTorch can call a function of ours for every tensor that it keeps. We add up the memory of these tensors, and let sentences grow:
+# FlashAttention also saves memory. The weights aren't kept for the backward pass, which recomputes them from queries and keys. PyTorch can call a function for every tensor that it keeps, so we can add up their sizes:
 
 
 # %%
@@ -386,46 +666,42 @@ def kept_bytes(work):
     return sum(storage.nbytes() for storage in storages.values())
 
 
-# %%
+# %% tags=["hide-input"]
 lengths = [32, 64, 128, 256, 512]
 kept = {"explicit": [], "fused": []}
 for n in lengths:
     qkv = [torch.randn(1, 8, n, 64, requires_grad=True) for _ in range(3)]
     for name, form in (("explicit", attention), ("fused", fused_attention)):
         kept[name].append(kept_bytes(lambda form=form, qkv=qkv: form(*qkv)) / 2**20)
-growth = {name: sizes[-1] / sizes[-2] for name, sizes in kept.items()}
-print({name: f"× {growth[name]:.2f} for twice the length" for name in growth})
-assert growth["explicit"] > 2.8 and growth["fused"] < 2.1
-
-# %% tags=["hide-input"]
-from transformer.plots.curves import curves
-
 Picture(
-    curves(lengths, kept, "tokens", "kept for the backward pass, MiB", log2_x=True),
+    curves(
+        lengths, kept, "tokens", "Kept for the backward pass (MiB)", log2_x=True
+    ),
     alt=(
-        "Memory over the length of a sentence, up to 512 tokens. The explicit "
-        "form's curve bends upwards, nearly four times as much for twice the "
-        "length; the fused form's stays low and grows with the length."
+        "Memory against the length of the text, from 32 to 512 tokens. For the "
+        "explicit form it nearly quadruples with each doubling of the length; for "
+        "the fused form it doubles."
     ),
 )
 
+# %% tags=["remove-cell"]
+growth = {name: sizes[-1] / sizes[-2] for name, sizes in kept.items()}
+assert growth["explicit"] > 2.8 and growth["fused"] < 2.1
+
 # %% [markdown]
-# ### A loss without all logits
+# When a text gets twice as long, the explicit form keeps up to four times as much, and the fused form twice as much. This made long contexts affordable.
+
+# %% [markdown]
+# ## A loss without all the logits
 #
-# The same idea helps at the other end of the model. The loss needs a logit for every token *and* every entry of the vocabulary. With the paper's vocabulary and batch size, that is by far the largest tensor of a training step:
-
-# %%
-for n_tokens in (4096, 25_000):
-    print(f"{n_tokens:6,} tokens: {n_tokens * 37_000 * 4 / 1e9:.1f} GB of logits")
-
-# %% [markdown]
-# Autograd would keep their log-softmax for the backward pass, and then compute a gradient of the same size. But nobody needs the logits themselves. We need the loss, and the gradients of the decoder's output $x$ and of the output embedding $W$. And the gradient of a row of logits is $p - q$, the prediction minus the (smoothed) target
-# ([Label smoothing](10_label_smoothing.ipynb)), which depends on no other row. So we can take some rows at a time, compute their logits, their loss and at once their gradients, and forget the logits again:
+# The same idea helps at the other end of the model. The loss needs a logit for every token *and* every entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a training step. Then the backward pass needs a gradient of the same size.
+#
+# But nobody needs the logits themselves. We need the loss, and the gradients of the decoder's output $x$ and of the output embedding $W$. The gradient of a row of logits is $p - q$, the prediction minus the smoothed target ([Label smoothing](10_label_smoothing.ipynb)), and it depends on no other row. So we take some rows at a time, compute their logits, their loss and right away their gradients, and forget the logits:
 
 
 # %%
 def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
-    loss, x_gradient, weight_gradient = 0, [], torch.zeros_like(weight)
+    loss, x_gradients, weight_gradient = 0, [], torch.zeros_like(weight)
     for x_rows, correct in zip(x.split(rows), target.split(rows), strict=True):
         z = x_rows @ weight.T  # (rows, vocab_size): the only logits there are
         loss += F.cross_entropy(
@@ -433,70 +709,106 @@ def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
         )
         difference = z.softmax(dim=-1) - epsilon / z.size(-1)  # p - q
         difference[range(len(z)), correct] -= 1 - epsilon
-        x_gradient.append(difference @ weight)
+        x_gradients.append(difference @ weight)
         weight_gradient += difference.T @ x_rows
-    return loss, torch.cat(x_gradient), weight_gradient
+    return loss, torch.cat(x_gradients), weight_gradient
 
 
 # %% [markdown]
-# The package's `linear_label_smoothed_cross_entropy` works in this way. All three agree, and the logits are no longer kept for the backward pass:
+# The package's `linear_label_smoothed_cross_entropy` works like this. It is an `autograd.Function`: its forward pass computes the gradients as above, and its backward pass only returns them, times the gradient that it receives. All forms agree, but they keep very different amounts of memory for the backward pass:
+
 
 # %%
-from transformer.loss import linear_label_smoothed_cross_entropy as linear_loss
-
-torch.manual_seed(0)
-x = torch.randn(512, 128, requires_grad=True)
-weight = (torch.randn(8000, 128) / 128**0.5).requires_grad_()
-target = torch.randint(8000, (512,))
-
-
 def plain_loss(x, weight, target):
     z = x @ weight.T
     return F.cross_entropy(z, target, label_smoothing=0.1, reduction="sum")
 
 
 # %%
+torch.manual_seed(0)
+x = torch.randn(512, 128, requires_grad=True)
+weight = (torch.randn(8000, 128) / 128**0.5).requires_grad_()
+target = torch.randint(8000, (512,))
 with torch.no_grad():
     loss, *gradients = chunked_loss(x, weight, target)
 for form in (plain_loss, linear_loss):
-    by_form = form(x, weight, target)
-    assert_close(by_form, loss)
-    assert_close(torch.autograd.grad(by_form, (x, weight)), tuple(gradients))
-    kept_here = kept_bytes(lambda form=form: form(x, weight, target))
-    print(f"{form.__name__:36} keeps {kept_here / 2**20:4.1f} MiB")
+    assert_close(form(x, weight, target), loss)
+    by_form = torch.autograd.grad(form(x, weight, target), (x, weight))
+    assert_close(by_form, tuple(gradients))
+    kept_here = kept_bytes(lambda form=form: form(x, weight, target)) / 2**20
+    print(f"{form.__name__:36} keeps {kept_here:4.1f} MiB")
 
 # %% tags=["remove-cell"]
-assert kept_here < kept_bytes(lambda: plain_loss(x, weight, target)) / 3
-
-# %% [markdown]
-# On a GPU, the matrix products in this loss run in 16 bits (the topic of the next section), but the softmax and all sums stay in float32. We can try this on a CPU, too:
-
-# %%
+assert kept_here < kept_bytes(lambda: plain_loss(x, weight, target)) / 2**20 / 3
+assert round(25_000 * 37_000 * 4 / 1e9, 1) == 3.7
 with torch.autocast("cpu", torch.bfloat16):
     rough_loss = linear_loss(x.detach().cpu(), weight.detach().cpu(), target)
-print(f"{rough_loss.dtype}, off by {abs(rough_loss / loss - 1):.4%}")
 assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 
 # %% [markdown]
-# ### Numbers of sixteen bits
+# ## Mixed precision
 #
-# Half the bytes a number, half the time for all that waits for memory; and the products have units of their own, several times as fast as those for float32. The price is in the bits. A floating-point number is a sign, an exponent,
-# which sets the *range*, and a fraction, which sets the *precision*:
+# Half as many bytes for each number means half the time wherever memory is the limit. And **tensor cores**, special units of a GPU, multiply matrices of 16-bit numbers many times faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s according to an A100's data sheet. The price is in the bits. The **exponent** of a floating-point number determines its range, and the **fraction** its precision:
 
-# %%
+# %% tags=["hide-input"]
+formats = {
+    "float32": (8, 23),
+    "TF32": (8, 10),
+    "bfloat16": (8, 7),
+    "float16": (5, 10),
+}
+with style.in_style():
+    figure, axes = style.new_figure(5, 1.7)
+    colours = (style.PLAIN, style.KEY, style.QUERY)
+    for y, bits in enumerate(formats.values()):
+        fields = [
+            colour
+            for colour, n in zip(colours, (1, *bits), strict=True)
+            for _ in range(n)
+        ]
+        for x_bit, colour in enumerate(fields):
+            axes.broken_barh(
+                [(x_bit, 0.85)], (y + 0.15, 0.7), color=colour, linewidth=0
+            )
+    axes.set_yticks([y + 0.5 for y in range(4)], list(formats))
+    axes.invert_yaxis()
+    axes.set_xticks([])
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    names = ("sign", "exponent: range", "fraction: precision")
+    axes.legend(
+        [Patch(color=colour) for colour in colours],
+        names,
+        loc="upper center",
+        ncols=3,
+        bbox_to_anchor=(0.45, 0),
+        fontsize=10,
+    )
+Picture(
+    figure,
+    alt=(
+        "The bits of four formats. float32: a sign, 8 bits of exponent, 23 of "
+        "fraction. TF32: 1, 8 and 10. bfloat16: 1, 8 and 7. float16: 1, 5 and 10."
+    ),
+)
+
+# %% tags=["hide-input"]
 rows = []
-for name, dtype in (
-    ("float32", torch.float32),
-    ("bfloat16", torch.bfloat16),
-    ("float16", torch.float16),
-):
+for dtype in (torch.float32, torch.bfloat16, torch.float16):
     info = torch.finfo(dtype)
-    rows.append([name, info.bits, f"{info.max:.1e}", f"{info.tiny:.1e}", info.eps])
-headers = ["", "bits", "largest", "smallest normal", "next after 1: 1 +"]
-print(tabulate(rows, headers=headers))
+    name, largest = str(dtype).removeprefix("torch."), f"{info.max:.5g}"
+    rows.append([name, largest, f"{info.tiny:.2g}", f"1 + {info.eps:.2g}"])
+headers = ["", "largest", "smallest normal", "next number after 1"]
+print(tabulate(rows, headers=headers, disable_numparse=True))
+
+# %% tags=["remove-cell"]
+assert rows[2][1] == "65504"
+for name, (_, fraction) in formats.items():
+    if name != "TF32":
+        assert torch.finfo(getattr(torch, name)).eps == 2.0**-fraction
 
 # %% [markdown]
-# **bfloat16** has float32's range and about a third of its digits; **float16** has more precision and hardly any range. Each has its own way to fail. Add a thousandth to a weight of one, a thousand times:
+# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. Each fails in its own way. Add 0.001 to a weight of 1, a thousand times:
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -504,11 +816,12 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     for _ in range(1000):
         weight += torch.tensor(0.001, dtype=dtype)
     print(f"{str(dtype)[6:]:9} {weight.item():.3f}")
+
+# %% tags=["remove-cell"]
 assert (torch.ones((), dtype=torch.bfloat16) + 0.001).item() == 1
 
 # %% [markdown]
-# In bfloat16 the weight has not moved at all: the next number after 1 is too far away. Training steps *are* such small additions. That is why the **weights, Adam's means and all long sums stay in
-# float32**, and only the products run in 16 bits {cite}`micikevicius2018`. `torch.autocast` does that, operation by operation:
+# In bfloat16 the weight hasn't moved at all, because the next number after 1 is too far away. Training consists of such small steps. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights, Adam's averages and long sums stay in float32, and only the matrix products run in 16 bits. `torch.autocast` makes this choice for each operation:
 
 # %%
 linear, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
@@ -516,271 +829,352 @@ with torch.autocast("cpu", torch.bfloat16):
     y = linear(x)
     print("weights", linear.weight.dtype, "  product", y.dtype)
     print("loss   ", F.cross_entropy(y, torch.arange(8)).dtype)
+error = (y - linear(x)).abs().mean() / linear(x).abs().mean()
+print(f"mean error of the product {error:.2%}")
+
+# %% tags=["remove-cell"]
+assert 0.001 < error < 0.01
 
 # %% [markdown]
-# float16 fails at the other end. A gradient of a hundred-millionth is nothing unusual, and float16 has no such number:
+# ### Loss scaling
+#
+# float16 fails at the small end of its range. Gradients of $10^{-8}$ are nothing unusual, but float16 rounds them to zero. **Loss scaling** avoids this: multiply the loss by a large number before the backward pass, and divide the gradients by it afterwards, in float32:
 
 # %%
 gradient = torch.tensor([1e-8, 1e-6, 1e-3])
-print("as it is     ", gradient.half().tolist())
+print("in float16   ", gradient.half().tolist())
 print("scaled, back ", ((gradient * 2**16).half().float() / 2**16).tolist())
 print("scaled by far", (gradient * 2**30).half().tolist())
+
+# %% tags=["remove-cell"]
 assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 
 # %% [markdown]
-# So with float16 the loss is multiplied by a large number before the backward pass, and the gradients divided by it after. Too large a number gives infinity, the step is skipped, and the number halved. bfloat16 needs none of this. The
-# package decides in one place, and says why:
+# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16 needs none of this, so it is the better choice on GPUs that have it, the A100 and later. The package chooses by itself (`--precision auto`).
+#
+# **TF32** is a third way, for float32 tensors. The tensor cores round the inputs of matrix products to 10 bits of fraction and add up in float32, and nothing else changes. The A100's data sheet then promises 156 TFLOP/s. `torch.set_float32_matmul_precision("high")` turns it on, and in the package `--precision tf32`. We can imitate the rounding:
+
 
 # %%
-from transformer.device import choose_device
+def round_to_tf32(x):
+    bits = x.view(torch.int32)
+    return ((bits + 2**12) & ~(2**13 - 1)).view(torch.float32)  # 10 of 23 bits
 
-SourceCode(choose_device)
 
-# %% [markdown]
-# How far do results move? The whole of a small model, in float32 and under autocast:
-
-# %%
 torch.manual_seed(0)
-small = ModelConfig(1000, d_model=128, n_heads=4, d_ff=512, n_layers=2, dropout=0.0)
-model, (source, target) = Transformer(small), torch.randint(4, 1000, (2, 8, 20))
-exact = model(source, target)
-with torch.autocast("cpu", torch.bfloat16):
-    rough = model(source, target)
-difference = (rough.float() - exact).abs().mean() / exact.abs().mean()
-print(f"logits move by {difference:.2%} of their size")
-assert 0 < difference < 0.02
+a, b = torch.randn(2, 256, 256)
+products = {
+    "TF32": round_to_tf32(a) @ round_to_tf32(b),
+    "bfloat16": a.bfloat16().float() @ b.bfloat16().float(),
+}
+for name, product in products.items():
+    print(f"{name:8} {(product - a @ b).norm() / (a @ b).norm():.1e}")
+
+# %% tags=["remove-cell"]
+errors = [((p - a @ b).norm() / (a @ b).norm()).item() for p in products.values()]
+assert 5 < errors[1] / errors[0] < 12
 
 # %% [markdown]
-# ### Fewer, larger operations
+# With three more bits, the error is about eight times smaller.
+
+# %% [markdown]
+# ## A memory budget
 #
-# Before an operation computes anything it costs a fixed time: Python, PyTorch, the launch of a kernel. How much? We add one number to one number:
-
-# %%
-tiny = torch.zeros(1, device=device.torch_device)
-
-
-def many():
-    for _ in range(1000):
-        tiny.add_(1)
-
-
-fixed = best_seconds(many) / 1000
-print(f"{fixed * 1e6:.1f} µs an operation on this {device.type}")
-
-# %% [markdown]
-# And how many operations are there in a step? PyTorch lets us stand in the doorway and count those that do something (a view does nothing):
-
-# %%
-from torch.utils._python_dispatch import TorchDispatchMode
-
-
-class Doorway(TorchDispatchMode):
-    count = 0
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        self.count += not operation.is_view
-        return operation(*args, **(kwargs or {}))
-
-
-# %%
-counts = {}
-for form in ("explicit", "fused"):
-    model = Transformer(replace(ModelConfig(1000), d_model=64, attention=form))
-    with Doorway() as door:
-        F.cross_entropy(model(source, target).flatten(0, 1), target.flatten())
-    forward = door.count
-    with Doorway() as door:
-        model(source, target).sum().backward()
-    counts[form] = door.count
-    print(f"{form:8} {forward:5} forward, {door.count:5} with backward")
-assert counts["fused"] < counts["explicit"]
-
-# %% [markdown]
-# Times the fixed cost, that is what a step of the six-layer model takes **at least**, however fast the chip and however small the batch. On a GPU a launch costs some microseconds too, and the kernels of a small model are shorter than
-# that: the GPU waits for Python. Two things help. A **compiler** (`torch.compile`) makes one kernel of a chain of operations, and of a chain that touches each number once it also spares the trips to
-# memory: the second box in the chart. `transformer train` compiles where it pays (`--compile auto`), and goes on without, and says so, where there is no compiler.
-#
-# The other thing is to give each launch more to do:
-
-# %%
-from transformer.recipes import RECIPES
-from transformer.training.trainer import batch_loss
-
-config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
-model = Transformer(config).to(device.torch_device)
-
-
-def step_on(batch):
-    with device.autocast():
-        batch_loss(model, batch, smoothing=0.1).backward()
-    model.zero_grad()
-
-
-# %%
-import numpy as np
-
-from transformer.data.batching import Sequences, collate
-
-rng = np.random.default_rng(0)
-equal = Sequences.pack(rng.integers(4, config.vocab_size, (128, 15)))
-sizes = [1, 2, 4, 8, 16, 32, 64, 128]
-milliseconds = []
-for size in sizes:
-    batch = collate(equal, equal, range(size)).to(device.torch_device)
-    step_on(batch)
-    milliseconds.append(1e3 * best_seconds(lambda batch=batch: step_on(batch), 3))
-tokens = [16 * size for size in sizes]
-speeds = [n / ms for n, ms in zip(tokens, milliseconds, strict=True)]
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. The rest are **activations**, everything that the forward pass keeps for the backward pass, and they grow with the batch. The package can predict both from the settings alone. The figure shows it for the base model with the paper's batch, 25,000 tokens on each side at once:
 
 # %% tags=["hide-input"]
+recipe = RECIPES["wmt14-base"]
+cuda = torch.device("cuda")  # nothing runs there
+mixed = Device(cuda, torch.bfloat16)
+checkpointing = replace(recipe.training, activation_checkpointing=True)
+four_batches = replace(recipe.training, gradient_accumulation_steps=4)
+budgets = {
+    "float32": memory_budget(recipe.model, recipe.training, Device(cuda)),
+    "bfloat16": memory_budget(recipe.model, recipe.training, mixed),
+    "… and checkpointing": memory_budget(recipe.model, checkpointing, mixed),
+    "… or 4 batches a step": memory_budget(recipe.model, four_batches, mixed),
+}
+parts = {
+    "weights": lambda b: b.weights,
+    "gradients": lambda b: b.gradients,
+    "Adam's averages": lambda b: b.optimizer,
+    "activations": lambda b: b.activations,
+    "loss": lambda b: b.loss,
+}
+with style.in_style():
+    figure, axes = style.new_figure(4.6, 2.3)
+    left = np.zeros(len(budgets))
+    colours = (style.VALUE, style.KEY, style.OUTPUT, style.QUERY, style.PLAIN)
+    for (name, part), colour in zip(parts.items(), colours, strict=True):
+        size = np.array([part(b) / 1e9 for b in budgets.values()])
+        axes.barh(list(budgets), size, left=left, color=colour, label=name)
+        left += size
+    for y, end in enumerate(left):
+        axes.text(end + 0.1, y, f"{end:.1f}", va="center")
+    axes.invert_yaxis()
+    axes.set_xlim(0, 13)
+    axes.set_title("Memory of a training step (GB)", loc="left")
+    axes.legend(
+        loc="upper center", bbox_to_anchor=(0.3, -0.12), ncols=3, fontsize=10
+    )
 Picture(
-    curves(
-        tokens,
-        {"forward and backward": speeds},
-        "target tokens in the batch",
-        "tokens a millisecond",
-        log2_x=True,
-    ),
+    figure,
     alt=(
-        "Tokens a millisecond over the tokens in the batch, from 16 to 2048: the "
-        "speed rises steeply, then levels off."
+        "Stacked bars of the memory of a training step: 11 GB in float32, about 9 in "
+        "bfloat16, and 3 to 4 with checkpointing or with four batches a step. Weights, "
+        "gradients and Adam's averages are 1 GB of each; most of the long bars are "
+        "activations."
     ),
 )
 
+# %% tags=["remove-cell"]
+b = list(budgets.values())
+assert 0.95e9 < b[0].weights + b[0].gradients + b[0].optimizer < 1.05e9
+assert b[0].activations > 9e9 > 7e9 > b[1].activations > 6 * b[2].activations
+assert b[2].activations < 1e9 and b[3].activations < 2e9
+
 # %% [markdown]
-# The first tokens are dear and the next ones come along cheaply, until the chip is full. On a GPU, which is so much wider, the curve climbs far longer. So take the largest batch that fits into memory, up to the size that the *training* wants; the paper's is 25,000 tokens
-# a side. If memory gives out first, make the step of several batches (**accumulation**): the trainer does so by itself.
-#
-# ### No work for nothing
-#
-# Padding is computed like anything else. Here is what it costs if batches are so many sentences as they come, and if they are made by length and token budget ([Data and batching](09_data_and_batching.ipynb) has the
-# pictures):
+# (The bars are a little longer than the real peak, because most gradients are only allocated while activations are freed.) The first remedy is gradient accumulation with smaller batches. Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. That costs a second forward pass, about a third more arithmetic. Here is the measured peak of a small model, without and with it. The gradients are the same:
 
 # %%
-from transformer.data.batching import token_batches
+small = ModelConfig(1000, d_model=64, n_heads=4, d_ff=256, dropout=0.0)
+torch.manual_seed(0)
+model = Transformer(small)
+source, target = torch.randint(4, 1000, (2, 32, 25))
+gradients, peaks = [], []
+cpu = choose_device("cpu")
 
+
+def forward_and_backward():
+    model(source, target).logsumexp(-1).sum().backward()
+
+
+# %%
+for checkpointing in (False, True):
+    for layer in (*model.encoder, *model.decoder):
+        layer.activation_checkpointing = checkpointing
+    model.zero_grad()
+    peaks.append(peak_memory(forward_and_backward, cpu))
+    gradients.append([p.grad.clone() for p in model.parameters()])
+    print(f"checkpointing {checkpointing!s:5}  peak {peaks[-1] / 2**20:.0f} MiB")
+assert_close(gradients[0], gradients[1])
+
+# %% tags=["remove-cell"]
+assert peaks[1] < 0.5 * peaks[0]
+
+# %% [markdown]
+# In the package it is `--training.activation-checkpointing`. If memory still runs out, the trainer halves the batches by itself.
+
+# %% [markdown]
+# ## All together
+#
+# What is all this worth? We begin with a training step as many tutorials write it, and change one thing after the other. The data are random sentences of about 25 tokens, in batches of 32 as they come, or in batches of [similar length](09_data_and_batching.ipynb) with a budget of 800 tokens, which need less padding.
+
+# %%
 rng = np.random.default_rng(1)
-spread = rng.normal(25, 12, 2000).round().clip(3, 60).astype(int)
-texts = Sequences.pack([rng.integers(4, config.vocab_size, n) for n in spread])
+sizes = rng.normal(25, 12, 2000).round().clip(3, 60).astype(int)
+texts = Sequences.pack([rng.integers(4, config.vocab_size, n) for n in sizes])
 by_count = [list(range(i, i + 32)) for i in range(0, len(texts) - 31, 32)]
 by_budget = token_batches(texts, texts, 800, seed=1)
 
-# %%
-for name, batches in (("32 as they come", by_count), ("800 tokens", by_budget)):
-    made = [collate(texts, texts, indices) for indices in batches]
-    cells, real = (
-        sum(b.labels.numel() for b in made),
-        sum(b.n_tokens for b in made),
-    )
-    print(f"{name:16} {1 - real / cells:.1%} padding")
-
-# %% [markdown]
-# ### All together
-#
-# Now we add up what can be measured here: a training step as a tutorial may write it, and then one change after the other. All run in turn, round by round, so that a slow moment of the machine hits them all; what counts is the ratio of the same round, and
-# of those the median. Only real target tokens are counted, padding is not.
-
 
 # %%
-def all_logits(model, batch):
+def loss_of_all_logits(model, batch):
     logits = model(batch.source, batch.decoder_input).flatten(0, 1)
-    wanted, smoothing = batch.labels.flatten(), {"label_smoothing": 0.1}
     return F.cross_entropy(
-        logits, wanted, ignore_index=0, reduction="sum", **smoothing
+        logits,
+        batch.labels.flatten(),
+        label_smoothing=0.1,
+        ignore_index=0,
+        reduction="sum",
     )
 
 
-def in_chunks(model, batch):
+def loss_in_chunks(model, batch):
     return batch_loss(model, batch, smoothing=0.1)
 
 
+# %% [markdown]
+# Each row has one change more than the row before. (There is a row for `torch.compile` on a GPU only. On a CPU, compiling would take longer than measuring all the rest.)
+
 # %%
-forms = {form: replace(config, attention=form) for form in ("explicit", "fused")}
-models = {form: Transformer(c).to(device.torch_device) for form, c in forms.items()}
 short = device.autocast_dtype or torch.bfloat16
 ladder = {
-    "as tutorials write it": ("explicit", all_logits, by_count, None),
-    "+ batches by budget": ("explicit", all_logits, by_budget, None),
-    "+ fused attention": ("fused", all_logits, by_budget, None),
-    "+ loss in chunks": ("fused", in_chunks, by_budget, None),
-    "+ sixteen bits": ("fused", in_chunks, by_budget, short),
+    "a tutorial's step": ("explicit", loss_of_all_logits, by_count, None),
+    "+ batches by length": ("explicit", loss_of_all_logits, by_budget, None),
+    "+ fused attention": ("fused", loss_of_all_logits, by_budget, None),
+    "+ loss in chunks": ("fused", loss_in_chunks, by_budget, None),
+    "+ mixed precision": ("fused", loss_in_chunks, by_budget, short),
 }
+if device.type == "cuda":
+    compiled = torch.compile(loss_in_chunks, dynamic=True)
+    ladder["+ torch.compile"] = ("fused", compiled, by_budget, short)
+
+# %% [markdown]
+# We check that all rows compute the same loss. Then they take turns, so that a slow moment of the machine affects them all. We compare them within each round, and count only real target tokens.
+
+# %% tags=["hide-input"]
+torch.manual_seed(0)
+models = {
+    form: Transformer(replace(config, attention=form)).to(device.torch_device)
+    for form in ("explicit", "fused")
+}
+models["fused"].load_state_dict(models["explicit"].state_dict())
 
 
-# %%
 def loss_on(batch, form, loss, dtype):
     with torch.autocast(device.type, dtype, enabled=dtype is not None):
         return loss(models[form], batch)
 
 
-# All losses are the same number: only then does a race mean anything.
-models["fused"].load_state_dict(models["explicit"].state_dict())
 batch = collate(texts, texts, by_budget[3]).to(device.torch_device)
-ways = [(form, loss, dtype) for form, loss, _, dtype in ladder.values()]
-*exact, rough = (loss_on(batch, *way).item() for way in ways)
-assert_close(torch.tensor(exact), torch.full((4,), exact[0]), rtol=1e-4, atol=0)
-assert math.isclose(rough, exact[0], rel_tol=0.01)
+for form, loss, _, dtype in ladder.values():
+    expected = loss_on(batch, "explicit", loss_of_all_logits, None)
+    tolerance = 0.01 if dtype else 1e-4
+    assert_close(
+        loss_on(batch, form, loss, dtype), expected, rtol=tolerance, atol=0
+    )
 
-
-# %%
-def speed(form, loss, batches, dtype, number):
-    batch = collate(texts, texts, batches[number]).to(device.torch_device)
-    device.synchronize()
-    started = time.perf_counter()
-    loss_on(batch, form, loss, dtype).backward()
-    device.synchronize()
-    return batch.n_tokens / (time.perf_counter() - started)
-
-
-# %%
-rounds = [[speed(*way, number) for way in ladder.values()] for number in range(9)]
-rounds = rounds[1:]  # the first one is always slow: see below
-ratios = [
-    statistics.median(r[i] / r[0] for r in rounds) for i in range(len(ladder))
-]
-for name, ratio in zip(ladder, ratios, strict=True):
-    print(f"{name:22} × {ratio:.2f}")
 
 # %% tags=["hide-input"]
-from transformer.plots.strip_plot import strip_plot
+def throughput_of(form, loss, batches, dtype, number):
+    batch = collate(texts, texts, batches[number]).to(device.torch_device)
+    device.synchronize()
+    start = time.perf_counter()
+    loss_on(batch, form, loss, dtype).backward()
+    device.synchronize()
+    return batch.n_tokens / (time.perf_counter() - start)
 
+
+rounds = [[throughput_of(*row, n) for row in ladder.values()] for n in range(7)]
+speed_ups = {  # without the first round, which is slower
+    name: [r[i] / r[0] for r in rounds[1:]] for i, name in enumerate(ladder)
+}
+print("median speed-up")
+for name, values in speed_ups.items():
+    print(f"{name:20} × {statistics.median(values):.2f}")
 Picture(
-    strip_plot(
-        {name: [r[i] / r[0] for r in rounds] for i, name in enumerate(ladder)},
-        "times as fast as tutorials write it",
-    ),
+    strip_plot(speed_ups, "times as fast as a tutorial's step"),
     alt=(
-        "A row for each rung of the ladder, a dot for each round and a bar at the "
-        "mean. The first row is one by definition; most of the gain comes with "
-        "the second row, batches by budget; the next two add less, and the dots "
-        "of neighbouring rows overlap. Sixteen bits gain on a GPU, and lose on "
-        "most CPUs."
+        "A row for each rung of the ladder, with a dot for each round and a bar at "
+        "the mean. Most of the gain comes from batches by length; fused attention and "
+        "the loss in chunks add less, and their dots overlap. Mixed precision is a "
+        "gain on a GPU, but on most CPUs a loss."
     ),
 )
 
 # %% [markdown]
-# How much each rung brings depends on the machine, and the dots say how far to trust it. On this page they come from the device that is named near the top. Sixteen bits are a gain only where the chip has units for them: many a CPU has none, and must convert all numbers
-# there and back. One rung is missing, the compiler: to compile takes longer than all the rounds together. The page of [results](../book/results.md) has a recipe's step with it and without, on the machine that is named
-# there; on a CPU it loses, too. For your own machine:
+# The gains depend on the machine, and the spread of the dots shows how far to trust them. Mixed precision pays only on chips with 16-bit units. Many CPUs have none, and convert all numbers to float32 and back. Run this chapter in Colab on a GPU (*Runtime → Change runtime type*) to see the difference.
+#
+# ### Measurements of complete steps
+#
+# `transformer bench` measures complete training steps, and compares them with large matrix products on the same machine, the measured peak:
 #
 # ```bash
-# transformer bench train loss            # against torch.nn.Transformer and F.cross_entropy
-# transformer bench wmt14-base            # real steps: tokens a second, share of the peak, hours
-# transformer bench wmt14-base --compile yes --precision bf16
+# transformer bench wmt14-base --compile no
+# transformer bench wmt14-base --compile yes
 # ```
 #
-# The **share of the peak** in the table of `bench wmt14-base` is the number to hold against the hardware: FLOP of the model's products, those of padding too, over the time, over what large products reach on the same machine.
+# These measurements are stored in the repository:
+
+# %% tags=["hide-input"]
+results = Path("../book/results")
+files = ["bench-multi30k", "bench-multi30k-compiled"]
+files += ["gpu/base-eager", "gpu/base-compiled", "gpu/big-compiled"]
+rows = []
+for file in files:
+    path = results / f"{file}.json"
+    if not path.exists():
+        continue
+    facts = json.loads(path.read_text("utf-8"))
+    facts = facts.get("results", facts)
+    for measured in facts["recipes"]:
+        ours, *_, products = (
+            statistics.median(row["speeds"]) for row in measured["implementations"]
+        )
+        rows.append(
+            [
+                facts["device"].split(" (")[0],
+                measured["recipe"],
+                "yes" if measured["compiled"] else "no",
+                f"{ours:,.0f}",
+                f"{ours / products:.0%}",
+            ]
+        )
+if not rows:
+    print("The stored results are in the repository, in book/results.")
+else:
+    headers = ["device", "recipe", "compiled", "tokens/s", "share of the peak"]
+    print(tabulate(rows, headers=headers, disable_numparse=True))
+    if not (results / "gpu").exists():
+        print("\nNo GPU has been measured yet; its rows will appear here.")
 
 # %% [markdown]
-# ### Several GPUs
+# On the CPU, compiling made this model's steps slower. `python -m book.gpu_run run` measures the rows of a GPU. The [results](../book/results.md) page has all stored measurements and their origin.
+
+# %% tags=["remove-cell"]
+if rows:
+    eager, compiled = (float(row[3].replace(",", "")) for row in rows[:2])
+    assert compiled < eager and rows[0][2] == "no" and rows[1][2] == "yes"
+
+# %% [markdown]
+# ## Several GPUs
 #
-# Each GPU has the whole model and a part of the batch, and before the step they add up their gradients. Does that give the same step? Only if they agree on what to divide by. We play two GPUs with one:
+# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, and then all take the same step. Adding up values over all GPUs, so that each has the sum, is called **all-reduce**. For that, the GPUs can form a ring. Each cuts its gradients into as many chunks as there are GPUs, and in each round sends one chunk to its neighbour. In the first half of the rounds the neighbour adds it to its own; in the second half the finished sums go round:
+
 
 # %%
-taken = [int(i) for i in by_budget[3]]
-parts = [taken[:20], taken[20:23]]  # unequal, as parts are
-batches = [collate(texts, texts, part) for part in parts]
-model = Transformer(replace(config, vocab_size=8000)).to(device.torch_device)
+def ring_all_reduce(gradients):
+    """Sum the gradients of n GPUs, (size,) each; every GPU gets the sum."""
+    n = len(gradients)
+    chunks = [list(gradient.chunk(n)) for gradient in gradients]
+    for step in range(n - 1):
+        for gpu in range(n):  # at the same time
+            i, neighbour = (gpu - step) % n, (gpu + 1) % n
+            chunks[neighbour][i] = chunks[neighbour][i] + chunks[gpu][i]
+    for step in range(n - 1):
+        for gpu in range(n):
+            i, neighbour = (gpu + 1 - step) % n, (gpu + 1) % n
+            chunks[neighbour][i] = chunks[gpu][i]
+    return [torch.cat(parts) for parts in chunks]
+
+
+# %%
+torch.manual_seed(0)
+gradients = list(torch.randn(4, 12))
+for reduced in ring_all_reduce(gradients):
+    assert_close(reduced, sum(gradients))
+
+# %% [markdown]
+# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients. So however many GPUs there are, each sends less than twice the size of the gradients. Is that a lot? We compute it for the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s), and compare it with the time for the forward and backward pass, assuming 40% of the peak:
+
+# %%
+gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
+compute = step_flop / 8 / (0.4 * GPUS["A100"].teraflops * 1e12)
+for link, byte_rate in (("NVLink", 300e9), ("PCIe", 30e9)):
+    seconds = 2 * (8 - 1) / 8 * gradient_bytes / byte_rate
+    print(f"{link:6} {seconds * 1e3:4.1f} ms, computing {compute * 1e3:.1f} ms")
+
+# %% tags=["remove-cell"]
+assert 1.0 < seconds / compute < 2.0
+
+# %% [markdown]
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, overlaps the two: it sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, the communication practically disappears. Over PCIe it takes longer than the computation, so eight GPUs can't be eight times as fast. There is one process for each GPU, and they share the recipe's batch, so the training stays the same:
+#
+# ```bash
+# torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
+# ```
+#
+# So far we have measured only two processes, on the two cores of a CPU (*processes* on the [results](../book/results.md) page). If a model doesn't fit on one GPU, [ZeRO](https://arxiv.org/abs/1910.02054) and PyTorch's FSDP divide the weights, gradients and optimiser states among the GPUs, too.
+#
+# ### Divide by the tokens of all GPUs
+#
+# Do two GPUs compute the same gradient as one? Only if they divide by the right number. We play both, with two of the batches of 32 sentences:
+
+# %%
+model = models["fused"]
+parts = [collate(texts, texts, by_count[i]) for i in (3, 8)]
+n_tokens = [part.n_tokens for part in parts]
 
 
 def gradient(loss):
@@ -789,209 +1183,180 @@ def gradient(loss):
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
 
-# %%
-both = collate(texts, texts, parts[0] + parts[1])
-wanted = gradient(in_chunks(model, both.to(device.torch_device)) / both.n_tokens)
-one, two = (gradient(in_chunks(model, b.to(device.torch_device))) for b in batches)
+def summed_loss(part):
+    return loss_in_chunks(model, part.to(device.torch_device))
 
-right = (one + two) / sum(b.n_tokens for b in batches)
-wrong = sum(g / b.n_tokens for g, b in zip((one, two), batches, strict=True)) / 2
-scale = wanted.abs().max().item()
-assert_close(right, wanted, rtol=0, atol=1e-4 * scale)
-print(f"tokens {[b.n_tokens for b in batches]}")
-print(f"sums, divided once: off by {(right - wanted).norm() / wanted.norm():.1e}")
-print(f"mean of two means:  off by {(wrong - wanted).norm() / wanted.norm():.1%}")
-
-# %% [markdown]
-# The mean of means gives a token of the smaller part more weight. Nothing is raised, and the model is a little worse. The package's loss is a **sum**, and divided once by the tokens of all.
-#
-# And what does it cost to add up? In the usual way, around a ring, every GPU sends and receives $2 \frac{n-1}{n}$ times the gradients. For base, in float32, over a fast link between GPUs (some 300 GB/s one way) and
-# over a slot of the mainboard (some 30):
 
 # %%
-with torch.device("meta"):
-    weights = sum(4 * p.numel() for p in Transformer(ModelConfig()).parameters())
-for name, rate in (("link", 300e9), ("slot", 30e9)):
-    spent = 2 * (8 - 1) / 8 * weights / rate
-    work = flop / 8 / (GPUS["A100"].teraflops * 1e12) / 0.4
-    print(f"{name}: {spent * 1e3:4.1f} ms, beside {work * 1e3:.1f} ms of work")
+one_gpu = gradient(sum(map(summed_loss, parts)) / sum(n_tokens))
+first, second = (gradient(summed_loss(part)) for part in parts)
+right = (first + second) / sum(n_tokens)
+wrong = (first / n_tokens[0] + second / n_tokens[1]) / 2
+print("tokens:", n_tokens)
+for name, result in (("sum / all tokens", right), ("mean of means", wrong)):
+    print(f"{name:16} off by {(result - one_gpu).norm() / one_gpu.norm():.1e}")
+assert_close(right, one_gpu, rtol=0, atol=1e-4 * one_gpu.abs().max().item())
+
+# %% tags=["remove-cell"]
+off = ((wrong - one_gpu).norm() / one_gpu.norm()).item()
+assert 0.002 < off < 0.3 and n_tokens[0] != n_tokens[1]
 
 # %% [markdown]
-# (Eight A100, a share of the peak of 0.4, both of them assumptions.) It also overlaps with the backward pass, as the last layers' gradients are ready first. So over the link eight GPUs are nearly eight times as fast, if each has enough to do. Over the slot the adding takes longer than the work; even if all of it overlaps, they are about five times as fast.
-#
-# That was arithmetic. What we have measured is smaller: two processes, a core for each, on a machine of two cores, in turn with one process that makes the same steps alone. The page of [results](../book/results.md) has their ratio under
-# *processes*: below 2, and not far below. The two share the memory and its bandwidth, and a step is over when the slower one is. Where you have several GPUs, `transformer bench processes` measures all of them against one. To train, `torchrun` starts a process for each:
-#
-# ```bash
-# torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
-# ```
-#
-# The batch stays that of the recipe, whatever the number.
+# In the mean of means, tokens of the smaller part count more. The error is small, no message appears, and the model still trains. In 2024 the same mistake was found in the gradient accumulation of [Hugging Face's trainer](https://huggingface.co/blog/gradient_accumulation). The package's loss is a *sum*, divided once by the tokens of all batches on all GPUs.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **The clock that does not wait.** A GPU takes orders and works them off later; Python goes on at once. Whoever stops the clock then has timed the ordering. A thread can play the GPU:
+# **The clock that doesn't wait.** Python goes on while the GPU computes. If you stop the clock without synchronising, you have only timed the launches. Here a thread plays the GPU:
 
 # %%
 from concurrent.futures import ThreadPoolExecutor
 
 with ThreadPoolExecutor(1) as gpu:
-    started = time.perf_counter()
-    order = gpu.submit(time.sleep, 0.2)
-    ordered = time.perf_counter() - started
-    order.result()  # torch.cuda.synchronize()
-    done = time.perf_counter() - started
-print(f"ordered after {ordered * 1e3:.2f} ms, done after {done * 1e3:.0f} ms")
-assert ordered < done / 5
+    start = time.perf_counter()
+    kernel = gpu.submit(time.sleep, 0.2)  # a launch
+    launched = time.perf_counter() - start
+    kernel.result()  # torch.cuda.synchronize()
+    finished = time.perf_counter() - start
+print(f"launched after {launched * 1e3:.1f} ms, finished after {finished:.2f} s")
+
+# %% tags=["remove-cell"]
+assert launched < finished / 5 and finished >= 0.2
 
 # %% [markdown]
-# `device.synchronize()` above is that wait. The same is why `loss.item()` in each step is slow: it waits until the number is there, and the GPU runs dry in the meantime. Print every hundredth.
+# **Reading the loss in every step.** `loss.item()` waits until the GPU has computed the number. Meanwhile the CPU launches nothing, so the GPU then has nothing to do until the next kernel arrives. Add up the loss on the GPU and read it every hundredth step.
 #
-# **The first step counts.** It makes memory, loads libraries, chooses algorithms and perhaps compiles. With a compiler it takes far longer than the second; on a CPU without one it may hardly show. Look before you average:
-
-# %%
-fresh = Transformer(config).to(device.torch_device)
-batch = collate(texts, texts, by_budget[5]).to(device.torch_device)
-times = []
-for _ in range(4):
-    device.synchronize()
-    started = time.perf_counter()
-    in_chunks(fresh, batch).backward()
-    device.synchronize()
-    times.append(1e3 * (time.perf_counter() - started))
-print("ms of the first four steps:", *[f"{t:.0f}" for t in times])
-
-# %% [markdown]
-# **Padding counted as work.** Divide all *cells* by the time, and the wasteful program wins. The batches of 32 from above:
+# **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Take a few steps before you measure.
+#
+# **Compiling again and again.** By default, `torch.compile` compiles again for new shapes, and gives up after several times. The package compiles with `dynamic=True` and, on a GPU, pads batches to multiples of 8.
+#
+# **Counting padding as work.** If you divide *all* positions by the time, the most wasteful batches win. For the batches of 32 from above:
 
 # %%
 made = [collate(texts, texts, indices) for indices in by_count]
-cells, real = sum(b.labels.numel() for b in made), sum(b.n_tokens for b in made)
-print(f"counting padding makes it look {cells / real:.2f} times as fast as it is")
+positions = sum(batch.labels.numel() for batch in made)
+real = sum(batch.n_tokens for batch in made)
+print(f"counted with padding, the speed looks {positions / real:.2f} times as high")
 
 # %% [markdown]
-# **float16 without a scaler.** The loss falls at first, as large gradients survive, and then it stays. How many of a model's gradients would be lost?
+# **float16 without loss scaling.** The loss falls at first, because large gradients survive, and then it gets stuck. How many gradients of our untrained model become zero?
 
 # %%
-tokens = sum(b.n_tokens for b in batches)
 for scale in (1, 2**16):
-    lost = (wanted * scale).half() == 0
-    share = (lost & (wanted != 0)).float().sum() / (wanted != 0).float().sum()
-    print(f"loss times {scale:6}: {share:6.2%} of the gradients become zero")
+    lost = ((one_gpu * scale).half() == 0) & (one_gpu != 0)
+    print(f"loss times {scale:6}: {lost.sum() / (one_gpu != 0).sum():.2%}")
 
 # %% [markdown]
-# That is a model at its very start, whose gradients are large. They shrink as it learns.
+# And an untrained model has large gradients. They shrink as it learns.
 #
-# **One run against one run.** On a shared machine the same step takes 100 ms now and 150 in a minute. Compare in turn, in one process, several rounds, and say the spread. Our dots show why.
+# **One run against one run.** On a shared machine, the same step can take 100 ms now and 150 ms a minute later. Let the candidates take turns, repeat, and report the spread.
 
 # %% [markdown]
 # ## Questions
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. You change ReLU to a function of ten times as many operations. On a GPU the forward pass, not compiled, becomes**
+# **1. You replace ReLU by GELU, which needs about ten times as many operations for each number, and PyTorch has one kernel for it. On a GPU, this operation becomes**
 #
-# <details><summary>A. about ten times as slow in this operation</summary>
+# <details><summary>A. about ten times as slow</summary>
 #
-# No. It was waiting for memory, and its bytes are the same.
-#
-# </details>
-# <details><summary>B. hardly slower</summary>
-#
-# **Right.** Its intensity was far below every chip's bend: arithmetic was free, and ten times nothing is little.
+# No. It is memory-bound, and it moves as many bytes as before.
 #
 # </details>
-# <details><summary>C. slower by the share of ReLU in all FLOP, times ten</summary>
+# <details><summary>B. slower by ReLU's share of all FLOP, times ten</summary>
 #
-# No. That would be so if FLOP decided. Here bytes do.
-#
-# </details>
-# <details><summary>D. faster, as the intensity rises</summary>
-#
-# No. A higher intensity is a better use of the chip, not less time.
+# No. That would be so if arithmetic were the limit, but here it is memory.
 #
 # </details>
+# <details><summary>C. faster, because its arithmetic intensity rises</summary>
 #
-# **2. Fused attention is faster than the explicit form because**
-#
-# <details><summary>A. it does fewer multiplications</summary>
-#
-# No. It does all of them, and some corrections on top.
+# No. With a higher intensity the throughput in FLOP/s is higher, but the time isn't shorter.
 #
 # </details>
-# <details><summary>B. it leaves out small weights</summary>
+# <details><summary>D. hardly slower</summary>
 #
-# No. It is exact; the check above holds it to the explicit form.
+# **Right.** One kernel reads each number once and writes one, like ReLU, and the additional arithmetic hides behind the memory traffic. If you wrote GELU yourself as ten PyTorch operations, it would be ten kernels and about ten times as slow, unless you compile it.
 #
 # </details>
-# <details><summary>C. the table of scores is never written to memory and read again</summary>
 #
-# **Right.** And it need not be kept for the backward pass either, which computes it again.
+# **2. FlashAttention is faster than the explicit form because**
+#
+# <details><summary>A. it computes fewer products</summary>
+#
+# No. It computes all of them, and the corrections as well.
+#
+# </details>
+# <details><summary>B. it ignores small attention weights</summary>
+#
+# No. It is exact up to rounding, as our check shows. (There are approximate methods, but this isn't one.)
+#
+# </details>
+# <details><summary>C. the scores are never written to the GPU's large memory</summary>
+#
+# **Right.** They stay on the chip. They aren't kept for the backward pass either, which computes them again: more arithmetic, less traffic.
 #
 # </details>
 # <details><summary>D. it runs in 16 bits</summary>
 #
-# No. It may, but so may the explicit form. In float32 it is the same story.
+# No. It usually does, but so can the explicit form. The idea is independent of the number format.
 #
 # </details>
 #
-# **3. Why are weights kept in float32 under autocast?**
+# **3. In mixed precision, why are the weights kept in float32?**
 #
-# <details><summary>A. Because a step changes a weight by less than 16 bits can tell</summary>
+# <details><summary>A. A step can change a weight by less than a 16-bit number can represent</summary>
 #
-# **Right.** One plus a thousandth is one, in bfloat16.
-#
-# </details>
-# <details><summary>B. Because a GPU cannot multiply bfloat16 matrices</summary>
-#
-# No. Products of 16-bit numbers are what it does best.
+# **Right.** In bfloat16, 1 + 0.001 is 1, and the step is lost.
 #
 # </details>
-# <details><summary>C. Because weights are larger than float16's largest number</summary>
+# <details><summary>B. GPUs can't multiply bfloat16 matrices</summary>
 #
-# No. Weights are small; and bfloat16 has float32's range.
-#
-# </details>
-# <details><summary>D. To save memory</summary>
-#
-# No. It takes more: a copy in 16 bits is made for the products.
+# No. Multiplying matrices of 16-bit numbers is what tensor cores do best.
 #
 # </details>
+# <details><summary>C. Weights are larger than float16's largest number</summary>
 #
-# **4. A colleague reports 2 million tokens a second. What do you ask?**
+# No. Weights are mostly far below 1, and the largest float16 is 65,504.
+#
+# </details>
+# <details><summary>D. It saves memory</summary>
+#
+# No, it costs memory: the products use a 16-bit copy in addition.
+#
+# </details>
+#
+# **4. A colleague reports two million tokens per second. What do you ask?**
 #
 # <details><summary>Answer</summary>
 #
-# Source or target tokens, or both? With padding? After how many steps of warm-up, and did the clock wait for the device? At which precision, batch and sentence length? And what share of the peak is that: if it is above one, the answer to one of the questions is
-# known.
+# Source or target tokens, or both? With padding? After how many warm-up steps, and did the clock wait for the GPU? Which model, precision, batch size and sentence length? And which share of the peak would that be? If it is more than 1, one of the other answers is wrong.
 #
 # </details>
 #
-# **5. Twice the batch, the same GPU: when does a step take twice as long, and when hardly longer?**
+# **5. You double the batch. When does a step take twice as long, and when hardly longer?**
 #
 # <details><summary>Answer</summary>
 #
-# Twice as long where the chip was full: on the right of the curve. Hardly longer where fixed costs decided, launches or the reading of weights: on its left.
+# Twice as long if the GPU was saturated already, in the flat part of the throughput curve. Hardly longer if fixed costs dominated: launches, or reading the weights from memory, which takes the same time for any number of tokens.
 #
 # </details>
 
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here yet, but four experiments.
+# Try these in this notebook, ideally on a GPU in Colab:
 #
-# 1. **Your own two clocks.** Run *By hand* on your machine and draw its roof. Where do the operations of the layer lie?
-# 2. **The backward pass.** It has about twice the FLOP of the forward pass. Does it have twice the bytes? Extend `layer` by it and look at the share of the peak.
-# 3. **A long sentence.** Set `length` to 1,000 in the picture. Which operation becomes the largest, and what does fusing do now?
-# 4. **The rungs on a GPU.** Open this page in Colab and look at the last ladder there. Then add one: `torch.compile(models["fused"])`.
-
-# %% [markdown]
+# 1. **Your own roofline.** Put the measured $F$ and $B$ of your machine into `GPUS`, and draw its roofline. Which operations of the encoder layer are memory-bound on it?
+# 2. **The backward pass.** It has twice the FLOP of the forward pass. Does it move twice as many bytes? Add its operations to the list at the top, and look at the share of the peak.
+# 3. **Long texts.** Set `length` to 1,000 in the first code cell. Which operation takes the most time now, and what does fused attention gain?
+# 4. **Where does the time go on a GPU?** Profile a step with 64 and one with 16,000 tokens, and compare how long the GPU is idle between kernels.
+#
 # ## Going further
 #
-# - **In the paper:** hardware and times in §5.2, batches in §5.1, FLOP of training in Table 2 {cite}`vaswani2017`.
-# - **The roof:** {cite}`williams2009`, short and readable.
-# - **The softmax in pieces:** {cite}`milakov2018`; fused attention with it, forward and backward: {cite}`dao2022`.
-# - **The loss without all logits**, for large language models: {cite}`wijmans2025`.
-# - **Sixteen bits in training:** {cite}`micikevicius2018`.
-# - **Less memory for more computing:** {cite}`chen2016`.
+# - **In the paper:** hardware and times in §5.2, batches in §5.1, the FLOP of complete trainings in Table 2.
+# - **The view of this chapter:** Horace He's [Making Deep Learning Go Brrrr From First Principles](https://horace.io/brrr_intro.html); [Williams et al. (2009)](https://doi.org/10.1145/1498765.1498785) on rooflines, short and readable.
+# - **Attention:** [Milakov and Gimelshein (2018)](https://arxiv.org/abs/1805.02867), then [Dao et al. (2022)](https://arxiv.org/abs/2205.14135) and its successors [FlashAttention-2](https://arxiv.org/abs/2307.08691) and [-3](https://arxiv.org/abs/2407.08608), which make better use of newer GPUs.
+# - **The loss for large vocabularies:** [Wijmans et al. (2025)](https://arxiv.org/abs/2411.09009) also keep the logits on the chip.
+# - **Precision:** [Micikevicius et al. (2018)](https://arxiv.org/abs/1710.03740). **Checkpointing:** [Chen et al. (2016)](https://arxiv.org/abs/1604.06174).
+# - **Several GPUs:** [Li et al. (2020)](https://arxiv.org/abs/2006.15704) describe how DDP works and why it is fast.
+# - **Next:** [Training the full model on WMT14](17_wmt14.ipynb). Now that each step is fast, you can take 100,000 of them.

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from transformer.plots import style
 
-WIDTH = 150
+WIDTH = 190
 
 
 @dataclass(frozen=True)
@@ -54,34 +54,51 @@ class Operation:
 
 
 def roofline(gpus: Mapping[str, Gpu], operations: Sequence[Operation], tokens: int) -> Figure:
-    """Draw the attainable throughput of GPUs against arithmetic intensity, and mark the intensity of operations.
+    """Draw GPUs' attainable throughput against arithmetic intensity, and operations as dots on the first roofline.
 
     Args:
         gpus: name → data sheet; at most three.
-        operations: the operations to mark with a dotted line and a number, from 1.
+        operations: the operations to show. A dot is orange if the first GPU's memory bandwidth limits the operation,
+            and blue if its arithmetic does.
         tokens: the number of tokens in the batch.
     """
     with style.in_style():
-        figure, axes = style.new_figure(4.4, 3.2)
-        intensities = [2.0**i for i in range(-3, 14)]
-        line_styles = ((style.QUERY, "-"), (style.KEY, "--"), (style.VALUE, "-."))
+        figure, axes = style.new_figure(4.8, 3.6)
+        line_styles = ((style.INK, "-"), (style.PLAIN, "--"), (style.PLAIN, ":"))
         for (name, gpu), (colour, dashes) in zip(gpus.items(), line_styles, strict=False):
-            ridge = 1e3 * gpu.teraflops / gpu.bandwidth
-            x = sorted([*intensities, ridge])
-            y = [min(gpu.teraflops, gpu.bandwidth * intensity / 1e3) for intensity in x]
-            axes.plot(x, y, dashes, color=colour, label=name)
-        axes.set_xscale("log", base=2)
+            x = [0.02, ridge_point(gpu), 3000]
+            y = [attainable_teraflops(gpu, intensity) for intensity in x]
+            axes.plot(x, y, dashes, color=colour, label=name, linewidth=1.5)
+        first = next(iter(gpus.values()))
+        for operation in operations:
+            intensity = arithmetic_intensity(operation, tokens)
+            colour = style.KEY if intensity < ridge_point(first) else style.QUERY
+            y_dot = attainable_teraflops(first, intensity)
+            axes.plot(intensity, y_dot, "o", color=colour, markersize=7)
+            offset: Any = {"xytext": (-7, 4), "textcoords": "offset points", "ha": "right", "fontsize": 10}
+            axes.annotate(operation.name, (intensity, y_dot), **offset)
+        axes.set_xscale("log")
         axes.set_yscale("log")
-        bottom, top = axes.get_ylim()
-        for number, operation in enumerate(operations, start=1):
-            intensity = operation.flop * tokens / (operation.traffic * tokens + operation.weights)
-            axes.axvline(intensity, color=style.PLAIN, linewidth=1, linestyle=":")
-            axes.text(intensity, top * 1.1, str(number), ha="center", va="bottom")
-        axes.set_ylim(bottom, top)
         axes.set_xlabel("arithmetic intensity (FLOP per byte)")
-        axes.set_ylabel("attainable TFLOP/s")
+        axes.set_title("Attainable throughput (TFLOP/s)", loc="left")
+        axes.grid(True)
         axes.legend(loc="lower right", fontsize=10)
     return figure
+
+
+def arithmetic_intensity(operation: Operation, tokens: int) -> float:
+    """Return an operation's arithmetic intensity in FLOP per byte, with so many tokens in the batch."""
+    return operation.flop * tokens / (operation.traffic * tokens + operation.weights)
+
+
+def ridge_point(gpu: Gpu) -> float:
+    """Return the arithmetic intensity in FLOP per byte above which an operation is compute-bound on a GPU."""
+    return 1e3 * gpu.teraflops / gpu.bandwidth
+
+
+def attainable_teraflops(gpu: Gpu, intensity: float) -> float:
+    """Return the highest throughput in TFLOP/s that a GPU can reach at an arithmetic intensity."""
+    return min(gpu.teraflops, gpu.bandwidth * intensity / 1e3)
 
 
 def operation_times(operations: Sequence[Operation], options: Mapping[str, str], description: str) -> Any:
@@ -92,7 +109,7 @@ def operation_times(operations: Sequence[Operation], options: Mapping[str, str],
         options: name, as in ``Operation.unless`` and ``only`` → label of its checkbox.
         description: the alt text.
     """
-    gpu = alt.param("gpu", value="A100", bind=alt.binding_select(options=list(GPUS), name="GPU "))
+    gpu = alt.param("gpu", value="H100", bind=alt.binding_select(options=list(GPUS), name="GPU "))
     size = alt.param("size", value=14, bind=alt.binding_range(min=6, max=16, step=1, name="tokens 2^ "))
     boxes = [
         alt.param(name, value=False, bind=alt.binding_checkbox(name=f"{label} ")) for name, label in options.items()
