@@ -18,7 +18,7 @@ LOOKS = {
     "dark": {"viewport": {"width": 1300, "height": 900}, "color_scheme": "dark"},
 }
 MODEL, SENTENCE, OTHER = "pocket-small", "Why does the dog not sleep?", "The old woman does not open the window."
-OTHERS = {"genindex.html", "search.html", "prf-prf.html"}
+OTHERS = {"genindex.html", "search.html", "prf-prf.html", "404.html"}
 
 
 def built_pages() -> list[str]:

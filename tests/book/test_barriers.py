@@ -19,7 +19,7 @@ def test_a_barrier_is_detected(opened, look):
 
 
 def test_the_search_finds_a_term(opened, address):
-    with opened(f"{address}book/intro.html") as (tab, _):
+    with opened(f"{address}index.html") as (tab, _):
         for term, is_found in {"softmax": True, "zyzzyva": False}.items():
             tab.keyboard.press("Control+k")
             tab.keyboard.type(term)

@@ -152,7 +152,7 @@ def test_the_page_says_when_the_model_is_guessing(live):
 
 
 def test_the_first_page_translates_and_unfolds_how(opened, address, html):
-    with opened(f"{address}book/intro.html") as (tab, errors):
+    with opened(f"{address}index.html") as (tab, errors):
         wait_for_status(tab)
         assert tab.locator(TRANSLATION).bounding_box()["y"] < 500, "the translation is not on the first screen"
         assert not tab.locator(BEST).is_visible()

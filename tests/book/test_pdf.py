@@ -7,7 +7,7 @@ from pypdf import PdfReader
 
 from book.pdf import toc, write
 
-PAGES = ["book/intro", "chapters/02_attention"]
+PAGES = ["index", "chapters/02_attention"]
 
 
 @pytest.fixture(scope="module")

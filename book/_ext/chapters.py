@@ -1,0 +1,112 @@
+"""What book/chapters.yml says about the chapters: their cards on the first page, and their entries in the index.
+
+The book's search leads to index entries before anything else, so a term finds the chapter that explains it.
+"""
+
+import html
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import yaml
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.transforms import SphinxTransform
+from sphinx.util.docutils import SphinxDirective
+
+FILE = Path(__file__).parent.parent / "chapters.yml"
+SVG = "http://www.w3.org/2000/svg"
+LINK = "{http://www.w3.org/1999/xlink}href"
+
+
+@cache
+def chapters() -> dict[str, dict[str, Any]]:
+    """Return what is said about each chapter, by the name of its page."""
+    return {f"chapters/{name}": facts for name, facts in yaml.safe_load(FILE.read_text("utf-8")).items()}
+
+
+class IndexTerms(SphinxTransform):
+    """Gives a chapter the index entries of its terms."""
+
+    default_priority = 800  # before Sphinx collects the entries of a page
+
+    def apply(self, **_: Any) -> None:
+        """Insert the entries below the title."""
+        facts = chapters().get(self.env.docname)
+        section = next(iter(self.document.findall(nodes.section)), None)
+        if facts is None or section is None:
+            return
+        self.env.note_dependency(str(FILE))
+        entries = [("single", term, section["ids"][0], "main", None) for term in facts["terms"]]
+        section.insert(1, addnodes.index(entries=entries))
+
+
+class ChapterCards(SphinxDirective):
+    """``{chapters} FIRST LAST``: the cards of the chapters with these numbers, on the root page of the book."""
+
+    required_arguments = 2
+
+    def run(self) -> list[nodes.Node]:
+        """Return a placeholder, which is replaced when the chapters have been read and have titles."""
+        self.env.note_dependency(str(FILE))
+        self.env.note_reread()
+        return [nodes.raw("", "", format="html", chapters=range(int(self.arguments[0]), int(self.arguments[1]) + 1))]
+
+
+def fill_cards(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Replace the placeholders of a page with a list of cards."""
+    for placeholder in doctree.findall(lambda node: isinstance(node, nodes.raw) and "chapters" in node):
+        names = list(chapters())
+        cards = [card(app.env, names[number - 1], number) for number in placeholder["chapters"]]
+        text = f'<ol class="chapters" start="{placeholder["chapters"].start}">{"".join(cards)}</ol>'
+        placeholder.children = [nodes.Text(text)]
+
+
+def card(env: BuildEnvironment, page: str, number: int) -> str:
+    """Return the card of a chapter as a list item: a thumbnail, the title with a link, and a sentence."""
+    title, _, _ = env.titles[page].astext().partition(":")
+    summary = html.escape(chapters()[page]["summary"])
+    image = f'<img src="_static/thumbnails/{number:02d}.svg" alt="" loading="lazy" width="240" height="150">'
+    return f'<li>{image}<a href="{page}.html">{number} · {html.escape(title)}</a><p>{summary}</p></li>'
+
+
+def write_thumbnails(app: Sphinx, error: Exception | None) -> None:
+    """Write a thumbnail for each chapter: one of its figures without its text, which would be too small to read."""
+    if error or app.builder.format != "html":
+        return
+    folder = Path(app.outdir) / "_static" / "thumbnails"
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, (page, facts) in enumerate(chapters().items(), 1):
+        found = figures(app.env.get_doctree(page))
+        figure = found[min(facts["figure"], len(found)) - 1]
+        (folder / f"{number:02d}.svg").write_text(without_text(figure), "utf-8")
+
+
+def figures(doctree: nodes.document) -> list[str]:
+    """Return the figures of a page that are SVG images."""
+    text = "".join(node.astext() for node in doctree.findall(nodes.raw))
+    return [svg for svg in re.findall("<svg.*?</svg>", text, re.DOTALL) if 'role="img"' in svg]
+
+
+def without_text(svg: str) -> str:
+    """Return an SVG image of matplotlib, made smaller: without its text, and with rounded numbers."""
+    ElementTree.register_namespace("", SVG)
+    root = ElementTree.fromstring(svg)
+    for parent in list(root.iter()):
+        for group in list(parent):
+            if any(use.get(LINK, "").startswith("#DejaVu") for use in group.findall(f"{{{SVG}}}use")):
+                parent.remove(group)
+    return re.sub(r"\s+", " ", re.sub(r"(\d\.\d)\d+", r"\1", ElementTree.tostring(root, "unicode")))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the transform, the directive and the event handlers with Sphinx."""
+    app.add_transform(IndexTerms)
+    app.add_directive("chapters", ChapterCards)
+    app.connect("doctree-resolved", fill_cards)
+    app.connect("build-finished", write_thumbnails)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,42 @@
+"""The first page: what a visitor sees without scrolling, and a card for each chapter."""
+
+from book._ext.chapters import chapters, without_text
+from tests.book.conftest import LOOKS
+from tests.book.test_pages import soup
+
+
+def bottom(tab, selector):
+    """Return where the last element that matches ends, in pixels from the top of the page."""
+    box = tab.locator(selector).last.bounding_box()
+    return box["y"] + box["height"]
+
+
+def test_what_is_important_is_on_the_first_screen(opened, address, html):
+    with opened(f"{address}index.html") as (tab, _):
+        tab.set_viewport_size({"width": 1280, "height": 800})
+        buttons = tab.locator(".buttons a").all_inner_texts()
+        assert buttons == ["Try it", "Start reading", "Open in Colab"]
+        assert bottom(tab, ".buttons a") < 800
+        assert bottom(tab, ".buttons + ul li") < 800
+
+
+def test_a_translation_is_on_the_first_screen_of_a_phone(opened, address, html):
+    with opened(f"{address}index.html", "narrow") as (tab, _):
+        tab.set_viewport_size({"width": LOOKS["narrow"]["viewport"]["width"], "height": 664})
+        assert bottom(tab, ".translator .translation") < 664
+
+
+def test_each_chapter_has_a_card_with_a_thumbnail(html):
+    cards = soup(html / "index.html").select("ol.chapters li")
+    assert [card.a["href"] for card in cards] == [f"{name}.html" for name in chapters()]
+    assert [card.a.text.split(" · ")[0] for card in cards] == [str(number) for number in range(1, len(cards) + 1)]
+    images = [(html / card.img["src"]).read_text("utf-8") for card in cards]
+    assert all(image.count("<path") > 10 for image in images)
+    assert sum(map(len, images)) < 300_000
+
+
+def test_a_thumbnail_has_shapes_but_no_text():
+    glyphs = '<g><defs><path id="DejaVuSans-37" d="M 0 0"/></defs><use xlink:href="#DejaVuSans-37"/></g>'
+    namespaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    svg = f'<svg {namespaces}><g><path d="M 1.2345 6.789"/>{glyphs}</g></svg>'
+    assert without_text(svg) == '<svg xmlns="http://www.w3.org/2000/svg"><g><path d="M 1.2 6.7" /></g></svg>'

@@ -1,0 +1,104 @@
+"""How the book is found and shared: descriptions, addresses, the site map, and what the search ranks first."""
+
+import struct
+from xml.etree import ElementTree
+
+from bs4 import BeautifulSoup
+
+from book._ext.chapters import chapters
+from book.sync import Sync, pages_address
+from tests.book.conftest import ROOT
+from tests.book.test_pages import soup
+
+HOME = f"https://{pages_address(Sync(ROOT).address)}/"
+TERMS = {
+    "encoder decoder": "01_translation",
+    "seq2seq": "01_translation",
+    "self-attention": "02_attention",
+    "softmax": "02_attention",
+    "multi-head attention": "03_multi_head_attention",
+    "causal mask": "04_masking",
+    "teacher forcing": "04_masking",
+    "positional encoding": "05_positional_encoding",
+    "rope": "05_positional_encoding",
+    "layer norm": "06_layers",
+    "residual stream": "06_layers",
+    "weight tying": "07_full_model",
+    "byte pair": "08_subword_tokenization",
+    "tokenizer": "08_subword_tokenization",
+    "padding": "09_data_and_batching",
+    "label smoothing": "10_label_smoothing",
+    "learning rate": "11_training",
+    "gradient accumulation": "11_training",
+    "inference": "12_decoding",
+    "beam search": "12_decoding",
+    "kv cache": "12_decoding",
+    "bleu": "13_evaluation",
+    "fine-tuning": "15_transformer_family",
+    "mixed precision": "16_gpu_performance",
+    "newstest2014": "17_wmt14",
+}
+
+
+def content(page: BeautifulSoup, name: str) -> str:
+    (tag,) = page.select(f"meta[name='{name}'], meta[property='{name}']")
+    return tag["content"]
+
+
+def test_a_page_has_one_address_a_description_and_a_picture(html, page):
+    parsed, address = soup(html / page), HOME + ("" if page == "index.html" else page)
+    assert [link["href"] for link in parsed.select("link[rel=canonical]")] == [address]
+    assert content(parsed, "og:url") == address
+    assert 20 < len(content(parsed, "description")) <= 202
+    assert content(parsed, "og:description") == content(parsed, "description")
+    assert content(parsed, "og:title") in parsed.h1.text
+    picture = (html / content(parsed, "og:image").removeprefix(HOME)).read_bytes()
+    assert struct.unpack(">II", picture[16:24]) == (1200, 630)
+
+
+def test_a_page_says_its_version_and_date(html, page):
+    footer = soup(html / page).select_one(".bd-footer-content").text
+    assert "Version 0." in footer and "Last updated on" in footer
+
+
+def test_descriptions_differ(html):
+    texts = [content(soup(html / f"{name}.html"), "description") for name in chapters()]
+    assert len(set(texts)) == len(texts) == 17
+
+
+def test_the_site_map_has_every_page(html):
+    addresses = {loc.text for loc in ElementTree.parse(html / "sitemap.xml").iter() if loc.tag.endswith("loc")}
+    found = [*html.glob("index.html"), *html.glob("book/*.html"), *html.glob("chapters/*.html")]
+    pages = {path.relative_to(html).as_posix() for path in found}
+    assert addresses == {HOME + page.replace("index.html", "") for page in pages}
+
+
+def test_the_page_for_a_missing_address_works_at_any_depth(html):
+    lost = soup(html / "404.html")
+    assert lost.base["href"] == HOME and content(lost, "robots") == "noindex"
+    assert lost.select_one("article a")["href"] == "index.html"
+
+
+def test_the_search_ranks_the_right_chapter_first(opened, address):
+    with opened(f"{address}search.html") as (tab, _):
+        ranked = tab.evaluate(
+            """queries => queries.map(query => {
+                const results = Search._performSearch(...Search._parseQuery(query));
+                return results.reverse().map(([page]) => page);
+            })""",
+            list(TERMS),
+        )
+    wrong = {
+        term: found[:3] for term, found in zip(TERMS, ranked, strict=True) if found[:1] != [f"chapters/{TERMS[term]}"]
+    }
+    assert wrong == {}
+
+
+def test_a_page_without_charts_and_formulas_is_light(opened, address):
+    with opened(f"{address}book/faq.html") as (tab, errors):
+        sizes = tab.evaluate("performance.getEntriesByType('resource').map(entry => entry.decodedBodySize)")
+        assert len(sizes) < 24 and sum(sizes) < 1_000_000
+        icons = tab.eval_on_selector_all("svg[data-icon]", "all => all.map(icon => icon.dataset.icon)")
+        assert {"magnifying-glass", "github", "arrow-up"} <= set(icons)
+        assert tab.locator("[data-fa-i2svg='missing'], .fa-missing").count() == 0
+        assert errors == []
