@@ -14,10 +14,10 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 
 import transformer
-from transformer.checkpoint import write_atomically
 from transformer.data.corpora import sentence_pairs
 from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
+from transformer.files import write_atomically
 from transformer.provenance import provenance
 from transformer.translator import Translator
 

@@ -16,10 +16,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from transformer.checkpoint import read_settings, write_atomically
+from transformer.checkpoint import read_settings
 from transformer.data.corpora import comparable, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
+from transformer.files import write_atomically
 from transformer.models import find_model, load_model
 from transformer.provenance import provenance
 from transformer.training.run_folder import RECIPE

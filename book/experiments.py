@@ -18,11 +18,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint import read_settings, write_atomically
+from transformer.checkpoint import read_settings
 from transformer.config import CHOICES
 from transformer.device import choose_device
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import evaluate_runs, read_scores
+from transformer.files import write_atomically
 from transformer.provenance import provenance
 from transformer.recipes import RECIPES
 from transformer.training.run_folder import RECIPE, differences, read_metrics, read_sessions

@@ -27,7 +27,6 @@ from torch.profiler import ProfilerActivity, profile
 from tyro.conf import Positional, arg
 
 from transformer.bench.runner import timed
-from transformer.checkpoint import write_atomically
 from transformer.command_line import check_name, run_command
 from transformer.config import PRESETS, TrainingConfig
 from transformer.data.batching import pad
@@ -36,6 +35,7 @@ from transformer.data.tokenizer import EOS
 from transformer.decoding import beam_search, greedy_search
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
+from transformer.files import write_atomically
 from transformer.model import Transformer
 from transformer.provenance import provenance
 from transformer.training.distributed import DistributedContext

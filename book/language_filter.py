@@ -20,12 +20,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint import write_atomically
 from transformer.data.cleaning import Cleaner
 from transformer.data.corpora import sentence_pairs
 from transformer.data.language import language_probability
 from transformer.data.readers import SentencePair
 from transformer.errors import UserError
+from transformer.files import write_atomically
 from transformer.provenance import provenance
 from transformer.recipes import WMT14_CLEANING
 

@@ -21,12 +21,13 @@ from typing import Any
 
 from sacrebleu import sentence_chrf
 
-from transformer.checkpoint import read_json, read_settings, write_atomically
+from transformer.checkpoint import read_settings
 from transformer.data.corpora import find_corpus, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.data.readers import SentencePair
 from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
+from transformer.files import read_json, write_atomically
 from transformer.interactive.widgets import quantised
 from transformer.models import find_model, load_model
 from transformer.provenance import provenance

@@ -2,10 +2,8 @@
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +13,33 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from transformer import __version__
-from transformer.config import ModelConfig, update_old_settings
+from transformer.config import ModelConfig, TrainingConfig, update_old_settings
 from transformer.errors import UserError
+from transformer.files import CheckpointError, convert, read_json, write_atomically
 from transformer.model import Transformer
-
-
-class CheckpointError(UserError):
-    """A file of a checkpoint is missing or damaged. A run can resume from an earlier checkpoint instead."""
-
 
 BEST = "best"
 """The checkpoint with the lowest validation loss so far."""
 AVERAGED = "averaged"
 """The checkpoint that `average_checkpoints` writes."""
 
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a temporary file and rename it, so that at every moment the old or the new file exists, complete."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+FIELDS: dict[str, Any] = {
+    "description": str | None,
+    "data": dict[str, Any],  # converted by `DataConfig.from_dict`
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "initial_model": dict[str, str],
+    "text_sha256": str | None,
+    "versions": dict[str, str],
+    "metrics": dict[str, float],
+    "progress": dict[str, float],
+    "scaler": dict[str, float],
+    "averaged": list[str],
+    "last_checkpoint": str | None,
+    "weights": dict[str, str],
+    "state": dict[str, str],
+}
+"""The types of the values in a ``recipe.json`` and in a checkpoint's JSON file."""
 
 
 def save_checkpoint(
@@ -97,13 +94,16 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
         CheckpointError: if files are missing or damaged, or don't belong together.
     """
     metadata, weights = _read_metadata_and_weights(folder, name)
-    try:
-        model = Transformer(ModelConfig(**metadata["model"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"cannot use the checkpoint {folder / name}.json: {error}") from error
+    config = convert(metadata.get("model"), ModelConfig, f"{folder / name}.json: model")
+    other = CheckpointError(f"the weights of {folder / name} belong to another model than {name}.json describes")
+    if sum(weight.numel() for weight in weights.values()) != config.n_parameters:  # before any memory is allocated
+        raise other
+    model = Transformer(config)
     expected = _weights(model)
     if weights.keys() != expected.keys() or any(weights[k].shape != expected[k].shape for k in expected):
-        raise CheckpointError(f"the weights of {folder / name} belong to another model than {name}.json describes")
+        raise other
+    if not all(weight.is_floating_point() for weight in weights.values()):
+        raise CheckpointError(f"the weights of {folder / name} are not all floating-point numbers")
     model.load_state_dict(weights, strict=False)
     return model.eval(), metadata
 
@@ -135,6 +135,8 @@ def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
         raise CheckpointError(f"the checkpoint {folder / name}.json has no {kind}")
     path = folder / Path(str(entry.get("file"))).name
     try:
+        if path.exists() and not path.is_file():
+            raise CheckpointError(f"the checkpoint {path} is not a file")
         data = path.read_bytes()
     except FileNotFoundError:
         raise CheckpointError(f"the checkpoint {path} is missing") from None
@@ -148,14 +150,32 @@ def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
         raise CheckpointError(f"cannot use the checkpoint {path}: {error}") from error
 
 
-def step_name(step: int) -> str:
-    """Return the name of the checkpoint that a run saves after ``step`` steps."""
-    return f"step-{step:07d}"
+def step_name(step: int, stopped: bool = False) -> str:
+    """Return the name of the checkpoint that a run saves after ``step`` steps.
+
+    Args:
+        stopped: whether it is saved only because the run is being stopped, and not because it is due.
+    """
+    return f"{'stopped' if stopped else 'step'}-{step:07d}"
 
 
 def step_checkpoints(folder: Path) -> list[str]:
-    """Return the names of the checkpoints that a run has saved while training, oldest first."""
+    """Return the names of the checkpoints that a run has saved when they were due, oldest first.
+
+    They are the same whether the run was interrupted or not, and so is their average.
+    """
     return sorted(path.stem for path in folder.glob("step-*.json"))
+
+
+def stopped_checkpoints(folder: Path) -> list[str]:
+    """Return the names of the checkpoints that a run has saved because it was stopped; there is one at most."""
+    return sorted(path.stem for path in folder.glob("stopped-*.json"))
+
+
+def resumable_checkpoints(folder: Path) -> list[str]:
+    """Return the names of all checkpoints that a run may resume from, oldest first."""
+    names = [*step_checkpoints(folder), *stopped_checkpoints(folder)]
+    return sorted(names, key=lambda name: name.rpartition("-")[2])
 
 
 def delete_checkpoint(folder: Path, name: str, kind: str = "") -> None:
@@ -226,38 +246,28 @@ def default_checkpoint(folder: Path) -> str:
 
 
 def _last_checkpoint(folder: Path) -> str | None:
-    names = step_checkpoints(folder)
+    names = resumable_checkpoints(folder)
     return names[-1] if names else None
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file.
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read a ``recipe.json`` or a checkpoint's JSON file, and check the values that the course uses.
+
+    Settings from earlier versions get their present names.
 
     Raises:
-        CheckpointError: if the file is missing or does not contain a JSON object.
+        CheckpointError: if the file is missing, is not JSON, or has a value of a wrong type or out of range.
         UserError: if the file can't be read at the moment.
     """
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        reason = "" if (path.parent / "recipe.json").exists() else "is not a run folder: it "
-        raise CheckpointError(f"{path.parent} {reason}has no {path.name}") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise CheckpointError(f"cannot read {path}: {error}") from None
-    if not isinstance(value, dict):
-        raise CheckpointError(f"{path} does not contain a JSON object")
-    return value
-
-
-def read_settings(path: Path) -> dict[str, Any]:
-    """Read a ``recipe.json`` or a checkpoint's JSON file; settings from earlier versions get their present names.
-
-    Raises:
-        CheckpointError, UserError: as `read_json`.
-    """
-    return update_old_settings(read_json(path))
+    values = read_json(path)
+    for name, expected in FIELDS.items():
+        if name in values and not is_dataclass(expected):
+            convert(values[name], expected, f"{path}: {name}")
+    values = update_old_settings(values)
+    for name, expected in FIELDS.items():
+        if name in values and is_dataclass(expected):
+            convert(values[name], expected, f"{path}: {name}")
+    return values
 
 
 def _as_bytes(tensors: dict[str, Tensor]) -> bytes:

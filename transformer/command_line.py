@@ -1,17 +1,19 @@
 """Run a program that consists of commands, such as ``transformer`` and ``python -m exercises``."""
 
 import inspect
+import io
 import os
 import re
 import shutil
 import sys
+import tempfile
 import textwrap
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any
-
-import tyro
 
 from transformer.errors import UserError, suggest
 
@@ -32,6 +34,9 @@ Command = Callable[..., Any] | RecipeCommand
 """A function, whose parameters become the options of the command and whose docstring its help; or one with recipes."""
 
 
+ISSUES = "https://github.com/transformer-course/transformer-course/issues"
+
+
 def run_command(program: str, description: str, commands: Mapping[str, Command], args: Sequence[str]) -> int:
     """Parse the arguments of a command, run it, and return the exit code of the program.
 
@@ -42,44 +47,122 @@ def run_command(program: str, description: str, commands: Mapping[str, Command],
         args: the arguments: the name of a command, then its own arguments.
 
     Returns:
-        What the command returns (0 for None), 2 after a `UserError`, which is printed to stderr in one line, 130 after
-        an interrupt, and 141 if the reader of a pipe has closed it.
+        What the command returns (0 for None), or a code of `guard`.
 
     Raises:
         SystemExit: with code 0 after ``COMMAND --help``, and with code 2 if tyro cannot parse the arguments.
     """
     options: list[str] = []
+    return guard(lambda: _run(program, description, commands, args, options), options)
+
+
+def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
+    """Run a program so that, whatever happens, it ends with a clear message and without a traceback.
+
+    A mistake of the user, a file that can't be read or written, and a lack of memory are explained in one line. For any
+    other error, which is a mistake in the program, the line asks to report it and names a file with the traceback.
+
+    Args:
+        action: the program.
+        options: names of options, which messages show as the user types them.
+
+    Returns:
+        What the action returns (0 for None); 2 after a mistake of the user, 1 after another error, 130 after Ctrl-C,
+        and 141 if the reader of a pipe, such as ``head``, has exited.
+    """
+    _use_utf8()
     try:
-        if not args or args[0] in ("-h", "--help"):
-            print(_help(program, description, commands))
-            return 0 if args else 2
-        name, *args = args
-        check_name(name, commands, "command")
-        command, program = commands[name], f"{program} {name}"
-        if not isinstance(command, RecipeCommand):
-            options = list(inspect.signature(command).parameters)
-            _check_options(args, options, program)
-            return _parse(command, program, _description(command), args) or 0
-        if args and args[0] in ("-h", "--help"):
-            print(_help_with_recipes(program, command))
-            return 0
-        if not args or args[0].startswith("-"):
-            raise UserError(f"`{program}` needs the name of a recipe: {', '.join(command.defaults)}")
-        recipe, *args = args
-        check_name(recipe, command.defaults, "recipe")
-        default, program = command.defaults[recipe], f"{program} {recipe}"
-        options = list(_names(default))
-        _check_options(args, options, program)
-        description = f"{_summary(command.function)}\n\n{recipe}: {command.descriptions[recipe]}"
-        return command.function(_parse(type(default), program, description, args, default)) or 0
+        code = action() or 0
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, so that an error is explained
+        return code
     except UserError as error:
-        print(f"error: {_with_flags(str(error), options)}", file=sys.stderr)
-        return 2
+        return _fail(_with_flags(str(error), options), 2)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader, such as head or less, has exited
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that flushing at exit cannot fail again
+    except BrokenPipeError:
+        _discard_output()
         return 141
+    except OSError as error:
+        if error.filename is None:
+            _discard_output()
+        what = "standard output" if error.filename is None else error.filename
+        return _fail(f"{what}: {error.strerror or error}", 2)
+    except MemoryError:
+        return _fail("there is not enough memory for this", 2)
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0][:200]
+        return _fail(
+            f"unexpected {type(error).__name__}: {reason}. This is a mistake in the program: please report it at "
+            f"{ISSUES}, with {_save_traceback()}",
+            1,
+        )
+
+
+def _fail(message: str, code: int) -> int:
+    """Print a message to stderr in one line, without control characters, and return the code."""
+    line = "".join(character if character.isprintable() else " " for character in message)
+    with suppress(OSError):  # stderr may be full or closed, too
+        print(f"error: {line}", file=sys.stderr, flush=True)
+    return code
+
+
+def _use_utf8() -> None:
+    """Read and print UTF-8 in any locale; print what it can't encode, such as odd file names, with escapes."""
+    if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.encoding.lower() != "utf-8":
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """Send what is still buffered for stdout nowhere, so that flushing it at exit cannot fail again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _save_traceback() -> str:
+    """Write the current exception's traceback to a file, and return where; if that fails, return the traceback."""
+    text = traceback.format_exc()
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="transformer-error-", suffix=".txt", delete=False) as file:
+            file.write(text)
+    except OSError:
+        return text
+    return file.name
+
+
+def _run(
+    program: str, description: str, commands: Mapping[str, Command], args: Sequence[str], options: list[str]
+) -> int:
+    """Parse the arguments and run the command; extend ``options`` by the names of its options."""
+    if not args or args[0] in ("-h", "--help"):
+        summaries = {
+            name: _summary(command.function if isinstance(command, RecipeCommand) else command)
+            for name, command in commands.items()
+        }
+        print(overview(program, description, summaries))
+        return 0 if args else 2
+    name, *args = args
+    check_name(name, commands, "command")
+    command, program = commands[name], f"{program} {name}"
+    if not isinstance(command, RecipeCommand):
+        options += inspect.signature(command).parameters
+        _check_options(args, options, program)
+        return _parse(command, program, _description(command), args) or 0
+    if args and args[0] in ("-h", "--help"):
+        print(_help_with_recipes(program, command))
+        return 0
+    if not args or args[0].startswith("-"):
+        raise UserError(f"`{program}` needs the name of a recipe: {', '.join(command.defaults)}")
+    recipe, *args = args
+    check_name(recipe, command.defaults, "recipe")
+    default, program = command.defaults[recipe], f"{program} {recipe}"
+    options += _names(default)
+    _check_options(args, options, program)
+    description = f"{_summary(command.function)}\n\n{recipe}: {command.descriptions[recipe]}"
+    return command.function(_parse(type(default), program, description, args, default)) or 0
 
 
 def check_name(name: str, known: Iterable[str], kind: str) -> None:
@@ -94,6 +177,8 @@ def check_name(name: str, known: Iterable[str], kind: str) -> None:
 
 def _parse(target: Callable[..., Any], program: str, description: str, args: Sequence[str], default: Any = None) -> Any:
     """Call a function, or create a dataclass, with the arguments that a user typed."""
+    import tyro  # imported late, because the overview of the commands doesn't need it
+
     default = tyro.MISSING if default is None else default
     config = (tyro.conf.DisallowNone,)
     return tyro.cli(target, prog=program, description=description, args=args, default=default, config=config)
@@ -162,12 +247,8 @@ def _table(rows: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _help(program: str, description: str, commands: Mapping[str, Command]) -> str:
-    """Return the help of the whole program: one entry for each command, with the first line of its docstring."""
-    summaries = {
-        name: _summary(command.function if isinstance(command, RecipeCommand) else command)
-        for name, command in commands.items()
-    }
+def overview(program: str, description: str, summaries: Mapping[str, str]) -> str:
+    """Return the help of the whole program: one entry for each command, with its summary."""
     lines = [f"usage: {program} COMMAND [OPTIONS]", "", description, "", "Commands:", *_table(summaries)]
     return "\n".join([*lines, "", f"`{program} COMMAND --help` lists the options of a command and shows examples."])
 

@@ -13,6 +13,11 @@ Tying = Literal["none", "decoder", "all"]
 Initialisation = Literal["xavier", "normal"]
 OptimizerName = Literal["adam", "muon"]
 
+MAX_LENGTH = 100_000
+"""The largest ``max_length``: the tables of positions grow with it, and no sentence has as many tokens."""
+MAX_SEED = 2**32 - 1
+"""The largest random seed; PyTorch and NumPy accept it, also with the number of a process or a step added."""
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -55,6 +60,8 @@ class ModelConfig:
         for name in ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "max_length"):
             if getattr(self, name) < 1:
                 raise UserError(f"model.{name} must be at least 1; got {getattr(self, name)}")
+        if self.max_length > MAX_LENGTH:
+            raise UserError(f"model.max_length must be at most {MAX_LENGTH:,}; got {self.max_length}")
         if self.d_model % self.n_heads:
             raise UserError(f"model.d_model must be a multiple of model.n_heads; got {self.d_model} and {self.n_heads}")
         d_head = self.d_model // self.n_heads
@@ -185,6 +192,8 @@ class TrainingConfig:
         for name in ("average_steps", "max_grad_norm", "patience", "seed"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"training.{name} must not be negative; got {getattr(self, name)}")
+        if self.seed > MAX_SEED:
+            raise UserError(f"training.seed must be at most {MAX_SEED:,}; got {self.seed}")
 
 
 OLD_NAMES: dict[str, dict[str, str]] = {

@@ -12,7 +12,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from transformer.checkpoint import read_json
+from transformer.files import read_json
 from transformer.interactive.widgets import model_files, quantised
 from transformer.models import load_model
 

@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "transformer"
 
 LAYERS = [
     {"errors", "progress", "masks", "positions", "loss", "schedule", "provenance"},
+    {"files"},
     {"attention", "device", "data", "command_line"},
     {"config"},
     {"layers"},
@@ -20,6 +21,7 @@ LAYERS = [
     {"evaluation"},
     {"training", "recipes"},
     {"plots", "bench", "models", "interactive"},
+    {"commands"},
     {"cli"},
 ]
 """From the bottom to the top. Parts of one layer don't import each other; a subpackage is one part."""

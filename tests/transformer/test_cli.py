@@ -14,13 +14,15 @@ import pytest
 import torch
 
 from transformer.checkpoint import average_checkpoints
-from transformer.cli import COMMANDS, main
+from transformer.cli import SUMMARIES, main
+from transformer.commands import COMMANDS
 from transformer.data.corpora import GENERATED_SIZE
 from transformer.data.tokenizer import EOS, PAD
 from transformer.decoding import Hypothesis, beam_search
 from transformer.device import Device, choose_device
 from transformer.models.export import export
 from transformer.recipes import RECIPES
+from transformer.training.run_folder import METRICS_KEYS
 from transformer.translator import Translator
 
 pytestmark = pytest.mark.slow
@@ -127,8 +129,13 @@ def test_an_empty_line_of_standard_input_stays_one(
     monkeypatch.setattr("sys.stdin", io.StringIO("\na b c\n\n"))
     main(["translate", str(run), "--n-best", "2"])
     assert [line[:2] for line in capsys.readouterr().out.split("\n")] == ["", "2\t", "", ""]
-    monkeypatch.setattr("sys.stdin", io.StringIO("a b c\n\n" + "a " * 500))
-    assert fails(capsys, "translate", str(run)).startswith("error: line 3: a sentence has ")
+    monkeypatch.setattr("sys.stdin", io.StringIO("a b c\n\n" + "a " * 500 + "\nd e\n"))
+    with pytest.raises(SystemExit, match="2"):
+        main(["translate", str(run)])
+    printed = capsys.readouterr()
+    assert printed.out == "a b c\n\n\nd e\n", "one line that is too long doesn't refuse the others"
+    assert printed.err.startswith("line 3: a sentence has ")
+    assert printed.err.endswith("error: 1 of 4 lines could not be translated and are empty in the output\n")
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     main(["translate", str(run)])
     assert capsys.readouterr().out == ""
@@ -139,6 +146,23 @@ def test_an_empty_line_of_standard_input_stays_one(
         assert fails(capsys, "translate", str(run)) == "error: standard input is not UTF-8: convert it to UTF-8"
     monkeypatch.setattr("sys.stdin", None)
     assert "nothing to translate: pass a sentence" in fails(capsys, "translate", str(run))
+
+
+def test_standard_input_is_translated_while_it_arrives(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = []
+
+    class Pipe(io.StringIO):
+        def __next__(self) -> str:
+            printed.append(capsys.readouterr().out)
+            return super().__next__()
+
+    monkeypatch.setattr("transformer.commands.LINES_AT_ONCE", 2)
+    monkeypatch.setattr("sys.stdin", Pipe("a\nb\nc\n"))
+    main(["translate", str(run), "--beam-size", "1"])
+    assert [text.count("\n") for text in printed] == [0, 0, 2, 0]
+    assert capsys.readouterr().out.count("\n") == 1
 
 
 def test_the_searchs_settings_reach_the_search(
@@ -229,17 +253,18 @@ def test_your_own_corpus(
         main([*OWN, corpus, *(["--data.direction", "en-fr"] if corpus == "x.json" else [])])
         (line,) = capsys.readouterr().out.splitlines()
         store = Path(line.removeprefix("prepared in "))
-        assert json.loads((store / "store.json").read_text())["data"]["corpus"] == corpus
+        absolute = ",".join(str(Path.cwd() / name) for name in corpus.split(","))  # the same in every folder
+        assert json.loads((store / "store.json").read_text())["data"]["corpus"] == absolute
     assert fails(capsys, *OWN, "x.json") == "error: the direction of x must be fr-en or en-fr; got 'en-de'"
 
 
 @pytest.mark.parametrize(
     ("corpus", "message"),
     [
-        ("none.json", "cannot read the manifest none.json: No such file or directory"),
-        ("folder.json", "cannot read the manifest folder.json: Is a directory"),
-        ("text.json", "the manifest text.json is not JSON: Expecting value: line 1 column 1 (char 0)"),
-        ("wrong.json", "the manifest wrong.json has a mistake at the top level: 'languages' is missing"),
+        ("none.json", "none.json: No such file or directory"),
+        ("folder.json", "folder.json: it is not a file"),
+        ("text.json", "text.json is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("wrong.json", "wrong.json has a mistake at the top level: 'languages' is missing"),
         ("bad.tsv", "bad.tsv: line 2 is not UTF-8 (at byte 6): convert the file to UTF-8"),
         ("one,short", "/short: line 1 has 1,000,000 bytes or more: is this a text with one sentence per line?"),
         ("two,one", "/two has 2 lines but"),
@@ -299,10 +324,10 @@ def test_data_saves_a_figure(environment: object, tmp_path: Path, capsys: pytest
 def test_a_figure_that_cannot_be_saved_is_refused_before_anything_is_prepared(
     environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transformer.cli.prepare_data", lambda *_, **__: pytest.fail("prepared"))
+    monkeypatch.setattr("transformer.commands.prepare_data", lambda *_, **__: pytest.fail("prepared"))
     assert "must end in .png, .svg or .pdf; got 'x.jpg'" in fails(capsys, "data", "copy", "--figure", "x.jpg")
     missing = str(tmp_path / "none" / "x.png")
-    assert f"the folder {tmp_path / 'none'} does not exist" in fails(capsys, "data", "copy", "--figure", missing)
+    assert f"there is no folder {tmp_path / 'none'}" in fails(capsys, "data", "copy", "--figure", missing)
 
 
 def test_a_reader_that_leaves_early_is_no_error(environment: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,6 +373,11 @@ def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) ->
         main([])
     assert stopped.value.code == 2 and capsys.readouterr().out == printed
     assert "there is no command 'evluate'; did you mean evaluate?" in fails(capsys, "evluate")
+
+
+def test_the_summaries_are_those_of_the_commands() -> None:
+    functions = {name: getattr(command, "function", command) for name, command in COMMANDS.items()}
+    assert {name: inspect.getdoc(function).partition("\n")[0] for name, function in functions.items()} == SUMMARIES
 
 
 def test_unknown_recipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -455,7 +485,7 @@ def test_an_interrupted_fine_tuning_resumes_with_its_own_weights(
 def test_what_cannot_be_trained_is_refused_before_the_data_is_prepared(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transformer.cli.prepare_data", lambda *_, **__: pytest.fail("prepared"))
+    monkeypatch.setattr("transformer.commands.prepare_data", lambda *_, **__: pytest.fail("prepared"))
     (tmp_path / "thesis.txt").write_text("three years of work")
     train = ["train", "copy", "--device", "cpu", *SMALL, "--run"]
     assert "is not a run folder, and not empty" in fails(capsys, *train, str(tmp_path))
@@ -502,7 +532,7 @@ def test_a_page_that_cannot_be_made(run: Path, tmp_path: Path, capsys: pytest.Ca
     assert "at least one sentence" in fails(capsys, "attention", str(run), *to)
     assert "must end in .html; got 'page.pdf'" in fails(capsys, "attention", str(run), "a", "--output", "page.pdf")
     nowhere = str(tmp_path / "nowhere" / "page.html")
-    assert "create it first" in fails(capsys, "attention", str(run), "a", "--output", nowhere)
+    assert "create it, or choose another file" in fails(capsys, "attention", str(run), "a", "--output", nowhere)
     (tmp_path / "folder.html").mkdir()
     assert "cannot write" in fails(capsys, "attention", str(run), "a", "--output", str(tmp_path / "folder.html"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.html"]
@@ -626,15 +656,23 @@ def test_curves_of_runs_and_what_cannot_be_plotted(
     assert str(run) in figure.read_text() and str(other) in figure.read_text()
     assert "must end in .png, .svg or .pdf" in fails(capsys, "curves", str(run), "--output", "x.jpg")
     assert "is not a run folder: it has no metrics" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
-    for rows in ('{"epoch": 1, "loss": 2.0}', "5"):  # somebody else's
-        (tmp_path / "metrics.jsonl").write_text(rows)
-        assert "is not a run folder: it has no metrics" in fails(
-            capsys, "curves", str(tmp_path), "--output", str(figure)
-        )
+    metrics = tmp_path / "metrics.jsonl"
+    row = dict.fromkeys(METRICS_KEYS, 1.0) | {"valid_loss": float("nan")}
+    for text, message in (  # somebody else's, or damaged
+        ('{"epoch": 1, "loss": 2.0}\n', "line 1: step is missing"),
+        (f'{json.dumps(row)}\n{{"step": "one"}}\n', "line 2: step must be a number; got 'one'"),
+        ("5\n", "line 1 must be a JSON object; got 5"),
+        ('{"a":' * 100_000 + "\n", "is nested too deeply"),
+        ("", "is not a run folder: it has no metrics"),
+        (json.dumps(row), "there is nothing to plot in"),
+    ):
+        metrics.write_text(text)
+        assert message in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
+    metrics.unlink()
     (tmp_path / "recipe.json").write_text("{}")
     assert f"{tmp_path} has no metrics yet" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "valid_loss": NaN}')
-    assert "there is nothing to plot in" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
+    os.mkfifo(metrics)
+    assert "it is not a file" in fails(capsys, "curves", str(tmp_path), "--output", str(figure))
     assert "multi30k is a pretrained model, not a run folder" in fails(capsys, "curves", "multi30k")
     assert "one to four run folders; got 5" in fails(capsys, "curves", *[str(run)] * 5)
 
@@ -656,7 +694,7 @@ def test_average_names_what_it_averaged(
             (folder / "step-0000010.json").unlink()
             average_checkpoints(folder, names)
 
-        patch.setattr("transformer.cli.average_checkpoints", training_deletes_one)
+        patch.setattr("transformer.commands.average_checkpoints", training_deletes_one)
         shutil.copyfile(copy / "step-0000060.json", copy / "step-0000010.json")
         assert "training has just deleted one of these checkpoints" in fails(capsys, "average", str(copy))
     main(["average", str(copy)])

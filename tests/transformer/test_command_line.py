@@ -1,6 +1,11 @@
 """Programs that consist of commands: arguments, help and exit codes."""
 
+import os
+import subprocess
+import sys
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from tyro.conf import Positional
@@ -28,6 +33,14 @@ def fail(how: Positional[str]) -> int:
         raise UserError("that cannot be")
     if how == "interrupt":
         raise KeyboardInterrupt
+    if how == "defect":
+        raise ZeroDivisionError("division\nby zero")
+    if how == "folder":
+        open("/")  # noqa: SIM115
+    if how == "memory":
+        raise MemoryError
+    if how == "escape":
+        raise UserError("\x1b[31mred\nand \ud800")
     return int(how)
 
 
@@ -81,6 +94,85 @@ def test_arguments_reach_the_command(capsys: pytest.CaptureFixture[str]) -> None
 def test_exit_codes(how: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fail", how) == code
     assert capsys.readouterr().err == ("error: that cannot be\n" if how == "mistake" else "")
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "message"),
+    [
+        ("folder", 2, "error: /: Is a directory"),
+        ("memory", 2, "error: there is not enough memory for this"),
+        ("escape", 2, "error:  [31mred and  "),
+        ("defect", 1, "error: unexpected ZeroDivisionError: division. This is a mistake in the program: please report"),
+    ],
+)
+def test_every_error_is_one_line(
+    how: str,
+    code: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert run("fail", how) == code
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.startswith(message) and printed.err.count("\n") == 1
+    tracebacks = [path.read_text() for path in tmp_path.iterdir()]
+    assert ["ZeroDivisionError" in text for text in tracebacks] == [True] * (how == "defect")
+
+
+def program(*args: str, **changes: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, **changes}
+    command = [sys.executable, "-m", "transformer.cli", *args]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_the_help_needs_neither_pytorch_nor_tyro() -> None:
+    """So it appears within a fraction of a second of CPU time."""
+    code = """
+import sys
+from transformer.cli import main
+main(["--help"])
+assert not {"torch", "numpy", "tyro", "sentencepiece"} & sys.modules.keys()
+"""
+    assert "usage: transformer COMMAND" in subprocess.check_output([sys.executable, "-c", code], text=True)
+
+
+def test_an_interrupt_during_the_imports_is_quiet() -> None:
+    code = """
+import os, signal, sys
+class Importer:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Importer())
+from transformer.cli import main
+main(["parameters"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("changes", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {}])
+def test_any_locale_prints_utf8(changes: dict[str, str]) -> None:
+    with program("--help", **changes) as started:
+        out, errors = started.communicate()
+    assert "“Attention Is All You Need”" in out and errors == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_as_standard_output() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "transformer.cli", "--help"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (2, "error: standard output: No space left on device\n")
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    with program("--help") as started:
+        assert started.stdout is not None and started.stderr is not None
+        started.stdout.close()
+        assert started.stderr.read() == "" and started.wait() == 141
 
 
 def test_help_of_the_program_and_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:

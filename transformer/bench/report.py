@@ -10,8 +10,8 @@ import torch
 from tabulate import tabulate
 
 from transformer.bench.runner import BenchmarkOptions, Measurement
-from transformer.checkpoint import write_atomically
 from transformer.errors import UserError
+from transformer.files import check_writable, write_atomically
 from transformer.provenance import provenance, versions
 
 
@@ -33,8 +33,8 @@ def present(
     Raises:
         UserError: if the file cannot be written.
     """
-    if output is not None and not output.parent.is_dir():  # now, not after minutes of measuring
-        raise UserError(f"cannot write {output}: there is no folder {output.parent}; create it, or choose another file")
+    if output is not None:
+        check_writable(output)  # now, not after minutes of measuring
     torch.set_num_threads(options.threads)
     header = {**provenance(options.device), "versions": versions("torch", "ctranslate2", "transformers"), **method}
     if options.quick:
@@ -42,13 +42,13 @@ def present(
     yield tabulate(header.items(), tablefmt="plain")
     records = []
     for record, text in results:
+        yield text
         records.append(record)
         if output is not None:
             try:
                 write_atomically(output, (json.dumps(header | {key: records}, indent=2) + "\n").encode())
             except OSError as error:
                 raise UserError(f"cannot write {output}: {error.strerror}") from error
-        yield text
 
 
 def table(rows: Sequence[Measurement], unit: str) -> str:

@@ -22,12 +22,15 @@ from transformer.data.download import RemoteFile, data_folder, fetch
 from transformer.data.manifest import Manifest
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.errors import UserError
+from transformer.files import parse_json, read_text
 
 GENERATED_SIZE: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000}
 """Number of pairs in each split of a generated corpus."""
 
+HELD_OUT_ONE_IN = 20
+"""If a corpus lacks ``valid`` or ``test``, one sentence in this many is held out of ``train`` for it."""
 HELD_OUT = 2_000
-"""Pairs to hold out for ``valid``, and as many for ``test``, if a corpus lacks these splits; at most one pair in 20."""
+"""About how many of the sentences that are held out the split has at most."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,7 @@ class FileCorpus:
         Raises:
             UserError: if it cannot be read or is not a valid manifest.
         """
-        try:
-            manifest = Manifest.from_json(json.loads(path.read_text("utf-8-sig")), str(path))
-        except OSError as error:
-            raise UserError(f"cannot read the manifest {path}: {error.strerror}") from None
-        except RecursionError:
-            raise UserError(f"the manifest {path} is nested too deeply") from None
-        except ValueError as error:
-            raise UserError(f"the manifest {path} is not JSON: {error}") from None
+        manifest = Manifest.from_json(parse_json(read_text(path, "the manifest"), f"the manifest {path}"), str(path))
         return cls(path.stem, manifest, path.absolute().parent)
 
     @property
@@ -83,13 +79,21 @@ class FileCorpus:
         missing = [name for name in ("valid", "test") if name not in splits]
         if split != "train" and split in splits or not missing:
             return self._read(splits[split], mirror)
+        one_in = self.manifest.held_out_one_in or HELD_OUT_ONE_IN
         n_pairs = sum(1 for _ in self._read(splits["train"], mirror))
-        n_buckets = max(20, n_pairs // HELD_OUT)
+        n_most = n_pairs if self.manifest.held_out_one_in else HELD_OUT * one_in
 
-        def split_of(sentence: str) -> str:
-            """Depends only on the source sentence, so that all its translations are in one split."""
-            bucket = int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8).digest(), "big") % n_buckets
-            return missing[bucket] if bucket < len(missing) else "train"
+        def split_of(sentence: str) -> str | None:
+            """Depends only on a hash of the source sentence, so that all its translations are in one split.
+
+            What is held out doesn't depend on the size of the text: when it grows, no sentence moves between ``train``
+            and a held-out split. Of too many held-out sentences, only a part is in the split, and the rest in none.
+            """
+            digest = int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8).digest(), "big")
+            rest, bucket = divmod(digest, one_in)
+            if bucket >= len(missing):
+                return "train"
+            return missing[bucket] if rest % n_pairs < n_most else None
 
         return (pair for pair in self._read(splits["train"], mirror) if split_of(pair[0]) == split)
 
@@ -99,7 +103,10 @@ class FileCorpus:
         Raises:
             UserError: if one of these files cannot be read.
         """
-        digest = hashlib.sha256(json.dumps(asdict(self.manifest), sort_keys=True).encode())
+        manifest = asdict(self.manifest)
+        if {"valid", "test"} <= self.manifest.splits.keys():
+            del manifest["held_out_one_in"]  # nothing is held out
+        digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
         parts = [part for parts in self.manifest.splits.values() for part in parts]
         locations = [location for part in parts for location in part.values() if not self._is_remote(location)]
         local = [self._text_file(location, None).path for location in locations]
@@ -212,6 +219,31 @@ def comparable(sentence: str) -> str:
 
 
 Corpus = FileCorpus | GeneratedCorpus | CombinedCorpus
+
+
+def is_built_in(name: str) -> bool:
+    """Return whether a corpus comes with the course, so that its text never changes, and is not somebody's own."""
+    return name in GENERATED or name in COMBINED or name in downloadable_corpora()
+
+
+def absolute_name(name: str) -> str:
+    """Return the name of a corpus so that it means the same in every folder: with absolute paths, if it has paths."""
+    if is_built_in(name):
+        return name
+    is_file = os.path.isfile(os.path.expanduser(name))
+    parts = [name] if is_file else name.split(",", 1)
+    if not (is_file or len(parts) == 2 or os.sep in name or name.endswith((".json", ".tsv", ".gz"))):
+        return name  # a misspelt name, which `find_corpus` explains
+    return ",".join(os.path.abspath(os.path.expanduser(part)) for part in parts)
+
+
+def own_text_sha256(name: str) -> str | None:
+    """Return a hash of your own text, by which a run knows whether it has changed; None for a built-in corpus.
+
+    Raises:
+        UserError: if there is no such corpus, or its files cannot be read.
+    """
+    return None if is_built_in(name) else find_corpus(name).fingerprint()
 
 
 def find_corpus(name: str) -> Corpus:

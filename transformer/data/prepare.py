@@ -28,6 +28,7 @@ from transformer.data.names import vary_names
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
 from transformer.errors import UserError
+from transformer.files import CheckpointError, convert, read_json
 from transformer.progress import progress_bar
 
 FORMAT = 4
@@ -64,7 +65,7 @@ class DataConfig:
     """Which training pairs to drop before the tokenizer is trained."""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch("[a-z]+-[a-z]+", self.direction):
+        if not re.fullmatch("[a-z]{2,3}-[a-z]{2,3}", self.direction):
             raise UserError(
                 f"data.direction must be two languages with a hyphen, such as en-de; got {self.direction!r}"
             )
@@ -81,22 +82,28 @@ class DataConfig:
                 f"would be identical; got {self.segmentations}"
             )
 
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The codes of the source and the target language."""
+        source, _, target = self.direction.partition("-")
+        return source, target
+
     @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> "DataConfig":
+    def from_dict(cls, saved: dict[str, Any], where: str = "the data settings") -> "DataConfig":
         """Restore the settings from a dictionary, as ``dataclasses.asdict`` returns it.
 
         A dictionary without ``cleaning`` means `NO_CLEANING`.
 
+        Args:
+            saved: the dictionary.
+            where: the file that it is from, for messages.
+
         Raises:
-            UserError: if these are not valid settings of this version of the course.
+            CheckpointError: if these are not valid settings of this version of the course.
         """
-        try:
-            if "corpus" not in saved:
-                raise UserError("the data settings have no corpus")
-            cleaning = CleaningConfig(**saved["cleaning"]) if "cleaning" in saved else NO_CLEANING
-            return cls(**{**saved, "cleaning": cleaning})
-        except TypeError as error:
-            raise UserError(f"the data settings are from another version of the course: {error}") from None
+        if "corpus" not in saved:
+            raise CheckpointError(f"{where}: there is no corpus")
+        return convert(saved, cls, where)
 
 
 @dataclass(frozen=True)
@@ -119,9 +126,9 @@ class PreparedData:
         """How many training pairs each cleaning filter dropped."""
         path = self.folder / "cleaning.json"
         try:
-            return CleaningReport(**json.loads(path.read_text("utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise UserError(f"{path} is missing or damaged: delete its folder and prepare the data again") from error
+            return convert(read_json(path), CleaningReport, str(path))
+        except CheckpointError as error:
+            raise UserError(f"{error}: delete its folder and prepare the data again") from None
 
     @property
     def valid(self) -> list[SentencePair]:
@@ -204,8 +211,7 @@ def _fill(
 ) -> None:
     """Clean the text, write it to the folder and sample it for the tokenizer; then read it again and tokenise it."""
     corpus = find_corpus(data.corpus)
-    source, _, target = data.direction.partition("-")
-    cleaner = Cleaner(data.cleaning, (source, target))
+    cleaner = Cleaner(data.cleaning, data.languages)
     for split in ("train", "valid", "test"):  # the test set as well, so that evaluation needs no network
         corpus.download(split, mirror)
     name = corpus.name

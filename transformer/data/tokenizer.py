@@ -126,6 +126,8 @@ class Tokenizer:
             UserError: if it does not exist, cannot be read, or is not a tokenizer with the course's special tokens.
         """
         try:
+            if path.exists() and not path.is_file():
+                raise UserError("this is not a file")
             return cls(path.read_bytes())
         except FileNotFoundError:
             raise UserError(f"there is no tokenizer at {path}") from None

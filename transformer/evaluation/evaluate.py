@@ -12,13 +12,14 @@ from typing import Any
 import torch
 
 from transformer import __version__
-from transformer.checkpoint import read_json, read_settings, write_atomically
-from transformer.data.corpora import find_corpus, sentence_pairs
+from transformer.checkpoint import read_settings
+from transformer.data.corpora import find_corpus, own_text_sha256, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.evaluation.metrics import Score, comparison_table, paired_bootstrap, score_table, score_translations
+from transformer.files import read_json, write_atomically
 from transformer.translator import Translator
 
 OLD_KEYS = {"beam": "beam_size", "alpha": "length_penalty", "cut": "truncated", "p": "p_value"}
@@ -115,7 +116,11 @@ def evaluate_runs(
     if not runs:
         raise UserError("give at least one run folder; `transformer train` creates one")
     translators = [Translator.load(run, device) for run in runs]
-    data = [DataConfig.from_dict(read_settings(run / "recipe.json").get("data", {})) for run in runs]
+    recipes = [read_settings(run / "recipe.json") for run in runs]
+    data = [
+        DataConfig.from_dict(recipe.get("data", {}), f"{run}/recipe.json: data")
+        for run, recipe in zip(runs, recipes, strict=True)
+    ]
     names = names or [str(run) for run in runs]
     direction = data[0].direction
     for run_name, other in zip(names, data, strict=True):
@@ -136,6 +141,8 @@ def evaluate_runs(
     folders = output_folders or runs
     for folder in folders:  # before the translation, which may take long, in case a folder can't be written to
         _write(folder / f"{name}.references.txt", "".join(f"{line}\n" for line in references))
+    if files is None:
+        yield from _changes_of_the_text(names, recipes)
     count = f"{len(sources):,} sentence{'s' * (len(sources) != 1)}"
     yield (
         f"{test_set.get('corpus', 'your test set')} {name}: {count}, {direction}, "
@@ -152,7 +159,6 @@ def evaluate_runs(
             translator, sources, references, direction, beam_size, length_penalty, max_new_tokens
         )
         results.append(result)
-        _write(folder / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in result.translations))
         report: dict[str, Any] = {
             "test_set": {**test_set, "sentences": len(sources), "empty": result.empty, "truncated": result.truncated},
             "settings": {
@@ -170,7 +176,12 @@ def evaluate_runs(
             comparison = paired_bootstrap(results[0].translations, result.translations, references)
             comparisons.append(comparison)
             report["compared_with"] = {"run": names[0], "results": [asdict(metric) for metric in comparison]}
-        _write(folder / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
+        try:
+            _write(folder / f"{name}.hypotheses.txt", "".join(f"{line}\n" for line in result.translations))
+            _write(folder / f"{name}.scores.json", json.dumps(report, indent=2) + "\n")
+        except UserError:  # the disk may have become full in the meantime: the scores are not lost
+            yield f"\n{score_table([result.scores for result in results])}"
+            raise
 
         if result.empty:
             yield f"empty source sentences, translated as empty lines: {result.empty}"
@@ -183,6 +194,17 @@ def evaluate_runs(
         yield f"\n{comparison_table(comparisons)}"
     for folder in folders:
         yield f"\nsaved in {folder}: {name}.hypotheses.txt, {name}.references.txt, {name}.scores.json"
+
+
+def _changes_of_the_text(names: Sequence[str], recipes: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each run whose own corpus has changed since it was trained."""
+    for name, recipe in zip(names, recipes, strict=True):
+        trained_on, corpus = recipe.get("text_sha256"), recipe["data"]["corpus"]
+        if trained_on and trained_on != own_text_sha256(corpus):
+            yield (
+                f"note: {corpus} has changed since {name} was trained, so this may be another test set than before; "
+                "no sentence of it was trained on"
+            )
 
 
 def read_scores(path: Path) -> dict[str, Any]:

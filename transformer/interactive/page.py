@@ -1,6 +1,11 @@
-"""The live translator as a single HTML file with a model in it, which opens without a server or the network."""
+"""The live translator as a single HTML file with a model in it, which opens without a server or the network.
+
+Whatever comes from a model's files or from the user is escaped. In addition, the page's content security policy names
+the hash of its one script, so that browsers run nothing else: no other script, and no event handler in an attribute.
+"""
 
 import base64
+import hashlib
 import html
 import json
 from collections.abc import Sequence
@@ -15,6 +20,7 @@ MAX_MEGABYTES = 150
 """The largest model that browsers can load from inside a page."""
 
 TEMPLATE = Path(__file__).with_name("page.html")
+SCRIPT = Path(__file__).with_name("page.mjs")
 
 
 def translator_page(
@@ -38,22 +44,27 @@ def translator_page(
         raise UserError(f"the model has {megabytes:.0f} MB; a browser can load at most {MAX_MEGABYTES} MB from a page")
     translations = [best.text for (best,) in quantised(translator).beam_search(sentences)]
     values = json.dumps({"models": [describe_model(files, sentences, translations, languages)]}, ensure_ascii=False)
+    script = bundle() + SCRIPT.read_text("utf-8")
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         title=html.escape(title),
         rows="".join(_row(pair, languages) for pair in zip(sentences, translations, strict=True)),
         values=values.replace("<", "\\u003c"),
-        files="\n".join(_script(name, data) for name, data in files.items()),
-        bundle=bundle(),
+        files="\n".join(_data(name, data) for name, data in files.items()),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        script=script,
     )
 
 
 def _row(pair: tuple[str, str], languages: Sequence[str]) -> str:
     """Return a table row with a sentence and its translation, which is shown until the live translator runs."""
-    cells = (f'<td lang="{language}">{html.escape(text)}</td>' for language, text in zip(languages, pair, strict=True))
+    cells = (
+        f'<td lang="{html.escape(language)}">{html.escape(text)}</td>'
+        for language, text in zip(languages, pair, strict=True)
+    )
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _script(name: str, data: bytes) -> str:
+def _data(name: str, data: bytes) -> str:
     """Return a file as a script element that browsers don't execute; its text is base64."""
     text = base64.b64encode(data).decode()
     return f'<script type="text/plain" data-file="{name}" data-length="{len(data)}">{text}</script>'

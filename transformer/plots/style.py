@@ -18,8 +18,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transformer.checkpoint import write_atomically
 from transformer.errors import UserError
+from transformer.files import check_writable, write_atomically
 
 # The palette of Okabe and Ito, which colour-blind readers can distinguish. For fills and lines, not for text.
 QUERY = "#0072B2"
@@ -169,14 +169,13 @@ def check_figure_path(path: Path) -> None:
     """Check that a figure can be saved to a path, before any time is spent on drawing it.
 
     Raises:
-        UserError: if the extension isn't .png, .svg or .pdf, or the folder doesn't exist.
+        UserError: if the extension isn't .png, .svg or .pdf, or the file can't be written.
     """
     if path.suffix not in FORMATS:
         raise UserError(
             f"a figure's file name must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; got {str(path)!r}"
         )
-    if not path.parent.is_dir():
-        raise UserError(f"cannot save {path.name}: the folder {path.parent} does not exist")
+    check_writable(path)
 
 
 def save(figure: Figure, path: Path) -> None:

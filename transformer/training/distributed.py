@@ -1,6 +1,9 @@
 """Data-parallel training: one process per GPU, started by ``torchrun``. A single process needs none of it."""
 
 import os
+import signal
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,9 +11,15 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 from transformer.device import Device
 from transformer.errors import UserError
+
+PARENT_CHECK_SECONDS = 1.0
+"""How often a process checks whether its parent is still alive."""
+STOP_SECONDS = 5.0
+"""How long it may take to save and stop when its parent is dead."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,17 @@ class DistributedContext:
         dist.all_reduce(total)
         return total.tolist()
 
+    def all_gather(self, tensor: Tensor) -> Tensor:
+        """Return the tensors of all processes, which have the same shape: (world_size, …). All must call this.
+
+        The tensors are on the CPU, as those of `all_reduce`.
+        """
+        if self.world_size == 1:
+            return tensor[None]
+        gathered = [torch.empty_like(tensor) for _ in range(self.world_size)]
+        dist.all_gather(gathered, tensor)
+        return torch.stack(gathered)
+
 
 def is_main_process() -> bool:
     """Return whether this process is the one that prints; known even before `init_distributed`."""
@@ -47,6 +67,23 @@ def is_main_process() -> bool:
 def get_world_size() -> int:
     """Return the number of processes that train together; known even before `init_distributed`."""
     return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def stop_with_parent() -> None:
+    """Stop this process if the one that started it, such as ``torchrun``, dies without being able to stop it.
+
+    The process gets SIGTERM, as from ``torchrun``, so that it saves a checkpoint; if that takes too long, it exits.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_CHECK_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(STOP_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

@@ -10,18 +10,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint import (
-    BEST,
-    CheckpointError,
-    mark_damaged,
-    save_checkpoint,
-    step_checkpoints,
-    write_atomically,
-)
+from transformer.checkpoint import BEST, mark_damaged, resumable_checkpoints, save_checkpoint
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
 from transformer.device import Device, explain_out_of_memory
 from transformer.errors import UserError, require_extra
+from transformer.files import CheckpointError, write_atomically
 from transformer.model import Transformer
 from transformer.training.display import Display
 from transformer.training.distributed import init_distributed
@@ -31,7 +25,9 @@ from transformer.training.run_folder import (
     append_log,
     append_metrics,
     append_session,
+    is_finished,
     open_run_folder,
+    read_metrics,
     truncate_metrics,
     write_recipe,
 )
@@ -93,7 +89,7 @@ def train(
         folder = open_run_folder(run, recipe, force) if is_main else nullcontext()
         with explain_write_errors(run), folder, stop_signals() as stop_requested:
             trainer = _start_or_resume(
-                run, lambda: Trainer(model_config, config, data, device, context, compiled, initial_model)
+                run, config, lambda: Trainer(model_config, config, data, device, context, compiled, initial_model)
             )
             step = trainer.progress.step
             if is_main:
@@ -181,17 +177,18 @@ def _loop(
                 metrics = trainer.validate()
             last = trainer.is_done
             if context.is_main:
+                if progress.validations_since_best == 0:
+                    save_checkpoint(run, BEST, trainer.model, {"metrics": metrics, "training": asdict(config)})
                 append_metrics(run, metrics)
                 display.validation(metrics)
                 if writer is not None:
                     writer.validation(metrics)
-                if progress.validations_since_best == 0:
-                    save_checkpoint(run, BEST, trainer.model, {"metrics": metrics, "training": asdict(config)})
                 if on_validation is not None:
                     on_validation(metrics)
         epoch_end = config.checkpoint_each_epoch and trainer.is_epoch_end
-        if last or stop or epoch_end or progress.step % config.checkpoint_every == 0:
-            trainer.save(run)
+        due = last or epoch_end or progress.step % config.checkpoint_every == 0
+        if due or stop:
+            trainer.save(run, stopped=not due)
         if stop and not last:
             if context.is_main:
                 print(
@@ -239,10 +236,18 @@ class TensorBoard:
         self.writer.flush()
 
 
-def _start_or_resume(run: Path, new_trainer: Callable[[], Trainer]) -> Trainer:
-    """Return a trainer in the state of the last checkpoint that is intact, or a new one if there is none."""
+def _start_or_resume(run: Path, config: TrainingConfig, new_trainer: Callable[[], Trainer]) -> Trainer:
+    """Return a trainer in the state of the last checkpoint that is intact, or a new one if there is nothing to lose.
+
+    A run that is finished is never trained again, and one that has saved checkpoints never starts from the first step.
+
+    Raises:
+        UserError: if that would happen, because the checkpoints are damaged or were deleted.
+    """
     trainer = new_trainer()
-    for name in reversed(step_checkpoints(run)):
+    names, damaged = resumable_checkpoints(run), []
+    rows = read_metrics(run)
+    for name in reversed(names):
         damage = None
         try:
             trainer.restore(run, name)
@@ -251,13 +256,29 @@ def _start_or_resume(run: Path, new_trainer: Callable[[], Trainer]) -> Trainer:
         (processes_with_damage,) = trainer.context.all_reduce([damage is not None])
         if not processes_with_damage:
             break
-        if trainer.context.is_main:
-            print(f"{damage or name + ' is damaged'}; trying the one before", file=sys.stderr)
-            mark_damaged(run, name)
+        damaged.append((name, str(damage or f"{name} is damaged")))
+        if is_finished(rows, config):
+            raise _not_again(run, f"it is finished, but {damaged[0][1]}")
         trainer = new_trainer()
+    else:
+        if names:
+            raise _not_again(run, f"none of its checkpoints can be resumed from: {damaged[0][1]}")
+        if rows and (rows[-1]["step"] > config.checkpoint_every or is_finished(rows, config)):
+            raise _not_again(run, f"it was trained for {rows[-1]['step']} steps, but its checkpoints are gone")
+    for name, reason in damaged:
+        if trainer.context.is_main:
+            print(f"{reason}; trying the one before", file=sys.stderr)
+            mark_damaged(run, name)
     if trainer.device.type == "cuda":
         trainer.fit_batch_to_memory()
     return trainer
+
+
+def _not_again(run: Path, reason: str) -> UserError:
+    return UserError(
+        f"{run} cannot be resumed: {reason}. Nothing in it was changed. "
+        "To train again from the start, choose another folder with --run, or delete this one"
+    )
 
 
 @contextmanager
@@ -275,7 +296,7 @@ def explain_write_errors(run: Path) -> Iterator[None]:
         disk_is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         if not disk_is_full and not _is_about(error, run):
             raise
-        checkpoints = step_checkpoints(run)
+        checkpoints = resumable_checkpoints(run)
         hint = "free some space" if disk_is_full else "check its permissions, or choose another folder with --run"
         resume = f"then run the same command again to resume from {checkpoints[-1]}" if checkpoints else ""
         raise UserError(

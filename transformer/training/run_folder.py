@@ -1,15 +1,17 @@
 """The run folder: everything that a training run writes, and resumes from."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import filelock
 
-from transformer.checkpoint import read_settings, remove_partial_files, write_atomically
+from transformer.checkpoint import read_settings, remove_partial_files
+from transformer.config import TrainingConfig
 from transformer.errors import UserError
+from transformer.files import read_rows, write_atomically
 from transformer.provenance import provenance
 
 RECIPE = "recipe.json"
@@ -25,8 +27,13 @@ LOG = "log.jsonl"
 SESSIONS = "sessions.jsonl"
 """One line each time the run was started or resumed."""
 
-NOT_COMPARED = {"description", "training.log_every", "training.checkpoint_each_epoch"}
-"""Settings that don't change what is learned, and the recipe's description, which old runs have in their folder."""
+METRICS_KEYS = ("step", "minutes", "target_tokens", "train_loss", "learning_rate", "valid_loss", "valid_bleu")
+LOG_KEYS = ("step", "train_loss", "learning_rate", "tokens_per_second", "minutes")
+SESSION_KEYS = ("step", "date", "command", "commit", "machine", "device", "threads", "versions")
+
+NOT_COMPARED = {"description", "text_sha256", "training.log_every", "training.checkpoint_each_epoch"}
+"""Settings that don't change what is learned, the recipe's description, which old runs have in their folder, and the
+hash of the text, which is compared separately."""
 MAY_CHANGE = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
 """A run may be resumed with other values of these settings: only the memory and time of a step depend on them."""
 
@@ -72,8 +79,13 @@ def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> 
             raise UserError(f"{run} is not a run folder, and not empty: choose another folder with --run")
         return
     recipe = json.loads(json.dumps(recipe))  # tuples become lists, as in the file
-    changes = list(differences(read_settings(run / RECIPE), recipe))
-    changes = [change for change in changes if change.partition(":")[0] not in MAY_CHANGE]
+    saved = read_settings(run / RECIPE)
+    if saved.get("text_sha256") not in (None, recipe.get("text_sha256")) and not force:
+        raise UserError(
+            f"{run} was started with another text: {saved.get('data', {}).get('corpus')} has changed since. "
+            "Choose another folder with --run, or resume with the new text with --force"
+        )
+    changes = [change for change in differences(saved, recipe) if change.partition(":")[0] not in MAY_CHANGE]
     if changes and not force:
         more = f"; and {len(changes) - 5} more" if len(changes) > 5 else ""
         raise UserError(
@@ -98,12 +110,21 @@ def differences(before: Any, now: Any, name: str = "") -> Iterator[str]:
 
 def read_metrics(run: Path) -> list[dict[str, float]]:
     """Return the validation metrics of a run, one dictionary per validation."""
-    return _read_rows(run / METRICS)
+    return read_rows(run / METRICS, METRICS_KEYS)
+
+
+def is_finished(metrics: Sequence[Mapping[str, float]], config: TrainingConfig) -> bool:
+    """Return whether a run with these metrics has taken all steps, or its patience has run out."""
+    if not metrics or metrics[-1]["step"] >= config.steps:
+        return bool(metrics)
+    losses = [row["valid_loss"] for row in metrics]
+    since_best = len(losses) - 1 - max(i for i, loss in enumerate(losses) if not loss > min(losses))
+    return 0 < config.patience <= since_best
 
 
 def read_log(run: Path) -> list[dict[str, float]]:
     """Return the training log of a run, one dictionary every ``log_every`` steps."""
-    return _read_rows(run / LOG)
+    return read_rows(run / LOG, LOG_KEYS)
 
 
 def append_metrics(run: Path, row: dict[str, float]) -> None:
@@ -119,12 +140,12 @@ def append_log(run: Path, row: dict[str, float]) -> None:
 def truncate_metrics(run: Path, last_step: int) -> None:
     """Delete the metrics and the log after a step, from which the run resumes."""
     for path in (run / METRICS, run / LOG):
-        _write_rows(path, [row for row in _read_rows(path) if row["step"] <= last_step])
+        _write_rows(path, [row for row in read_rows(path, ["step"]) if row["step"] <= last_step])
 
 
 def read_sessions(run: Path) -> list[dict[str, Any]]:
     """Return the sessions of a run: the step at which each started, and when, how and where it ran."""
-    return _read_rows(run / SESSIONS)
+    return read_rows(run / SESSIONS, SESSION_KEYS, dict[str, int | str | None])
 
 
 def append_session(run: Path, step: int, device: object) -> None:
@@ -135,17 +156,6 @@ def append_session(run: Path, step: int, device: object) -> None:
 def _is_content(path: Path) -> bool:
     """Return whether a file makes a folder non-empty: not the files that a run writes before its recipe."""
     return path.name != ".lock" and not path.name.startswith(f".{RECIPE}-")
-
-
-def _read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read one JSON object per line, up to a line that a crash has cut off."""
-    rows = []
-    for line in path.read_text("utf-8").splitlines() if path.exists() else []:
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
-    return rows
 
 
 def _write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:

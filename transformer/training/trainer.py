@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from transformer.checkpoint import (
-    CheckpointError,
     delete_checkpoint,
     load_checkpoint,
     read_tensors,
     save_checkpoint,
     step_checkpoints,
     step_name,
+    stopped_checkpoints,
 )
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import Batch, Batches, Indices, collate, token_batches
@@ -32,6 +32,7 @@ from transformer.data.tokenizer import PAD
 from transformer.device import Device, is_out_of_memory
 from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
+from transformer.files import CheckpointError
 from transformer.layers import CheckpointedLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
@@ -125,13 +126,15 @@ class Trainer:
     @cached_property
     def loss(self) -> nn.Module:
         """The loss that steps use: `eager_loss`, compiled and distributed if configured. The first step creates it."""
-        loss = self.eager_loss
+        loss, batch = self.eager_loss, self.batches.collate(self.batches.plan[0])
         if self.compiled:
-            batch = self.batches.collate(self.batches.plan[0])
             loss = compile_or_explain(loss, lambda module: self._dry_run(module, batch), self.context)
         if self.context.world_size > 1:
             loss = DistributedDataParallel(loss, gradient_as_bucket_view=True)
             loss.broadcast_buffers = False  # they are constant tables, equal in all processes
+            # After its first backward pass it rearranges its buckets, and with them the order in which it adds up
+            # gradients. A run that is resumed has to add them up in the same order as one that was never interrupted.
+            self._dry_run(loss, batch)
         return loss
 
     def _dry_run(self, loss: nn.Module, batch: Batch) -> None:
@@ -383,10 +386,14 @@ class Trainer:
         """Whether the last step used the last batches of an epoch."""
         return self.batches.step == len(self.batches.plan)
 
-    def save(self, run: Path) -> None:
-        """Save a checkpoint to resume from, and delete those that are too old. All processes must call it."""
+    def save(self, run: Path, stopped: bool = False) -> None:
+        """Save a checkpoint to resume from, and delete those that are too old. All processes must call it.
+
+        Args:
+            stopped: save it because the run is being stopped: the next checkpoint that is due replaces it.
+        """
         self._read_totals()
-        progress = self.progress
+        progress, state = self.progress, self._state()
         loss_sum, log_loss_sum = self.context.all_reduce([progress.loss_sum, progress.log_loss_sum])
         if not self.context.is_main:
             return
@@ -394,15 +401,19 @@ class Trainer:
             "progress": asdict(progress) | {"loss_sum": loss_sum, "log_loss_sum": log_loss_sum},
             "scaler": self.scaler.state_dict(),
         }
-        save_checkpoint(run, step_name(progress.step), self.model, metadata, self._state())
+        name = step_name(progress.step, stopped)
+        save_checkpoint(run, name, self.model, metadata, state)
+        for old in stopped_checkpoints(run):
+            if old != name:
+                delete_checkpoint(run, old)
         names = step_checkpoints(run)
-        for name in names[: -self.config.keep_checkpoints]:
-            delete_checkpoint(run, name)
-        for name in names[-self.config.keep_checkpoints : -2]:
-            delete_checkpoint(run, name, "state")
+        for old in names[: -self.config.keep_checkpoints]:
+            delete_checkpoint(run, old)
+        for old in names[-self.config.keep_checkpoints : -2]:
+            delete_checkpoint(run, old, "state")
 
     def restore(self, run: Path, name: str) -> None:
-        """Load a checkpoint. On the CPU, in one process, training continues exactly as if it had never stopped.
+        """Load a checkpoint. On the CPU, training continues exactly as if it had never stopped.
 
         The number of processes and ``config.gradient_accumulation_steps`` may have changed since: see
         `_change_batches`. The number of batches per step never decreases, so memory use does not grow.
@@ -429,9 +440,7 @@ class Trainer:
             # Earlier versions did not save the number of processes: assume that it is the same.
             self.progress = Progress(**{"world_size": self.context.world_size, **fields})
             self.totals.skipped_steps.fill_(self.progress.skipped_steps)
-            torch.set_rng_state(state["random.cpu"])
-            if self.device.type == "cuda" and "random.cuda" in state:
-                torch.cuda.set_rng_state(state["random.cuda"])
+            self._restore_random_state(state)
         except KeyError as error:
             raise CheckpointError(f"the checkpoint {run / name} lacks {error}") from error
         except torch.OutOfMemoryError as error:
@@ -446,13 +455,28 @@ class Trainer:
         )
         if not self.context.is_main:
             progress.loss_sum = progress.log_loss_sum = 0.0  # the main process has the sums of all
-            torch.manual_seed(self.config.seed + self.context.rank + progress.step)
+
+    def _restore_random_state(self, state: dict[str, Tensor]) -> None:
+        """Continue with the random numbers of this process, if the checkpoint was saved by as many processes.
+
+        Raises:
+            KeyError: if the checkpoint has no random state.
+        """
+        rank, world_size = self.context.rank, self.context.world_size
+        states = state["random.cpu"].reshape(-1, torch.get_rng_state().numel())  # earlier versions saved the first only
+        if len(states) != world_size and rank:
+            torch.manual_seed(self.config.seed + rank + self.progress.step)
+            return
+        torch.set_rng_state(states[rank].clone())  # PyTorch crashes if it is only a part of another tensor
+        if self.device.type == "cuda" and "random.cuda" in state:
+            states = state["random.cuda"].reshape(-1, torch.cuda.get_rng_state().numel())
+            torch.cuda.set_rng_state(states[rank].clone())
 
     def _state(self) -> dict[str, Tensor]:
-        """Return all tensors that the next steps depend on, except the weights."""
-        state = {"random.cpu": torch.get_rng_state()}
+        """Return all tensors that the next steps depend on, except the weights. All processes must call it."""
+        state = {"random.cpu": self.context.all_gather(torch.get_rng_state())}
         if self.device.type == "cuda":
-            state["random.cuda"] = torch.cuda.get_rng_state()
+            state["random.cuda"] = self.context.all_gather(torch.cuda.get_rng_state())
         if self.batches.pairs is not None:
             state["epoch.pairs"] = torch.from_numpy(self.batches.pairs)
         state |= optimizer_state(self.optimizers)

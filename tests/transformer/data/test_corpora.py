@@ -505,12 +505,26 @@ def test_only_what_is_missing_is_held_out() -> None:
     assert only_valid.splits == ["train", "valid", "test", "extra"]
 
 
-def test_sentences_keep_their_split_while_a_corpus_grows_up_to_42_thousand_pairs() -> None:
+@pytest.mark.parametrize(("before", "after"), [(1000, 39_000), (20_999, 21_000), (39_999, 42_000), (5000, 60_000)])
+def test_no_sentence_moves_between_train_and_test_while_a_corpus_grows(before: int, after: int) -> None:
     splits = []
-    for count in (1000, 41_999):
+    for count in (before, after):
         corpus = own([(str(i), f"{count}") for i in range(count)])
         splits.append({split: {s for s, _ in corpus.pairs(split)} for split in corpus.splits})
-    assert all(splits[0][split] < splits[1][split] for split in splits[0])
+    assert splits[0]["train"] <= splits[1]["train"]
+    for split in ("valid", "test"):
+        assert not splits[1][split] & splits[0]["train"] and not splits[1]["train"] & splits[0][split]
+
+
+def test_a_manifest_sets_the_share_that_is_held_out() -> None:
+    write(Path("t.tsv"), "".join(f"{i}\tx\n" for i in range(50_000)))
+    described = {"languages": ["en", "de"], "splits": {"train": [{"en": "t.tsv:1", "de": "t.tsv:2"}]}}
+    sizes = {}
+    for one_in in (10, 84):
+        corpus = corpus_of("m", described | {"held_out_one_in": one_in})
+        sizes[one_in] = [sum(1 for _ in corpus.pairs(split)) for split in corpus.splits]
+        assert sum(sizes[one_in]) == 50_000
+    assert 4700 < sizes[10][2] < 5300 and 500 < sizes[84][2] < 700
 
 
 # Combined corpora
@@ -606,8 +620,8 @@ def test_the_fingerprint_of_a_generated_corpus(monkeypatch: pytest.MonkeyPatch) 
         (".", r"there is no corpus '\.'"),
         ("none.json", "cannot read the manifest none.json: No such file"),
         ("~no-such-user/none.json", "cannot read the manifest ~no-such-user/none.json: No such file"),
-        ("folder.json", "cannot read the manifest .*folder.json: Is a directory"),
-        ("latin.json", "the manifest .*latin.json is not JSON: 'utf-8' codec"),
+        ("folder.json", "cannot read the manifest .*folder.json: it is not a file"),
+        ("latin.json", "the manifest .*latin.json is not UTF-8: 'utf-8' codec"),
         ("empty.json", "the manifest .*empty.json is not JSON: Expecting value"),
         ("deep.json", "the manifest .*deep.json is nested too deeply"),
     ],

@@ -12,7 +12,7 @@ import torch
 from transformer.checkpoint import save_checkpoint
 from transformer.cli import main
 from transformer.config import ModelConfig
-from transformer.data.corpora import sentence_pairs
+from transformer.data.corpora import own_text_sha256, sentence_pairs
 from transformer.data.tokenizer import Tokenizer
 from transformer.evaluation import evaluate
 from transformer.evaluation.evaluate import read_scores
@@ -302,6 +302,37 @@ def test_settings_out_of_range_and_a_folder_that_cannot_be_written(
         main(["evaluate", str(run), *files, "--device", "cpu", "--beam-size", "0"])
     printed = capsys.readouterr()
     assert printed.out == "" and printed.err == "error: --beam-size must be at least 1; got 0\n"
+
+
+def test_a_disk_that_becomes_full_costs_no_scores(
+    run: Path, files: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(path: Path, data: bytes) -> None:
+        if "references" not in path.name:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(evaluate, "write_atomically", no_room)
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(run), *files, "--device", "cpu"])
+    printed = capsys.readouterr()
+    assert "chrF2" in printed.out and "METEOR" in printed.out
+    assert "own.hypotheses.txt: No space left on device" in printed.err
+
+
+def test_a_corpus_that_has_changed_since_training_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "table.tsv"
+    table.write_text("".join(f"a b {i}\tc d {i}\n" for i in range(60)))
+    run = make_run(tmp_path / "one", 1, corpus=str(table))
+    recipe = json.loads((run / "recipe.json").read_text()) | {"text_sha256": own_text_sha256(str(table))}
+    (run / "recipe.json").write_text(json.dumps(recipe))
+    monkeypatch.chdir(tmp_path)
+    main(["evaluate", "one", "--device", "cpu", "--beam-size", "1"])
+    assert "has changed" not in capsys.readouterr().out
+    table.write_text(table.read_text() + "one\tmore\n")
+    main(["evaluate", "one", "--device", "cpu", "--beam-size", "1"])
+    assert f"note: {table} has changed since one was trained" in capsys.readouterr().out
 
 
 def test_no_run_at_all(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,10 +14,11 @@ from pathlib import Path
 import torch
 
 from transformer.attention import MultiHeadAttention
-from transformer.checkpoint import read_json
+from transformer.checkpoint import step_name
 from transformer.config import ModelConfig, OptimizerName, TrainingConfig
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import choose_device
+from transformer.files import read_json
 from transformer.model import Transformer
 from transformer.training.loop import train
 from transformer.training.run_folder import read_log, read_metrics
@@ -35,27 +36,28 @@ TRAINING = TrainingConfig(
 )
 
 
-def run(folder: Path, training: TrainingConfig) -> Transformer:
+def run(folder: Path, training: TrainingConfig, shape: ModelConfig = SHAPE) -> Transformer:
     data = prepare(DataConfig("copy", max_train_pairs=400), 57)
-    return train(folder, data, SHAPE, training, choose_device("cpu"), on_validation=lambda _: None, force=True).model
+    return train(folder, data, shape, training, choose_device("cpu"), on_validation=lambda _: None, force=True).model
 
 
-def run_rank(folder: Path, training: TrainingConfig, rank: int, world_size: int, port: int) -> None:
+def run_rank(folder: Path, training: TrainingConfig, rank: int, world_size: int, port: int, shape: ModelConfig) -> None:
     """Train as one of several processes, as `torchrun` starts them."""
     os.environ.update(RANK=f"{rank}", LOCAL_RANK=f"{rank}", WORLD_SIZE=f"{world_size}", MASTER_ADDR="127.0.0.1")
     os.environ["MASTER_PORT"] = f"{port}"
     torch.set_num_threads(1)
-    run(folder, training)
+    run(folder, training, shape)
 
 
-def run_distributed(folder: Path, training: TrainingConfig, world_size: int) -> None:
+def run_distributed(folder: Path, training: TrainingConfig, world_size: int, shape: ModelConfig = SHAPE) -> None:
     """Start all processes, and wait for them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     context = multiprocessing.get_context("fork")
     processes = [
-        context.Process(target=run_rank, args=(folder, training, rank, world_size, port)) for rank in range(world_size)
+        context.Process(target=run_rank, args=(folder, training, rank, world_size, port, shape))
+        for rank in range(world_size)
     ]
     for process in processes:
         process.start()
@@ -75,6 +77,17 @@ def weights(model: Transformer) -> torch.Tensor:
 
 def difference(first: Transformer, second: Transformer) -> float:
     return float((weights(first) - weights(second)).abs().max())
+
+
+def compare_resumed(folder: Path, training: TrainingConfig, world_size: int) -> list[str]:
+    """Train with dropout, once in one go and once in two; return the checksums of the final weights."""
+    digests = []
+    for name, stops in (("whole", [training.steps]), ("resumed", [5, training.steps])):
+        for steps in stops:
+            dropout = replace(SHAPE, dropout=0.3)
+            run_distributed(folder / name, replace(training, steps=steps), world_size, dropout)
+        digests.append(read_json(folder / name / f"{step_name(training.steps)}.json")["weights"]["sha256"])
+    return digests
 
 
 def main(folder: Path, world_size: int, optimizer: OptimizerName) -> None:
@@ -98,6 +111,7 @@ def main(folder: Path, world_size: int, optimizer: OptimizerName) -> None:
         "logged_losses": [[row["train_loss"] for row in read_log(run)] for run in both],
         "saved_losses": [read_json(run / "step-0000006.json")["progress"]["loss_sum"] for run in both],
         "tokens": [read_metrics(run)[-1]["target_tokens"] for run in both],
+        "resumed": compare_resumed(folder, training, world_size),
         "more": read_json(folder / "more" / "step-0000008.json")["progress"],
     }
     print(json.dumps(report))

@@ -1,5 +1,6 @@
 """Several processes train as one does: the same steps, the same weights."""
 
+import contextlib
 import json
 import os
 import signal
@@ -9,10 +10,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import filelock
+import psutil
 import pytest
 import torch
 
-from transformer.checkpoint import step_checkpoints
+from transformer.checkpoint import resumable_checkpoints, step_checkpoints
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import Device, choose_device
@@ -38,6 +41,7 @@ def test_n_processes_equal_one_with_n_accumulation_steps(world_size: int, optimi
     report = json.loads(done.stdout)
     assert report["to_single"] < 1e-5 < report["to_larger"]
     assert report["to_fewer"] < 1e-5, "resumed in one process: the same steps"
+    assert report["resumed"][0] == report["resumed"][1], "with dropout, bit for bit"
     for name in ("losses", "logged_losses", "saved_losses"):
         assert report[name][0] == pytest.approx(report[name][1], rel=1e-5)
     assert report["tokens"][0] == report["tokens"][1]
@@ -88,6 +92,32 @@ def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_
     assert started.returncode != 0
     assert "another of the 2 processes has died" in errors and "resume from the last checkpoint" in errors
     assert step_checkpoints(run)
+
+
+def test_workers_stop_and_free_the_run_folder_when_torchrun_is_killed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train = ["transformer.cli", "train", "copy", "--run", run, "--training.steps", "100000", "--device", "cpu"]
+    often = ["--training.checkpoint-every", "2", "--training.validate-every", "100000"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    command = [*torchrun, "-m", "--", *train, *often]
+    with subprocess.Popen(
+        command, env=environment(tmp_path), stderr=subprocess.DEVNULL, start_new_session=True
+    ) as started:
+        try:
+            until = time.monotonic() + 300
+            while not step_checkpoints(run) and time.monotonic() < until and started.poll() is None:
+                time.sleep(0.1)
+            workers = psutil.Process(started.pid).children()
+            assert len(workers) == 2
+            started.kill()
+            gone, alive = psutil.wait_procs(workers, timeout=60)
+            assert len(gone) == 2 and not alive
+            with filelock.FileLock(run / ".lock", blocking=False):
+                pass
+            assert resumable_checkpoints(run)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)
 
 
 @pytest.fixture

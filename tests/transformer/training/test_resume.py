@@ -13,12 +13,13 @@ import pytest
 import torch
 
 from transformer import checkpoint
-from transformer.checkpoint import read_json, step_checkpoints
+from transformer.checkpoint import step_checkpoints, stopped_checkpoints
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import Batch, Batches
 from transformer.data.prepare import DataConfig, PreparedData, prepare
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
+from transformer.files import read_json
 from transformer.model import Transformer
 from transformer.provenance import provenance
 from transformer.training import run_folder as runs
@@ -181,11 +182,14 @@ def test_a_stop_signal_saves_and_stops(
         patch.setattr(Trainer, "step", step)
         with pytest.raises(KeyboardInterrupt):
             run_training(run, data)
-    assert step_checkpoints(run)[-1] == "step-0000007"
+    assert stopped_checkpoints(run) == ["stopped-0000007"]
+    assert step_checkpoints(run) == ["step-0000002", "step-0000004", "step-0000006"]
     assert capsys.readouterr().err == "stopped and saved after step 7: run the same command again to resume\n"
     assert signal.getsignal(signal.SIGINT) is handler
     run_training(run, data)
     assert result(run) == uninterrupted
+    assert stopped_checkpoints(run) == []
+    assert step_checkpoints(run) == ["step-0000008", "step-0000010", "step-0000012"]  # as without the interruption
 
 
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(
@@ -235,15 +239,52 @@ def test_a_temporary_error_while_resuming_costs_no_checkpoint(
     assert result(run) == uninterrupted
 
 
-def test_with_all_checkpoints_damaged_it_starts_again(
-    tmp_path: Path, data: PreparedData, uninterrupted: object, monkeypatch: pytest.MonkeyPatch
+def contents(run: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in run.iterdir()}
+
+
+def damage(run: Path, pattern: str, text: bytes | None) -> None:
+    for path in run.glob(pattern):
+        path.unlink() if text is None else path.write_bytes(text)
+
+
+@pytest.mark.parametrize("steps", [10, 12])
+@pytest.mark.parametrize(
+    ("pattern", "text"), [("step-*-state-*", None), ("step-*.safetensors", b"no tensors"), ("step-*", None)]
+)
+def test_a_run_whose_checkpoints_are_gone_or_damaged_is_not_trained_again(
+    steps: int, pattern: str, text: bytes | None, tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Neither a finished one, from which someone deleted what was needed to resume, nor an interrupted one."""
     run = tmp_path / "run"
-    train_until(10, run, data, monkeypatch)
-    for path in run.glob("step-*.safetensors"):
-        path.write_bytes(b"no tensors")
+    if steps == 12:
+        run_training(run, data)
+    else:
+        train_until(steps, run, data, monkeypatch)
+    damage(run, pattern, text)
+    before = contents(run)
+    with pytest.raises(UserError, match=r"cannot be resumed: .*Nothing in it was changed"):
+        run_training(run, data)
+    assert contents(run) == before
+
+
+def test_a_finished_run_is_not_resumed_from_the_checkpoint_before_the_last(tmp_path: Path, data: PreparedData) -> None:
+    run = tmp_path / "run"
     run_training(run, data)
-    assert result(run) == uninterrupted
+    damage(run, "step-0000012-state-*", None)
+    before = contents(run)
+    with pytest.raises(UserError, match=r"it is finished, but the checkpoint .* is missing"):
+        run_training(run, data)
+    assert contents(run) == before
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_starts_again(
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_training(tmp_path / "whole", data, checkpoint_every=12)
+    train_until(10, tmp_path / "killed", data, monkeypatch, checkpoint_every=12)
+    run_training(tmp_path / "killed", data, checkpoint_every=12)
+    assert result(tmp_path / "killed") == result(tmp_path / "whole")
 
 
 def test_a_full_disk_ends_the_run_but_not_the_last_checkpoint(

@@ -1,0 +1,667 @@
+"""What the command ``transformer`` can do: prepare data, train, evaluate, translate and look inside a model.
+
+`transformer.cli` runs these commands.
+"""
+
+import dataclasses
+import math
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from tyro.conf import FlagCreatePairsOff, Positional, arg
+
+from transformer.checkpoint import average_checkpoints, read_settings, step_checkpoints
+from transformer.command_line import Command, RecipeCommand, check_name
+from transformer.config import PRESETS, ModelConfig, TrainingConfig
+from transformer.data.corpora import absolute_name, own_text_sha256
+from transformer.data.prepare import DataConfig, PreparedData
+from transformer.data.prepare import prepare as prepare_data
+from transformer.data.sentences import split_sentences
+from transformer.data.statistics import corpus_statistics
+from transformer.data.tokenizer import Tokenizer
+from transformer.decoding import check_search
+from transformer.device import Device, DeviceName, Precision, choose_device
+from transformer.errors import UserError, require_extra
+from transformer.evaluation.evaluate import evaluate_runs
+from transformer.files import CheckpointError, check_writable, write_atomically
+from transformer.inspection import parameter_table
+from transformer.model import Transformer
+from transformer.models import MODELS_FOLDER, find_model, list_models, load_model
+from transformer.models.export import export as export_model
+from transformer.recipes import RECIPES
+from transformer.training.distributed import get_world_size, is_main_process, stop_with_parent
+from transformer.training.loop import explain_write_errors
+from transformer.training.loop import train as train_model
+from transformer.training.memory import check_memory
+from transformer.training.run_folder import RECIPE, check_run_folder, read_metrics
+from transformer.translator import Translator
+
+LINES_AT_ONCE = 100
+"""How many lines of standard input are translated together, and then printed, if it is a file or a pipe."""
+
+Compile = Literal["auto", "yes", "no"]
+XAxis = Literal["step", "minutes", "target_tokens"]
+Mirror = Annotated[
+    str | None,
+    arg(
+        metavar="FOLDER|URL",
+        help="Where to read the corpus files from, instead of downloading them from their public address.",
+        help_behavior_hint="",
+    ),
+]
+MaxNewTokens = Annotated[
+    int | None,
+    arg(
+        metavar="INT",
+        help="Maximum length of a translation in tokens.",
+        help_behavior_hint="(default: the length of the source + 50)",
+    ),
+]
+PrecisionOption = Annotated[
+    Precision,
+    arg(
+        help="fp32; tf32 (on NVIDIA GPUs since Ampere: faster than fp32, less exact); or mixed precision (autocast), "
+        "in which matrix products are computed in bf16 or fp16. auto: on a GPU bf16, or fp16 if it lacks bf16; "
+        "everywhere else fp32.",
+    ),
+]
+ModelName = Annotated[
+    Positional[str],
+    arg(metavar="MODEL", help=f"A run folder, or the name of a pretrained model: {', '.join(list_models())}."),
+]
+
+
+@dataclasses.dataclass
+class RecipeOptions:
+    """The options that prepare, data and train share."""
+
+    data: DataConfig
+    """The corpus and how it is cleaned."""
+    model: ModelConfig
+    """The architecture of the model."""
+    training: TrainingConfig
+    """How the model is trained."""
+    mirror: Mirror = None
+
+    def __post_init__(self) -> None:
+        self.data = dataclasses.replace(self.data, corpus=absolute_name(self.data.corpus))
+
+    def prepare(self, tokenizer: Tokenizer | None = None) -> PreparedData:
+        """Return the prepared data of the recipe; prepare it first if necessary, with a new or the given tokenizer."""
+        return prepare_data(self.data, self.model.vocab_size, self.mirror, is_main_process(), tokenizer)
+
+
+@dataclasses.dataclass
+class PrepareOptions(RecipeOptions):
+    """The options of `transformer prepare RECIPE`."""
+
+
+@dataclasses.dataclass
+class DataOptions(RecipeOptions):
+    """The options of `transformer data RECIPE`."""
+
+    samples: int = 3
+    """Number of sentence pairs to show, split into subwords."""
+    seed: int = 0
+    """Seed for choosing these pairs."""
+    figure: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """Save a plot of the sentence lengths as .png, .svg or .pdf."""
+
+
+@dataclasses.dataclass
+class TrainOptions(RecipeOptions):
+    """The options of `transformer train RECIPE`."""
+
+    run: Annotated[Path, arg(metavar="FOLDER")] = Path("runs")
+    """The run folder, where checkpoints, metrics and settings are saved, and from which an interrupted run resumes."""
+    device: DeviceName = "auto"
+    """Where to train; auto chooses the fastest device available."""
+    precision: PrecisionOption = "auto"
+    compile: Compile = "auto"
+    """Compile the model: this takes a minute or two, then steps are faster. auto compiles on a GPU only."""
+    force: FlagCreatePairsOff[bool] = False
+    """Resume a run even though its settings have changed."""
+    initial_model: Annotated[
+        str | None,
+        arg(
+            metavar="MODEL",
+            help="Start from the weights of this model, a run folder or the name of a pretrained model, instead of "
+            "random ones (fine-tuning). Its architecture and tokenizer are used, too, but the dropout of the recipe.",
+            help_behavior_hint="(default: random weights)",
+        ),
+    ] = None
+    tensorboard: FlagCreatePairsOff[bool] = False
+    """Write the metrics for TensorBoard as well."""
+
+
+def prepare(options: PrepareOptions) -> None:
+    """Download and clean a corpus, train a subword tokenizer on it, and save it as token ids.
+
+    Examples:
+        transformer prepare pocket
+        transformer prepare multi30k --mirror ~/downloads/multi30k
+        transformer prepare multi30k --data.cleaning.max-ratio 2 --data.cleaning.drop-duplicates
+    """
+    data = options.prepare()
+    if data.cleaning.kept < data.cleaning.seen:
+        print(data.cleaning.table())
+    print(f"prepared in {data.folder}")
+
+
+def show_data(options: DataOptions) -> None:
+    """Show statistics and samples of a recipe's data; the data is prepared first if necessary.
+
+    Examples:
+        transformer data pocket
+        transformer data multi30k --mirror ~/downloads/multi30k --samples 10
+        transformer data multi30k --figure lengths.png
+    """
+    if options.figure:
+        from transformer.plots import style
+        from transformer.plots.sentence_lengths import sentence_lengths
+
+        style.check_figure_path(options.figure)  # before the data is prepared, which may take long
+    data = options.prepare()
+    for text in corpus_statistics(data, options.data, options.training.batch_tokens, options.samples, options.seed):
+        print(text, end="\n\n", flush=True)
+    if options.figure:
+        sources, targets = data.tokens("train")
+        languages = options.data.languages
+        figure = sentence_lengths(sources.lengths(), targets.lengths(), languages, options.data.cleaning.max_ratio)
+        style.save(figure, options.figure)
+        print(f"saved {options.figure}")
+
+
+def train(options: TrainOptions) -> None:
+    """Train the model of a recipe; every setting of the recipe can be changed.
+
+    An interrupted run is resumed by the same command. The last example trains on eight GPUs. Several machines can train
+    together if they share a file system that contains the prepared data and the run folder.
+
+    Examples:
+        transformer train pocket
+        transformer train pocket --run runs/wide --model.d-model 256
+        transformer train multi30k --mirror ~/downloads/multi30k --training.steps 2000
+        transformer train multi30k --initial-model everyday --run runs/fine-tuned
+        torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
+    """
+    if get_world_size() > 1:
+        stop_with_parent()
+    device = choose_device(options.device, options.precision)
+    initial = load_model(options.initial_model, "cpu") if options.initial_model else None
+    if initial is not None:
+        dropout = {
+            name: getattr(options.model, name) for name in ("dropout", "attention_dropout", "activation_dropout")
+        }
+        options.model = dataclasses.replace(initial.model.config, **dropout)
+    settings: dict[str, Any]
+    settings = {part: dataclasses.asdict(getattr(options, part)) for part in ("data", "model", "training")}
+    settings["text_sha256"] = own_text_sha256(options.data.corpus)
+    if initial is not None:
+        settings["initial_model"] = {
+            "name": options.initial_model,
+            "sha256": initial.metadata["weights"]["sha256"],
+        }
+    if options.tensorboard:
+        require_extra("tensorboard", "tensorboard")
+    if is_main_process():  # checked again later, but preparing the data may take long
+        check_run_folder(options.run, settings, options.force)
+        check_memory(options.model, options.training, device, get_world_size())
+        with explain_write_errors(options.run):
+            options.run.mkdir(parents=True, exist_ok=True)
+    train_model(
+        options.run,
+        options.prepare(initial.tokenizer if initial else None),
+        options.model,
+        options.training,
+        device,
+        settings,
+        compiled=should_compile(options.compile, device),
+        force=options.force,
+        tensorboard=options.tensorboard,
+        initial_model=initial.model if initial else None,
+    )
+    if is_main_process():
+        print(f"the model is in {options.run}")
+        log(f"next: {shlex.join(['transformer', 'evaluate', str(options.run)])}")
+
+
+def average(
+    run: Annotated[Positional[Path], arg(metavar="RUN")],
+    checkpoints: Annotated[
+        Positional[tuple[str, ...]], arg(metavar="[CHECKPOINT ...]", help_behavior_hint="(default: the last ones)")
+    ] = (),
+    last: int = 5,
+) -> None:
+    """Average checkpoints of a run (§6.1); evaluate and translate then use the averaged weights.
+
+    Examples:
+        transformer average runs/wmt14-base
+        transformer average runs/wmt14-big --last 20
+        transformer average runs/wmt14-base step-0090000 step-0100000
+
+    Args:
+        run: A run folder created by `transformer train`.
+        checkpoints: Names of the checkpoints to average.
+        last: How many of the last checkpoints to average if none are named.
+    """
+    if last < 2:
+        raise UserError(f"--last must be at least 2; got {last}")
+    saved = step_checkpoints(_own_run_folder(run))
+    for name in checkpoints:
+        if not (run / f"{name}.json").exists():
+            raise UserError(f"{run} has no checkpoint {name}; it has {', '.join(saved) or 'none'}")
+    names = checkpoints or saved[-last:]
+    if len(names) < 2:
+        raise UserError(
+            f"averaging needs at least two checkpoints, and here is {', '.join(names) or 'none'}: "
+            "train with a smaller --training.checkpoint-every to save more"
+        )
+    try:
+        average_checkpoints(run, names)
+    except CheckpointError:
+        if all((run / f"{name}.json").exists() for name in names):
+            raise
+        raise UserError(f"training has just deleted one of these checkpoints in {run}: run the command again") from None
+    print(f"averaged {len(names)} checkpoints: {', '.join(names)}")
+    if len(names) < last and not checkpoints:
+        log(
+            f"these are all that {run} has, fewer than {last}: --training.checkpoint-every sets how often checkpoints "
+            "are saved, --training.keep-checkpoints how many are kept"
+        )
+    steps = read_settings(run / RECIPE).get("training", {}).get("average_steps") if (run / RECIPE).exists() else 0
+    if steps:
+        log(f"the last checkpoint was already an average, of the last {steps} steps (--training.average-steps)")
+    log("evaluate and translate use the averaged weights from now on")
+    log(f"next: {shlex.join(['transformer', 'evaluate', str(run)])}")
+
+
+def curves(
+    runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="")],
+    output: Annotated[Path, arg(metavar="FILE")] = Path("curves.svg"),
+    x_axis: XAxis = "step",
+) -> None:
+    """Plot the loss and BLEU of up to four runs against training steps, time or tokens.
+
+    Examples:
+        transformer curves runs/pocket
+        transformer curves runs/pocket runs/wide --x-axis minutes --output wide.png
+
+    Args:
+        runs: One to four run folders.
+        output: The figure to save: .svg, .png or .pdf.
+        x_axis: What to plot on the x axis.
+    """
+    from transformer.plots import style
+    from transformer.plots.training_curves import compare_runs
+
+    if not 1 <= len(runs) <= 4:
+        raise UserError(f"give one to four run folders; got {len(runs)}")
+    style.check_figure_path(output)
+    metrics = {str(run): read_metrics(_own_run_folder(run)) for run in runs}
+    for run, rows in metrics.items():
+        if not rows:
+            is_run = (Path(run) / RECIPE).exists()
+            raise UserError(f"{run} has no metrics yet" if is_run else f"{run} is not a run folder: it has no metrics")
+        if not any(math.isfinite(row["valid_loss"]) for row in rows):
+            raise UserError(f"there is nothing to plot in {run}: its validation loss is never finite")
+    style.save(compare_runs(metrics, x_axis), output)
+    print(f"saved {output}")
+
+
+def evaluate(
+    models: Annotated[
+        Positional[tuple[str, ...]],
+        arg(
+            metavar="MODEL [MODEL ...]",
+            help=f"Run folders, or names of pretrained models: {', '.join(list_models())}.",
+            help_behavior_hint="",
+        ),
+    ],
+    split: Annotated[
+        str | None, arg(metavar="NAME", help_behavior_hint="(default: test, or the name of the source file)")
+    ] = None,
+    source: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None,
+    reference: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None,
+    beam_size: int = 4,
+    length_penalty: float = 0.6,
+    max_new_tokens: MaxNewTokens = None,
+    mirror: Mirror = None,
+    device: DeviceName = "auto",
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Translate a test set and compute BLEU, chrF2 and METEOR, each with its signature.
+
+    The translations, the references and the scores are saved in the run folder, as NAME.hypotheses.txt,
+    NAME.references.txt and NAME.scores.json. For a pretrained model they go to evaluations/MODEL. If you give several
+    models, each is compared with the first, with a test of significance.
+
+    Examples:
+        transformer evaluate runs/pocket
+        transformer evaluate pocket-small
+        transformer evaluate runs/multi30k --beam-size 1 --split test_2018
+        transformer evaluate runs/pocket runs/wide
+        transformer evaluate runs/multi30k --source captions.en --reference captions.de --split my-captions
+
+    Args:
+        models: Run folders.
+        split: The split of the corpus to translate; or, with --source, a name for your own test set.
+        source: Your own test set: a text file, plain or gzipped, with one sentence per line; or TABLE.tsv:COLUMN.
+        reference: The reference translations of --source, line by line.
+        beam_size: Number of hypotheses kept at each step of beam search; 1 is greedy search.
+        length_penalty: Exponent of the length normalisation: larger values prefer longer translations (§6.1).
+        device: Where to translate; auto chooses the fastest device available.
+    """
+    if (source is None) != (reference is None):
+        raise UserError("pass both --source and --reference, or neither")
+    files = None if source is None or reference is None else (source, reference)
+    check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
+    runs = [find_model(model) for model in models]
+    folders = [Path("evaluations", run.name) if run.parent == MODELS_FOLDER else run for run in runs]
+    for text in evaluate_runs(
+        runs,
+        choose_device(device, precision),
+        split,
+        files,
+        beam_size,
+        length_penalty,
+        max_new_tokens,
+        mirror,
+        folders,
+        models,
+    ):
+        print(text, flush=True)
+
+
+def translate(
+    model: ModelName,
+    text: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="[SENTENCE ...]", help_behavior_hint="(default: the lines of standard input)"),
+    ] = (),
+    beam_size: int = 4,
+    length_penalty: float = 0.6,
+    n_best: int = 1,
+    max_new_tokens: MaxNewTokens = None,
+    device: DeviceName = "auto",
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Translate sentences, or the lines of standard input, by beam search.
+
+    An argument or a line may have several sentences, which are translated one by one. An empty input line is translated
+    as an empty line. A line that cannot be translated, because a sentence is too long, is reported and left empty. With
+    --n-best, an argument or a line is translated as a whole, and each translation is printed after its score, the
+    log-probability divided by the length normalisation; with lines or several arguments, also after their number,
+    separated by tabs.
+
+    Examples:
+        transformer translate everyday "What time does the train leave?"
+        transformer translate runs/pocket "The old woman does not open the kitchen window." --n-best 4
+        transformer translate multi30k-de-en < bildunterschriften.txt
+
+    Args:
+        text: Sentences to translate.
+        beam_size: Number of hypotheses kept at each step of beam search; 1 is greedy search.
+        length_penalty: Exponent of the length normalisation: larger values prefer longer translations (§6.1).
+        n_best: Number of translations to print for each sentence; if more than one, each line starts with the score.
+        device: Where to translate; auto chooses the fastest device available.
+    """
+    check_search(beam_size, length_penalty, n_best, max_new_tokens)
+    translator = load_model(model, device, precision)
+
+    def sentences_of(one: str) -> list[str]:
+        return split_sentences(one) if n_best == 1 else [one] * bool(one.strip())
+
+    def print_translations(texts: Sequence[Sequence[str]], first: int) -> None:
+        """Translate the sentences of some texts, of which the first has this number, and print them."""
+        results = iter(translator.beam_search(list(chain(*texts)), beam_size, length_penalty, n_best, max_new_tokens))
+        for number, sentences in enumerate(texts, first):
+            lists = [next(results) for _ in sentences]
+            if n_best == 1 or not sentences:
+                print(" ".join(best.text for (best,) in lists))
+                continue
+            for translation in lists[0]:
+                score = translation.hypothesis.score
+                one = len(text) == 1
+                print(f"{score:8.3f}  {translation.text}" if one else f"{number}\t{score:.3f}\t{translation.text}")
+        sys.stdout.flush()
+
+    if text:
+        texts = [sentences_of(one) or [""] for one in text]  # an empty argument is refused, an empty line is not
+        for number, sentences in enumerate(texts, 1):
+            if reason := _refusal(translator, sentences):
+                raise UserError(f"sentence {number}: {reason}" if len(text) > 1 else reason)
+        print_translations(texts, 1)
+        return
+    first = refused = 0
+    for lines in _standard_input():
+        texts = [sentences_of(line) for line in lines]
+        for i, sentences in enumerate(texts):
+            if reason := _refusal(translator, sentences):
+                log(f"line {first + i + 1}: {reason}; it is left empty")
+                texts[i] = []
+                refused += 1
+        print_translations(texts, first + 1)
+        first += len(lines)
+    if refused:
+        raise UserError(f"{refused} of {first} lines could not be translated and are empty in the output")
+
+
+def attention(
+    model: ModelName,
+    text: Annotated[Positional[tuple[str, ...]], arg(metavar="SENTENCE [SENTENCE ...]", help_behavior_hint="")],
+    output: Annotated[Path, arg(metavar="FILE")] = Path("attention.html"),
+    device: DeviceName = "auto",
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Save an interactive page that shows the beam search and the attention of every head of a model.
+
+    The page is one HTML file that contains the model. It needs neither a server nor a network, so you can send it to
+    somebody else. It starts with the given sentences, and you can type others into it.
+
+    Examples:
+        transformer attention multi30k "A dog runs across the field."
+        transformer attention runs/pocket "Why does the dog not sleep?" --output pocket.html
+
+    Args:
+        text: Sentences to start with.
+        output: The page to save: .html.
+        device: Where to translate the sentences; auto chooses the fastest device available.
+    """
+    from transformer.interactive import translator_page
+
+    if output.suffix != ".html":
+        raise UserError(f"the file name of the page must end in .html; got {str(output)!r}")
+    check_writable(output)
+    folder = find_model(model)
+    languages = ("", "")
+    if (path := folder / RECIPE).exists():
+        languages = DataConfig.from_dict(read_settings(path).get("data", {}), f"{path}: data").languages
+    html = translator_page(load_model(model, device, precision), folder.resolve().name, text, languages).encode()
+    try:
+        write_atomically(output, html)
+    except OSError as error:
+        raise UserError(f"cannot write {output}: {error.strerror}") from error
+    print(f"saved {output} ({len(html) / 1e6:.1f} MB): open it in a browser")
+
+
+def export(
+    run: Annotated[Positional[Path], arg(metavar="RUN")],
+    folder: Annotated[Positional[Path], arg(metavar="FOLDER")],
+    splits: Annotated[
+        tuple[str, ...], arg(metavar="SPLIT [SPLIT ...]", help_behavior_hint="(default: all test sets)")
+    ] = (),
+    mirror: Mirror = None,
+    device: DeviceName = "auto",
+    precision: PrecisionOption = "auto",
+) -> None:
+    """Export a trained model for others: weights in half precision, tokenizer, scores and a model card.
+
+    The folder contains everything that `transformer translate` and `transformer.load` need.
+
+    Examples:
+        transformer export runs/pocket my-translator
+        transformer export runs/multi30k captions --splits test test_2018
+
+    Args:
+        run: A run folder created by `transformer train`.
+        folder: The folder to create; its name becomes the name of the model.
+        splits: Test sets of the run's corpus on which to score the model.
+        device: Where to translate the test sets; auto chooses the fastest device available.
+    """
+    run, folder = _own_run_folder(run), Path(os.path.abspath(folder))
+    for text in export_model(run, folder, choose_device(device, precision), splits, mirror):
+        print(text, flush=True)
+    print(f"exported to {folder}; the model card is {folder / 'CARD.md'}")
+
+
+def parameters(architecture: Annotated[Positional[str], arg(metavar="[PRESET|RECIPE]")] = "base") -> None:
+    """Count the parameters of an architecture, by component.
+
+    Examples:
+        transformer parameters base
+        transformer parameters pocket
+
+    Args:
+        architecture: A preset (small, or the paper's base or big with a vocabulary of 37,000) or a recipe.
+    """
+    configs = {**PRESETS, **{name: recipe.model for name, recipe in RECIPES.items()}}
+    check_name(architecture, configs, "preset or recipe")
+    with torch.device("meta"):  # shapes without memory
+        print(parameter_table(Transformer(configs[architecture])))
+
+
+def bench(
+    names: Annotated[
+        Positional[tuple[str, ...]], arg(metavar="[NAME ...]", help_behavior_hint="(default: all benchmarks)")
+    ] = (),
+    device: DeviceName = "auto",
+    precision: PrecisionOption = "auto",
+    threads: Annotated[
+        int | None, arg(metavar="INT", help_behavior_hint="(default: PyTorch's number of threads)")
+    ] = None,
+    rounds: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 5)")] = None,
+    steps: Annotated[int | None, arg(metavar="INT", help_behavior_hint="(default: 20, or 3 with --quick)")] = None,
+    compile: Compile = "auto",
+    quick: FlagCreatePairsOff[bool] = False,
+    output: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None,
+) -> None:
+    """Compare speed and memory with other implementations, or measure how fast recipes train.
+
+    Examples:
+        transformer bench
+        transformer bench train loss --threads 1 --output bench.json
+        transformer bench wmt14-base
+        transformer bench wmt14-base wmt14-big --precision bf16 --compile yes
+        transformer bench --quick
+
+    Args:
+        names: Benchmarks (train, loss, beam, beam-lengths, greedy, processes) or recipes.
+        device: Where to run.
+        threads: CPU threads of each implementation.
+        rounds: Benchmarks: timed rounds of each implementation.
+        steps: Recipes: measured training steps.
+        compile: Recipes: compile the model, as in train.
+        quick: Run a tiny version, only to check that everything works.
+        output: A JSON file to write the measurements to.
+    """
+    from transformer.bench.benchmarks import BENCHMARKS, run_benchmarks
+    from transformer.bench.recipe import measure_recipes
+    from transformer.bench.runner import BenchmarkOptions
+
+    for name in names:
+        check_name(name, [*BENCHMARKS, *RECIPES], "benchmark or recipe")
+    recipes = {name: RECIPES[name] for name in names if name in RECIPES}
+    if recipes and len(recipes) < len(set(names)):
+        raise UserError("give either benchmarks or recipes, not both")
+    if recipes and rounds is not None:
+        raise UserError("--rounds is for benchmarks; use --steps for recipes")
+    if not recipes and (steps is not None or compile != "auto"):
+        raise UserError("--steps and --compile are for recipes; use --rounds for benchmarks")
+    for flag, number in (("--rounds", rounds), ("--steps", steps), ("--threads", threads)):
+        if number is not None and number < 1:
+            raise UserError(f"{flag} must be at least 1; got {number}")
+    chosen = choose_device(device, precision)
+    options = BenchmarkOptions(chosen, threads or torch.get_num_threads(), quick)
+    if recipes:
+        steps = steps or (3 if quick else 20)
+        texts = measure_recipes(recipes, options, steps, should_compile(compile, chosen), output)
+    else:
+        texts = run_benchmarks(names or tuple(BENCHMARKS), options, rounds or 5, output)
+    for text in texts:
+        print(text, end="\n\n", flush=True)
+
+
+def should_compile(choice: Compile, device: Device) -> bool:
+    """Return whether to compile the model: auto compiles on a GPU only."""
+    return choice == "yes" or choice == "auto" and device.type == "cuda"
+
+
+def log(message: str) -> None:
+    """Print a message to stderr, so that stdout contains results only; in a distributed run, from one process."""
+    if is_main_process():
+        print(message, file=sys.stderr, flush=True)
+
+
+def _recipe_command(function: Callable[[Any], None], options: type[RecipeOptions]) -> RecipeCommand:
+    """Return a command that takes a recipe, whose settings are the defaults of the options."""
+    defaults = {name: options(recipe.data, recipe.model, recipe.training) for name, recipe in RECIPES.items()}
+    for name, default in defaults.items():
+        if isinstance(default, TrainOptions):
+            default.run = Path("runs", name)
+    return RecipeCommand(function, defaults, {name: recipe.description for name, recipe in RECIPES.items()})
+
+
+COMMANDS: Mapping[str, Command] = {
+    "prepare": _recipe_command(prepare, PrepareOptions),
+    "data": _recipe_command(show_data, DataOptions),
+    "train": _recipe_command(train, TrainOptions),
+    "average": average,
+    "curves": curves,
+    "evaluate": evaluate,
+    "translate": translate,
+    "attention": attention,
+    "export": export,
+    "parameters": parameters,
+    "bench": bench,
+}
+
+
+def _refusal(translator: Translator, sentences: Sequence[str]) -> str | None:
+    """Return why a model cannot translate one of these sentences; None if it can translate all."""
+    try:
+        for sentence in sentences:
+            translator.encode(sentence)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def _standard_input() -> Iterator[list[str]]:
+    """Yield the lines of standard input: one by one from a terminal, otherwise `LINES_AT_ONCE` at a time."""
+    if sys.stdin is None:
+        raise UserError("nothing to translate: pass a sentence, or pipe text to standard input")
+    if is_terminal := sys.stdin.isatty():
+        log("type sentences, one per line, and end with Ctrl-D:")
+    lines = (line.removesuffix("\n") for line in sys.stdin)
+    try:
+        while chunk := list(islice(lines, 1 if is_terminal else LINES_AT_ONCE)):
+            "".join(chunk).encode()  # in some locales, Python reads bytes that are not UTF-8 as lone surrogates
+            yield [line.removeprefix("\ufeff") for line in chunk]
+    except UnicodeError:
+        raise UserError("standard input is not UTF-8: convert it to UTF-8") from None
+
+
+def _own_run_folder(run: Path) -> Path:
+    """Return a run folder that exists; a pretrained model has none."""
+    if run.is_dir():
+        return run
+    if str(run) in list_models():
+        raise UserError(f"{run} is a pretrained model, not a run folder; its files are in {find_model(run)}")
+    raise UserError(f"there is no run folder {run}; `transformer train` creates one")

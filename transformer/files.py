@@ -1,0 +1,230 @@
+"""Read and write the course's own files. Nothing in a file is trusted: a run or a model may come from somebody else.
+
+All JSON is read by `read_json` and `read_rows`, which check the size, the encoding and the nesting. `convert` then
+checks each value against the type that the code expects, such as a dataclass of settings. Whatever is wrong raises a
+`UserError` that names the file and the field.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from transformer.errors import UserError
+
+MAX_BYTES = 64_000_000
+"""The largest file of JSON that is read. Those of the longest run are a hundred times smaller."""
+
+T = TypeVar("T")
+
+
+class CheckpointError(UserError):
+    """A file of a checkpoint or of a run is missing or damaged. A run can resume from an earlier checkpoint instead."""
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a temporary file and rename it, so that at every moment the old or the new file exists, complete."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())  # as for any new file; a temporary one is the owner's only
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+def check_writable(path: Path) -> None:
+    """Check that a file can be written, before the work begins whose results it is for.
+
+    Raises:
+        UserError: if its folder doesn't exist, or no file can be created there.
+    """
+    if not path.parent.is_dir():
+        raise UserError(f"cannot write {path}: there is no folder {path.parent}; create it, or choose another file")
+    if path.is_dir():
+        raise UserError(f"cannot write {path}: it is a folder")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        os.close(handle)
+        os.unlink(name)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+def read_text(path: Path, kind: str = "") -> str:
+    """Read a small text file.
+
+    Args:
+        path: the file.
+        kind: what it is, for messages, such as "the manifest".
+
+    Raises:
+        CheckpointError: if it is missing, is not a file (but a folder, a pipe or a device), is too large or not UTF-8.
+        UserError: if it can't be read at the moment.
+    """
+    name = f"{kind} {path}".strip()
+    try:
+        if path.exists() and not path.is_file():
+            raise CheckpointError(f"cannot read {name}: it is not a file")
+        if path.exists() and path.stat().st_size > MAX_BYTES:
+            raise CheckpointError(f"cannot read {name}: it is larger than {MAX_BYTES / 1e6:.0f} MB")
+        return path.read_text("utf-8-sig")
+    except FileNotFoundError as error:
+        raise CheckpointError(f"cannot read {name}: {error.strerror}") from None
+    except OSError as error:
+        raise UserError(f"cannot read {name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{name} is not UTF-8: {error}") from None
+    except ValueError as error:  # a name that no file can have
+        raise CheckpointError(f"cannot read {name}: {error}") from None
+
+
+def parse_json(text: str, name: str) -> Any:
+    """Parse JSON.
+
+    Args:
+        text: the JSON.
+        name: the name of the file, and perhaps the line, for messages.
+
+    Raises:
+        CheckpointError: if it is not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise CheckpointError(f"{name} is nested too deeply") from None
+    except ValueError as error:
+        raise CheckpointError(f"{name} is not JSON: {error}") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object from a file of a run folder.
+
+    Raises:
+        CheckpointError: if the file is missing or does not contain a JSON object.
+        UserError: if the file can't be read at the moment.
+    """
+    if not path.exists():
+        reason = "" if (path.parent / "recipe.json").exists() else "is not a run folder: it "
+        raise CheckpointError(f"{path.parent} {reason}has no {path.name}")
+    return convert(parse_json(read_text(path), str(path)), dict[str, Any], str(path))
+
+
+def read_rows(path: Path, required: Iterable[str] = (), row_type: Any = dict[str, float]) -> list[dict[str, Any]]:
+    """Read one JSON object per line; an incomplete last line, which a crash leaves, is left out.
+
+    Args:
+        path: the file; if it is missing, there are no rows.
+        required: keys that each row must have.
+        row_type: the type of each row.
+
+    Raises:
+        CheckpointError: if a line is not such an object.
+        UserError: if the file can't be read at the moment.
+    """
+    if not path.exists():
+        return []
+    *lines, last = read_text(path).split("\n")
+    rows = []
+    for number, line in enumerate(lines + [last] * bool(last.endswith("}")), 1):
+        where = f"{path}, line {number}"
+        row = convert(parse_json(line, where), row_type, where)
+        for key in required:
+            if key not in row:
+                raise CheckpointError(f"{where}: {key} is missing")
+        rows.append(row)
+    return rows
+
+
+def convert(value: Any, expected: Any, where: str) -> Any:
+    """Check that a value from JSON has a type, and convert it: an object to a dataclass, a list to a tuple.
+
+    Args:
+        value: what ``json.loads`` returned, or a part of it.
+        expected: ``str``, ``int``, ``float``, ``bool``, ``NoneType``, ``Any``, a ``Literal``, a union, a ``list``,
+            ``tuple`` or ``dict`` of such types, or a dataclass with such fields.
+        where: the file and the field, for messages.
+
+    Raises:
+        CheckpointError: if the value has another type, or a dataclass refuses it because it is out of range.
+    """
+    origin, arguments = get_origin(expected), get_args(expected)
+    if expected is Any:
+        return value
+    if expected is NoneType:
+        if value is None:
+            return None
+    elif origin is Literal:
+        if value in arguments and isinstance(value, str):
+            return value
+    elif origin in (Union, UnionType):
+        for member in arguments:
+            with suppress(CheckpointError):
+                return convert(value, member, where)
+    elif expected is float:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return value
+    elif expected in (bool, int, str):
+        if type(value) is expected:
+            return value
+    elif origin is dict:
+        if isinstance(value, dict):
+            return {key: convert(member, arguments[1], f"{where}: {key}") for key, member in value.items()}
+    elif origin in (list, tuple):
+        if isinstance(value, list):
+            return origin(convert(item, arguments[0], f"{where}[{i}]") for i, item in enumerate(value))
+    elif is_dataclass(expected) and isinstance(value, dict):
+        return _dataclass(value, cast(type, expected), where)
+    raise CheckpointError(f"{where} must be {_name(expected)}; got {_shorten(repr(value))}")
+
+
+def _dataclass(value: Mapping[str, Any], expected: type[T], where: str) -> T:
+    """Create a dataclass from an object with its fields."""
+    types = get_type_hints(expected)
+    known = {field.name: field for field in fields(cast(Any, expected))}
+    for name in value:
+        if name not in known:
+            raise CheckpointError(
+                f"{where} has an unknown setting {_shorten(repr(name))}: it is from another version of the course"
+            )
+    for name, field in known.items():
+        if name not in value and field.default is MISSING and field.default_factory is MISSING:
+            raise CheckpointError(f"{where}: {name} is missing")
+    members = {name: convert(member, types[name], f"{where}: {name}") for name, member in value.items()}
+    try:
+        return expected(**members)
+    except CheckpointError:
+        raise
+    except UserError as error:
+        raise CheckpointError(f"{where}: {error}") from None
+
+
+def _name(expected: Any) -> str:
+    """Return what a type is called in a message."""
+    if get_origin(expected) in (Union, UnionType):
+        return " or ".join(map(_name, get_args(expected)))
+    names = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
+    if get_origin(expected) is Literal:
+        return f"one of {', '.join(map(str, get_args(expected)))}"
+    if get_origin(expected) in (list, tuple):
+        return "a list"
+    return names.get(expected, "a JSON object")
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 100 else f"{text[:80]} …"
