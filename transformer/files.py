@@ -54,11 +54,11 @@ def check_writable(path: Path) -> None:
     Raises:
         UserError: if its folder doesn't exist, or no file can be created there.
     """
-    if not path.parent.is_dir():
-        raise UserError(f"cannot write {path}: there is no folder {path.parent}; create it, or choose another file")
-    if path.is_dir():
-        raise UserError(f"cannot write {path}: it is a folder")
     try:
+        if not path.parent.is_dir():
+            raise UserError(f"cannot write {path}: there is no folder {path.parent}; create it, or choose another file")
+        if path.is_dir():
+            raise UserError(f"cannot write {path}: it is a folder")
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         os.close(handle)
         os.unlink(name)

@@ -33,7 +33,7 @@ def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot write .*x\.png: there is no folder .*none"):
         style.save(Figure(), tmp_path / "none" / "x.png")
     (tmp_path / "x.png").mkdir()
-    with pytest.raises(UserError, match=r"cannot write .*x\.png: Is a directory"):
+    with pytest.raises(UserError, match=r"cannot write .*x\.png: it is a folder"):
         style.save(Figure(), tmp_path / "x.png")
     assert [path.name for path in tmp_path.iterdir()] == ["x.png"]
 
@@ -44,7 +44,7 @@ def test_an_existing_file_stays_until_the_new_one_is_complete(tmp_path: Path, mo
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("transformer.checkpoint.os.fsync", full)
+    monkeypatch.setattr("transformer.files.os.fsync", full)
     with pytest.raises(UserError, match=r"cannot write .*x\.png: No space left"):
         style.save(Figure(), tmp_path / "x.png")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
