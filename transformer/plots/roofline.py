@@ -79,6 +79,7 @@ def roofline(gpus: Mapping[str, Gpu], operations: Sequence[Operation], tokens: i
             axes.annotate(operation.name, (intensity, y_dot), **offset)
         axes.set_xscale("log")
         axes.set_yscale("log")
+        axes.margins(y=0.09)  # room for the labels at the top
         axes.set_xlabel("arithmetic intensity (FLOP per byte)")
         axes.set_title("Attainable throughput (TFLOP/s)", loc="left")
         axes.grid(True)
@@ -137,7 +138,9 @@ def operation_times(operations: Sequence[Operation], options: Mapping[str, str],
         alt.Color(
             "limit:N",
             scale=alt.Scale(domain=["compute-bound", "memory-bound"], range=[style.QUERY, style.KEY]),
-            legend=alt.Legend(title=None, orient="top", labelColor="currentColor", labelFontSize=12),
+            legend=alt.Legend(
+                title=None, orient="top", direction="vertical", labelColor="currentColor", labelFontSize=12
+            ),
         ),
         tooltip=[
             alt.Tooltip("name:N", title="operation"),
