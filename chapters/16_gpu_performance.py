@@ -1067,10 +1067,9 @@ for name, values in speed_ups.items():
 Picture(
     strip_plot(speed_ups, "times as fast as a tutorial's step"),
     alt=(
-        "A row for each rung of the ladder, with a dot for each round and a bar at "
-        "the mean. Most of the gain comes from batches by length; fused attention and "
-        "the loss in chunks add less, and their dots overlap. Mixed precision is a "
-        "gain on a GPU, but on most CPUs a loss."
+        "A row for each version of the training step, with a dot for each round and a "
+        "bar at the mean. Most of the gain comes from batches by length; fused attention "
+        "and the loss in chunks add less, and the dots of these rows overlap."
     ),
 )
 
