@@ -14,15 +14,9 @@
 # %% [markdown]
 # # Training the full model on WMT14
 #
-# **You will be able to**
+# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on newstest2014 (§6.1). **How long would your GPU take, and what would it cost?** Move the sliders.
 #
-# - go from an empty disk to a score on newstest2014 with a handful of commands, and say what each of them leaves behind;
-# - compute with a pencil what the paper's models cost in hours and in money, on your GPU, before you rent it;
-# - lose a session in the middle of a run, and prove that you lost nothing but minutes;
-# - read the score that comes out, and know where to look first when it is too low.
-#
-# **About 45 minutes.** It builds on all chapters before it, most of all on [The full model](07_full_model.ipynb), [Training your first
-# model](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
+# **By the end you can** estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14 with six commands, resume it after a crash, and judge whether its score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -58,45 +52,87 @@ if "google.colab" in sys.modules:
         reason = error[1] if error else "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
-# %%
+# %% tags=["hide-input"]
+import hashlib
+import io
 import json
 import math
 import os
+import shlex
+import signal
+import subprocess
 import sys
 import tempfile
 import time
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import torch
+from tabulate import tabulate
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.utils.flop_counter import FlopCounterMode
 
+from transformer import checkpoint
+from transformer.checkpoint import read_json, step_checkpoints
+from transformer.cli import main
+from transformer.config import PRESETS, TrainingConfig
+from transformer.data import pocket
+from transformer.data.batching import Batches, Sequences, collate
+from transformer.data.corpora import downloadable_corpora
+from transformer.data.download import RemoteFile, data_folder, fetch
+from transformer.data.prepare import prepare
+from transformer.data.tokenizer import Tokenizer
+from transformer.device import Device, choose_device
+from transformer.errors import UserError
+from transformer.evaluation.metrics import bleu
+from transformer.inspection import count_flops
+from transformer.model import Transformer
 from transformer.plots import style
-from transformer.plots.style import Picture, SourceCode
+from transformer.plots.roofline import GPUS
+from transformer.plots.style import Picture
+from transformer.plots.training_cost import training_cost
+from transformer.plots.training_curves import training_curves
+from transformer.recipes import RECIPES
+from transformer.training.memory import memory_budget
+from transformer.training.run_folder import read_metrics
+from transformer.training.trainer import batch_loss, validate
+from transformer.translator import Translator
+
+warnings.filterwarnings("ignore", "IProgress")  # about progress bars
+
+
+def rule_of_thumb(recipe):
+    """FLOP of a whole training run: 6 per parameter and target token."""
+    target_tokens = recipe.training.steps * recipe.training.batch_tokens
+    return 6 * recipe.model.n_parameters * target_tokens
+
+
+flop = {name: rule_of_thumb(RECIPES[f"wmt14-{name}"]) for name in ("base", "big")}
+training_cost(
+    flop,
+    {name: gpu.teraflops for name, gpu in GPUS.items()},
+    {"base": 12.0, "big": 84.0},
+    "the paper's 8 P100",
+    description=(
+        "Hours of training on a logarithmic scale, a dot for each of six GPUs, from "
+        "the T4, which takes longest, to the H100. A menu chooses the base or the big "
+        "model; sliders set the utilisation, the number of GPUs and the price of an "
+        "hour. A dotted line marks the hours that the paper reports."
+    ),
+)
 
 # %% [markdown]
-# ## The question
+# The peak speeds behind this chart are from data sheets, for dense 16-bit matrix products. The **utilisation** is the share of the peak that a training run reaches; why it starts at 15 %, you'll see below. Two things to try: double the number of GPUs, and the time halves while the price stays the same. Halve the utilisation, and both double.
 #
-# The paper's authors had eight GPUs for twelve hours, and then a base model that scores 27.3 on newstest2014 (§5.2, §6.1). You have, say, one GPU, which
-# belongs to somebody else, who takes it back without asking.
+# This page can't train that model while you read. It computes the cost, goes all the way with a small model in about a minute, and breaks that small run in the ways in which long runs break. If the corpus is on your machine, the same cells train the paper's model.
 #
-# All the parts are on the table by now. What is left are the questions of whoever pays: **how long will it take and what will it cost, what happens when the
-# machine is taken away, and how do I know at the end that I have arrived?**
+# ## How much arithmetic is it?
 #
-# One thing in advance, so that nobody is misled. This page cannot train that model while you read, and does not act as if. It does three other things. It
-# **computes** what the training costs. It **walks the whole way with the real commands**, on a corpus so small that a minute is enough. And it **breaks** that
-# small run in the ways in which long ones break. Only the steps marked *full size* need a network and a GPU. No figure here was measured on a GPU; what was
-# measured, and on what, stands on the page of [results](../book/results.md).
-
-# %% [markdown]
-# ## By hand
-#
-# How much arithmetic does it take to train a translator? Nearly all of it is matrix products, and those can be counted.
-#
-# **One weight, one token.** A vector goes through a matrix. Each weight is multiplied once and added once: 2 floating-point operations (FLOP). Going back, each
-# weight takes part in two more products: one hands the gradient on to the vector below, one makes the gradient of the weight itself. That is 4 more: **6 FLOP
-# for each weight and each token that passes it.**
+# Nearly all of it is matrix products, and these can be counted. In a linear layer, each weight takes one multiplication and one addition per token: 2 floating-point operations (**FLOP**). The backward pass needs two more such products, one for the gradient of the input and one for that of the weights. Together, that is **6 FLOP per weight and token**. PyTorch can count them:
 
 # %%
 layer = torch.nn.Linear(3, 2, bias=False)
@@ -104,448 +140,306 @@ x = torch.randn(1, 3, requires_grad=True)  # one token
 with FlopCounterMode(display=False) as counter:
     layer(x).sum().backward()
 print(f"{layer.weight.numel()} weights, {counter.get_total_flops()} FLOP")
+
+# %% tags=["remove-cell"]
 assert counter.get_total_flops() == 6 * layer.weight.numel()
 
 # %% [markdown]
-# **Which weights does a token pass?** With $d$ for `d_model`, $f$ for `d_ff`, $N$ layers and $V$ pieces:
+# Which weights does a token meet? With $d$ for `d_model`, $f$ for `d_ff`, $N$ layers and a vocabulary of $V$ tokens:
 #
-# - A **source** token passes each encoder layer: an attention, $4d^2$, and a feed-forward, $2df$. And it is made into a key and a value for each decoder
-#   layer's cross-attention: $2d^2$.
-# - A **target** token passes each decoder layer: an attention, $4d^2$; the query and the output of the second one, $2d^2$; a feed-forward, $2df$. At the end it
-#   is compared with all pieces: $Vd$.
+# - A **source** token passes through each encoder layer: self-attention, $4d^2$, and the feed-forward network, $2df$. Each decoder layer also computes a key and a value from it for cross-attention, $2d^2$.
+# - A **target** token passes through each decoder layer: self-attention, $4d^2$; the query and the output of cross-attention, $2d^2$; the feed-forward network, $2df$. At the end, its logits take $Vd$.
 #
-# Looking a word up costs nothing, and biases and norms are too few to matter. It so happens that a layer costs both sides the same, $6d^2 + 2df$.
+# Embedding a token is only a lookup, and biases and layer norms are too few to matter. Attention itself, which has no weights, compares a query with $n$ keys and averages $n$ values: the same work as $2nd$ weights.
 
 
 # %%
-def weights_passed(model):
-    """A source token's and a target token's."""
-    d, f = model.d_model, model.d_ff
-    layers = model.n_layers * (6 * d * d + 2 * d * f)
-    return layers, layers + model.vocab_size * d
-
-
-from transformer.config import PRESETS
-
-base = PRESETS["base"]
-source, target = weights_passed(base)
-print(f"{source / 1e6:.1f} + {target / 1e6:.1f} million weights")
-print(
-    f"{6 * (source + target) / 1e6:.0f} million FLOP for a source and a target token"
-)
-
-# %% [markdown]
-# Add the two up and you get, but for biases and norms, the number of parameters of the whole model. There is nothing else in it. So the rule of thumb: **6 ×
-# parameters for each target token**, if the source is about as long as the target. (Of language models you may know "6 × parameters × tokens". There every
-# token passes everything. Here each passes its half only, and so the tokens of one side are counted, not of both.)
-
-# %%
-from transformer.model import Transformer
-
-parameters = {}
-for name in ("base", "big"):
-    with torch.device("meta"):  # shapes without memory
-        model = Transformer(PRESETS[name])
-    parameters[name] = sum(p.numel() for p in model.parameters())
-print(f"{parameters['base']:,} parameters")
-assert math.isclose(source + target, parameters["base"], rel_tol=0.002)
-
-# %% [markdown]
-# **And attention itself?** Its weights are not learned, so they are missing above. A query is compared with $n$ keys, and $n$ values are blended: $2nd$
-# multiplications, and as many additions. That is as if it passed $2nd$ weights, once a layer in the encoder, and twice in the decoder. For a whole sentence
-# pair of $n$ source and $m$ target tokens:
-
-
-# %%
-def work(model, n, m, pairs=1):
+def training_flop(model, n, m, pairs=1):
     """FLOP of training on sentence pairs of n source and m target tokens."""
-    source, target = weights_passed(model)
-    looks = n * n + m * m + m * n  # encoder, decoder, across
-    attention = 2 * model.n_layers * model.d_model * looks
+    d, f, N = model.d_model, model.d_ff, model.n_layers
+    source = N * (6 * d * d + 2 * d * f)
+    target = source + model.vocab_size * d
+    attention = 2 * N * d * (n * n + m * m + m * n)  # encoder, decoder, cross
     return 6 * pairs * (n * source + m * target + attention)
 
 
-n = 30
-extra = work(base, n, n) / (6 * n * (source + target)) - 1
-print(f"sentences of {n} tokens: attention's looks add {extra:.1%}")
-as_much = (source + target) / (2 * base.n_layers * base.d_model * 3)
-print(f"they cost as much as all the rest at {as_much:,.0f} tokens")
-assert extra < 0.01 and as_much > 3000
+# %% [markdown]
+# The package counts the operations of a model as they run. Its count and our formula agree to the last operation:
+
+# %%
+small = replace(PRESETS["base"], d_model=64, d_ff=256, n_layers=2, vocab_size=1000)
+small_model = Transformer(small)
+source = torch.randint(4, 1000, (2, 7))  # two sentences of 7 tokens, and 5
+target = torch.randint(4, 1000, (2, 5))
+with count_flops(small_model) as counter:
+    small_model(source, target).sum().backward()
+counted = counter.get_total_flops()
+print(f"counted {counted:,}, formula {training_flop(small, 7, 5, pairs=2):,}")
+assert counted == training_flop(small, 7, 5, pairs=2)
 
 # %% [markdown]
-# The famous quadratic cost is a rounding error here. It is real, and it begins to hurt at texts of thousands of tokens; a sentence does not notice.
+# The weights that a source token and a target token meet are, together, the weights of the whole model. So if both sides have about the same number of tokens, here is a rule of thumb: **6 × parameters × target tokens.** (For language models it is "6 × parameters × tokens", because there every token meets every weight. Here we count the tokens of one side only.) The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We compute it as sentences of 30 tokens:
+
+# %%
+base = PRESETS["base"]
+steps, batch_tokens = 100_000, 25_000
+exact = training_flop(base, 30, 30, pairs=steps * batch_tokens / 30)
+print(f"parameters    {base.n_parameters:,}")
+print(f"rule of thumb {flop['base']:.3g} FLOP")
+print(f"exact         {exact:.3g} FLOP")
+
+# %% tags=["remove-cell"]
+assert math.isclose(exact, flop["base"], rel_tol=0.02)
+
+# %% [markdown]
+# The figure shows where these operations are spent. The longest bar is the output layer, which computes a logit for each token of the vocabulary. The shortest is attention itself. Its cost is famous for growing with the square of the length, but in a sentence it hardly counts.
 
 # %% tags=["hide-input"]
-d, f, N, V = base.d_model, base.d_ff, base.n_layers, base.vocab_size
-shares = {
+d, f, N, V, n = base.d_model, base.d_ff, base.n_layers, base.vocab_size, 30
+parts = {
+    "output layer (logits)": (V * d, style.OUTPUT),
     "feed-forward, encoder": (2 * N * d * f, style.KEY),
     "feed-forward, decoder": (2 * N * d * f, style.QUERY),
-    "which word? (output)": (V * d, style.OUTPUT),
-    "projections, encoder": (4 * N * d * d, style.KEY),
-    "projections, decoder": (4 * N * d * d, style.QUERY),
-    "projections, across": (4 * N * d * d, style.VALUE),
-    "attention's looks": (2 * N * d * 3 * n, style.PLAIN),
+    "self-attention weights, enc.": (4 * N * d * d, style.KEY),
+    "self-attention weights, dec.": (4 * N * d * d, style.QUERY),
+    "cross-attention weights": (4 * N * d * d, style.VALUE),
+    "scores and weighted sums": (2 * N * d * 3 * n, style.PLAIN),
 }
-whole = sum(cost for cost, _ in shares.values())
-assert math.isclose(6 * n * whole, work(base, n, n))
+total = sum(cost for cost, _ in parts.values())
+assert math.isclose(6 * n * total, training_flop(base, n, n))
 with style.in_style():
-    figure, axes = style.new_figure(3.9, 2.5)
-    for row, (cost, colour) in enumerate(shares.values()):
-        axes.barh(row, 100 * cost / whole, color=colour, height=0.65)
-        axes.text(100 * cost / whole + 0.7, row, f"{cost / whole:.0%}", va="center")
-    axes.set_yticks(range(len(shares)), list(shares))
+    figure, axes = style.new_figure(4.6, 2.6)
+    for row, (cost, colour) in enumerate(parts.values()):
+        axes.barh(row, 100 * cost / total, color=colour, height=0.65)
+        axes.text(100 * cost / total + 0.7, row, f"{cost / total:.0%}", va="center")
+    axes.set_yticks(range(len(parts)), list(parts))
     axes.invert_yaxis()
     axes.set_xlim(0, 37)
-    axes.set_xlabel("% of the work")
-    axes.set_title("Base model, 30 tokens a sentence", loc="left")
+    axes.set_xlabel("% of the operations")
+    axes.set_title("Base model, sentences of 30 tokens", loc="left")
 Picture(
     figure,
     alt=(
-        "Bars of the work by part. The output's comparison with all pieces of the "
-        "vocabulary is the longest, 30 percent; the feed-forwards of encoder and "
-        "decoder have 20 each; each of the three kinds of attention has 10 for its "
-        "projections, and all looks together 1 percent."
+        "Bars of the share of operations by part. The output layer is the longest, 30 "
+        "percent; the feed-forward networks of encoder and decoder have 20 each; the "
+        "weight matrices of each of the three kinds of attention have 10; the scores "
+        "and weighted sums of all attentions together have 1 percent."
     ),
 )
 
 # %% [markdown]
-# **The whole training.** 100,000 steps of 25,000 target tokens each (§5.1, §5.2), and about as many source tokens:
-
+# ## From operations to hours, euros and kilowatt-hours
+#
+# $$ \text{seconds} = \frac{\text{FLOP}}{\text{peak} \cdot \text{utilisation} \cdot \text{GPUs}} $$
+#
+# The price is this time, times the number of GPUs, times the price of a GPU-hour. In the formula, we know everything but the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, the hardware and the steps of trainings like ours, so we can solve for it. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch); the peaks are from the data sheets:
 
 # %%
-def whole_training(recipe):
-    tokens = recipe.training.steps * recipe.training.batch_tokens
-    return tokens / 30 * work(recipe.model, 30, 30)  # as sentences of 30 tokens
-
-
-from transformer.recipes import RECIPES
-
-total = {name: whole_training(RECIPES[f"wmt14-{name}"]) for name in ("base", "big")}
-for name, flop in total.items():
-    print(f"{name:5} {flop:.2e} FLOP")
-
-# %% [markdown]
-# **From work to time.** A GPU's data sheet tells how many FLOP it makes in a second at its very best, its *peak*. No training reaches that: there is memory to
-# be read, there are small products, and Adam. It reaches some *share* of it.
-#
-# $$ \text{time} = \frac{\text{work}}{\text{peak} \times \text{share} \times \text{GPUs}} $$
-#
-# and the price is the time, times the GPUs, times what one costs an hour.
-#
-# **Is the method any good?** Try it on the one case that is published. Eight P100 took twelve hours for the base model and three and a half days for the big
-# one (§5.2). The paper takes 9.5 TFLOP/s for what a P100 sustains in single precision (§6.1, a footnote). Solve for the share of that:
-
-# %%
-P100, reported = 9.5e12, {"base": 12.0, "big": 3.5 * 24}  # FLOP/s; hours
-table_2 = {"base": 3.3e18, "big": 2.3e19}  # the paper's "training cost"
-for name, took in reported.items():
-    could = 8 * P100 * 3600 * took
-    print(
-        f"{name:5} {total[name] / could:.0%} of the {could:.1e} FLOP they could do"
-    )
-    assert math.isclose(could, table_2[name], rel_tol=0.02)
-    assert 0.2 < total[name] / could < 0.5
-
-# %% [markdown]
-# Plausible shares, and the larger one belongs to the model with the larger matrices, as it should.
-#
-# The numbers on the right are, to two digits, the *training cost* in the paper's Table 2; the cell asserts it. The paper says how it got them (§6.1): hours ×
-# GPUs × what a GPU sustains. So Table 2 does not tell what the model **needs**, but what its GPUs **could have done** meanwhile. For the base model that is
-# more than three times as much. Before you hold your own count against somebody's table, ask which of the two it has.
-
-# %%
-assert table_2["base"] > 3 * total["base"]
-
-# %% [markdown]
-# ## The picture
-#
-# The peaks are from the makers' data sheets, for dense products of 16-bit matrices (bfloat16 where the GPU has it, float16 on T4 and V100). They are promises,
-# not measurements. **Set the share, the number of GPUs, and what you pay for an hour.** Which share is realistic? Start with 30 %, about what the authors had,
-# and try how bad it may get. Then measure yours: `transformer bench wmt14-base` makes twenty real steps and reports the *work per second*; divide that by the data sheet's peak. (Its own "share of the peak" is of the large products that it measures on the same machine, and so a larger one.)
-
-# %%
-from transformer.plots.roofline import GPUS
-
-peaks = {name: gpu.teraflops for name, gpu in GPUS.items()}
-peaks  # TFLOP/s
-
-# %% tags=["hide-input"]
-from transformer.plots.training_cost import training_cost
-
-training_cost(
-    total,
-    peaks,
-    reported,
-    "the paper",
-    description=(
-        "Hours of training on a logarithmic scale, a dot for each of six GPUs, from "
-        "the T4, which takes longest, to the H100. A menu chooses the base or the big "
-        "model; sliders set the share of the peak, the number of GPUs and the price "
-        "of an hour. A dotted line marks the hours that the paper reports."
-    ),
-)
-
-# %% [markdown]
-# Three things to try. Take more GPUs: the time falls, and **the price stays**. Two GPUs for one hour cost what one costs for two, as long as the share does not
-# fall. (It does fall somewhat, since they wait for each other's gradients.) Then halve the share: time and price double. It is worth an hour to find out why a
-# share is low, before you look for a cheaper offer.
-#
-# And read down the column at one and the same share: the H100 is fifteen times as fast as the T4. In truth it will be less, as the same model reaches a
-# **smaller share on a faster GPU**. Its matrices stay as narrow as they are, the products are over sooner, and what lies between them takes as long as ever. A
-# peak is only of use to whoever can keep it busy.
-#
-# The same as two lines, for your own numbers:
-
-
-# %%
-def hours(flop, tflops, share, gpus=1):
-    return flop / (tflops * 1e12 * share * gpus) / 3600
-
-
-one, eight = (hours(total["base"], peaks["A100"], 0.3, n) for n in (1, 8))
-price = 1.50  # for a GPU and an hour, in your own money: write your own
-assert round(peaks["H100"] / peaks["T4"]) == 15
-print(f"A100 at 30 %: {one:.1f} hours for {one * price:.2f}")
-print(f"eight of them: {60 * eight:.0f} minutes for {8 * eight * price:.2f}")
-assert math.isclose(one * price, 8 * eight * price)
-
-# %% [markdown]
-# ## The code
-#
-# ### The recipes
-#
-# Before you spend a day of GPU on "the paper's base model", look whether it is the paper's. The package's recipes, and then all that Table 3 and §5 say of
-# them:
-
-# %%
-from tabulate import tabulate
-
-columns = "wmt14-mini", "wmt14-base", "wmt14-big"
-shown = {
-    "model": ["n_layers", "d_model", "d_ff", "n_heads", "dropout", "norm"],
-    "training": ["steps", "batch_tokens", "warmup_steps", "label_smoothing"],
-}
-rows = [
-    [field, *(getattr(getattr(RECIPES[name], part), field) for name in columns)]
-    for part, fields in shown.items()
-    for field in fields
+published = [  # model, target tokens, hours, GPUs, peak in TFLOP/s
+    ("base", 112_760 * 25_000, 5.21, 4, 149.7),
+    ("big", 312_422 * 4122, 4122 / 3600, 8, 312),
 ]
-print(tabulate(rows, ["", *columns], intfmt=","))
+for name, tokens, hours, gpus, peak in published:
+    needed = 6 * PRESETS[name].n_parameters * tokens
+    possible = hours * 3600 * gpus * peak * 1e12
+    print(f"{name:5} {needed:.2g} FLOP, utilisation {needed / possible:.0%}")
 
-# %%
-table_3 = {  # N, d_model, d_ff, h, dropout, steps; parameters in millions
-    "base": (6, 512, 2048, 8, 0.1, 100_000, 65),
-    "big": (6, 1024, 4096, 16, 0.3, 300_000, 213),
-}
-for name, (*sizes, millions) in table_3.items():
-    m, t = RECIPES[f"wmt14-{name}"].model, RECIPES[f"wmt14-{name}"].training
-    ours = [m.n_layers, m.d_model, m.d_ff, m.n_heads, m.dropout, t.steps]
-    assert ours == sizes, name
-    assert (t.warmup_steps, t.label_smoothing, t.batch_tokens) == (
-        4000,
-        0.1,
-        25_000,
-    )
-    print(f"{name:5} {parameters[name] / 1e6:.1f} million, Table 3: {millions}")
-    assert abs(parameters[name] / 1e6 / millions - 1) < 0.05
-
-# %% [markdown]
-# All equal but the number of parameters, which Table 3 has a little larger for the base model and a little smaller for the big one. "About 37,000" pieces
-# (§5.1) leave some room, but no other number would explain both. What else differs from the paper, and why, is listed under
-# [deviations](../book/deviations.md).
-#
-# ### Does it fit into the GPU's memory?
-#
-# A training step keeps four things in memory: the **weights**, their **gradients**, the **optimiser's state** (Adam's two moments), and the **activations**,
-# which the forward pass saves for the backward pass. The first three depend only on the model. In float32 they take 16 bytes per parameter. The activations
-# grow with the batch, and usually need the most. Here is what one encoder layer saves for each position in mixed precision: 2 bytes for each number around
-# matrix products, 4 in the residual connection, and 1 in a dropout mask.
-
-# %%
-d, d_ff = PRESETS["base"].d_model, PRESETS["base"].d_ff
-sublayer = (2 + 1 + 4) * d  # its input, the dropout mask, the residual sum
-self_attention = sublayer + 2 * 4 * d  # queries, keys, values, joined heads
-feed_forward = sublayer + 2 * d_ff  # the hidden layer
-print(f"{self_attention + feed_forward:,} bytes per position and layer")
-
-# %% [markdown]
-# `memory_budget` adds this up for all layers, the loss and the parameters; `transformer train` prints the result when training starts. Two settings save
-# memory, and neither changes the effective batch size. With **gradient accumulation**, a step runs several smaller batches one after another and adds up their
-# gradients. With **activation checkpointing**, each layer saves only its input, and the backward pass computes the rest a second time {cite}`chen2016`.
-
-# %%
-from transformer.device import Device
-from transformer.training.memory import memory_budget
-
-gpu = Device(torch.device("cuda"), torch.bfloat16)  # described, not used
-settings = (
-    {},
-    {"gradient_accumulation_steps": 2},
-    {"gradient_accumulation_steps": 4},
-    {"activation_checkpointing": True},
+# %% tags=["remove-cell"]
+base_share, big_share = (
+    6 * PRESETS[name].n_parameters * tokens / (hours * 3600 * gpus * peak * 1e12)
+    for name, tokens, hours, gpus, peak in published
 )
+assert 0.08 < base_share < 0.15 < big_share < 0.2
+for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
+    assert math.isclose(8 * 9.5e12 * 3600 * hours, table_2, rel_tol=0.02)
+assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
+
+# %% [markdown]
+# So 15 % lies between the two, and the larger matrices of the big model use a GPU better. The faster the GPU, the lower the utilisation tends to be, because the work between the matrix products doesn't get faster at the same rate ([chapter 16](16_gpu_performance.ipynb)). `transformer bench wmt14-base` measures it on yours: divide its *work per second* by the peak in the data sheet.
+#
+# Don't compare our FLOP with the "training cost" in Table 2, which for the base model is more than three times as much. The paper multiplies hours, GPUs and the speed that it assumes a P100 sustains, 9.5 TFLOP/s (§6.1). So it's what the GPUs *could* have computed in twelve hours, not what the model needs.
+#
+# Energy follows in the same way, from the GPU's maximum power in its data sheet. The rest of the machine and its cooling need power, too; the factor for that is an assumption, like the two prices. Replace them by yours:
+
+
+# %%
+def costs(flop, gpu, watts, gpus=1, utilisation=0.15):
+    overhead, euros_per_gpu_hour, euros_per_kwh = 1.5, 1.00, 0.30  # assumptions
+    peak = GPUS[gpu].teraflops * 1e12
+    hours = flop / (peak * utilisation * gpus * 3600)
+    kwh = hours * gpus * watts * overhead / 1000
+    return [hours, kwh, hours * gpus * euros_per_gpu_hour, kwh * euros_per_kwh]
+
+
+rows = []
+for gpu, watts, gpus in (("T4", 70, 1), ("A100", 400, 1), ("A100", 400, 8)):
+    for name in ("base", "big"):
+        rows.append([f"{gpus} {gpu}", name, *costs(flop[name], gpu, watts, gpus)])
+header = ["GPUs", "model", "hours", "kWh", "rent (€)", "electricity (€)"]
+print(tabulate(rows, header, floatfmt=".1f"))
+
+# %% [markdown]
+# ## Choose a recipe and a GPU
+#
+# Begin with a small recipe, so that mistakes don't cost days:
 
 # %%
 rows = []
-for setting in settings:
-    row = [str(setting) if setting else "as it is"]
-    for recipe in (RECIPES["wmt14-base"], RECIPES["wmt14-big"]):
-        budget = memory_budget(
-            recipe.model, replace(recipe.training, **setting), gpu
-        )
-        row.append(budget.total / 1e9)
-    rows.append(row)
-print(tabulate(rows, ["setting", "base, GB", "big, GB"], floatfmt=".1f"))
+for name in ("wmt14-mini", "iwslt17", "wmt14-base", "wmt14-big"):
+    model, training = RECIPES[name].model, RECIPES[name].training
+    tokens = training.steps * training.batch_tokens
+    hours = costs(rule_of_thumb(RECIPES[name]), "T4", 70)[0]
+    rows.append([name, model.n_parameters / 1e6, tokens / 1e6, hours])
+header = ["recipe", "parameters (M)", "target tokens (M)", "hours on a T4"]
+print(tabulate(rows, header, floatfmt=",.1f"))
 
 # %% [markdown]
-# So `--training.gradient-accumulation-steps 2` is enough for the base model on a GPU with 8 GB, and for the big model on one with 16 GB. That leaves room for
-# what isn't counted: half a gigabyte for CUDA itself, and a fifth more for padding and for gaps between tensors. On a CPU, the prediction is within 10 % of the
-# measured memory in every configuration that the tests try. It hasn't been measured on a GPU yet. If a batch doesn't fit there, the trainer notices before
-# the first step and splits it.
+# `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/results.md)). That is no translator, but it shows that every step works.
+#
+# **`iwslt17` is the middle rung**: 206,000 sentence pairs from TED talks, in both directions; by the estimate above, an hour on a T4. We haven't trained it yet. The nearest published score is for other talks, from German to English: Joey NMT's 33.7 on IWSLT14, lowercased.
+#
+# ```bash
+# transformer train iwslt17                                # downloads and prepares the corpus first
+# transformer average runs/iwslt17
+# transformer evaluate runs/iwslt17 --split test_2015
+# transformer train iwslt17 --run runs/iwslt17-de-en --data.direction de-en
+# ```
+#
+# Does a recipe fit into the GPU's memory? The weights, their gradients and Adam's two averages take 16 bytes per parameter, and the activations grow with the batch ([chapter 16](16_gpu_performance.ipynb)). `memory_budget` adds it up, and `transformer train` prints it at the start. Two settings save memory without changing the result: gradient accumulation, and **activation checkpointing**, which keeps only each layer's input and computes the rest again in the backward pass ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)):
 
-# %% tags=["hide-cell"]
+# %%
+gpu = Device(torch.device("cuda"), torch.bfloat16)  # described, not used
+settings = {
+    "as it is": {},
+    "gradient accumulation, 2 parts": {"gradient_accumulation_steps": 2},
+    "gradient accumulation, 4 parts": {"gradient_accumulation_steps": 4},
+    "activation checkpointing": {"activation_checkpointing": True},
+}
+rows = []
+for label, change in settings.items():
+    sizes = []
+    for recipe in (RECIPES["wmt14-base"], RECIPES["wmt14-big"]):
+        training = replace(recipe.training, **change)
+        sizes.append(memory_budget(recipe.model, training, gpu).total / 1e9)
+    rows.append([label, *sizes])
+print(tabulate(rows, ["setting", "base, GB", "big, GB"], floatfmt=".1f"))
+
+# %% tags=["remove-cell"]
 for column, size in ((1, 8), (2, 16)):
     assert rows[0][column] > size
     assert 1.2 * rows[1][column] + 0.5 < size
+assert 1.2 * rows[0][1] + 0.5 < 16 and 1.2 * rows[0][2] + 0.5 < 40
 
 # %% [markdown]
-# ### The way
+# Add a fifth for padding and for gaps between tensors, and half a gigabyte for CUDA. On a CPU, the budget is within 10 % of the measured memory; on a GPU we haven't measured it yet.
 #
-# Five commands. Each reads what the one before has left on disk, so that any of them can run on another day and on another machine.
+# | you have | what to do |
+# |---|---|
+# | 8 GB | `--training.gradient-accumulation-steps 2` for the base model |
+# | a T4 (16 GB), for example in Colab | nothing for the base model; 2 parts for the big one. A T4 has no bfloat16, so the package uses float16 with loss scaling. Plan for several sessions |
+# | an A100 or H100 | nothing, for both models |
+# | eight GPUs in one machine | start it with `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets an eighth of every batch. Several machines need a shared file system |
+#
+# If a batch doesn't fit on a GPU, the trainer notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together, so the schedule, which is counted in steps, stays valid.
+#
+# ## The commands
+#
+# The figure shows the main commands, and what each leaves on disk for the next one. Each can run on another day, and on another machine.
 
 # %% tags=["hide-input"]
-steps = [
-    (
-        "prepare",
-        "downloads, checks,\ncleans, learns pieces",
-        "the token store",
-        style.KEY,
-    ),
-    (
-        "train",
-        "100,000 steps; goes on\nwhere it was broken off",
-        "step-0100000",
-        style.QUERY,
-    ),
-    ("average", "the mean of the\nlast five checkpoints", "averaged", style.VALUE),
-    (
-        "evaluate",
-        "beam 4, α 0.6; seven\nscores with signatures",
-        "test.scores.json",
-        style.OUTPUT,
-    ),
+commands = [
+    ("prepare", "downloads, verifies, cleans,\ntokenises", "token ids", style.KEY),
+    ("train", "100,000 steps; resumes\nafter an interruption", "checkpoints", style.QUERY),
+    ("average", "the mean of the weights of\nthe last checkpoints", "averaged", style.VALUE),
+    ("evaluate", "beam search on the test set;\nscores with signatures", "test.scores.json", style.OUTPUT),
     ("translate", "your own sentences", "text", style.PLAIN),
-]
+]  # fmt: skip
 with style.in_style():
-    figure, axes = style.new_figure(3.8, 3.9)
-    for row, (name, does, leaves, colour) in enumerate(steps):
+    figure, axes = style.new_figure(3.9, 3.9)
+    for row, (name, does, leaves, colour) in enumerate(commands):
         box = {"boxstyle": "round,pad=0.35", "facecolor": "none", "linewidth": 2}
-        axes.text(
-            0,
-            -row,
-            name,
-            ha="center",
-            va="center",
-            bbox=box | {"edgecolor": colour},
-        )
+        box["edgecolor"] = colour
+        axes.text(0, -row, name, ha="center", va="center", bbox=box)
         axes.text(0.62, -row, does, va="center", fontsize=10)
-        if row < len(steps) - 1:
+        if row < len(commands) - 1:
             arrow = {"arrowstyle": "-|>", "color": style.INK}
             axes.annotate("", (0, -row - 0.76), (0, -row - 0.24), arrowprops=arrow)
             axes.text(
                 0.12, -row - 0.5, leaves, va="center", fontsize=9, style="italic"
             )
-    axes.set_xlim(-0.55, 2.3)
+    axes.set_xlim(-0.55, 2.5)
     axes.set_ylim(-4.4, 0.4)
     axes.axis("off")
 Picture(
     figure,
     alt=(
         "Five boxes from top to bottom: prepare, train, average, evaluate, translate. "
-        "Beside each stands what it does, beside each arrow what it leaves: the token "
-        "store, the last checkpoint, the averaged checkpoint, the file of scores."
+        "Beside each is what it does, beside each arrow what it leaves: token ids, "
+        "checkpoints, the averaged checkpoint, the file of scores."
     ),
 )
 
 # %% [markdown]
-# **Full size**, the whole way is this. The second line measures how fast your machine makes real steps and foretells the hours, before you commit to them.
-#
-# ```bash
-# transformer prepare wmt14-base
-# transformer bench wmt14-base
-# transformer train wmt14-base
-# transformer average runs/wmt14-base
-# transformer evaluate runs/wmt14-base
-# transformer translate runs/wmt14-base "The way is long."
-# ```
-#
-# With several GPUs in one machine only the third line changes. `torchrun` starts a process for each, and they share every step between them:
-#
-# ```bash
-# torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
-# ```
-#
-# GPUs in several machines work together in the same way if the machines share a file system: every process reads the prepared data and the run folder.
-#
-# Now we walk it. The recipe `wmt14-mini` is the same way with a small model on the smallest part of WMT14. That too is a download, so we put a **corpus of our
-# own** in its place: short sentences of the pocket corpus, written to files as you would write yours, and a manifest that says which file is what.
+# One variable decides what the cells below train. If the WMT14 corpus is on your machine, it's the paper's base model at full size, which takes hours. Otherwise it's `wmt14-mini`, made even smaller and trained on short sentences of the pocket corpus, which takes a minute and no download. You can also set it to `"iwslt17"`. To get WMT14, run `transformer prepare wmt14-base` in a terminal first.
 
 # %%
-from transformer.data import pocket
+downloaded = (data_folder() / "downloads" / "wmt14").is_dir()
+RECIPE = "wmt14-base" if downloaded else "wmt14-mini"
+FULL_SIZE = RECIPE != "wmt14-mini"
+print(RECIPE)
 
-os.chdir(tempfile.mkdtemp())
-os.environ["TRANSFORMER_DATA"] = "data"  # instead of your cache folder
-parts = {}
+# %% [markdown]
+# The settings that make it so small are in a shell variable, `$SMALL`. Our helper `shell` runs a line as your terminal would.
+
+# %% tags=["hide-input"]
+work = Path(tempfile.mkdtemp())
+os.environ["WORK"] = str(work)
+if not FULL_SIZE:
+    os.chdir(work)
+    os.environ["TRANSFORMER_DATA"] = "data"  # instead of your cache folder
+splits = {}
 for split, count in {"train": 10_000, "valid": 600, "test": 600}.items():
     pairs = [(p.source, p.target) for p in pocket.pairs(split, count)]
     short = [pair for pair in pairs if max(len(t.split()) for t in pair) <= 6]
     for language, lines in zip(("en", "de"), zip(*short, strict=True), strict=True):
-        Path(f"{split}.{language}").write_text("\n".join(lines) + "\n")
-    parts[split] = [{"en": f"{split}.en", "de": f"{split}.de"}]
-manifest = {"languages": ["en", "de"], "splits": parts}
-Path("short.json").write_text(json.dumps(manifest))
+        (work / f"{split}.{language}").write_text("\n".join(lines) + "\n")
+    splits[split] = [{"en": f"{split}.en", "de": f"{split}.de"}]
+manifest = {"languages": ["en", "de"], "splits": splits}
+(work / "short.json").write_text(json.dumps(manifest))
 
-# %%
-for split, (files,) in parts.items():
-    english, german = (
-        Path(file).read_text().split("\n") for file in files.values()
-    )
-    print(f"{split:6}{len(english) - 1:5} pairs: {english[0]} | {german[0]}")
-
-# %% [markdown]
-# Every setting of a recipe can be changed on the command line. We change what makes it fit into a minute, and keep that in a variable of the shell, since every
-# command that concerns this data has to say the same. `shell` does what your shell does with such a line. It calls the very function behind the command, prints
-# what comes out, and leaves out the moving bars and the way to this folder.
-
-# %%
-import io
-import shlex
-from contextlib import redirect_stderr, redirect_stdout
-
-from transformer.cli import main
-
-os.environ["SMALL"] = (
-    "--data.corpus short.json --model.vocab-size 1000 --model.d-model 64 "
+os.environ["TINY"] = (
+    f"--data.corpus {work}/short.json --model.vocab-size 1000 --model.d-model 64 "
     "--model.d-ff 256 --model.n-layers 2 --model.dropout 0 "
     "--training.steps 300 --training.batch-tokens 500 --training.warmup-steps 100 "
     "--training.checkpoint-every 10 "
     "--training.validate-every 60 --training.validation-sentences 30"
 )
+data_config, vocab_size = RECIPES[RECIPE].data, RECIPES[RECIPE].model.vocab_size
+if not FULL_SIZE:
+    data_config, vocab_size = (
+        replace(data_config, corpus=f"{work}/short.json"),
+        1000,
+    )
+os.environ["SMALL"] = "" if FULL_SIZE else os.environ["TINY"]
+os.environ["DEVICE"] = "" if FULL_SIZE else "--device cpu"
+torch.set_num_threads(1)  # so that the same sums are added in the same order
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
-# %%
-def shell(line, expected=0):
+def shell(line, exit_code=0):
+    """Run a `transformer` command, print its output and return it as lines."""
     print(f"$ {line}")
-    said, status = io.StringIO(), 0
-    with redirect_stdout(said), redirect_stderr(said):
+    output, status = io.StringIO(), 0
+    with redirect_stdout(output), redirect_stderr(output):
         try:
             main(shlex.split(os.path.expandvars(line))[1:])
         except SystemExit as end:
             status = end.code
-    told = said.getvalue().replace(f"{os.getcwd()}/", "").split("\n")
-    lines = [text for text in told if "\r" not in text]
+    text = output.getvalue().replace(os.environ["TINY"], "$SMALL")
+    printed = text.replace(f"{work}/", "").split("\n")
+    lines = [text for text in printed if "\r" not in text]  # no progress bars
     print("\n".join(lines).strip("\n"))
-    assert status == expected
+    assert status == exit_code
     return lines
 
 
@@ -553,160 +447,83 @@ def shell(line, expected=0):
 # ### Prepare
 
 # %%
-said = shell("transformer prepare wmt14-mini $SMALL")
+printed = shell(f"transformer prepare {RECIPE} $SMALL")
 
 # %% [markdown]
-# What is left out is counted, with an example: WMT14's crawled part has pairs that are empty, or many times longer on one side, and whoever cleans without
-# looking finds out from the score. The pieces are learned from what remains, and the text is stored as their numbers. That is done **once**: every later
-# command finds it there, as long as nothing has changed that shapes it. In `ids` all pieces of a side stand in a row, 2 bytes each, and `ends` says where each
-# sentence ends.
-
-
-# %%
-def stored():
-    return {p.name: p.stat().st_mtime_ns for p in Path("data/prepared").glob("*/*")}
-
-
-before = stored()
-print(*sorted(before), sep="\n")
-
-# %% [markdown]
-# **Full size**, this is where the network is needed. The package knows each archive's addresses and checksum, and takes nothing for it that has other bytes:
+# This cleans the text, trains a tokenizer on what remains, and stores the token ids, once: every later command finds the result, until you change a setting that affects it. The filters are those of [chapter 9](09_data_and_batching.ipynb), with the limits of the recipe `wmt14-base`. What do they drop from real text? We ran them on 35,000 pairs: 20,000 of Europarl, 5,000 of News Commentary, and 10,000 noisy ones from the web in place of CommonCrawl.
+#
+# | filter | pairs dropped | | filter | pairs dropped |
+# |---|---:|---|---|---:|
+# | an empty side | 8 | | more than twice as long as the other side | 407 |
+# | broken characters | 41 | | two equal sides | 4 |
+# | fewer than 3 words | 227 | | another language | 123 |
+# | more than 150 words | 2 | | a duplicate | 169 |
+#
+# That is 2.8 % in all. Others were stricter: fairseq's script allows a ratio of only 1.5, and [kept 3,960,793 of 4,544,200 pairs](https://github.com/facebookresearch/fairseq/issues/132), 13 % fewer. The sentences had 28 English and 29 German tokens on average, close to the 30 of our estimate.
+#
+# **What it takes at full size.** Those 35,000 pairs needed 130 bytes of disk per pair, 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 0.45 GB of memory. For 4.5 million pairs that is, in proportion, 0.6 GB of disk and about 45 minutes. The filter for duplicates takes another 0.35 GB of memory then. We haven't run it at full size. The download has 1.7 GB:
 
 # %%
-from transformer.data.corpora import downloadable_corpora
-
-wmt14 = downloadable_corpora()["wmt14"]
-print("base URLs:", *wmt14["base_urls"], sep="\n  ")
-for name, file in wmt14["files"].items():
+for name, file in downloadable_corpora()["wmt14"]["files"].items():
     size = f"{file['size'] / 1e6:4.0f} MB" if "size" in file else " " * 7
     print(f"{name:33}{size}  {file['digest'][:18]}…")
-known = sum(file.get("size", 0) for file in wmt14["files"].values())
-print(f"in all {known / 1e9:.1f} GB, and the two that hold dev and test sets")
+
+# %% tags=["remove-cell"]
+known = downloadable_corpora()["wmt14"]["files"].values()
+assert 1.6e9 < sum(file.get("size", 0) for file in known) < 1.7e9
+ids = 1_928_696 + 1_958_436 + 2 * 272_224  # of 34,012 pairs
+assert round(ids / 34_012) == 130
+assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 2.8
+assert round(1 - 3_960_793 / 4_544_200, 2) == 0.13
 
 # %% [markdown]
-# With the data there, we can settle a debt: is the pencil's formula right? The package counts the FLOP of a model as they run, with `count_flops`. Two batches of our
-# data, its count and ours:
+# The last column is the beginning of a **checksum**, a short number that depends on every byte of a file. Downloads break off, and files are sometimes corrected years later; then your scores are no longer comparable, and nothing warns you. So the package accepts a file only if its checksum is right. Here a folder plays the server, and its first file has lost its capital letter:
 
 # %%
-from transformer.data.batching import Batches
-from transformer.data.prepare import PreparedData
-from transformer.device import choose_device
-from transformer.inspection import count_flops
-from transformer.training.trainer import batch_loss
-
-(store,) = Path("data/prepared").glob("short-*")
-data, cpu = PreparedData(store), choose_device("cpu")
-small = replace(
-    RECIPES["wmt14-mini"].model, vocab_size=1000, d_model=64, d_ff=256, n_layers=2
-)
-small_model = Transformer(small)
-
-# %%
-batches, pencil = Batches(*data.tokens("train"), batch_tokens=500, seed=1), 0
-with count_flops(small_model) as counter:
-    for batch in (next(batches), next(batches)):
-        (pairs, n), (_, m) = batch.source.shape, batch.labels.shape
-        pencil += work(small, n, m, pairs)
-        batch_loss(small_model, batch, smoothing=0.1).backward()
-counted = counter.get_total_flops()
-print(f"counted {counted:,.0f}, by hand {pencil:,.0f}")
-assert math.isclose(counted, pencil)
-
-# %% [markdown]
-# To the last operation. (Padding is in both counts: the GPU multiplies it too. The sum for the whole training leaves it out, one of the reasons why a share that is reckoned from hours never reaches 100 %.)
-#
-# ### Checksums, the token store and ranks
-#
-# Three details of the data pipeline matter only at this scale.
-#
-# **Checksums.** Servers disappear, downloads break off, and a file may be corrected years after it was published. Then your numbers are no longer comparable with the paper's, and no error tells you. A checksum is a short number that is computed from every byte of a file. Change one letter, and it is a different number.
-# The package gives a download its name only if the checksum is right, so it can try several servers and doesn't have to trust any of them. Here a folder plays the server:
-
-# %%
-import hashlib
-import warnings
-
-from transformer.data.download import RemoteFile, fetch
-from transformer.errors import UserError
-
-warnings.filterwarnings("ignore", "IProgress")  # about progress bars
 original = b"Resumption of the session\n"
 digest = "sha256:" + hashlib.sha256(original).hexdigest()
-file, server = RemoteFile("session.en", urls=(), digest=digest), Path("server")
+file, server = RemoteFile("session.en", urls=(), digest=digest), work / "server"
 server.mkdir()
-
-# %%
 for content in (original.lower(), original):
     (server / file.name).write_bytes(content)
-    print(hashlib.sha256(content).hexdigest()[:24], content.decode().strip())
     try:
-        print("fetched:", fetch(file, Path("cache"), mirror="server").name)
+        print("fetched:", fetch(file, work / "cache", mirror=str(server)).name)
     except UserError as error:
-        print("refused:", "wrong checksum" in str(error))
-        assert not Path("cache/session.en").exists()
+        print("refused:", str(error).replace(f"{work}/", "").partition(":")[0])
 
 # %% [markdown]
-# **The token store.** All sentences of a side lie in one array, two bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. The name of the
-# folder ends with a digest of all settings that shape the data. If you change one, `prepare` makes another folder, and an old one can't be mistaken for it:
+# The **token store** is one array per side, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. With several GPUs there is one process for each, and its number is its **rank**. All ranks compute the same shuffled list of batches, and of four ranks, each takes every fourth batch. Together they use every sentence pair exactly once:
 
 # %%
-from transformer.data.prepare import prepared_folder
-
+data = prepare(data_config, vocab_size)  # finds what the command has prepared
 sources, targets = data.tokens("train")
-print(sources.ids.dtype, type(sources.ids.base).__name__)
-config = replace(RECIPES["wmt14-mini"].data, corpus="short.json")
-longer = replace(config, max_length=100)
-names = [prepared_folder(setting, 1000).name for setting in (config, longer)]
-print(*names)
-assert names[0] == store.name != names[1]
-assert isinstance(sources.ids.base, np.memmap)
-
-# %% [markdown]
-# **Ranks.** With several GPUs there is one process for each, and its number is called its **rank**. In each epoch, all ranks compute the same shuffled list of batches, and of four ranks each takes every fourth. All must have the same number of steps, because they exchange gradients in every step and would wait for a rank that has
-# finished. So if the number of batches isn't a multiple of four, the largest ones are halved. Every pair is used exactly once:
-
-# %%
+print(sources.ids.dtype, type(sources.ids.base).__name__, len(sources), "pairs")
 ranks = [Batches(sources, targets, 500, 1, rank, world_size=4) for rank in range(4)]
-for batches in ranks:
-    tokens = [int((targets.lengths()[b] + 1).sum()) for b in batches.plan[:4]]
-    print(
-        f"rank {batches.rank}: {len(batches.plan)} steps, target tokens {tokens} …"
-    )
 used = np.concatenate([pairs for batches in ranks for pairs in batches.plan])
-assert len({len(batches.plan) for batches in ranks}) == 1
+print("steps per rank:", [len(batches.plan) for batches in ranks])
 assert sorted(used) == list(range(len(sources)))
 
 # %% [markdown]
-# ### Train
+# ### Measure before you start
 #
-# We name the CPU and give it one thread. Then the same command makes the same sums in the same order, and gives the same numbers to the last bit, which we
-# shall need. Leave `--device` out, and the fastest device there is will be taken.
+# `bench` takes some training steps on your machine and computes how long the whole run would take: compare its row *whole training* with the chart at the top. The book doesn't run the next cell, because the result is about one machine only; [results](../book/results.md) has such measurements.
 
-# %%
-torch.set_num_threads(1)
-os.environ["OMP_NUM_THREADS"] = "1"  # the same in a process that we start
-
-# %%
-said = shell("transformer train wmt14-mini --run runs/whole --device cpu $SMALL")
-assert stored() == before  # nothing was prepared anew
-
-# %%
-whole = Path("runs/whole")
-for path in sorted(whole.iterdir()):
-    if not path.name.startswith("."):
-        print(f"{path.stat().st_size / 1e3:8.1f} kB  {path.name}")
+# %% tags=["skip-execution"]
+printed = shell(f"transformer bench {RECIPE}")
 
 # %% [markdown]
-# That is a **run folder**, and all there is to a run: its settings, its vocabulary, what was measured (`metrics`), when and on what machine it ran
-# (`sessions`), the best checkpoint by validation loss, and the last ones. **Point at a step:**
+# ### Train
+
+# %%
+printed = shell(f"transformer train {RECIPE} $SMALL $DEVICE")
+
+# %% [markdown]
+# Every 50 steps it prints the training loss (smoothed), the learning rate, the speed in target tokens per second and the remaining time; at each validation the loss on `valid`, not smoothed, and the BLEU of a few sentences, decoded greedily. All of it is kept in the **run folder**, with the settings, the tokenizer and the checkpoints. `transformer curves` plots it, and here you can point at a step:
 
 # %% tags=["hide-input"]
-from transformer.plots.training_curves import training_curves
-from transformer.training.run_folder import read_metrics
-
+run = Path("runs") / RECIPE
 training_curves(
-    read_metrics(whole),
+    read_metrics(run),
     description=(
         "Two charts over the training steps. The training and validation losses fall. "
         "BLEU on validation sentences climbs from near zero. Pointing at a step shows "
@@ -715,107 +532,103 @@ training_curves(
 )
 
 # %% [markdown]
-# A checkpoint has two halves. The weights are what translates: 4 bytes each. The *state* is what only the training needs: Adam's two moments, 8 bytes a weight,
-# the random numbers' state, and the place in the data. Only the two newest keep theirs.
+# How much disk does a run folder need? Each checkpoint has the weights, 4 bytes each. The two newest also have the *state*: Adam's two averages, 8 bytes per weight, the random generators, and the position in the data.
 
 
 # %%
-def room(weights, keep=5):
-    """Bytes that a run folder takes: checkpoints, two states, and the best."""
-    return 4 * weights * (keep + 1) + 8 * weights * 2
+def run_folder_bytes(n_parameters, keep=5):
+    """Checkpoints, the best one, and the state of two."""
+    return 4 * n_parameters * (keep + 1) + 8 * n_parameters * 2
 
 
-small_weights = sum(p.numel() for p in small_model.parameters())
-found = sum(path.stat().st_size for path in whole.glob("*.safetensors"))
-print(f"here: by the formula {room(small_weights):,} bytes, found {found:,}")
-assert math.isclose(found, room(small_weights), rel_tol=0.02)
-for name in total:
-    print(f"{name:5} {room(parameters[name]) / 1e9:.1f} GB")
+recipe = read_json(run / "recipe.json")
+n_parameters = replace(base, **recipe["model"]).n_parameters
+found = sum(path.stat().st_size for path in run.glob("*.safetensors"))
+print(f"formula {run_folder_bytes(n_parameters):,} bytes, found {found:,}")
+for name, keep in (("base", 5), ("big", 20)):
+    size = run_folder_bytes(PRESETS[name].n_parameters, keep)
+    print(f"wmt14-{name}: {size / 1e9:.1f} GB")
+
+# %% tags=["remove-cell"]
+if not FULL_SIZE:
+    assert math.isclose(found, run_folder_bytes(n_parameters), rel_tol=0.02)
 
 # %% [markdown]
-# While a new checkpoint is written, the oldest is still there, and the mean will come on top. So leave room for two more.
+# ### Is it going well?
 #
-# ### When the session ends
+# You want to know early whether a long run is worth waiting for. For the base model with about 25,000 target tokens per step, these are the values that we could find; all scores are on newstest2014:
 #
-# Colab ends a session when it likes, and a cheap GPU is cheap because it may be taken away. If the program is told (Ctrl-C, or the SIGTERM that some clouds
-# send first), it saves and leaves by itself. If it is not, there is nothing that it could do. That is the case to try. The same command, in a process of its
-# own; when its checkpoint of step 150 is there, we let it run on for a moment, and then **kill it** in the middle of whatever it does.
+# | step | published | remarks |
+# |---:|---|---|
+# | 0 | loss 10.5 | computed: $\ln 37{,}000$, a model that knows nothing |
+# | 1,000 | no published value found | |
+# | 5,000 | BLEU 15.9 | the log of [a THUMT user](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data and other settings, who suspected a mistake: rather too low |
+# | 10,000 | BLEU 18.9 | the same log |
+# | 20,000 | BLEU 19.8 | the same log |
+# | 45,000 | BLEU 20.9 | the same log |
+# | 50,000 | no published value found | |
+# | 100,000 | BLEU 27.3; sacreBLEU 25.1 | the paper; [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti. Both average checkpoints |
+# | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer) on four A40, with plots of loss and BLEU over the steps; Hugging Face's `evaluate` |
+# | 200,000 | BLEU 27.0 | THUMT's maintainers, in the thread above; checkpoints averaged |
+#
+# These scores weren't all computed in the same way, so compare to the nearest point or two. We found no losses at these steps that could be compared, because a loss per token depends on the vocabulary. A better table needs a run of ours. Until then, trust the early signs of [chapter 11](11_training.ipynb): a first loss near $\ln V$, and a loss that keeps falling after the warm-up.
+#
+# ### If the session ends
+#
+# Colab ends a session whenever it likes, and cheap GPUs are cheap because they can be taken away. On Ctrl-C, or SIGTERM, which some clouds send first, `train` saves a checkpoint and stops. But a process that is killed can't do anything. Let's test that. We train the tiny model twice, for 60 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint of step 30 exists.
 
 # %%
-import signal
-import subprocess
-
-command = "train wmt14-mini --run runs/killed --device cpu $SMALL"
-arguments = shlex.split(os.path.expandvars(command))
-child = subprocess.Popen(
-    [sys.executable, "-m", "transformer.cli", *arguments],
-    stdout=subprocess.DEVNULL,
-    stderr=subprocess.DEVNULL,
-)
+short_run = "transformer train wmt14-mini $TINY --training.steps 60 --device cpu"
+printed = shell(f"{short_run} --run $WORK/whole")
 
 # %%
-killed = Path("runs/killed")
-while not (killed / "step-0000150.json").exists():
+command = os.path.expandvars(f"{short_run} --run $WORK/killed")
+arguments = [sys.executable, "-m", "transformer.cli", *shlex.split(command)[1:]]
+child = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
+killed, whole = work / "killed", work / "whole"
+while not (killed / "step-0000030.json").exists():
     assert child.poll() is None, "it ended before it could be killed"
     time.sleep(0.02)
-time.sleep(0.2)
 child.send_signal(signal.SIGKILL)
-assert child.wait() == -signal.SIGKILL
-
-# %%
-from transformer.checkpoint import read_json, step_checkpoints
-
+child.wait()
 last = step_checkpoints(killed)[-1]
-print("it left", ", ".join(step_checkpoints(killed)))
-print(json.dumps(read_json(killed / f"{last}.json")["progress"], indent=1))
-assert last < step_checkpoints(whole)[-1]
+progress = read_json(killed / f"{last}.json")["progress"]
+print({key: progress[key] for key in ("step", "epoch", "epoch_step")})
 
 # %% [markdown]
-# What stands there is the place in the run, to the batch. To go on, say **the same command again**:
+# The checkpoint records where the run was, down to the batch. To resume, run **the same command again**:
 
 # %%
-said = shell("transformer train wmt14-mini --run runs/killed --device cpu $SMALL")
+printed = shell(f"{short_run} --run $WORK/killed")
 
 # %% [markdown]
-# Now the proof. One run went through, the other died. Compare all that they left: every checkpoint's weights, Adam's moments and the random state, by their
-# checksums, and every number of the metrics but the minutes.
+# Did we lose anything? We compare the checksums of everything that the two runs left behind: the weights of every checkpoint, and the training state with Adam's averages.
 
 
 # %%
-def left_by(run):
+def checksums(run):
     found = {}
     for name in [*step_checkpoints(run), "best"]:
-        described = read_json(run / f"{name}.json")
-        found[name] = described["weights"], described.get("state")
-    rows = [
-        {k: v for k, v in row.items() if k != "minutes"}
-        for row in read_metrics(run)
-    ]
-    return found, rows
+        description = read_json(run / f"{name}.json")
+        found[name] = description["weights"], description.get("state")
+    return found
 
 
-# %%
-assert left_by(whole) == left_by(killed)
-print(
-    *(f"{n}  {w['sha256'][:24]}…" for n, (w, _) in left_by(whole)[0].items()),
-    sep="\n",
-)
+for name, (weights, _) in checksums(killed).items():
+    print(f"{name}  {weights['sha256'][:40]}…")
+assert checksums(whole) == checksums(killed)
 
 # %% [markdown]
-# **Bit for bit.** Not "about as good": the same files. (The promise is for the CPU. On a GPU some sums are made in whatever order they come, and there even two
-# runs that nobody disturbed may differ.)
-#
-# What did the kill cost? The steps since the last checkpoint: half an interval, on average. How many minutes an interval is, the formula tells:
+# They are the same files, **bit for bit**. (This holds on a CPU. On a GPU, some sums are added in whatever order they arrive, so even two runs without interruption may differ.) All that a kill costs is the steps since the last checkpoint. The recipe saves one every 1,000 steps, so at 15 % utilisation you lose at most:
 
 # %%
-every = RECIPES["wmt14-base"].training.checkpoint_every
-steps = RECIPES["wmt14-base"].training.steps
+interval = RECIPES["wmt14-base"].training.checkpoint_every / steps
 for gpu in ("T4", "A100"):
-    minutes = 60 * hours(total["base"], peaks[gpu], share=0.3) * every / steps
-    print(f"{gpu:5} {every:,} steps take {minutes:.1f} minutes at 30 % of the peak")
+    hours = interval * costs(flop["base"], gpu, watts=0)[0]
+    print(f"{gpu:5} {60 * hours:.0f} minutes")
 
 # %% [markdown]
-# **In Colab** the disk dies with the session, so the run folder has to lie elsewhere, and so does the prepared data. A Drive will do:
+# **In Colab**, the disk disappears with the session, so put the run folder and the data on your Drive. Each new session runs the same lines and continues:
 #
 # ```text
 # from google.colab import drive
@@ -825,529 +638,378 @@ for gpu in ("T4", "A100"):
 # !transformer train wmt14-base --run /content/drive/MyDrive/runs/wmt14-base
 # ```
 #
-# In the next session you say just the same again. (How fast a Drive is read, we have not measured. `transformer bench` has a line for what *data loading* takes
-# of a step; if that is much, copy the prepared folder to the local disk first.)
-#
-# But do a sum beforehand. The run keeps five checkpoints and deletes the others. What is deleted on a Drive goes to its **bin**, and counts until you empty
-# that:
+# Mind the Drive's bin: the run keeps only five checkpoints, but deleted files count until you empty the bin, and 100 checkpoints with their states take 76 GB. `--training.checkpoint-every 10000` makes it a tenth.
 
-# %%
-saved = steps // every * 12 * parameters["base"]  # weights and state
-print(
-    f"{steps // every} checkpoints, {saved / 1e9:.0f} GB in the course of the run"
-)
-fewer = saved * every / 10_000
-print(f"with --training.checkpoint-every 10000: {fewer / 1e9:.0f} GB")
-assert saved > 20 * room(parameters["base"])
+# %% tags=["remove-cell"]
+assert round(100 * 12 * base.n_parameters / 1e9) == 76
 
 # %% [markdown]
-# ### Average
+# ### Average, evaluate, translate
 #
-# The paper does not translate with the last checkpoint. It takes the **mean of the weights** of the last five, written ten minutes apart (§6.1). At about 0.4
-# seconds a step (§5.2) that is one every 1,500 steps. (Of the big model it takes the last twenty. The recipe `wmt14-big` keeps so many: `transformer average runs/wmt14-big --last 20`.)
+# The paper translates with the mean of the weights of its last five checkpoints, and the big model's last twenty, written ten minutes apart (§6.1). At 0.4 seconds per step (§5.2), ten minutes are 1,500 steps. Our recipes save one every 1,000 steps, and keep as many as the paper averages.
 
 # %%
-said = shell("transformer average runs/whole")
+printed = shell(f"transformer average {run}")
 
 # %% [markdown]
-# Averaging *weights* should give pause. The mean of two networks is in general rubbish. Here it works, as they are one network at five moments, all in one
-# valley of the loss. Does it help? The validation loss of each, and of the mean:
+# Here is the validation loss of the five checkpoints and of their average:
 
 # %%
-from transformer.config import TrainingConfig
-from transformer.training.trainer import validate
-from transformer.translator import Translator
-
-setting = TrainingConfig(batch_tokens=2000, validation_sentences=1)
+device = choose_device("auto" if FULL_SIZE else "cpu")
+settings = TrainingConfig(batch_tokens=2000, validation_sentences=1)
 losses = {}
-for name in [*step_checkpoints(whole), "averaged"]:
-    translator = Translator.load(whole, cpu, name)
-    losses[name] = validate(translator, data, setting)["valid_loss"]
+for name in [*step_checkpoints(run), "averaged"]:
+    translator = Translator.load(run, device, name)
+    losses[name] = validate(translator, data, settings)["valid_loss"]
     print(f"{name:13} {losses[name]:.3f}")
-assert losses["averaged"] < min(losses[name] for name in step_checkpoints(whole))
 
 # %% [markdown]
-# The mean beats all five that it is made of. Why? Walk on a straight line from one of the last checkpoints to another, and on beyond it, and measure the loss
-# on the way:
-
-# %%
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
-
-ends = [
-    parameters_to_vector(Translator.load(whole, cpu, name).model.parameters())
-    for name in step_checkpoints(whole)[-2:]
-]
-walker = Translator.load(whole, cpu)
-way = np.linspace(-0.5, 1.5, 9)
-heights = []
-for t in way:
-    place = (1 - t) * ends[0] + t * ends[1]
-    vector_to_parameters(place.detach(), walker.model.parameters())
-    heights.append(validate(walker, data, setting)["valid_loss"])
-assert min(heights[3:6]) < min(heights[2], heights[6])  # lower than at both ends
-assert losses["averaged"] < min(heights)
+# The average is better than each of the five. To see why, walk in a straight line from one checkpoint to the next, through the space of all weights, and on beyond it. The figure shows the loss on this line; the orange dots are the two checkpoints:
 
 # %% tags=["hide-input"]
+ends = [
+    parameters_to_vector(Translator.load(run, device, name).model.parameters())
+    for name in step_checkpoints(run)[-2:]
+]
+walker = Translator.load(run, device)
+line = np.linspace(-0.5, 1.5, 9)
+heights = []
+for t in line:
+    point = (1 - t) * ends[0] + t * ends[1]
+    vector_to_parameters(point.detach(), walker.model.parameters())
+    heights.append(validate(walker, data, settings)["valid_loss"])
+if not FULL_SIZE:
+    assert losses["averaged"] < min(losses[name] for name in step_checkpoints(run))
+    assert min(heights[3:6]) < min(heights[2], heights[6])  # lower than at the ends
+    assert losses["averaged"] < min(heights)
 with style.in_style():
-    figure, axes = style.new_figure(3.7, 2.6)
-    axes.plot(way, heights, "-o", color=style.QUERY, markersize=4)
-    names = [
-        name.removeprefix("step-0000") for name in step_checkpoints(whole)[-2:]
-    ]
+    figure, axes = style.new_figure(3.9, 2.6)
+    axes.plot(line, heights, "-o", color=style.QUERY, markersize=4)
+    labels = [str(int(name[5:])) for name in step_checkpoints(run)[-2:]]
     for at in (2, 6):
-        axes.plot(way[at], heights[at], "o", color=style.WRONG, markersize=9)
+        axes.plot(line[at], heights[at], "o", color=style.WRONG, markersize=9)
     mean = losses["averaged"]
-    axes.axhline(mean, color=style.VALUE, linestyle="--", label="mean of five")
-    labels = [f"step\n{names[0]}", "half-\nway", f"step\n{names[1]}"]
-    axes.set_xticks([0, 0.5, 1], labels)
-    axes.set_title("Validation loss on the line between", loc="left")
+    axes.axhline(mean, color=style.VALUE, linestyle="--", label="average of five")
+    ticks = [f"step\n{labels[0]}", "half-\nway", f"step\n{labels[1]}"]
+    axes.set_xticks([0, 0.5, 1], ticks)
+    axes.set_title("Validation loss on the line", loc="left")
     axes.grid(True)
     axes.legend(loc="upper center", fontsize=10)
 Picture(
     figure,
     alt=(
         "The loss along a straight line through two checkpoints is a valley. The two "
-        "checkpoints stand on its opposite slopes, the lowest point lies between them. "
-        "A dashed line, the mean of five checkpoints, lies lower still."
+        "checkpoints are on its opposite slopes, the lowest point is between them. A "
+        "dashed line, the average of five checkpoints, is lower still."
     ),
 )
 
 # %% [markdown]
-# The two stand on **opposite slopes**. Each step follows the gradient of one batch, and with a rate that never becomes zero (§5.3) the weights go on swinging
-# across the valley and never rest on its floor. The mean does. It does what a lower rate at the end would do, afterwards and for free. The lower the rate has
-# become, the less there is to take out: do not expect the gain of a short run from a long one.
+# They are on **opposite slopes** of a valley. Each step follows the gradient of one batch, and the learning rate never reaches zero (§5.3), so the weights swing back and forth across the valley. Their mean is closer to its bottom. At the end of a long run the learning rate is smaller, and so is the gain.
 #
-# ### Evaluate
-#
-# `evaluate` takes the averaged checkpoint, if there is one and the training did not go on since. It translates the test set with the paper's beam (4, α = 0.6) and prints seven scores.
+# `evaluate` uses the averaged checkpoint, translates the test set with the paper's beam search (beam size 4, α = 0.6), and prints seven scores:
 
 # %%
-said = shell("transformer evaluate runs/whole --device cpu")
+printed = shell(f"transformer evaluate {run} $DEVICE")
 
 # %% [markdown]
-# **Full size**, the same line translates newstest2014, which the package calls the test set of `wmt14`; the first line of the output should then say 3003
-# sentences. Everything that the scores depend on is kept beside them:
+# The first row, BLEU with its signature, is the score to report. At full size the test set is newstest2014, and the output must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the same score:
+
 
 # %%
-kept = read_json(whole / "test.scores.json")
-print("averaged:", ", ".join(kept["model"]["averaged"]))
-print("settings:", kept["settings"])
-assert kept["model"]["averaged"] == step_checkpoints(whole)
-assert (
-    kept["settings"]["beam_size"] == 4 and kept["settings"]["length_penalty"] == 0.6
-)
-
-# %% [markdown]
-# So that nobody has to believe you, translations and references lie there too, as plain text. Whoever scores them gets your number:
-
-# %%
-from transformer.evaluation.metrics import bleu
-
-
 def lines_of(path):
-    """Not by splitlines, which sees line ends where there are none."""
+    """The lines of a text file; str.splitlines would also split inside of some."""
     return Path(path).read_text("utf-8").removesuffix("\n").split("\n")
 
 
-translations = lines_of(whole / "test.hypotheses.txt")
-again = bleu(translations, lines_of(whole / "test.references.txt"))
+scores = read_json(run / "test.scores.json")
+translations = lines_of(run / "test.hypotheses.txt")
+again = bleu(translations, lines_of(run / "test.references.txt"))
 print(again)
-assert kept["scores"][0]["value"] == again.value
-
-# %% [markdown]
-# ### Translate
+assert scores["scores"][0]["value"] == again.value
 
 # %%
-said = shell(
-    "transformer translate runs/whole 'The old woman is not here.' --n-best 3"
+printed = shell(
+    f"transformer translate {run} 'The old woman is not here.' --n-best 3"
 )
 
 # %% [markdown]
-# A small model after 300 small steps: it is German, and hardly a translation. The way is the paper's. The quality takes steps that are fifty times as large,
-# and 100,000 of them.
+# After 300 tiny steps, this is German, but hardly a translation. The paper's quality takes batches fifty times as large, and 100,000 of them.
 #
-# ### What to read
-#
-# Behind the five commands stands little code. Averaging is this, whole:
-
-# %%
-from transformer.checkpoint import average_checkpoints
-
-SourceCode(average_checkpoints)
-
-# %% [markdown]
-# `recipes.py` holds the settings, `training.py` the run and `trainer.py` the step, `checkpoint.py` what is on disk, `assessment.py` the evaluation, `cli.py`
-# the commands.
-
-# %% [markdown]
 # ## How to read your score
 #
-# Sooner or later there is a number, and the paper's next to it. **27.3** is the base model on newstest2014 from English to German, after averaging, with beam 4
-# and α = 0.6; counted on tokenised text, cased, with words split at hyphens (§6.1, and [Evaluation](13_evaluation.ipynb) for the last two, which the paper does
-# not say). Your line to compare it with is **BLEU paper**. The line that you report is **BLEU**, by sacreBLEU, with its signature.
-#
-# How far are the two apart? Where others published both for one model ([results](../book/results.md) has the sources):
+# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in a way that gives higher numbers ([Evaluation](13_evaluation.ipynb) explains how), and the score to compare with it is *BLEU paper*. What would it be in sacreBLEU? For two base models, both scores have been published:
 
 # %%
-both = {  # sacreBLEU 13a; tokenised and split at hyphens
-    "Tensor2Tensor, base, trained long": (27.52, 29.02),
-    "fairseq, big, WMT16 data": (28.6, 29.29),
+both = {  # sacreBLEU with tokenizer 13a; tokenised with compounds split
+    "Tensor2Tensor's checkpoint": (27.52, 29.02),
+    "a-PyTorch-Tutorial": (25.1, 26.49),
 }
-gaps = [split - plain for plain, split in both.values()]
-for (name, (plain, split)), gap in zip(both.items(), gaps, strict=True):
-    print(f"{name:34} {plain:.2f}  {split:.2f}  {gap:+.2f}")
-print(
-    f"so 27.3 may be {27.3 - max(gaps):.1f} to {27.3 - min(gaps):.1f} by sacreBLEU"
-)
+for name, (sacre, split) in both.items():
+    difference = split - sacre
+    print(f"{name:27} +{difference:.2f}: 27.3 would be {27.3 - difference:.1f}")
 
 # %% [markdown]
-# If you see something in that range, you have arrived. Do not expect the digit: another seed gives another model, and [Evaluation](13_evaluation.ipynb) shows
-# how far chance alone reaches.
+# So **expect 25.8 to 25.9 in sacreBLEU**, if your model is as good as the paper's, and some tenths more or less with another seed. If your score is several points lower, something is wrong, and it's hardly ever the architecture. In the order of what it costs to check:
 #
-# And with **five points less**? Then something is wrong, and it is hardly ever the architecture. In the order of what it costs to look:
-#
-# | you see | suspect first, and look at |
+# | you see | suspect first |
 # |---|---|
-# | two less, the loss is fine | two rulers: the signature, and the line *BLEU paper* |
-# | a little less, everywhere | not averaged, or greedy: `averaged` and `beam_size` in `test.scores.json` |
-# | near zero, the loss is fine | lines that are one off, or the wrong direction: the first and the last lines of both `.txt` files |
-# | five less, the loss is fine | the text on its way out, with spaces, lower case or pieces not joined: would you print it? |
-# | five less, translations end early | the length penalty, or sources cut: the ratio of the lengths, and the lines above the table of scores |
-# | five less, and a higher loss | fewer tokens a step than you think: `target_tokens` over `step` in `metrics.jsonl` |
-# | English in the German | crawled pairs that were never translated: what `prepare` left out, and what it did not |
-# | a loss that stays on a plateau | too steep a start for post-norm: the warm-up and the factor of the rate |
+# | two points less, the loss is fine | two different measures: compare the signatures, and the row *BLEU paper* |
+# | somewhat less | no averaging, or greedy search: `averaged` and `beam_size` in `test.scores.json` |
+# | near zero, the loss is fine | shifted lines, or the wrong direction: the first and last lines of both `.txt` files |
+# | much less, the loss is fine | the text: extra spaces, lower case, pieces of words that aren't joined |
+# | much less, and translations stop early | the length penalty, or truncated sources: the ratio of the lengths |
+# | much less, and a higher loss | fewer tokens per step than you think: `target_tokens` divided by `step` in `metrics.jsonl` |
+# | English words in the German | untranslated copies in the training data: the cleaning report |
+# | a loss that stays on a plateau from the start | post-norm without enough warm-up ([chapter 6](06_layers.ipynb)) |
+# | `inf` or skipped steps | float16 on an old GPU. A few at the start are normal: loss scaling looks for its factor |
 #
-# Most of this is in the run folder, so let the machine look:
+# Most of this can be checked from the run folder:
 
 
 # %%
-def first_aid(run):
+def diagnose(run):
     row, scores = read_metrics(run)[-1], read_json(run / "test.scores.json")
-    words = [
-        sum(len(line.split()) for line in lines_of(run / f"test.{of}.txt"))
-        for of in ("hypotheses", "references")
-    ]
+    hypotheses, references = (
+        Path(run / f"test.{kind}.txt").read_text("utf-8").split()
+        for kind in ("hypotheses", "references")
+    )
     return {
-        "target tokens a step": round(row["target_tokens"] / row["step"]),
-        "length of output / reference": round(words[0] / words[1], 2),
-        "sentences empty, truncated": [
-            scores["test_set"][key] for key in ("empty", "truncated")
-        ],
+        "target tokens per step": round(row["target_tokens"] / row["step"]),
+        "length ratio": round(len(hypotheses) / len(references), 2),
+        "empty, truncated": [scores["test_set"][k] for k in ("empty", "truncated")],
         "checkpoints averaged": len(scores["model"]["averaged"] or []),
-        "beam_size": scores["settings"]["beam_size"],
+        "beam size": scores["settings"]["beam_size"],
     }
 
 
 # %%
-found = first_aid(whole)
-for what, value in found.items():
-    print(f"{what:30} {value}")
-assert 450 < found["target tokens a step"] <= 500
-assert found["sentences empty, truncated"] == [0, 0]
-assert found["length of output / reference"] < 0.95
+for what, value in diagnose(run).items():
+    print(f"{what:24} {value}")
+
+# %% tags=["remove-cell"]
+found = diagnose(run)
+if not FULL_SIZE:
+    assert 450 < found["target tokens per step"] <= 500
+    assert found["empty, truncated"] == [0, 0] and found["length ratio"] < 0.95
+    assert found["checkpoints averaged"] == 5 and found["beam size"] == 4
 
 # %% [markdown]
-# Tokens, checkpoints and beam are as they should be. The length is not: the fifth row. Our model stops too early, which is what a model does that has not
-# learned enough yet; its loss says so, too. In a run of full size that line should say very nearly 1.
-
-# %% [markdown]
+# In the small run, everything is as it should be except the length ratio: our model stops too early, because it hasn't learned enough yet. At full size, the ratio should be very close to 1.
+#
+# ## The speedrun
+#
+# How fast can a model reach the paper's quality? In a speedrun, such as [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models, everybody can try, and every record can be checked. The rules of ours:
+#
+# - **Data:** only the three training archives of WMT14, cleaned as you like. No pretrained weights. newstest2013 for validation; newstest2014 only once, at the end.
+# - **Goal:** at least 25.8 BLEU on newstest2014 (3,003 sentences), with the signature `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp`, as the mean of three seeds.
+# - **Time:** wall-clock time of `train`, with compilation and validation, without `prepare`. The hardware counts as it is; one list for one GPU, one for eight.
+# - **Free:** the architecture, the optimiser, the precision and everything else.
+# - **Enter** with a pull request that adds a row here, and the run folders of the three seeds without their weights to `book/results/speedrun/`: `recipe.json`, `sessions.jsonl`, `metrics.jsonl`, `log.jsonl`, the scores and the translations.
+#
+# | hardware | minutes | BLEU, and its signature | commit | log |
+# |---|---:|---|---|---|
+# | one core of an AMD EPYC; `wmt14-mini` with one seed, as an example | 9.6 | 0.31, signature as above, version 2.6.0 | `c95df614cd` | [results](../book/results.md) |
+#
 # ## What goes wrong in practice
 #
-# A long run meets all of these sooner or later. Each is caught here in the act, on the small run.
+# Long runs meet these sooner or later, so we provoke each of them in the small run.
 #
-# **Fault 1: a download that broke off.** We lay the first half of an archive where a mirror would have it. Nothing is unpacked, nothing is half there; the
-# message has the checksum, so that you can get the file by hand.
+# **A larger batch for more GPUs.** Your new machine has two GPUs instead of one, so you double the batch. The run refuses to resume, because it would become another training: warm-up, decay and the 100,000 steps are counted in steps (§5.3), so a step has to stay the same size.
 
 # %%
-Path("mirror").mkdir()
-Path("mirror/training-parallel-nc-v9.tgz").write_bytes(b"the first half")
-said = shell("transformer prepare wmt14-mini --mirror mirror", expected=2)
-assert any("wrong checksum" in line for line in said)
+resume = f"{short_run} --run $WORK/killed"
+printed = shell(f"{resume} --training.batch-tokens 1000", exit_code=2)
+
+# %% tags=["remove-cell"]
+assert any("--training.batch-tokens: 500, now 1000" in line for line in printed)
 
 # %% [markdown]
-# **Fault 2: the disk is full.** We cannot fill yours, so we let the write of one checkpoint fail as a full disk makes it fail. The run says from where it will
-# go on. Files are written beside the old ones and renamed, so at no moment is there only half a checkpoint.
-
-# %%
-from unittest.mock import patch
-
-from transformer import checkpoint
-
-usual = checkpoint.write_atomically
-
-
-def full_disk(path, content):  # in place of the usual writing
-    if path.name.startswith("step-0000030"):
-        raise OSError(28, "No space left on device")
-    usual(path, content)
-
-
-# %%
-resume = "transformer train wmt14-mini --run runs/full --device cpu $SMALL"
-with patch.object(checkpoint, "write_atomically", full_disk):
-    said = shell(resume, expected=2)
-assert step_checkpoints(Path("runs/full"))[-1] == "step-0000020"
-
-# %% [markdown]
-# **Fault 3: another number of GPUs, another batch.** The new machine has two GPUs instead of one, so somebody doubles the batch. The run refuses, as it would
-# no longer be that run:
-
-# %%
-said = shell(f"{resume} --training.batch-tokens 1000", expected=2)
-assert any("--training.batch-tokens: 500, now 1000" in line for line in said)
-
-# %% [markdown]
-# And rightly. Warm-up, decay and 100,000 steps are all counted in *steps* (§5.3), so a step must stay the same size. In this package `batch_tokens` is what
-# **all** processes take together in a step. Start it on two GPUs, and each gets half; start it on one where 25,000 do not fit into memory, and the step is made
-# of several batches that are added up (on a GPU it finds that out by itself; elsewhere say `--training.gradient-accumulation-steps 2`). The sentences of a step do not change:
+# Instead, change nothing. Each of two GPUs gets half of each batch, and gradient accumulation processes the same halves on one GPU, one after the other. The sentences of a step are the same:
 
 # %%
 tokens = data.tokens("train")
 two_gpus = [Batches(*tokens, 250, seed=1, rank=r, world_size=2) for r in (0, 1)]
 accumulating = Batches(*tokens, 250, seed=1, gradient_accumulation_steps=2)
-for _ in range(10):  # ten steps
-    shared = [next(gpu).labels for gpu in two_gpus]
-    added_up = [next(accumulating).labels for _ in range(2)]
-    assert all(map(torch.equal, shared, added_up))
-print(
-    sum(int((part != 0).sum()) for part in shared), "target tokens in the last step"
-)
+for _ in range(10):
+    on_two_gpus = [next(gpu).labels for gpu in two_gpus]
+    accumulated = [next(accumulating).labels, next(accumulating).labels]
+    assert all(map(torch.equal, on_two_gpus, accumulated))
 
 # %% [markdown]
-# **Fault 4: another vocabulary.** Somebody adds three words to forty lines of the training text, and the rest is the same. But pieces are learned from the
-# text, their numbers move, and a model knows its words by number only. Prepared anew, the data no longer fits the run, and the run says so:
+# **Another vocabulary.** Somebody adds three words to forty lines of the training text. A new tokenizer is trained on it, the ids move, and the model knows tokens only by their ids. The run notices:
 
 # %%
-text = Path("train.de").read_text()
-Path("train.de").write_text(text.replace("\n", " Und so weiter.\n", 40))
-said = shell(resume, expected=2)
-Path("train.de").write_text(text)
-assert any("started with another vocabulary" in line for line in said)
+text = (work / "train.de").read_text()
+(work / "train.de").write_text(text.replace("\n", " Und so weiter.\n", 40))
+printed = shell(resume, exit_code=2)
+
+# %% tags=["remove-cell"]
+(work / "train.de").write_text(text)
+assert any("started with another vocabulary" in line for line in printed)
+tiny_run = whole if FULL_SIZE else run
 
 # %% [markdown]
-# Without that check nothing would raise an error. The shapes fit; only the loss is bad. How bad? Let our model read the same sentences in pieces that were
-# learned from the first half of the text:
+# Without this check there would be no error: all shapes fit, and only the loss would be bad. How bad? We let a model read the same sentences with another tokenizer, trained on half of the text:
 
 # %%
-from transformer.data.batching import Sequences, collate
-from transformer.data.tokenizer import Tokenizer
-from transformer.training.trainer import batch_loss
-
-languages = ("en", "de")
-train = [lines_of(f"train.{language}") for language in languages]
-half = [line for side in train for line in side[: len(side) // 2]]
-another = Tokenizer.train(half, 1000)
-ours, theirs = (one.pieces(range(1000)) for one in (data.tokenizer, another))
-same = sum(map(str.__eq__, ours, theirs))
-print(f"{same} of 1000 pieces have kept their number")
-
-# %%
-translator = Translator.load(whole, cpu)
-found = {}
-for name, tokenizer in {"its own": data.tokenizer, "another": another}.items():
-    texts = [lines_of(f"valid.{language}") for language in languages]
-    sides = [Sequences.pack(tokenizer.encode_all(side)) for side in texts]
-    batch = collate(*sides, range(len(texts[0])))
+texts = {name: lines_of(work / f"{name}.de") for name in ("train", "valid")}
+english = {name: lines_of(work / f"{name}.en") for name in ("train", "valid")}
+half = len(texts["train"]) // 2
+other = Tokenizer.train(english["train"][:half] + texts["train"][:half], 1000)
+tiny = Translator.load(tiny_run, choose_device("cpu"))
+loss_with = {}
+for name, tokenizer in {"its own": tiny.tokenizer, "another": other}.items():
+    sides = [tokenizer.encode_all(side["valid"]) for side in (english, texts)]
+    packed = [Sequences.pack(side) for side in sides]
+    batch = collate(*packed, range(len(sides[0])))
     with torch.no_grad():
-        loss = batch_loss(translator.model, batch, smoothing=0.0) / batch.n_tokens
-    found[name] = loss.item()
+        loss = batch_loss(tiny.model, batch, smoothing=0.0) / batch.n_tokens
+    loss_with[name] = loss.item()
     print(f"{name:8} loss {loss:.2f}")
-print(f"knowing nothing: {math.log(1000):.2f}")
-assert found["another"] > math.log(1000) > found["its own"]
+print(f"guessing, ln 1000: {math.log(1000):.2f}")
+
+# %% tags=["remove-cell"]
+assert loss_with["another"] > math.log(1000) > loss_with["its own"]
 
 # %% [markdown]
-# **Worse than knowing nothing.** Whoever is sure, and wrong, pays more than whoever shrugs.
+# **Worse than guessing**, because the model is confident and wrong.
 #
-# **Fault 5: two scores, two signatures.** "We got a bit more than the paper" is told quickly. Here are two scores of **the same** translations, and the test to
-# apply before any comparison:
+# **The disk is full.** We can't fill yours, so the folded cell makes one checkpoint fail to be written, with the error of a full disk. The run says where it will resume. A file is written under another name first and then renamed, so there is never half a checkpoint.
 
-# %%
-lines = {score["name"]: score for score in kept["scores"]}
-for name in ("BLEU", "chrF2"):
-    print(f"{lines[name]['value']:.2f}  {lines[name]['signature']}")
+# %% tags=["hide-input"]
+write = checkpoint.write_atomically
 
 
-def may_be_compared(one, other):
-    return one["signature"] == other["signature"]
+def full_disk(path, content):  # replaces the package's function
+    if path.name.startswith("step-0000030"):
+        raise OSError(28, "No space left on device")
+    write(path, content)
 
 
-assert may_be_compared(lines["BLEU"], {"signature": again.signature})
-assert not may_be_compared(lines["BLEU"], lines["BLEU lc"])
-assert not may_be_compared(lines["BLEU"], lines["BLEU paper"])
-
-# %% [markdown]
-# And this although here *BLEU* and *BLEU paper* are the same number, since no word of our corpus has a hyphen. That two rulers agree once does not make them
-# one. On news text they do not.
-
-# %%
-assert not any("-" in line for line in lines_of("test.de"))
-assert math.isclose(lines["BLEU"]["value"], lines["BLEU paper"]["value"])
-
-# %% [markdown]
-# **Fault 6: infinity on an old GPU.** T4 and V100 have no bfloat16, so `auto` takes float16 there. Its largest number is 65,504, and what is smaller than about
-# $3 \cdot 10^{-8}$ becomes zero. Gradients are small, so the loss is multiplied by a large factor first and the gradient divided by it afterwards. If the
-# factor is too large, something overflows. Then the step is skipped and the factor halved:
-
-# %%
-scaler = torch.amp.GradScaler("cpu", init_scale=2.0**18)
-weight = torch.nn.Parameter(torch.ones(1))
-optimizer = torch.optim.SGD([weight], lr=0.1)
-for _ in range(7):
-    loss = (weight.half() * 2).sum()
-    scaler.scale(loss).backward()  # the gradient 2 × the factor, in float16
-    before, factor = weight.item(), scaler.get_scale()
-    scaler.step(optimizer)
-    scaler.update()
-    optimizer.zero_grad()
-    did = "made" if weight.item() < before else "skipped"
-    print(f"factor {factor:9,.0f}   {did}")
-
-half = torch.tensor([65_504.0, 70_000.0, 2.9e-8]).half()
-assert half.isfinite().tolist() == [True, False, True] and half[2] == 0
-assert weight.item() < 1, "in the end it did make steps"
-
-# %% [markdown]
-# So a few skipped steps at the start are no fault but the search for that factor. `train` gives up only after thirty in a row, and advises a lower rate. On a
-# GPU that has bfloat16, whose range is that of float32, there is nothing to search for.
-
-# %%
-from transformer.training.trainer import MAX_SKIPPED_STEPS
-
-assert MAX_SKIPPED_STEPS == 30
-assert torch.finfo(torch.bfloat16).max > 1e38 > torch.finfo(torch.float16).max
+with patch.object(checkpoint, "write_atomically", full_disk):
+    printed = shell(f"{short_run} --run $WORK/full", exit_code=2)
+assert step_checkpoints(work / "full")[-1] == "step-0000020"
 
 # %% [markdown]
 # ## Questions
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. You double `d_model` and `d_ff` and leave layers and vocabulary as they are. The work for a token becomes about …**
+# **1. You double `d_model` and `d_ff`, and keep the number of layers and the vocabulary. The work per token becomes about …**
 #
 # <details><summary>A. twice as much</summary>
 #
-# No. That is true of the output matrix alone, $Vd$, in which $d$ occurs once.
+# No. That's true of the output layer alone, $Vd$, which contains $d$ once.
 #
 # </details>
-# <details><summary>B. more than three times as much</summary>
+# <details><summary>B. the same, because the heads share the width</summary>
 #
-# **Right.** Layers are products of two widths, $6d^2 + 2df$, and become four times as large; the output matrix twice. The big model is just this change.
+# No. The number of heads doesn't change the work, but you made all matrices larger.
 #
 # </details>
 # <details><summary>C. eight times as much</summary>
 #
-# No. A matrix has two sides. For eight you would need a third width that doubles, such as the number of layers.
+# No. A matrix has two sides. For a factor of eight you would have to double a third number, such as the number of layers.
 #
 # </details>
-# <details><summary>D. as much as before, since heads share the width</summary>
+# <details><summary>D. more than three times as much</summary>
 #
-# No. The number of heads does not change the work, but you did not change the heads: you made all matrices wider.
+# **Right.** The layers cost $6d^2 + 2df$, which becomes four times as much, and the output layer twice as much. The big model is exactly this change.
 #
 # </details>
 #
-# **2. Instead of one A100 you rent four, at the same price each. What happens to time and price?**
+# **2. Instead of one A100 you rent four, each at the same price per hour. What happens to the time and the price?**
 #
 # <details><summary>A. A quarter of the time, four times the price</summary>
 #
-# No. Four GPUs for a quarter of the time are paid for as long as one for the whole.
+# No. Four GPUs for a quarter of the time cost the same as one for the whole time.
 #
 # </details>
-# <details><summary>B. The same time, as 100,000 steps remain 100,000 steps</summary>
+# <details><summary>B. The same time, because 100,000 steps remain 100,000 steps</summary>
 #
-# No. There are as many steps, but each is shared by four.
+# No. The number of steps stays, but four GPUs share the work of each.
 #
 # </details>
 # <details><summary>C. At best a quarter of the time, at the same price</summary>
 #
-# **Right.** At best: each has smaller batches now and they wait for each other's gradients, so the share of the peak falls somewhat, and the price rises by as
-# much.
+# **Right.** At best, because each GPU has smaller batches and has to wait for the others' gradients. The utilisation falls somewhat, and the price rises accordingly.
 #
 # </details>
-# <details><summary>D. A quarter of the time, and a better model, as it sees four times the data</summary>
+# <details><summary>D. A quarter of the time, and a better model, because it sees four times the data</summary>
 #
-# No. `batch_tokens` is what all of them take together. Where a program gives each GPU the full batch, you get another training, with a schedule that no longer
-# fits.
+# No. `batch_tokens` is the number of tokens on all GPUs together. If a program gives each GPU a full batch, it's another training, with a schedule that no longer fits.
 #
 # </details>
 #
-# **3. A session dies at step 51,700, with checkpoints every 1,000 steps. You resume. How does the model at step 100,000 differ from one that was never
-# disturbed?**
+# **3. A run is killed at step 51,700, with a checkpoint every 1,000 steps. You resume it. How will the model at step 100,000 differ from that of a run without interruption?**
 #
-# <details><summary>A. It lacks 700 steps</summary>
+# <details><summary>A. Not at all on a CPU; on a GPU as much as two uninterrupted runs may differ</summary>
 #
-# No. They are made again, from step 51,000 on, and come out the same.
-#
-# </details>
-# <details><summary>B. It has seen the sentences of those 700 steps twice</summary>
-#
-# No. The process that saw them is dead, and its weights with it. The one that went on starts from the weights of step 51,000, at that place in the data.
+# **Right.** The checkpoint contains the weights, Adam's averages, the random state and the position in the data. You saw the proof above, bit for bit.
 #
 # </details>
-# <details><summary>C. On the CPU not at all; on a GPU as two undisturbed runs may differ</summary>
+# <details><summary>B. It has seen the sentences of 700 steps twice</summary>
 #
-# **Right.** Weights, moments, random state and place in the data are all in the checkpoint. You saw it above, bit for bit.
-#
-# </details>
-# <details><summary>D. A little, as Adam has to warm up again</summary>
-#
-# No. It would, if the moments were not saved. That is why the state is twice as large as the weights.
+# No. The process that saw them is gone, with its weights. The new one continues from the weights of step 51,000, at that position in the data.
 #
 # </details>
+# <details><summary>C. It lacks 700 steps</summary>
 #
-# **4. Your sacreBLEU says 25.7 for the base model, averaged, beam 4. What do you report?**
-#
-# <details><summary>A. That you are 1.6 below the paper</summary>
-#
-# No. That reads one number off one ruler and the other off another. The two rulers alone lie about that far apart, as the cell above shows.
+# No. They are repeated, from step 51,000 on, with the same result.
 #
 # </details>
-# <details><summary>B. 25.7 with its signature, and beside it "BLEU paper" to compare with 27.3</summary>
+# <details><summary>D. A little, because Adam has to warm up again</summary>
 #
-# **Right.** The first for those who come after you, the second for the comparison with 2017.
-#
-# </details>
-# <details><summary>C. The higher of the two, since the paper did so as well</summary>
-#
-# No. Then nobody knows what to compare it with. It is how the confusion began.
-#
-# </details>
-# <details><summary>D. Nothing yet: you train again until it says 27.3</summary>
-#
-# No. Trying until the test set says the right thing is choosing on the test set, as in [Evaluation](13_evaluation.ipynb).
+# No. It would have to if its averages weren't saved. That's why the state is twice as large as the weights.
 #
 # </details>
 #
-# **5. Why is the mean of five checkpoints of *one* run good, and the mean of five *runs* rubbish?**
+# **4. sacreBLEU gives your base model 25.7, with averaging and a beam size of 4. What do you report?**
+#
+# <details><summary>A. That you are 1.6 points below the paper</summary>
+#
+# No. The two scores weren't computed in the same way, and that alone explains most of the difference.
+#
+# </details>
+# <details><summary>B. Nothing yet: you train with other seeds until it is 27.3</summary>
+#
+# No. Trying until the test set shows the score you want is selection on the test set, and not a fair result ([Evaluation](13_evaluation.ipynb)).
+#
+# </details>
+# <details><summary>C. The higher of the two scores, as the paper did</summary>
+#
+# No. Then nobody knows what to compare it with. That's how the confusion began.
+#
+# </details>
+# <details><summary>D. 25.7 with its signature, and beside it "BLEU paper" for the comparison with 27.3</summary>
+#
+# **Right.** The first is for everybody who comes after you, the second for the comparison with 2017.
+#
+# </details>
+#
+# **5. Why is the average of five checkpoints of *one* run good, and the average of five *runs* useless?**
 #
 # <details><summary>Answer</summary>
 #
-# Five moments of one run lie in one valley, and the line between them stays low, as you saw. Five runs lie in five valleys. Their hidden features mean
-# different things at the same place, and could be permuted without any change in what the model does. The mean of two such permutations does something else
-# altogether. What can be averaged over runs is their *predictions*.
+# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs are in five valleys. The same hidden unit computes something else in each of them, and units can be permuted without changing what a model computes. The average of two such permutations computes something else altogether. What you can average over runs is their *predictions*.
 #
 # </details>
 
 # %% [markdown]
 # ## Exercises
 #
-# No blanks here, but five experiments. The first three take minutes.
+# Five experiments. The first three take minutes.
 #
-# - **Damage it.** Cut some bytes off the newest `step-*-state-*.safetensors` of a broken run and resume. What does it say, and is the result still bit for bit
-#   the same?
-# - **How many to average, and how far apart?** Give our run `--training.keep-checkpoints 10` and compare `transformer average` with `--last 2`, 5 and 10 by their
-#   validation loss. Then take `--training.checkpoint-every 30`. Is the mean of five still better than the last? Think of where it lies while the loss is still
-#   falling.
-# - **Your own corpus.** Take a thousand pairs of yours, two files with a sentence a line, and go the way with `--data.corpus yours.en,yours.de` and a smaller
-#   vocabulary (it says how large one may be). What does `prepare` leave out?
-# - **The small way, for real.** `wmt14-mini` downloads News Commentary and the official test sets. It is the same path, with the same test set as the paper's.
-#   Foretell its hours first.
-# - **The way.** `wmt14-base`, all of it. Write down beforehand what this page's formula foretells for your GPU, with the *work per second*
-#   that `transformer bench` measured for peak times share, and compare.
-
-# %% [markdown]
+# - **Damage a checkpoint.** Cut some bytes off the newest `step-*-state-*.safetensors` of an unfinished run, and resume. What does it print, and is the result still the same, bit for bit?
+# - **How many checkpoints should you average, and how far apart?** Train the small run with `--training.keep-checkpoints 10`, and compare `transformer average` with `--last 2`, 5 and 10 by their validation losses. Then try `--training.checkpoint-every 30`. Is the average of five still better than the last one?
+# - **Your own corpus.** Take a thousand sentence pairs in two files, and go all the way with `--data.corpus yours.en,yours.de` and a smaller vocabulary. What does `prepare` drop?
+# - **A rung higher.** Train `wmt14-mini` unchanged, with the download of News Commentary (80 MB) and the test sets. Estimate the hours first.
+# - **The real thing.** Train `wmt14-base`. Before you start, write down the hours that the formula predicts from the *work per second* of `transformer bench`, and compare afterwards.
+#
 # ## Going further
 #
-# - **What the paper did:** data and batches in §5.1, hardware and hours in §5.2, averaging, beam and the cost in FLOP in §6.1 and Table 2, sizes in Table 3 of
-#   {cite}`vaswani2017`.
-# - **The two rulers**, and why papers disagree by whole points about one model: {cite}`post2018`.
-# - **Faster with the same model:** 16 bits and much larger batches, with the schedule that goes with them, in {cite}`ott2018`.
-# - **A test set only sees so much:** {cite}`koehn2004`, before you claim to have beaten anybody.
+# - **In the paper:** data and batches in §5.1, hardware and hours in §5.2, averaging, beam search and training cost in §6.1 and Table 2, sizes in Table 3. Our [deviations](../book/deviations.md) are listed.
+# - **Large batches and 16 bits:** [Ott et al. (2018)](https://aclanthology.org/W18-6301/) train the big model several times faster, with another learning rate and schedule.
+# - **Advice on training:** [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) on batch size, warm-up, number of GPUs and averaging, with many learning curves of the Transformer.
+# - **Next:** the [capstone](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb): build a whole translator from an empty notebook.

@@ -31,7 +31,7 @@ def training_cost(
     sliders = [
         alt.param(name, value=value, bind=alt.binding_range(min=low, max=high, step=step, name=label))
         for name, (value, low, high, step, label) in {
-            "share": (30, 5, 70, 1, "utilisation (% of peak) "),
+            "share": (15, 5, 70, 1, "utilisation (% of peak) "),
             "devices": (1, 1, 8, 1, "GPUs "),
             "price": (1.0, 0.0, 5.0, 0.1, "price per GPU hour "),
         }.items()

@@ -15,13 +15,13 @@ def spec() -> dict[str, Any]:
 
 def test_hours_are_operations_divided_by_throughput() -> None:
     settings = {p["name"]: p["value"] for p in spec()["params"] if "bind" in p}
-    assert settings == {"model": "base", "share": 30, "devices": 1, "price": 1.0}
+    assert settings == {"model": "base", "share": 15, "devices": 1, "price": 1.0}
     (dots,) = (layer for layer in spec()["layer"] if layer["mark"]["type"] == "point")
     (hours,) = (step["calculate"] for step in dots["transform"] if step.get("as") == "hours")
     row = {"flop": 3.6e18, "peak": 100.0}
     formula = hours.replace("datum.flop", "flop").replace("datum.peak", "peak")
-    assert abs(eval(formula, {}, settings | row) - 1000 / 30) < 1e-9
-    assert eval(formula, {}, settings | row | {"share": 60, "devices": 4}) == 1000 / 30 / 8
+    assert abs(eval(formula, {}, settings | row) - 1000 / 15) < 1e-9
+    assert eval(formula, {}, settings | row | {"share": 60, "devices": 4}) == 1000 / 60 / 4
 
 
 def test_each_model_has_a_row_for_each_device_and_one_report() -> None:
