@@ -199,9 +199,7 @@ def _dataclass(value: Mapping[str, Any], expected: type[T], where: str) -> T:
     known = {field.name: field for field in fields(cast(Any, expected))}
     for name in value:
         if name not in known:
-            raise CheckpointError(
-                f"{where} has an unknown setting {_shorten(repr(name))}: it is from another version of the course"
-            )
+            raise CheckpointError(f"{where}: {_shorten(repr(name))} is unknown: from another version of the course?")
     for name, field in known.items():
         if name not in value and field.default is MISSING and field.default_factory is MISSING:
             raise CheckpointError(f"{where}: {name} is missing")

@@ -56,7 +56,7 @@ def change(path: Path, keys: str, value: object) -> None:
         ("model.d_ff", True, "best.json: model: d_ff must be a whole number; got True"),
         ("model.norm", ["pre"], "best.json: model: norm must be one of post, pre; got"),
         ("model.dropout", 7, "best.json: model: model.dropout must be at least 0 and less than 1; got 7"),
-        ("model.colour", "red", "model has an unknown setting 'colour': it is from another version"),
+        ("model.colour", "red", "best.json: model: 'colour' is unknown"),
         ("model.d_ff", 10**11, "belong to another model"),
         ("model.n_layers", 10**7, "belong to another model"),
         ("model.vocab_size", 10**12, "belong to another model"),

@@ -1,7 +1,7 @@
 """Download the files of a corpus and keep them in a cache folder.
 
 A download is written to a temporary file, which gets its final name only after its checksum has been verified. So a
-file under its final name is always complete.
+file under its final name is always complete. An interrupted download is resumed by the next call, from any server.
 """
 
 import os
@@ -21,8 +21,10 @@ from transformer.progress import progress_bar
 if TYPE_CHECKING:  # slow to import, and needed only for a download
     import requests
 
-TIMEOUT = 30.0
-"""Give up on a server that sends nothing for this many seconds."""
+TIMEOUT = 10.0
+"""Try again if a server sends nothing for this many seconds."""
+SLOW_SECONDS, SLOW_BYTES = 30.0, 30_000
+"""Give up on a server that sends fewer bytes than this in so many seconds. This limits the time of any download."""
 RETRIES = 3
 """How many times a failed download is retried, if the failure may be temporary."""
 BACKOFF = 2.0
@@ -101,9 +103,8 @@ def _has_digest(path: Path, digest: str) -> bool:
 def _fetch(file: RemoteFile, path: Path, mirror: str | None) -> None:
     """Try all sources in order until one has the file with the right checksum."""
     sources = (f"{os.path.expanduser(mirror).rstrip('/')}/{file.name}",) if mirror else file.urls
-    part = path.with_name(f".{file.name}.part")
-    part.unlink(missing_ok=True)  # left by a process that was killed
-    free = shutil.disk_usage(path.parent).free
+    part = path.with_name(f".{file.name}.part")  # left by a download that was interrupted, or not there
+    free = shutil.disk_usage(path.parent).free + _size(part)
     if file.size is not None and free < file.size + MIN_FREE_BYTES:
         raise UserError(
             f"{file.name} needs {(file.size + MIN_FREE_BYTES) / 1e6:,.0f} MB in {path.parent}, but only "
@@ -113,13 +114,16 @@ def _fetch(file: RemoteFile, path: Path, mirror: str | None) -> None:
     reason = None
     try:
         for source in sources:
-            reason = _download(source, part, file.name) if "://" in source else _copy(source, part)
+            reason = _download(source, part, file) if "://" in source else _copy(source, part)
             if _has_digest(part, file.digest):
                 os.replace(part, path)
                 return
+            if not reason:
+                part.unlink(missing_ok=True)
             failures.append(f"{source} ({reason or 'wrong checksum'})")
-    finally:
+    except OSError:  # it can't be stored, for example because the disk is full
         part.unlink(missing_ok=True)
+        raise
     if mirror:
         missing = reason == "no such file" or reason and reason.startswith("404 ")
         problem = f"the mirror {mirror} has no {file.name}" if missing else f"cannot use {failures[0]}"
@@ -139,8 +143,12 @@ def _copy(source: str, part: Path) -> str | None:
     return None
 
 
-def _download(url: str, part: Path, name: str) -> str | None:
-    """Download a file, with retries; return the reason if that fails."""
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.exists() else 0
+
+
+def _download(url: str, part: Path, file: RemoteFile) -> str | None:
+    """Download a file, or the rest of it, with retries; return the reason if that fails."""
     import requests
     import urllib3
 
@@ -160,7 +168,9 @@ def _download(url: str, part: Path, name: str) -> str | None:
         for attempt in range(RETRIES + 1):  # Retry covers neither connection timeouts here nor the response's body
             time.sleep(BACKOFF * attempt)
             try:
-                _stream(session, url, part, name)
+                if _stream(session, url, part, file) and not _has_digest(part, file.digest):
+                    part.unlink()  # its beginning may have been that of another file
+                    _stream(session, url, part, file)
                 return None
             except (requests.ConnectTimeout, urllib3.exceptions.HTTPError) as error:
                 reason = _explain(error)
@@ -169,16 +179,42 @@ def _download(url: str, part: Path, name: str) -> str | None:
     return reason
 
 
-def _stream(session: "requests.Session", url: str, part: Path, name: str) -> None:
-    headers = {"Accept-Encoding": "identity"}
-    with session.get(url, stream=True, timeout=TIMEOUT, headers=headers) as response, part.open("wb") as out:
+def _stream(session: "requests.Session", url: str, part: Path, file: RemoteFile) -> bool:
+    """Write what a server sends to ``part``, after what is there already if the server can resume.
+
+    Returns:
+        Whether it was resumed.
+
+    Raises:
+        ValueError: if the server is too slow, or sends more than the file has.
+    """
+    start = _size(part)
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+    with session.get(url, stream=True, timeout=TIMEOUT, headers=headers) as response:
+        if response.status_code == 416:  # there is nothing after it: it may be too long
+            part.unlink()
+            return _stream(session, url, part, file)
         response.raise_for_status()
-        total = response.raw.length_remaining
-        with progress_bar(f"downloading {name}", total, unit="B", unit_scale=True, leave=False) as bar:
+        if not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+            start = 0  # the server sends the whole file
+        rest = response.raw.length_remaining
+        total = None if rest is None else start + rest
+        bar = progress_bar(f"downloading {file.name}", total, unit="B", unit_scale=True, leave=False, initial=start)
+        with part.open("ab" if start else "wb") as out, bar:
+            n_bytes, checked_bytes, checked_at = start, start, time.monotonic()
             # Never decoded: some servers label a .gz file as an encoding of the file without .gz.
-            for chunk in response.raw.stream(1 << 16, decode_content=False):
+            while chunk := response.raw.read1(1 << 16, decode_content=False):
+                n_bytes += len(chunk)
+                if file.size is not None and n_bytes > file.size:
+                    part.unlink()
+                    raise ValueError(f"more than the {file.size:,} bytes of the file")
                 out.write(chunk)
                 bar.update(len(chunk))
+                if (seconds := time.monotonic() - checked_at) >= SLOW_SECONDS:
+                    if n_bytes - checked_bytes < SLOW_BYTES:
+                        raise ValueError(f"only {n_bytes - checked_bytes:,} bytes in {seconds:.0f} s")
+                    checked_bytes, checked_at = n_bytes, time.monotonic()
+    return start > 0
 
 
 def _explain(error: Exception) -> str:

@@ -89,7 +89,7 @@ class DataConfig:
         return source, target
 
     @classmethod
-    def from_dict(cls, saved: dict[str, Any], where: str = "the data settings") -> "DataConfig":
+    def from_dict(cls, saved: dict[str, Any], where: str = "data") -> "DataConfig":
         """Restore the settings from a dictionary, as ``dataclasses.asdict`` returns it.
 
         A dictionary without ``cleaning`` means `NO_CLEANING`.

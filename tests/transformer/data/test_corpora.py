@@ -198,7 +198,7 @@ def xml(*lines: str) -> str:
     return f'<?xml version="1.0"?>\n<mteval>\n<doc docid="1">\n<title>T</title>\n{segments}</doc></mteval>'
 
 
-TATOEBA_VALID, TATOEBA_TEST = [26, 38], [6, 7, 30]
+TATOEBA_VALID, TATOEBA_TEST = [258, 263], [13, 130]
 """Which of the sentences ``0!`` to ``39!`` are held out by their hash."""
 
 SMALL: dict[str, dict[str, bytes]] = {
@@ -242,7 +242,7 @@ SMALL: dict[str, dict[str, bytes]] = {
         "iwslt17-test-en-de.tgz": tgz({"en-de/IWSLT17.TED.tst2017.en-de.en.xml": xml("Seventeen", "more")}),
         "iwslt17-test-de-en.tgz": tgz({"de-en/IWSLT17.TED.tst2017.de-en.de.xml": xml("Siebzehn", "mehr")}),
     },
-    "tatoeba": {"deu.txt.gz": gzip.compress("".join(f"{i}!\t{i}, ja\n" for i in range(40)).encode())},
+    "tatoeba": {"deu.txt.gz": gzip.compress("".join(f"{i}!\t{i}, ja\n" for i in range(300)).encode())},
 }
 """Miniature versions of the built-in corpora, with the official file names, archive members and markup."""
 
@@ -276,7 +276,7 @@ EXPECTED: dict[str, dict[str, list[SentencePair]]] = {
         "test_2015": [("Fifteen", "Fünfzehn")],
     },
     "tatoeba": {
-        "train": [(f"{i}!", f"{i}, ja") for i in range(40) if i not in TATOEBA_VALID + TATOEBA_TEST],
+        "train": [(f"{i}!", f"{i}, ja") for i in range(300) if i not in TATOEBA_VALID + TATOEBA_TEST],
         "valid": [(f"{i}!", f"{i}, ja") for i in TATOEBA_VALID],
         "test": [(f"{i}!", f"{i}, ja") for i in TATOEBA_TEST],
     },

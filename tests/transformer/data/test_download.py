@@ -17,11 +17,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import urllib3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +35,7 @@ ROOT = Path(__file__).parents[3]
 NAME = "corpus-v9.tgz"
 DATA = gzip.compress(bytes(range(256)) * 2000, mtime=0) + random.Random(1).randbytes(300_000)
 DIGEST = "sha256:" + hashlib.sha256(DATA).hexdigest()
-LEFT = f".{NAME}.lock"
+LEFT, PART = f".{NAME}.lock", f".{NAME}.part"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -60,6 +62,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.hits: Counter[str] = Counter()
+        self.ranges: list[str] = []
         self.answers: dict[str, list[Answer]] = {}
         self.release = threading.Event()
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
@@ -67,6 +70,7 @@ class Server(http.server.ThreadingHTTPServer):
     def plan(self, *answers: "Answer", path: str = "/a") -> str:
         """Plan these answers, and return their URL."""
         self.answers[path] = list(answers)
+        self.ranges.clear()
         self.hits[path] = 0
         return f"http://127.0.0.1:{self.server_port}{path}"
 
@@ -80,6 +84,18 @@ Answer = Callable[[Handler], None]
 def right(h: Handler) -> None:
     h.head(Content_Length=len(DATA))
     h.wfile.write(DATA)
+
+
+def resumable(h: Handler) -> None:
+    """Send what a Range asks for, as most servers can."""
+    if h.headers["Range"] is None:
+        return right(h)
+    h.server.ranges.append(h.headers["Range"])
+    start = int(h.headers["Range"].removeprefix("bytes=").removesuffix("-"))
+    if start >= len(DATA):
+        return h.head(416, Content_Length=0)
+    h.head(206, Content_Length=len(DATA) - start, Content_Range=f"bytes {start}-{len(DATA) - 1}/{len(DATA)}")
+    h.wfile.write(DATA[start:])
 
 
 def right_without_length(h: Handler) -> None:
@@ -183,10 +199,10 @@ def names(folder: Path) -> set[str]:
 
 
 def refusal(file: RemoteFile, folder: Path, mirror: str | None = None) -> str:
-    """The error message. Check that it is one line, and that no partial download is left."""
+    """The error message. Check that it is one line, and that only the right beginning of the file may be left."""
     with pytest.raises(UserError) as caught:
         fetch(file, folder, mirror)
-    assert not folder.is_dir() or not [name for name in names(folder) if name.endswith(".part")]
+    assert all(DATA.startswith(path.read_bytes()) for path in folder.glob(".*.part"))
     message = str(caught.value)
     del caught  # or the response that is left in its traceback would be closed late, with a warning
     assert "\n" not in message
@@ -388,7 +404,7 @@ def test_after_any_failures_the_file_is_right_or_unchanged(server: Server, plans
         else:
             refusal(remote(*addresses), folder)
         assert (folder / NAME).read_bytes() == (DATA if done else b"something old")
-        assert names(folder) == {NAME, LEFT}
+        assert names(folder) - {PART} == {NAME, LEFT}
     assert [server.hits[f"/{i}"] for i in range(len(plans))] == expected
 
 
@@ -577,7 +593,7 @@ def test_no_more_can_be_written(server: Server, tmp_path: Path, mirrored: bool) 
 
 
 def test_the_disk_is_full(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: object, url: str, part: Path, name: str) -> None:
+    def full(_: object, url: str, part: Path, file: RemoteFile) -> None:
         part.write_bytes(b"a little")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -648,23 +664,81 @@ def test_a_killed_process_does_not_block_others(server: Server, tmp_path: Path, 
     assert names(tmp_path) == {NAME, LEFT}
 
 
-def test_remains_of_a_killed_process_are_deleted_before_disk_space_is_checked(
+def test_what_is_left_of_an_interrupted_download_needs_no_more_disk_space(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part = tmp_path / f".{NAME}.part"
-    part.write_bytes(b"half")
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=0 if part.exists() else 10**12))
-    assert fetch(remote(server.plan(right), size=len(DATA)), tmp_path).read_bytes() == DATA
+    (tmp_path / PART).write_bytes(DATA[:1000])
+    free = len(DATA) - 1000 + download.MIN_FREE_BYTES
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
+    assert fetch(remote(server.plan(resumable), size=len(DATA)), tmp_path).read_bytes() == DATA
+    (tmp_path / NAME).unlink()
+    assert "needs " in refusal(remote(server.plan(resumable), size=len(DATA)), tmp_path)
 
 
-def test_an_interrupted_download_leaves_no_file(
+# Resuming
+
+
+def test_an_interrupted_download_is_resumed_by_the_next_call(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_: object, url: str, part: Path, name: str) -> None:
-        part.write_bytes(b"a little")
+    stream = download._stream
+
+    def interrupted(*args: Any) -> None:
+        with suppress(urllib3.exceptions.HTTPError):
+            stream(*args)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(download, "_stream", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fetch(remote("http://a/a"), tmp_path)
-    assert names(tmp_path) == {LEFT}
+    with monkeypatch.context() as patch:
+        patch.setattr(download, "_stream", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fetch(remote(server.plan(broken)), tmp_path)
+    assert names(tmp_path) == {PART, LEFT}
+    assert fetch(remote(server.plan(resumable)), tmp_path).read_bytes() == DATA
+    assert server.ranges == [f"bytes={len(DATA) // 2}-"]
+    assert names(tmp_path) == {NAME, LEFT}
+
+
+@pytest.mark.parametrize("answer", ["right", "resumable"])
+@pytest.mark.parametrize("left", [b"wrong", DATA, DATA + b"more", DATA[:-1]])
+def test_whatever_is_left_of_a_download_the_file_is_right(
+    answer: str, left: bytes, server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / PART).write_bytes(left)
+    assert fetch(remote(server.plan(globals()[answer])), tmp_path).read_bytes() == DATA
+    assert names(tmp_path) == {NAME, LEFT}
+
+
+def test_a_retry_resumes(server: Server, tmp_path: Path) -> None:
+    assert fetch(remote(server.plan(broken, resumable)), tmp_path).read_bytes() == DATA
+    assert server.ranges == [f"bytes={len(DATA) // 2}-"]
+
+
+def test_a_server_that_drips_is_given_up_and_the_next_one_resumes(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drip(h: Handler) -> None:
+        h.head(Content_Length=len(DATA))
+        for i in range(len(DATA)):
+            h.wfile.write(DATA[i : i + 1])
+            h.wfile.flush()
+            if h.server.release.wait(0.05):
+                return
+
+    monkeypatch.setattr(download, "SLOW_SECONDS", 0.5)
+    started = time.monotonic()
+    message = refusal(remote(server.plan(drip)), tmp_path)
+    assert " bytes in " in message and server.hits["/a"] == 1
+    assert time.monotonic() - started < 10
+    assert fetch(remote(server.plan(drip), server.plan(resumable, path="/b")), tmp_path).read_bytes() == DATA
+    assert server.hits["/b"] == 1
+
+
+def test_no_more_bytes_than_the_known_size_are_accepted(server: Server, tmp_path: Path) -> None:
+    def endless(h: Handler) -> None:
+        h.head()
+        with suppress(OSError):
+            while not h.server.release.is_set():
+                h.wfile.write(bytes(1 << 16))
+
+    message = refusal(remote(server.plan(endless), size=len(DATA)), tmp_path)
+    assert f"more than the {len(DATA):,} bytes of the file" in message
