@@ -1,0 +1,74 @@
+"""What BLEU sees in translations: how long a run of words each one shares with the reference."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
+
+from transformer.plots import style
+from transformer.plots.ngram_matches import classify_ngrams
+
+WIDTH, LEFT = 4.2, 0.4
+"""Of the figure and of its left column, in inches."""
+FONT_SIZE = 10
+HEIGHT = 0.065
+"""The height of a bar, in inches, for each word of the matching n-gram."""
+
+
+def longest_matches(hypothesis: Sequence[str], reference: Sequence[str]) -> list[int]:
+    """Return, for each word, the length (0 to 4) of the longest n-gram around it that counts as a match in BLEU."""
+    longest = [0] * len(hypothesis)
+    for gram in classify_ngrams(hypothesis, reference):
+        if gram.verdict == "match":
+            for i in range(gram.start, gram.start + gram.n):
+                longest[i] = max(longest[i], gram.n)
+    return longest
+
+
+def matched_runs(hypotheses: Mapping[str, str], reference: str) -> Figure:
+    """Draw a green bar on top of each word, as high as the longest matching n-gram that the word belongs to.
+
+    Args:
+        hypotheses: label → translation.
+        reference: the reference translation, drawn above the others.
+    """
+    with style.in_style():
+        figure, axes = style.new_figure(WIDTH, 0.45 + 0.55 * len(hypotheses))
+        axes.set_position((0, 0, 1, 1))
+        axes.set_xlim(0, WIDTH)
+        axes.set_ylim(-0.1 - 0.55 * len(hypotheses), 0.35)
+        axes.axis("off")
+        axes.text(LEFT - 0.1, 0, "ref.", ha="right", style="italic", fontsize=FONT_SIZE)
+        axes.text(LEFT, 0, reference, fontsize=FONT_SIZE)
+        for row, (label, hypothesis) in enumerate(hypotheses.items(), 1):
+            x, y = LEFT, -0.55 * row
+            axes.text(LEFT - 0.1, y, label, ha="right", weight="bold", fontsize=FONT_SIZE)
+            for text, words, length in _pieces(hypothesis, reference):
+                axes.text(x, y, text, fontsize=FONT_SIZE)
+                if length:
+                    axes.bar(
+                        x, HEIGHT * length, _width(words), y + 0.16, align="edge", color=style.ALLOWED, linewidth=0
+                    )
+                x += _width(text) + _width("n")
+    return figure
+
+
+def _pieces(hypothesis: str, reference: str) -> list[tuple[str, str, int]]:
+    """Split a text at spaces: (piece with punctuation, its word, the longest match of the word)."""
+    lengths = iter(longest_matches(_tokens(hypothesis), _tokens(reference)))
+    pieces = []
+    for piece in hypothesis.split():
+        tokens = _tokens(piece)
+        length, *_ = [next(lengths) for _ in tokens]
+        pieces.append((piece, tokens[0], length))
+    return pieces
+
+
+def _tokens(text: str) -> list[str]:
+    return re.findall(r"\w+|[^\w\s]", text)
+
+
+def _width(text: str) -> float:
+    """Return the width of a text in inches, at this figure's font size."""
+    return float(TextPath((0, 0), text, size=FONT_SIZE).get_extents().x1) / 72
