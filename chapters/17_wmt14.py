@@ -255,7 +255,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
 
 # %% [markdown]
-# So 15 % lies between the two, and the larger matrices of the big model use a GPU better. The faster the GPU, the lower the utilisation tends to be, because the work between the matrix products doesn't get faster at the same rate ([chapter 16](16_gpu_performance.ipynb)). `transformer bench wmt14-base` measures it on yours: divide its *work per second* by the peak in the data sheet.
+# Our 15 % is between the two. It's no surprise that the big model reaches more, because larger matrices keep a GPU busier. The faster the GPU, the lower the utilisation tends to be: the work between the matrix products doesn't get faster at the same rate ([chapter 16](16_gpu_performance.ipynb)). `transformer bench wmt14-base` measures it on yours: divide its *work per second* by the peak in the data sheet.
 #
 # Don't compare our FLOP with the "training cost" in Table 2, which for the base model is more than three times as much. The paper multiplies hours, GPUs and the speed that it assumes a P100 sustains, 9.5 TFLOP/s (§6.1). So it's what the GPUs *could* have computed in twelve hours, not what the model needs.
 #
@@ -296,7 +296,7 @@ print(tabulate(rows, header, floatfmt=",.1f"))
 # %% [markdown]
 # `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/results.md)). That is no translator, but it shows that every step works.
 #
-# **`iwslt17` is the middle rung**: 206,000 sentence pairs from TED talks, in both directions; by the estimate above, an hour on a T4. We haven't trained it yet. The nearest published score is for other talks, from German to English: Joey NMT's 33.7 on IWSLT14, lowercased.
+# **`iwslt17` is the step in between**: 206,000 sentence pairs from TED talks, in both directions. By the estimate above, it takes an hour on a T4, but we haven't trained it yet. The nearest published score is for other talks, from German to English: Joey NMT's 33.7 on IWSLT14, lowercased.
 #
 # ```bash
 # transformer train iwslt17                                # downloads and prepares the corpus first
@@ -305,7 +305,7 @@ print(tabulate(rows, header, floatfmt=",.1f"))
 # transformer train iwslt17 --run runs/iwslt17-de-en --data.direction de-en
 # ```
 #
-# Does a recipe fit into the GPU's memory? The weights, their gradients and Adam's two averages take 16 bytes per parameter, and the activations grow with the batch ([chapter 16](16_gpu_performance.ipynb)). `memory_budget` adds it up, and `transformer train` prints it at the start. Two settings save memory without changing the result: gradient accumulation, and **activation checkpointing**, which keeps only each layer's input and computes the rest again in the backward pass ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)):
+# Does a recipe fit into the GPU's memory? The weights, their gradients and Adam's two averages take 16 bytes per parameter, and the activations grow with the batch ([chapter 16](16_gpu_performance.ipynb)). `memory_budget` adds it up, and `transformer train` prints it at the start. Two settings save memory without changing the batch: gradient accumulation, and **activation checkpointing**, which keeps only each layer's input and computes the rest again in the backward pass ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)):
 
 # %%
 gpu = Device(torch.device("cuda"), torch.bfloat16)  # described, not used
@@ -335,10 +335,10 @@ assert 1.2 * rows[0][1] + 0.5 < 16 and 1.2 * rows[0][2] + 0.5 < 40
 #
 # | you have | what to do |
 # |---|---|
-# | 8 GB | `--training.gradient-accumulation-steps 2` for the base model |
-# | a T4 (16 GB), for example in Colab | nothing for the base model; 2 parts for the big one. A T4 has no bfloat16, so the package uses float16 with loss scaling. Plan for several sessions |
-# | an A100 or H100 | nothing, for both models |
-# | eight GPUs in one machine | start it with `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets an eighth of every batch. Several machines need a shared file system |
+# | a GPU with 8 GB | train `wmt14-base` with `--training.gradient-accumulation-steps 2` |
+# | a T4 (16 GB), for example in Colab | `wmt14-base` fits as it is, `wmt14-big` in 2 parts. A T4 has no bfloat16, so the package uses float16 with loss scaling. Plan for several sessions |
+# | an A100 or H100 | both models fit as they are |
+# | eight GPUs in one machine | start the training with `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets an eighth of every batch. Several machines need a shared file system |
 #
 # If a batch doesn't fit on a GPU, the trainer notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together, so the schedule, which is counted in steps, stays valid.
 #
@@ -477,7 +477,7 @@ assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 
 assert round(1 - 3_960_793 / 4_544_200, 2) == 0.13
 
 # %% [markdown]
-# The last column is the beginning of a **checksum**, a short number that depends on every byte of a file. Downloads break off, and files are sometimes corrected years later; then your scores are no longer comparable, and nothing warns you. So the package accepts a file only if its checksum is right. Here a folder plays the server, and its first file has lost its capital letter:
+# The last column is the beginning of a **checksum**, a short number that depends on every byte of a file. Downloads break off, and files are sometimes corrected years later; then your scores are no longer comparable, and nothing warns you. So the package accepts a file only if its checksum is right. Here a folder plays the server, and the first file that it offers has lost its capital letter:
 
 # %%
 original = b"Resumption of the session\n"
@@ -562,7 +562,7 @@ if not FULL_SIZE:
 # |---:|---|---|
 # | 0 | loss 10.5 | computed: $\ln 37{,}000$, a model that knows nothing |
 # | 1,000 | no published value found | |
-# | 5,000 | BLEU 15.9 | the log of [a THUMT user](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data and other settings, who suspected a mistake: rather too low |
+# | 5,000 | BLEU 15.9 | the log of [a user of the toolkit THUMT](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data. The user suspected a mistake, so it is rather too low |
 # | 10,000 | BLEU 18.9 | the same log |
 # | 20,000 | BLEU 19.8 | the same log |
 # | 45,000 | BLEU 20.9 | the same log |
@@ -803,8 +803,8 @@ if not FULL_SIZE:
 #
 # - **Data:** only the three training archives of WMT14, cleaned as you like. No pretrained weights. newstest2013 for validation; newstest2014 only once, at the end.
 # - **Goal:** at least 25.8 BLEU on newstest2014 (3,003 sentences), with the signature `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp`, as the mean of three seeds.
-# - **Time:** wall-clock time of `train`, with compilation and validation, without `prepare`. The hardware counts as it is; one list for one GPU, one for eight.
-# - **Free:** the architecture, the optimiser, the precision and everything else.
+# - **Time:** wall-clock time of `train`, with compilation and validation, without `prepare`. Name the hardware: there will be one list for one GPU and one for eight.
+# - **Your choice:** the architecture, the optimiser, the precision and everything else.
 # - **Enter** with a pull request that adds a row here, and the run folders of the three seeds without their weights to `book/results/speedrun/`: `recipe.json`, `sessions.jsonl`, `metrics.jsonl`, `log.jsonl`, the scores and the translations.
 #
 # | hardware | minutes | BLEU, and its signature | commit | log |
