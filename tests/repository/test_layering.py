@@ -16,7 +16,7 @@ LAYERS = [
     {"config"},
     {"layers"},
     {"model"},
-    {"checkpoint", "decoding", "inspection"},
+    {"checkpoint", "decoding", "huggingface", "inspection"},
     {"translator"},
     {"evaluation"},
     {"training", "recipes"},

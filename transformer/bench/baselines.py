@@ -5,7 +5,6 @@ cache. Other packages: Hugging Face's Marian and CTranslate2. All models get our
 they compute the same loss and generate the same tokens.
 """
 
-import re
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK
 from transformer.decoding import length_limits, length_normalisation
 from transformer.device import Device
+from transformer.huggingface import LAYERS, MARIAN_LAYERS, rename
 from transformer.model import Transformer
 from transformer.positions import sinusoidal_encoding
 from transformer.training.optimizer import build_optimizers
@@ -83,12 +83,6 @@ def uncached_beam_search(
     return translations
 
 
-LAYERS = {
-    r"^(encoder|decoder)\.(\d+)": r"\1.layers.\2",
-    "self_attention": "self_attn",
-    r"output\.": "out_proj.",
-}
-"""Patterns in the names of our weights → their replacements, which PyTorch and Hugging Face have in common."""
 TORCH_LAYERS = LAYERS | {
     "(encoder|decoder)_norm": r"\1.norm",
     "cross_attention": "multihead_attn",
@@ -99,28 +93,11 @@ TORCH_LAYERS = LAYERS | {
     "residuals.1.norm": "norm2",
     "residuals.2.norm": "norm3",
 }
-MARIAN_LAYERS = LAYERS | {
-    "(source|target)_embedding": "shared",
-    "cross_attention": "encoder_attn",
-    "feed_forward.inner": "fc1",
-    "feed_forward.outer": "fc2",
-    "residuals.0.norm": "self_attn_layer_norm",
-    "(encoder.*)residuals.1.norm": r"\1final_layer_norm",
-    "residuals.1.norm": "encoder_attn_layer_norm",
-    "residuals.2.norm": "final_layer_norm",
-    "^(?!unembedding)": "model.",
-    "unembedding": "lm_head",
-}
 
 
 def _renamed_weights(ours: Transformer, names: Mapping[str, str]) -> dict[str, Tensor]:
     """Return a model's weights, with patterns in their names replaced one after another."""
-    weights = {}
-    for name, weight in ours.state_dict().items():
-        for pattern, replacement in names.items():
-            name = re.sub(pattern, replacement, name)
-        weights[name] = weight
-    return weights
+    return {rename(name, names): weight for name, weight in ours.state_dict().items()}
 
 
 class TorchTransformer(Transformer):

@@ -1,0 +1,113 @@
+"""A Marian model in our classes computes what `transformers` computes with the same files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from transformer.data.tokenizer import BOS, EOS, PAD, UNK
+from transformer.decoding import greedy_search
+from transformer.errors import UserError
+from transformer.huggingface import load_marian
+
+VOCAB_SIZE = 61
+CONFIG: dict[str, Any] = {
+    "model_type": "marian",
+    "vocab_size": VOCAB_SIZE,
+    "d_model": 32,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 64,
+    "activation_function": "swish",
+    "scale_embedding": True,
+    "max_position_embeddings": 40,
+    "pad_token_id": VOCAB_SIZE - 1,
+    "eos_token_id": 0,
+    "decoder_start_token_id": VOCAB_SIZE - 1,
+}
+"""The settings of the opus-mt models, in small: eos, unk, the words, pad."""
+
+
+@pytest.fixture(scope="module")
+def marian(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """A model with large random weights and biases, and the folder that `transformers` saved it in."""
+    transformers = pytest.importorskip("transformers", reason="pip install 'transformer-course[bench]'")
+    torch.manual_seed(0)
+    model = transformers.MarianMTModel(transformers.MarianConfig(**CONFIG)).eval()
+    for name, weight in model.named_parameters():
+        if "embed_positions" not in name:
+            torch.nn.init.normal_(weight, std=0.2)
+    model.final_logits_bias.normal_()
+    folder = tmp_path_factory.mktemp("marian")
+    model.save_pretrained(folder)
+    return model, folder
+
+
+def test_logits_are_equal(marian: tuple[Any, Path]) -> None:
+    theirs, folder = marian
+    ours = load_marian(folder)
+    source = torch.randint(2, VOCAB_SIZE - 1, (3, 9))
+    source[:, -1] = CONFIG["eos_token_id"]
+    source[1, 5:] = torch.tensor([0, *[CONFIG["pad_token_id"]] * 3])
+    target = torch.randint(2, VOCAB_SIZE - 1, (3, 7))
+    target[:, 0] = CONFIG["decoder_start_token_id"]
+    with torch.no_grad():
+        mask = (source != CONFIG["pad_token_id"]).long()
+        expected = theirs(input_ids=source, attention_mask=mask, decoder_input_ids=target).logits
+        decoder_input = ours.from_marian_ids(target)
+        decoder_input[:, 0] = BOS
+        actual = ours(ours.from_marian_ids(source), decoder_input)
+    assert expected.std() > 0.5
+    torch.testing.assert_close(actual, expected[..., ours.marian_ids], atol=1e-4, rtol=1e-4)
+
+
+def test_greedy_translations_are_equal(marian: tuple[Any, Path]) -> None:
+    theirs, folder = marian
+    ours = load_marian(folder)
+    source = torch.randint(2, VOCAB_SIZE - 1, (5, 8))
+    pad = CONFIG["pad_token_id"]
+    generated = theirs.generate(source, num_beams=1, do_sample=False, max_new_tokens=12, bad_words_ids=[[pad]])
+    for tokens, expected in zip(greedy_search(ours, ours.from_marian_ids(source), 12), generated, strict=True):
+        assert len(tokens) > 1
+        assert ours.marian_ids[tokens].tolist() == expected[1 : len(tokens) + 1].tolist()
+
+
+def test_an_older_file_of_weights_is_read(marian: tuple[Any, Path], tmp_path: Path) -> None:
+    theirs, folder = marian
+    torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
+    (tmp_path / "config.json").write_text((folder / "config.json").read_text("utf-8"), "utf-8")
+    first, second = load_marian(folder), load_marian(tmp_path)
+    for name, weight in first.state_dict().items():
+        assert torch.equal(weight, second.state_dict()[name])
+
+
+def test_special_tokens_have_our_ids(marian: tuple[Any, Path]) -> None:
+    ours = load_marian(marian[1])
+    theirs = torch.tensor([CONFIG["pad_token_id"], CONFIG["eos_token_id"], 1])
+    assert ours.from_marian_ids(theirs).tolist() == [PAD, EOS, UNK]
+    assert sorted(ours.from_marian_ids(torch.arange(VOCAB_SIZE)).tolist()) == [PAD, *range(EOS, VOCAB_SIZE + 1)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "bart"}, "its model_type is 'bart', not 'marian'"),
+        ({"activation_function": "relu"}, "its activation_function is 'relu'"),
+        ({"decoder_layers": 1}, "its decoder_layers is 1, not 2"),
+        ({}, "there are no weights in"),
+    ],
+)
+def test_other_models_are_rejected(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | change), "utf-8")
+    with pytest.raises(UserError, match=message):
+        load_marian(tmp_path)
+
+
+def test_a_folder_without_a_model_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot read the model's configuration"):
+        load_marian(tmp_path)

@@ -1,0 +1,174 @@
+"""Load a translation model of the Hugging Face Hub into our own classes: Marian, the architecture of the opus-mt models.
+
+Marian (Junczys-Dowmunt et al. 2018, arXiv 1804.00344) is the paper's model with four differences: SiLU instead of ReLU,
+all sines of a position before all cosines, a bias for the logits, and other ids for the special tokens.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from transformer.config import ModelConfig
+from transformer.data.tokenizer import EOS, PAD, UNK
+from transformer.errors import UserError
+from transformer.layers import FeedForward
+from transformer.model import Transformer
+from transformer.positions import angles
+
+LAYERS = {
+    r"^(encoder|decoder)\.(\d+)": r"\1.layers.\2",
+    "self_attention": "self_attn",
+    r"output\.": "out_proj.",
+}
+"""Patterns in the names of our weights → their replacements, which PyTorch and Hugging Face have in common."""
+MARIAN_LAYERS = LAYERS | {
+    "(source|target)_embedding": "shared",
+    "cross_attention": "encoder_attn",
+    "feed_forward.inner": "fc1",
+    "feed_forward.outer": "fc2",
+    "residuals.0.norm": "self_attn_layer_norm",
+    "(encoder.*)residuals.1.norm": r"\1final_layer_norm",
+    "residuals.1.norm": "encoder_attn_layer_norm",
+    "residuals.2.norm": "final_layer_norm",
+    "^(?!unembedding)": "model.",
+    "unembedding": "lm_head",
+}
+"""The same for `MarianMTModel`, whose queries, keys and values have a matrix each."""
+
+
+def rename(name: str, patterns: Mapping[str, str]) -> str:
+    """Return the name of one of our weights elsewhere: replaces the patterns one after another."""
+    for pattern, replacement in patterns.items():
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+class SiluFeedForward(FeedForward):
+    """The position-wise feed-forward network with SiLU, x · sigmoid(x), instead of ReLU."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Transform each position of x, (batch, length, d_model); return the same shape."""
+        return self.outer(self.dropout(F.silu(self.inner(x))))
+
+
+class MarianTransformer(Transformer):
+    """Our model with Marian's differences. Its ids are ours: its vocabulary is reordered, and has one token more, bos.
+
+    Marian has no bos; its decoder starts with pad. Our bos has the embedding of that pad.
+
+    Args:
+        marian_ids: for each of our ids the one of the same token in Marian's vocabulary, (vocab_size,), int64.
+    """
+
+    marian_ids: Tensor
+    logits_bias: Tensor
+
+    def __init__(self, config: ModelConfig, marian_ids: Tensor) -> None:
+        super().__init__(config)
+        for layer in [*self.encoder, *self.decoder]:
+            layer.feed_forward = SiluFeedForward(config.d_model, config.d_ff)
+        angle = angles(config.max_length, config.d_model)
+        self.register_buffer("positions", torch.cat([angle.sin(), angle.cos()], dim=1).float(), persistent=False)
+        self.register_buffer("marian_ids", marian_ids)
+        self.register_buffer("logits_bias", torch.zeros(config.vocab_size))
+
+    def logits(self, x: Tensor) -> Tensor:
+        """As in `Transformer`, plus the bias."""
+        return super().logits(x) + self.logits_bias
+
+    def from_marian_ids(self, ids: Tensor) -> Tensor:
+        """Convert ids of Marian's tokenizer to ours, int64, any shape."""
+        ours = torch.empty_like(self.marian_ids[1:])
+        order = torch.arange(len(self.marian_ids), device=ours.device)
+        known = order != PAD + 1  # all but bos, which Marian doesn't have
+        ours[self.marian_ids[known]] = order[known]
+        return ours[ids]
+
+
+def load_marian(folder: Path) -> MarianTransformer:
+    """Load a Marian model, such as Helsinki-NLP/opus-mt-en-de, from a local copy of its files.
+
+    Args:
+        folder: has ``config.json``, and ``model.safetensors`` or ``pytorch_model.bin``.
+
+    Returns:
+        The model in eval mode. Its logits are those of ``transformers.MarianMTModel``, for the same tokens.
+
+    Raises:
+        UserError: if a file is missing, or this is not a Marian model with shared embeddings like opus-mt's.
+    """
+    try:
+        theirs = json.loads((folder / "config.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read the model's configuration {folder / 'config.json'}: {error}") from None
+    _check_config(theirs)
+    pad, eos, unk = theirs["pad_token_id"], theirs["eos_token_id"], 1
+    special = {PAD: pad, PAD + 1: theirs["decoder_start_token_id"], EOS: eos, UNK: unk}
+    others = [i for i in range(theirs["vocab_size"]) if i not in (pad, eos, unk)]
+    marian_ids = torch.tensor([special[i] for i in range(len(special))] + others)
+    config = ModelConfig(
+        vocab_size=len(marian_ids),
+        d_model=theirs["d_model"],
+        n_heads=theirs["encoder_attention_heads"],
+        d_ff=theirs["encoder_ffn_dim"],
+        n_layers=theirs["encoder_layers"],
+        dropout=0.0,
+        max_length=theirs["max_position_embeddings"],
+    )
+    model = MarianTransformer(config, marian_ids)
+    weights = _read_weights(folder)
+    weights["lm_head.weight"] = weights["model.shared.weight"]
+    ours = {"marian_ids": marian_ids, "logits_bias": weights["final_logits_bias"][0, marian_ids]}
+    for name in model.state_dict().keys() - ours.keys():
+        their_name = rename(name, MARIAN_LAYERS)
+        if "query_key_value" in name:
+            parts = [weights[their_name.replace("query_key_value", f"{letter}_proj")] for letter in "qkv"]
+            ours[name] = torch.cat(parts)
+        else:
+            ours[name] = weights[their_name]
+        if "embedding" in name:
+            ours[name] = ours[name][marian_ids]
+    model.load_state_dict(ours)
+    return model.eval()
+
+
+def _check_config(theirs: dict[str, Any]) -> None:
+    """Check that a configuration is one that `MarianTransformer` implements.
+
+    Raises:
+        UserError: if it isn't.
+    """
+    required = {
+        "model_type": "marian",
+        "activation_function": "swish",
+        "scale_embedding": True,
+        "share_encoder_decoder_embeddings": True,
+        "decoder_layers": theirs.get("encoder_layers"),
+        "decoder_attention_heads": theirs.get("encoder_attention_heads"),
+        "decoder_ffn_dim": theirs.get("encoder_ffn_dim"),
+    }
+    for name, value in required.items():
+        default = True if name == "share_encoder_decoder_embeddings" else None  # older files lack it
+        if theirs.get(name, default) != value:
+            raise UserError(f"this model can't be loaded: its {name} is {theirs.get(name)!r}, not {value!r}")
+
+
+def _read_weights(folder: Path) -> dict[str, Tensor]:
+    """Read a model's weights, by Hugging Face's names.
+
+    Raises:
+        UserError: if the folder has none.
+    """
+    if (folder / "model.safetensors").exists():
+        return safetensors.torch.load_file(folder / "model.safetensors")
+    if (folder / "pytorch_model.bin").exists():
+        weights: dict[str, Tensor] = torch.load(folder / "pytorch_model.bin", map_location="cpu", weights_only=True)
+        return weights
+    raise UserError(f"there are no weights in {folder}: neither model.safetensors nor pytorch_model.bin")
