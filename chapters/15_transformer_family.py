@@ -13,15 +13,11 @@
 # %% [markdown]
 # # From here to BERT, GPT, T5 and ViT: pre-training and fine-tuning
 #
-# **You will be able to**
+# BERT helps to rank search results, GPT writes programs, T5 summarises articles and ViT recognises what is in a photograph. They sound like four inventions. **How much of each is new, compared with the model of this course?** The figure gives most of the answer away.
+# Each row of a grid is a query, and it may attend to the filled keys. BERT has the mask of our encoder, GPT that of our decoder. T5 has both, and ViT is an encoder again, whose tokens are pieces of an image.
 #
-# - say of any model of the family which mask it has, which half it keeps and what it is asked;
-# - turn our Transformer into a BERT, a GPT, a T5 or a ViT by changing a few lines, and train three of them in seconds;
-# - count the parameters of BERT, GPT-2, ViT and LLaMA with a pencil, to the last one;
-# - read a current language model as the paper's layer with five parts exchanged.
-#
-# **About 45 minutes.** It builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb) and
-# [The full model](07_full_model.ipynb).
+# By the end you can turn our Transformer into any of the four with a few lines, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.**
+# Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -57,204 +53,164 @@ if "google.colab" in sys.modules:
         reason = error[1] if error else "pip failed"
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
-# %%
+# %% tags=["hide-input"]
 import math
+import random
 import re
+import tempfile
 from collections import Counter
+from copy import deepcopy
 from itertools import chain
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from matplotlib.figure import Figure
 from tabulate import tabulate
 from torch import nn
 from torch.testing import assert_close
 
-torch.set_printoptions(precision=2, sci_mode=False)
-
-# %%
-from transformer.attention import (
-    KeyValue,
-    MultiHeadAttention,
-    attention,
-    fused_attention,
-)
+from transformer.attention import KeyValue, MultiHeadAttention, attention
 from transformer.config import ModelConfig
+from transformer.data import pocket
+from transformer.data.pocket.grammar import lexicon
 from transformer.data.tokenizer import BOS, EOS, PAD
+from transformer.decoding import sample
+from transformer.huggingface import load_marian
+from transformer.inspection import record_attention
 from transformer.layers import EncoderLayer, FeedForward
 from transformer.masks import causal_mask, padding_mask
 from transformer.model import Transformer
+from transformer.plots import style
+from transformer.plots.masked_words import masked_word_explorer
+from transformer.plots.masks import draw_mask
 from transformer.plots.style import Picture, Row
 from transformer.positions import rotary_table, rotate
 
-# %% [markdown]
-# ## The question
-#
-# The machine of this course was built to translate. Its parts now write programs, fold proteins and look at photographs, under names that sound like
-# many inventions. **How much of them is new?**
-#
-# We take four: BERT, which reads; GPT, which writes; T5, which does any task as if it were translation; ViT, which looks. Our claim is that three choices make
-# the difference: **who may look at whom**, **which half is kept**, and **what is asked in training**. A claim can be checked: if it is true, each of the four must come out of our own
-# modules with a few lines changed. So we do that.
+torch.set_printoptions(precision=2, sci_mode=False)
 
-# %% [markdown]
-# ## By hand
-#
-# Take four words whose values are 1, 2, 3 and 4, and take the most indifferent attention there is: all queries and keys zero. All scores are then equal, and each word becomes
-# the mean of what it **may** look at. Now change nothing but the mask.
-#
-# - **BERT:** everybody looks at everybody. Each word becomes $(1 + 2 + 3 + 4) / 4 = 2.5$.
-# - **GPT:** nobody looks ahead. The words become $1$, $(1 + 2) / 2 = 1.5$, $2$ and $2.5$.
-# - **T5**, like the paper's Transformer, has read two words and is now writing two. Those that it reads see each other: $1.5$ and $1.5$. Those that it writes see all
-#   that was read and what is written so far: $2$ and $2.5$.
+both_sides = torch.ones(5, 5, dtype=torch.bool)
+causal = causal_mask(5)[0, 0]
+prefix = causal | (torch.arange(5) < 2)
 
-# %%
-values = torch.tensor([[1.0], [2], [3], [4]])
-same = torch.zeros(4, 1)  # every query and every key
-everybody = torch.ones(4, 4, dtype=torch.bool)
-no_future = causal_mask(4)[0, 0]
-prefix = no_future | (torch.arange(4) < 2)  # the first two keys are open to all
 
-for name, mask in (("BERT", everybody), ("GPT", no_future), ("T5", prefix)):
-    print(f"{name:5}", attention(same, same, values, mask)[0].flatten())
+def two_masks(*panels):
+    with style.in_style():
+        figure = Figure(figsize=(4.6, 1.9))
+        for axes, (title, tokens, mask) in zip(
+            figure.subplots(1, 2, gridspec_kw={"wspace": 0.75}), panels, strict=True
+        ):
+            draw_mask(axes, mask, tokens.split(), tokens.split())
+            axes.set_xlabel(title)
+            axes.xaxis.set_label_position("bottom")
+    return figure
 
-# %%
-blend = attention(same, same, values, prefix)[0].flatten()
-assert_close(blend, torch.tensor([1.5, 1.5, 2, 2.5]))
 
-# %% [markdown]
-# The last word gets 2.5 in all three: at the end of the text there is no future to hide. The difference is in the words *before* the end. A GPT computes the first word once
-# and never takes it back, whatever follows. In a BERT each word waits for the last one. That is why a GPT can write, a word at a time, and why a BERT can say of each word what
-# only the end of the sentence tells.
-
-# %% [markdown]
-# ## The picture
-#
-# The family at one glance. A row asks, a column is asked, a filled cell means *may look*.
-
-# %% tags=["hide-input"]
-from matplotlib.figure import Figure
-
-from transformer.plots import style
-from transformer.plots.masks import draw_mask
-
-all_five = torch.ones(5, 5, dtype=torch.bool)
-five_no_future = causal_mask(5)[0, 0]
-five_prefix = five_no_future | (torch.arange(5) < 2)
-family = {
-    "BERT: encoder\nfill the blank": ("der Hund <mask> sehr tief", all_five),
-    "GPT: decoder\nsay the next word": (
-        "<bos> der Hund schläft tief",
-        five_no_future,
+Row(
+    Picture(
+        two_masks(
+            (
+                "BERT: encoder\nfills in the blank",
+                "the [MASK] sleeps very well",
+                both_sides,
+            ),
+            (
+                "GPT: decoder\npredicts the next token",
+                "<bos> the dog sleeps very",
+                causal,
+            ),
+        ),
+        alt=(
+            "Two masks of five by five cells. BERT, an encoder, fills in the blank in "
+            "'the [MASK] sleeps very well': all cells are filled. GPT, a decoder, "
+            "predicts the next token: the cells on and below the diagonal are filled."
+        ),
     ),
-    "T5: both halves\nread, then write": ("the dog <bos> der Hund", five_prefix),
-    "ViT: encoder\nname the picture": ("class 0 1 2 3", all_five),
-}
-with style.in_style():
-    figure = Figure(figsize=(4.8, 5.4))
-    panels = figure.subplots(2, 2, gridspec_kw={"wspace": 0.6, "hspace": 0.85})
-    for axes, (title, (text, mask)) in zip(
-        panels.flat, family.items(), strict=True
-    ):
-        draw_mask(axes, mask, text.split(), text.split())
-        axes.set_xlabel(title)
-        axes.xaxis.set_label_position("bottom")
-    for line in (panels[1, 0].axhline, panels[1, 0].axvline):
-        line(2, color=style.INK, linewidth=3)
-Picture(
-    figure,
-    alt=(
-        "Four squares of five by five cells. BERT, the encoder, fills the blank: all "
-        "cells are filled. GPT, the decoder, says the next word: a lower triangle. "
-        "T5, both halves, reads and then writes: the columns of two English words "
-        "are filled, of three German ones only the lower triangle; thick lines part "
-        "the two languages. ViT, the encoder, names the picture: a class token and "
-        "four patches, all cells filled."
+    Picture(
+        two_masks(
+            (
+                "T5: both halves\nreads, then writes",
+                "the dog <bos> der Hund",
+                prefix,
+            ),
+            (
+                "ViT: encoder\nnames the image",
+                "[CLS] patch1 patch2 patch3 patch4",
+                both_sides,
+            ),
+        ),
+        alt=(
+            "Two masks of five by five cells. T5, with both halves: every row may "
+            "attend to the two source tokens, and the target tokens also to themselves "
+            "and to earlier target tokens. ViT, an encoder with a class token and four "
+            "patches: all cells are filled."
+        ),
     ),
 )
 
 # %% [markdown]
-# | model | keeps | a word sees | is asked | graded answers in a text of $n$ words |
-# |---|---|---|---|---|
-# | BERT {cite}`devlin2019` | encoder | all words | the words that were blanked | $0.15\,n$ |
-# | GPT {cite}`radford2018` | decoder, no cross-attention | the words before it | the next word, everywhere | $n$ |
-# | T5 {cite}`raffel2020` | both | as in the paper | the pieces that were cut out | about $0.15\,n$ |
-# | ViT {cite}`dosovitskiy2021` | encoder | all patches | what is on the picture | 1 |
+# ## One layer, three choices
 #
-# The last column is what a text teaches. From the same text GPT gets about seven times as many questions as BERT; in return, BERT's have two sides to look at.
+# All four models consist of the layers of [chapter 6](06_layers.ipynb). Three choices make the difference: the **mask**, the **half** that is kept, and the **objective**, which is what the model has to predict in training.
 #
-# Is the third square honest? The paper's model has three attentions (§3.2.3), not one square. But write source and target one behind the other, and put each of its three masks
-# where it belongs:
+# | model | half | each position attends to | has to predict |
+# |---|---|---|---|
+# | [BERT](https://aclanthology.org/N19-1423/) | encoder-only | all positions | the tokens that were masked, about 15 % |
+# | [GPT](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf) | decoder-only, without cross-attention | itself and earlier positions | the next token, at every position |
+# | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | as in our model (§3.2.3) | pieces that were cut out of the source |
+# | [ViT](https://arxiv.org/abs/2010.11929) | encoder-only | all patches of an image | what the image shows |
+#
+# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. In the third line, the first two tokens are the source and the last two the target.
 
 # %%
+values = torch.tensor([[1.0], [2], [3], [4]])
+zeros = torch.zeros(4, 1)  # all queries and all keys
+masks = {
+    "BERT": torch.ones(4, 4, dtype=torch.bool),
+    "GPT": causal_mask(4)[0, 0],
+    "T5": causal_mask(4)[0, 0] | (torch.arange(4) < 2),
+}
+for name, mask in masks.items():
+    output, _ = attention(zeros, zeros, values, mask)
+    print(f"{name:5}", output.flatten())
+
+# %% tags=["remove-cell"]
+assert_close(output.flatten(), torch.tensor([1.5, 1.5, 2, 2.5]))
 source, target = torch.tensor([[5, 6]]), torch.tensor([[BOS, 7, 8]])
 encoder = padding_mask(source, PAD)[0, 0].expand(2, 2)
 cross = padding_mask(source, PAD)[0, 0].expand(3, 2)
+never = torch.zeros(2, 3, dtype=torch.bool)  # the encoder never sees the target
 decoder = causal_mask(3)[0, 0]
-never = torch.zeros(2, 3, dtype=torch.bool)  # the encoder knows no target
 square = torch.cat([torch.cat([encoder, never], 1), torch.cat([cross, decoder], 1)])
-assert torch.equal(square, five_prefix)
-print(square.int())
+assert torch.equal(square, prefix)
 
 # %% [markdown]
-# It is the square of *one* causal model that may look freely at a beginning, its prefix. The T5 paper compares just these three squares (§3.2 of {cite}`raffel2020`). What is left of the difference
-# between an encoder–decoder and such a model: two sets of weights instead of one, two softmaxes instead of one for both languages, and a memory that comes from the encoder's last layer only. A GPT with a prompt gives up one thing more: it reads the prompt, too, under the triangle.
-
-# %% [markdown]
-# ## The code
+# The last position gets 2.5 from all of them, because nothing comes after it. The others differ. GPT's output at the first position is final: whatever follows, it stays the same, so GPT can write one token at a time and cache what it has computed. BERT's output at the first position depends on the whole sentence. That makes it a better reader, but it can't write: every new token would change all vectors before it.
 #
-# Can our class `Transformer` be a BERT and a GPT as it stands? Here is a small one, and two sentences. A stack of layers is a loop:
+# The T5 line shows how our three attentions fit into one square. The encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. A single stack of layers with this mask is called a **prefix language model**; §3.2 of the T5 paper compares it with the other two.
+#
+# **GPT is our class, with nothing to translate.** Give a `Transformer` a source that consists of padding only. The padding mask excludes every key, so cross-attention returns zeros ([Masking](04_masking.ipynb)), and the residual connection passes on what was there before. What remains of a decoder layer is self-attention and the feed-forward network. These are the parts of an *encoder* layer, so let us put them into one:
 
 # %%
 torch.manual_seed(0)
 small = ModelConfig(20, 32, 4, 64, n_layers=2, norm="pre", positions="learned")
 model = Transformer(small).eval()
 ids = torch.tensor([[BOS, 5, 6, 7], [BOS, 9, 4, 8]])
-
-
-def run(layers, x, mask):
-    for layer in layers:
-        x = layer(x, mask)
-    return x
-
-
-# %% [markdown]
-# **BERT is `encode`.** It stops where the decoder would begin, and scores each place with the embedding matrix. We give the stack a mask that is True everywhere:
-
-# %%
-open_mask = torch.ones(1, 1, 1, 1, dtype=torch.bool)
-x = model.embed(ids, model.source_embedding)
-bert_like = model.encoder_norm(run(model.encoder, x, open_mask))
-assert_close(bert_like, model.encode(ids)[0])
-model.logits(bert_like).shape  # (batch, length, vocab_size)
+x = model.embed(ids, model.target_embedding)  # (batch, length, d_model)
+for decoder_layer in model.decoder:
+    layer = EncoderLayer(small).eval()
+    layer.self_attention = decoder_layer.self_attention
+    layer.feed_forward = decoder_layer.feed_forward
+    layer.residuals[0] = decoder_layer.residuals[0]
+    layer.residuals[1] = decoder_layer.residuals[2]
+    x = layer(x, causal_mask(4))
+only_padding = torch.full((2, 1), PAD)  # (batch, 1): the source
+assert_close(model.logits(model.decoder_norm(x)), model(only_padding, ids))
 
 # %% [markdown]
-# **GPT is the whole model with nobody to listen to.** Give it a source that is nothing but padding. A query that may look at nothing gets zeros ([Masking](04_masking.ipynb) has the cell that
-# proves it), the output matrix makes of zeros its bias, which is zero at the start, and with pre-norm the residual adds that zero to what was there. Cross-attention is gone, and no line
-# was deleted.
+# Both give the same logits. **A "decoder-only" model is made of encoder layers**; only the causal mask makes it a decoder. (This holds for pre-norm layers, which GPT-2 introduced to the family. With post-norm, the layer norm after the empty cross-attention would remain.)
 #
-# And then what is left of a *decoder* layer? Self-attention, feed-forward, two residuals. We put these very modules into an `EncoderLayer`:
-
-
-# %%
-def without_memory(layer):
-    alone = EncoderLayer(small).eval()
-    alone.self_attention = layer.self_attention
-    alone.feed_forward = layer.feed_forward
-    alone.residuals[0], alone.residuals[1] = layer.residuals[0], layer.residuals[2]
-    return alone
-
-
-nothing = torch.full((len(ids), 1), PAD)  # (batch, 1): a source of padding
-layers = [without_memory(layer) for layer in model.decoder]
-x = model.embed(ids, model.target_embedding)
-gpt_like = model.decoder_norm(run(layers, x, causal_mask(4)))
-assert_close(model.logits(gpt_like), model(nothing, ids))
-
-# %% [markdown]
-# So the family's most repeated name misleads a little. **A "decoder-only" model is made of encoder layers.** What makes it a decoder is a triangle of False. One class, one loop; BERT and GPT are two
-# arguments to it.
-#
-# They share one more change, a small one: GELU in place of ReLU {cite}`hendrycks2016`. It is $x$ times the probability that a normal number lies below $x$: smooth, and for large $|x|$ the same.
+# BERT, GPT-2 and ViT also share a small change, **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU: $x$ times the probability that a standard normal variable is less than $x$. It is a smooth version of ReLU.
 
 
 # %%
@@ -268,72 +224,103 @@ def use_gelu(layers, config):
         layer.feed_forward = GeluFeedForward(config.d_model, config.d_ff)
 
 
+# %% tags=["remove-cell"]
 x = torch.tensor([-1.0, 0.5, 2])
 assert_close(F.gelu(x), x * torch.distributions.Normal(0.0, 1.0).cdf(x))
 assert_close(F.gelu(6 * x), F.relu(6 * x), atol=0.01, rtol=0)
 
 # %% [markdown]
-# ## BERT: fill the blank
+# ## Pre-training a BERT
 #
-# German has a question for which BERT might have been invented: *der*, *die* or *das*? The article comes first, and the noun that decides comes after it. So German is what our models shall read: short sentences of the course's
-# [pocket corpus](11_training.ipynb), those whose words are all among its 600 most frequent. 300 of them are kept aside.
+# Labels are expensive: somebody has to write them. Plain text is nearly free. **Pre-training** means training a model on plain text, where the answers come from the text itself, before there is any task. BERT's objective is **masked language modelling** (MLM): hide some tokens, and predict them from the rest.
+#
+# German is a good test, because German nouns have a gender: *the* is *der*, *die* or *das*, and it agrees with a noun that comes later. For example, *der Vater* is the father, *die Frau* the woman, *das Kind* the child. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. We keep 300 of them for testing. The folded cell also adds some word lists, which we'll need later for GPT.
 
-# %%
-from transformer.data import pocket
-
-texts = [re.findall(r"\w+|[.,?]", p.target) for p in pocket.pairs("train", 20_000)]
+# %% tags=["hide-input"]
+texts = [
+    re.findall(r"\w+|[.,?]", pair.target) for pair in pocket.pairs("train", 20_000)
+]
 frequent = [word for word, _ in Counter(chain(*texts)).most_common(600)]
-words = ["<pad>", "<bos>", "<eos>", "<mask>", *frequent]
-MASK, known = 3, set(frequent)
-texts = [t for t in dict.fromkeys(map(tuple, texts)) if known.issuperset(t)]
-print(f"{len(texts)} different sentences, such as:", *texts[4])
+texts = list(
+    dict.fromkeys(t for t in map(tuple, texts) if {*frequent}.issuperset(t))
+)
+nouns = [
+    noun
+    for noun in lexicon().nouns.values()
+    if noun.english_plural not in ("-", "")
+    and not {" ", "-"} & {*noun.english, *noun.german_plural}
+    and noun.german != noun.german_plural
+][:60]
+relations = {
+    "plural": {noun.german: noun.german_plural for noun in nouns},
+    "article": {noun.german: noun.gender for noun in nouns},
+    "English": {noun.german: noun.english for noun in nouns},
+}
+generator = random.Random(0)
 
-# %%
-number = {word: i for i, word in enumerate(words)}
+
+def word_list(relation, length):
+    """For example: Hund : Hunde , Frau : Frauen"""
+    pairs = generator.sample(list(relations[relation].items()), length)
+    return [token for pair in pairs for token in (pair[0], ":", pair[1], ",")][:-1]
+
+
+lists = [word_list(generator.choice(list(relations)), 5) for _ in range(1500)]
+words = ["<pad>", "<bos>", "<eos>", "[MASK]"]
+words += dict.fromkeys([*frequent, *chain(*lists)])
+MASK = words.index("[MASK]")
+token_id = {word: i for i, word in enumerate(words)}
 
 
 def to_ids(texts):
-    rows = [[BOS, *(number[w] for w in text), EOS] for text in texts]
-    rows = [torch.tensor(row) for row in rows]
+    rows = [
+        torch.tensor([BOS, *(token_id[word] for word in text), EOS])
+        for text in texts
+    ]
     return nn.utils.rnn.pad_sequence(rows, batch_first=True)  # (batch, length)
 
 
 unseen, train_ids = to_ids(texts[:300]), to_ids(texts[300:])
+print(f"{len(texts)} sentences, {len(words)} tokens in the vocabulary")
+for text, english in (
+    (texts[0], "The grandmother trusts the brave ladies."),
+    (texts[6], "The baker has drunk the wine."),
+):
+    print(f"{' '.join(text)}   ({english})")
 
 # %% [markdown]
-# **The question.** Of each sentence 15 % of the words are *chosen*, and only there will the answer be graded. But what stands at a chosen place? In 80 of 100 cases the blank, in 10 some random word, in 10 the word itself.
-#
-# Why not always the blank? Because in use there are no blanks. A model that is only ever asked at `<mask>` need not have an opinion about any other word. So it is sometimes asked where a word stands, and it
-# cannot know whether the word is the right one: it has to be ready everywhere.
+# Of each sentence, 15 % of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80 % of the cases, by a random token in 10 %, and left as it is in the remaining 10 % (§3.1 of the BERT paper). Why not always by `[MASK]`? Because later, when the model is used, there are no masks. A model that had to predict only at `[MASK]` could neglect all other positions. This way, any token might be wrong, so every vector has to take the context into account.
 
 # %%
 draw = torch.Generator().manual_seed(0)
 
 
-def blank(ids):
-    """What BERT reads, and where it is asked."""
+def mask_tokens(ids):
+    """Return BERT's input, and where the loss is computed."""
     chosen = (torch.rand(ids.shape, generator=draw) < 0.15) & (ids > MASK)
-    dice = torch.rand(ids.shape, generator=draw)
+    kind = torch.rand(ids.shape, generator=draw)
     other = torch.randint(MASK + 1, len(words), ids.shape, generator=draw)
-    read = torch.where(chosen & (dice < 0.8), MASK, ids)
-    read = torch.where(chosen & (dice >= 0.8) & (dice < 0.9), other, read)
-    return read, chosen
+    masked = torch.where(chosen & (kind < 0.8), MASK, ids)
+    masked = torch.where(chosen & (kind >= 0.8) & (kind < 0.9), other, masked)
+    return masked, chosen
 
 
-# %%
-read, chosen = blank(train_ids)
+def mlm_loss(model, ids):
+    masked, chosen = mask_tokens(ids)
+    return F.cross_entropy(model(masked)[chosen], ids[chosen])
+
+
+# %% tags=["remove-cell"]
+masked, chosen = mask_tokens(train_ids)
 real = train_ids > MASK
-print(f"chosen      {chosen.sum() / real.sum():.3f} of all words; of these")
-print(f"blanked     {(read == MASK).sum() / chosen.sum():.3f}")
-others = (read != train_ids) & (read != MASK)
-print(f"other word  {others.sum() / chosen.sum():.3f}")
-print(f"as it was   {(chosen & (read == train_ids)).sum() / chosen.sum():.3f}")
-assert torch.equal(read[~chosen], train_ids[~chosen])
-assert abs((read == MASK).sum() / chosen.sum() - 0.8) < 0.02
+assert abs(chosen.sum() / real.sum() - 0.15) < 0.01
+assert abs((masked == MASK).sum() / chosen.sum() - 0.8) < 0.02
+others = (masked != train_ids) & (masked != MASK)
+assert abs(others.sum() / chosen.sum() - 0.1) < 0.02
+assert torch.equal(masked[~chosen], train_ids[~chosen])
 
 # %% [markdown]
-# **The model**, as a list of differences. No decoder; GELU; a learned position; and a *segment*: BERT reads two texts at once, a question and a passage for example, and one of two learned vectors says which of the two a
-# word belongs to. (Learned positions start small in our package. BERT starts them as large as the words; we start them at about the size of the sinusoids that they replace. And BERT has the paper's post-norm; ours has pre-norm, which forgives a short training.)
+# The model is our encoder, followed by the output layer. Its first token, our `<bos>`, is called **[CLS]** in BERT, for *classification*; you'll see why in the next section. (BERT also has a learned segment embedding, because it reads pairs of texts and was trained to tell whether the second follows the first. [RoBERTa](https://arxiv.org/abs/1907.11692) dropped that objective and lost nothing. BERT is post-norm; we use pre-norm, which is easier to train in a minute.)
 
 
 # %%
@@ -342,252 +329,394 @@ class Bert(Transformer):
         super().__init__(config)
         del self.decoder, self.decoder_norm
         use_gelu(self.encoder, config)
-        self.segments = nn.Embedding(2, config.d_model)
-        nn.init.normal_(self.segments.weight, std=0.02)
-        nn.init.normal_(self.positions, std=0.5)
+        nn.init.normal_(self.positions, std=0.5)  # the sinusoids' size
 
-    def forward(self, ids, segment=0):
-        x = self.embed(ids, self.source_embedding) + self.segments.weight[segment]
-        x = run(self.encoder, x, padding_mask(ids, PAD))
-        return self.logits(self.encoder_norm(x))  # (batch, length, vocab_size)
-
-
-# %% [markdown]
-# **Training** needs a loop, and the loop does not care which model it trains. A batch is 64 sentences of similar length; the rate climbs for 50 steps and falls over the second half.
-
-# %%
-by_length = train_ids[(train_ids != PAD).sum(1).argsort()]
-
-
-def some_sentences(count=64):
-    first = torch.randint(len(by_length) - count, (), generator=draw)
-    ids = by_length[first : first + count]
-    return ids[:, : (ids != PAD).sum(1).max()]
+    def forward(self, ids):
+        x, _ = self.encode(ids)
+        return self.logits(x)  # (batch, length, vocab_size)
 
 
 # %%
-def train(model, loss_of, batch, steps, rate=0.003):
+def train(model, loss_of, next_batch, steps, learning_rate=0.003):
     weights = [w for w in model.parameters() if w.requires_grad]
-    optimizer = torch.optim.Adam(weights, betas=(0.9, 0.98))
-    for step in range(steps):
-        now = rate * min((step + 1) / 50, 1, 2 - 2 * step / steps)
-        optimizer.param_groups[0]["lr"] = now
-        loss = loss_of(model, batch())
-        optimizer.zero_grad()
+    adam = torch.optim.Adam(weights, betas=(0.9, 0.98))
+    for step in range(steps):  # a short warm-up, then a linear decay
+        factor = min((step + 1) / 50, 1, 2 - 2 * step / steps)
+        adam.param_groups[0]["lr"] = learning_rate * factor
+        loss = loss_of(model, next_batch())
+        adam.zero_grad()
         loss.backward()
-        optimizer.step()
+        adam.step()
+
+
+# %% tags=["hide-input"]
+def batches(ids, size=64):
+    """Return a function that draws a batch of sentences of similar length."""
+    by_length = ids[(ids != PAD).sum(1).argsort()]
+
+    def next_batch():
+        first = torch.randint(len(by_length) - size, (), generator=draw)
+        batch = by_length[first : first + size]
+        return batch[:, : (batch != PAD).sum(1).max()]
+
+    return next_batch
 
 
 # %%
-def blank_loss(model, ids):
-    read, chosen = blank(ids)
-    return F.cross_entropy(model(read)[chosen], ids[chosen])
-
-
 torch.manual_seed(0)
-shape = ModelConfig(
+config = ModelConfig(
     len(words), 64, 4, 256, n_layers=2, dropout=0.0, norm="pre", positions="learned"
 )
-bert = Bert(shape)
-train(bert, blank_loss, some_sentences, steps=1000)
+bert = Bert(config)
+train(bert, mlm_loss, batches(train_ids), steps=1000)
 bert = bert.eval().requires_grad_(False)
 
 # %% [markdown]
-# Some seconds of reading, and then the blanks:
+# Now we can ask it to fill in blanks. In English: *___ father is old*, *___ woman is old*, *The ___ is old* (masculine), *The ___ is old* (feminine), *We ___ drunk the wine*.
 
 
-# %%
+# %% tags=["hide-input"]
 def fill(text, count=3):
-    tokens = [word.replace("___", "<mask>") for word in text.split()]
-    ids = torch.tensor([[BOS, *(number[word] for word in tokens), EOS]])
-    place = ids[0].tolist().index(MASK)
-    shares, best = bert(ids)[0, place].softmax(-1).topk(count)
-    for word, share in zip(best.tolist(), shares.tolist(), strict=True):
-        yield f"{words[word]} {share:.2f}"
+    tokens = ["[MASK]" if token == "___" else token for token in text.split()]
+    ids = to_ids([tokens])
+    probabilities = bert(ids)[0, ids[0].tolist().index(MASK)].softmax(-1)
+    best = probabilities.topk(count)
+    return [
+        (words[i], p)
+        for p, i in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+    ]
 
 
-# %%
 for text in (
     "___ Vater ist alt .",
     "___ Frau ist alt .",
     "Der ___ ist alt .",
     "Die ___ ist alt .",
-    "Wir ___ alt .",
+    "Wir ___ den Wein getrunken .",
 ):
-    print(f"{text:22}", "   ".join(fill(text)))
+    print(f"{text:29}", "   ".join(f"{word} {p:.2f}" for word, p in fill(text)))
 
 # %% [markdown]
-# It was told no rule of grammar. That *Vater* wants *der* and *Frau* wants *die* it found out because it could not fill the blanks otherwise. On all unseen sentences that begin with one of the three articles we blank the article and look which of
-# the three the model prefers:
+# Nobody taught it the rules of German. It found out that *Vater* needs *der*, *Frau* needs *die*, and *wir* needs *haben*, because it couldn't fill in the blanks otherwise. To measure this, we mask the first word of the 98 unseen sentences that begin with *Der*, *Die* or *Das*, and look which of the three gets the highest probability. Always choosing the most frequent one is the baseline.
 
 # %%
-articles = torch.tensor([number[word] for word in ("Der", "Die", "Das")])
-asked = unseen[torch.isin(unseen[:, 1], articles)]
-right = asked[:, 1:2] == articles  # (sentences, 3), one True a row
-blanked = asked.clone()
-blanked[:, 1] = MASK
-answers = bert(blanked)[:, 1, articles].argmax(-1)
-bert_share = right[range(len(asked)), answers].float().mean().item()
-majority = right.float().mean(0).max().item()
-print(f"{len(asked)} sentences   always the same word {majority:.0%}", end="   ")
-print(f"BERT {bert_share:.0%}")
-assert bert_share > majority + 0.2
+articles = torch.tensor([token_id[word] for word in ("Der", "Die", "Das")])
+sentences = unseen[torch.isin(unseen[:, 1], articles)]
+correct = sentences[:, 1:2] == articles  # (sentences, 3), one True in each row
+masked = sentences.clone()
+masked[:, 1] = MASK
+prediction = bert(masked)[:, 1, articles].argmax(-1)
+bert_accuracy = correct[range(len(sentences)), prediction].float().mean()
+most_frequent = correct.float().mean(0).max()
+print(f"BERT {bert_accuracy:.0%}, most frequent article {most_frequent:.0%}")
+
+# %% tags=["remove-cell"]
+assert bert_accuracy > most_frequent + 0.2 and len(sentences) == 98
 
 # %% [markdown]
-# How does a model that has only the left side do on this? It reads `<bos>`, and `<bos>` is the same in all of them. We need not train one to know that it must say the same each time, but we are about to train one anyway.
+# ## Fine-tuning: one label, few examples
 #
-# BERT had a second question in training: do these two sentences follow each other? That is what the segments were for. Later work left the question out and lost nothing (§4.2 of {cite}`liu2019`), which is why you meet models without segments. (Ours has them and always says 0.)
-
-# %% [markdown]
-# ## GPT: say the next word
+# A pre-trained model is rarely what you want in the end. You want to detect spam, or route letters, or grade sentences. **Fine-tuning** means to continue training a pre-trained model on such a task, with labels. BERT's recipe: take the output vector of [CLS], put one new linear layer on top, and train the whole model for a short time, with a lower learning rate.
 #
-# The whole model, a source of padding, and cross-attention frozen so that its bias stays the zero that we need. The loss is the one of [Training](11_training.ipynb): the input is the sentence without its end, the answer the
-# sentence without its beginning.
+# Why the vector of [CLS]? It stands for no word, so it is free to collect whatever the task needs from all the others. And one vector of a fixed size is what a linear layer needs, however long the sentence is.
+#
+# Our task is to detect a grammatical error (a small version of [CoLA](https://arxiv.org/abs/1805.12471), on which BERT was evaluated). In half of the sentences that begin with *Der*, *Die* or *Das*, we replace this word by another of the three. The label is 1 if we did. So *Die Vater ist alt* has the label 1.
 
 
 # %%
-def nobody(count):
-    return torch.full((count, 1), PAD)  # the source that says nothing
+class Classifier(nn.Module):
+    def __init__(self, bert, n_classes=2):
+        super().__init__()
+        self.bert = bert
+        self.head = nn.Linear(bert.config.d_model, n_classes)
+
+    def forward(self, ids):
+        x, _ = self.bert.encode(ids)  # (batch, length, d_model)
+        return self.head(x[:, 0])  # (batch, n_classes), from [CLS]
 
 
-def next_word_loss(model, ids):
-    scores, wanted = model(nobody(len(ids)), ids[:, :-1]), ids[:, 1:]
-    return F.cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=PAD)
+# %% tags=["hide-input"]
+def replace_article(ids):
+    """Replace the first word of each sentence by another article."""
+    shift = torch.randint(1, 3, (len(ids),), generator=draw)
+    now = (ids[:, 1:2] == articles).int().argmax(1)
+    changed = ids.clone()
+    changed[:, 1] = articles[(now + shift) % 3]
+    return changed
+
+
+pool = train_ids[torch.isin(train_ids[:, 1], articles)]
+pool_labels = torch.randint(2, (len(pool),), generator=draw)
+pool = torch.where(pool_labels[:, None] == 1, replace_article(pool), pool)
+test_ids = torch.cat([sentences, replace_article(sentences)])
+test_labels = torch.arange(2).repeat_interleave(len(sentences))
+
+
+def fine_tune(encoder, n_labels):
+    torch.manual_seed(0)
+    classifier = Classifier(deepcopy(encoder).requires_grad_(True))
+
+    def next_batch():
+        rows = torch.randint(n_labels, (32,), generator=draw)
+        return pool[rows], pool_labels[rows]
+
+    def loss_of(model, batch):
+        return F.cross_entropy(model(batch[0]), batch[1])
+
+    train(classifier, loss_of, next_batch, steps=200, learning_rate=0.002)
+    with torch.no_grad():
+        predicted = classifier.eval()(test_ids).argmax(-1)
+    return (predicted == test_labels).float().mean().item()
+
+
+# %% [markdown]
+# We fine-tune with 64, 256 and 1,024 labelled sentences, once starting from our pre-trained BERT, and once from the same model with random weights. The test set has every unseen sentence twice, in its original and in a changed version, so guessing is right in 50 %.
+
+# %%
+torch.manual_seed(1)
+encoders = {"pre-trained": bert, "random weights": Bert(config)}
+n_labels = [64, 256, 1024]
+accuracy = {
+    name: [fine_tune(encoder, n) for n in n_labels]
+    for name, encoder in encoders.items()
+}
+print(
+    tabulate(
+        [[n, *a] for n, *a in zip(n_labels, *accuracy.values(), strict=True)],
+        ["labels", *accuracy],
+        floatfmt=".0%",
+    )
+)
+
+# %% tags=["hide-input"]
+with style.in_style():
+    figure, axes = style.new_figure(4.2, 2.4)
+    for (name, line), (colour, dash) in zip(
+        accuracy.items(), style.LINE_STYLES[1::-1], strict=True
+    ):
+        axes.plot(
+            n_labels,
+            [100 * a for a in line],
+            dash,
+            marker="o",
+            color=colour,
+            label=name,
+        )
+    axes.axhline(50, color=style.PLAIN, linewidth=1)
+    axes.text(64, 51, "guessing", color=style.INK, fontsize=9)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(n_labels, [f"{n:,}" for n in n_labels])
+    axes.set(ylim=(45, 100), xlabel="labelled sentences")
+    axes.set_title("Accuracy on unseen sentences (%)", loc="left")
+    axes.grid(True)
+    axes.legend(loc="upper left")
+Picture(
+    figure,
+    alt=(
+        "Accuracy after fine-tuning against the number of labelled sentences, 64, 256 "
+        "and 1,024. Both lines begin a little above guessing. With more labels, that of "
+        "the pre-trained model rises far above that of the model with random weights."
+    ),
+)
+
+# %% tags=["remove-cell"]
+assert accuracy["pre-trained"][2] > accuracy["random weights"][2] + 0.1
+assert accuracy["pre-trained"][1] > accuracy["random weights"][1] + 0.05
+assert max(line[0] for line in accuracy.values()) < 0.7
+
+# %% [markdown]
+# With 64 labels, neither model gets far. From 256 on, the pre-trained one is well ahead, although both got the same labels and the same training. What it has in addition is what it learned from unlabelled sentences: which article belongs to which noun. It only has to learn what the label means; the other has to learn German as well. This is **transfer learning**, and it is the reason why BERT changed the field: most tasks have few labels, and one pre-training serves all of them.
+
+# %% [markdown]
+# ## Pre-training a GPT
+#
+# GPT's objective is **causal language modelling** (CLM): predict the next token at every position, as our decoder does in [Training](11_training.ipynb), but without a source. From a text of $n$ tokens it gets $n$ predictions, where BERT gets $0.15\,n$. We train it on the same sentences, and on word lists such as `Hund : Hunde , Frau : Frauen`.
+
+
+# %%
+def no_source(batch_size):
+    return torch.full((batch_size, 1), PAD)
+
+
+def clm_loss(model, ids):
+    logits = model(no_source(len(ids)), ids[:, :-1])
+    labels = ids[:, 1:]
+    return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD)
 
 
 # %%
 torch.manual_seed(0)
-gpt = Transformer(shape)
-use_gelu(gpt.decoder, shape)
+gpt = Transformer(config)
+use_gelu(gpt.decoder, config)
 nn.init.normal_(gpt.positions, std=0.5)
 for layer in gpt.decoder:
-    layer.cross_attention.requires_grad_(False)
-train(gpt, next_word_loss, some_sentences, steps=700)
+    layer.cross_attention.requires_grad_(False)  # its biases stay 0
+train(gpt, clm_loss, batches(to_ids([*texts[300:], *lists])), steps=700)
 gpt = gpt.eval().requires_grad_(False)
-
 # %% [markdown]
-# First the article again. GPT's answer to an empty page, for each of the sentences:
+# Because our GPT is a `Transformer`, everything from [Decoding](12_decoding.ipynb) works with it. Here it writes four sentences, sampled at temperature 0.5:
 
 # %%
-first = gpt(nobody(len(asked)), asked[:, :1])[:, 0]  # after <bos> only
-answers = first[:, articles].argmax(-1)
-gpt_share = right[range(len(asked)), answers].float().mean().item()
-assert_close(first, first[:1].expand_as(first))  # the same in every sentence
-assert gpt_share <= majority < bert_share
-print(f"GPT {gpt_share:.0%}   BERT {bert_share:.0%}")
+generator = torch.Generator().manual_seed(1)
+for tokens in sample(gpt, no_source(4), temperature=0.5, generator=generator):
+    print(*[words[i] for i in tokens])
 
 # %% [markdown]
-# It has one favourite, the one of the three that begins the most of the sentences that it read, and says it to all. Same language, same layers, same width. What separates them is the upper triangle. No training would help GPT here: the word that decides has not been written yet.
+# What can GPT say about a masked word? It sees only what precedes it. **Choose which word of the sentence to hide**, and compare: *Der Bäcker hat den Wein getrunken* means *The baker has drunk the wine*. The green bar is the word that was hidden. The article at the beginning depends on the noun after it, so BERT knows it and GPT can only guess. Which other words does the right-hand context decide?
+
+# %% tags=["hide-input"]
+sentence = texts[6]
+predictions, hidden = {"BERT sees both sides": {}, "GPT sees the left side": {}}, {}
+row = to_ids([sentence])
+for place, word in enumerate(sentence[:-1], 1):
+    name = " ".join("___" if i == place else w for i, w in enumerate(sentence, 1))
+    hidden[name] = word
+    masked_row = row.clone()
+    masked_row[0, place] = MASK
+    for model_name, logits in (
+        ("BERT sees both sides", bert(masked_row)[0, place]),
+        ("GPT sees the left side", gpt(no_source(1), row[:, :place])[0, -1]),
+    ):
+        best = logits.softmax(-1).topk(5)
+        predictions[model_name][name] = [
+            (words[i], p)
+            for p, i in zip(
+                best.values.tolist(), best.indices.tolist(), strict=True
+            )
+        ]
+masked_word_explorer(
+    predictions,
+    hidden,
+    description=(
+        "Two bar charts with the five most probable words for a hidden word of the "
+        "sentence 'Der Bäcker hat den Wein getrunken', by BERT, which sees both sides, "
+        "and by GPT, which sees only the words before it. A menu chooses the hidden "
+        "word. For the first word, the correct article is at the top for BERT; GPT "
+        "gives less probability to it."
+    ),
+)
+
+# %% tags=["remove-cell"]
+first = [
+    dict(p["___ Bäcker hat den Wein getrunken ."]) for p in predictions.values()
+]
+assert first[0]["Der"] > first[1]["Der"] and first[0]["Der"] > 0.4
+
+# %% [markdown]
+# ## Prompting: zero-shot and few-shot
 #
-# So has it not learned the rule? **Ask it differently.** Put each of the three articles in front, and take the sentence that it finds most probable as a whole. Now the noun has its say: behind the wrong article it comes as a surprise.
+# The first GPT was fine-tuned for every task, like BERT. [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) and [GPT-3](https://arxiv.org/abs/2005.14165) took another way: leave the weights alone, and put the task into the input, the **prompt**.
+#
+# **Zero-shot** means that the prompt contains no example of the task. For instance, a language model can answer a multiple-choice question without any training on it: insert each choice, and take the text that is most probable as a whole. That lets GPT choose the article after all. The noun comes later, but after a wrong article it is a surprise, which costs probability:
 
 
 # %%
 def log_probability(ids):
-    shares = gpt(nobody(len(ids)), ids[:, :-1]).log_softmax(-1)
-    said = shares.gather(2, ids[:, 1:, None])[..., 0]  # (sentences, words)
-    return said.masked_fill(ids[:, 1:] == PAD, 0).sum(1)
+    """The sum over a sentence's tokens: (sentences, length) -> (sentences,)."""
+    log_probs = gpt(no_source(len(ids)), ids[:, :-1]).log_softmax(-1)
+    labels = ids[:, 1:]
+    chosen = log_probs.gather(2, labels[:, :, None])[:, :, 0]
+    return chosen.masked_fill(labels == PAD, 0).sum(1)
 
 
-tried = []
+scores = []
 for article in articles:
-    guess = asked.clone()
-    guess[:, 1] = article
-    tried.append(log_probability(guess))
-answers = torch.stack(tried, 1).argmax(-1)
-tried_share = right[range(len(asked)), answers].float().mean().item()
-print(f"GPT, all three tried: {tried_share:.0%}")
-assert tried_share > bert_share > gpt_share
+    sentences_with_article = sentences.clone()
+    sentences_with_article[:, 1] = article
+    scores.append(log_probability(sentences_with_article))
+prediction = torch.stack(scores, 1).argmax(-1)
+gpt_accuracy = correct[range(len(sentences)), prediction].float().mean()
+print(f"zero-shot accuracy of GPT: {gpt_accuracy:.0%}")
+
+# %% tags=["remove-cell"]
+assert gpt_accuracy > 0.9 > most_frequent
 
 # %% [markdown]
-# It knows the rule, and better than our BERT does, after fewer steps on the same sentences. This is the last column of the table: each sentence asked it several times as much.
+# So GPT has learned the rule as well. It needs three passes where BERT needs one; in return, it can score whole texts. (Don't read too much into which of the two is more accurate here. They were trained once each, on different objectives and data, and the two accuracies are not measured in the same way.)
 #
-# But it knows only *afterwards*. What BERT says in one look costs GPT a reading of the sentence for each word that might fit: here three, in general the whole vocabulary.
-#
-# But a GPT can do what BERT cannot. **It writes.** And as our GPT *is* a `Transformer`, all of the package's decoding works on it: the sampler, beam search, and the cache.
+# **Few-shot** means that the prompt contains a few solved examples. Consider the prompt `Hund :`. Should the answer be the plural, *Hunde*, the article, *der*, or the English word, *dog*? In training, our GPT has seen lists of each kind, so it can't know. But after `Frau : Frauen , Hund :` it can. We compute the accuracy for prompts with 0 to 4 examples. Some of these nouns have occurred with each answer in training; the lists themselves are new.
 
-# %%
-from transformer.decoding import greedy_search, sample
-
-
-def write(count, seed=1, **how):
-    chance = torch.Generator().manual_seed(seed)
-    found = sample(gpt, nobody(count), generator=chance, **how)
-    return [" ".join(words[i] for i in tokens) for tokens in found]
-
-
-# %%
-for how in (
-    {"temperature": 1.0},
-    {"temperature": 0.5},
-    {"top_k": 5},
-    {"top_p": 0.8},
-):
-    print(*(f"{name} {value}" for name, value in how.items()))
-    print(*("   " + text for text in write(3, **how)), sep="\n")
-
-# %%
-assert sample(gpt, nobody(1), top_k=1) == greedy_search(gpt, nobody(1))
-seen = {" ".join(text) for text in texts}
-fresh = write(40, temperature=0.5)
-new = sum(text not in seen for text in fresh)
-print(f"{new} of 40 sentences at temperature 0.5 are in no text that it read")
-
-# %% [markdown]
-# Three dials, in the order in which the package turns them. **Temperature** divides the scores: below 1 the favourite gains, above 1 all become alike. **Top-k** keeps the $k$ best words, however good they are. **Top-p**
-# keeps the best words until they have the share $p$ together, so it keeps few where the model is certain and many where it is not {cite}`holtzman2020`. **Turn them** and see who is still in. With the same top-p, how many words are left depends on the beginning; the cell counts it for three.
-
-# %%
-from transformer.plots.sampling import sampling_explorer
-
-beginnings = ["Der König", "Die Frau hat", "Die"]
-scores = torch.stack(
-    [
-        gpt(nobody(1), to_ids([text.split()])[:, :-1])[0, -1]  # without <eos>
-        for text in beginnings
-    ]
-)
-for text, row in zip(beginnings, scores, strict=True):
-    best = row.softmax(-1).sort(descending=True).values
-    print(
-        f"{text:13} top p 0.8 keeps {(best.cumsum(0) - best < 0.8).sum():3} words"
-    )
 
 # %% tags=["hide-input"]
-sampling_explorer(
-    scores[:, EOS:],  # never padding or <bos>
-    beginnings,
-    words[EOS:],
-    description=(
-        "Bars of the twelve most probable next words of our small GPT after a "
-        "beginning that is chosen from a list. Sliders for temperature and top "
-        "p and a list for top k change the bars; a cross marks each word that "
-        "is cut off. A line tells from how many words is drawn."
+def few_shot_accuracy(relation, n_examples, n_prompts=100):
+    prompts = [word_list(relation, n_examples + 1) for _ in range(n_prompts)]
+    answers = torch.tensor([token_id[prompt[-1]] for prompt in prompts])
+    ids = to_ids(prompts)[:, :-2]  # without the answer and eos
+    prediction = gpt(no_source(n_prompts), ids)[:, -1].argmax(-1)
+    return (prediction == answers).float().mean().item()
+
+
+generator = random.Random(1)
+few_shot = {
+    relation: [few_shot_accuracy(relation, n) for n in range(5)]
+    for relation in relations
+}
+
+# %% tags=["hide-input"]
+with style.in_style():
+    figure, axes = style.new_figure(4.2, 2.4)
+    for (relation, line), (colour, dash) in zip(
+        few_shot.items(), style.LINE_STYLES, strict=False
+    ):
+        axes.plot(
+            range(5),
+            [100 * a for a in line],
+            dash,
+            marker="o",
+            color=colour,
+            label=f"Hund : {relations[relation]['Hund']}",
+        )
+    axes.set(ylim=(0, 104), xlabel="examples in the prompt", xticks=range(5))
+    axes.set_title("Accuracy of the last answer (%)", loc="left")
+    axes.grid(True)
+    axes.legend(loc="lower right", title="task")
+Picture(
+    figure,
+    alt=(
+        "Accuracy against the number of examples in the prompt, from 0 to 4, for three "
+        "tasks: the plural, the article and the English word of a German noun. Without "
+        "an example all three are low or middling; from one example on, all three are "
+        "near 100 percent."
     ),
 )
 
-# %% [markdown]
-# What did GPT change besides? The first one kept the paper's post-norm. GPT-2 moved to pre-norm with one more norm at the end {cite}`radford2019`, which is `norm="pre"` in our package.
+# %% tags=["remove-cell"]
+average = [sum(column) / 3 for column in zip(*few_shot.values(), strict=True)]
+assert average[0] < 0.6 and min(average[1:]) > 0.9
 
 # %% [markdown]
-# ## T5: everything is translation
+# One example is enough. No weight has changed; the model has "learned" the task from its context, by attention alone. This is **in-context learning**. Our experiment also shows what examples in a prompt can do, and what they needn't do: the answers were already in the weights. The prompt only says which of them is wanted ([Min et al., 2022](https://arxiv.org/abs/2202.12837), found the same in large models).
 #
-# T5 keeps both halves and every line of `forward`. What it changes is *what is a task*, *how order is told*, and the norm.
+# **Scaling.** What makes this useful is size. The test loss of language models falls smoothly, like a power law, with parameters, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens for each parameter are best ([Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)). Newer models see many more, because a small model that was trained for longer is cheaper to use.
 #
-# **Text to text.** A task is written into the source, and the answer is text, whatever it is: `translate English to German: …`, or a sentence to be judged, whose answer is the *word* for the class. One model, one loss, no new layer for a new task.
+# | model | year | parameters | training text |
+# |---|---|---|---|
+# | the paper's big model | 2017 | 0.2 billion | 36 million sentence pairs (English–French) |
+# | BERT large | 2018 | 0.3 billion | 3.3 billion words |
+# | [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | 2019 | 1.5 billion | 40 GB |
+# | T5 | 2019 | 11 billion | about 1 trillion tokens |
+# | [GPT-3](https://arxiv.org/abs/2005.14165) | 2020 | 175 billion | 300 billion tokens |
+# | [Llama 2](https://arxiv.org/abs/2307.09288) | 2023 | 70 billion | 2 trillion tokens |
+# | [Llama 3](https://arxiv.org/abs/2407.21783) | 2024 | 405 billion | 15.6 trillion tokens |
 #
-# **Span corruption.** To learn from plain text, pieces are cut out of a sentence, and a numbered sentinel stays where each was. The target has the pieces, each behind its sentinel. By hand:
+# **Instruction tuning.** A language model continues texts. Asked a question, it may well continue with more questions. So it is fine-tuned once more, on thousands of instructions with good answers ([Wei et al., 2022](https://arxiv.org/abs/2109.01652)), and often trained on people's preferences between two answers as well (reinforcement learning from human feedback; [Ouyang et al., 2022](https://arxiv.org/abs/2203.02155)). Pre-training, instruction tuning, prompting: this is how a chat model is made.
+#
+# ## T5: every task is text to text
+#
+# T5 keeps both halves, and `forward` as it is. Its idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. One model, one loss and one decoder serve all tasks, so no task needs a new layer, as it does with BERT.
+#
+# To pre-train on plain text, T5 uses **span corruption**. Some spans of the text are cut out, and a numbered sentinel token is left in place of each. The target lists the missing spans, each after its sentinel:
 
 
 # %%
 def corrupt(tokens, spans):
-    """Source and target after these (start, end) have been cut out."""
-    source, target, done = [], [], 0
+    """Cut out the spans, given as (start, end), and return source and target."""
+    source, target, position = [], [], 0
     for n, (start, end) in enumerate(spans):
-        source += [*tokens[done:start], f"<{n}>"]
+        source += [*tokens[position:start], f"<{n}>"]
         target += [f"<{n}>", *tokens[start:end]]
-        done = end
-    return source + tokens[done:], [*target, f"<{len(spans)}>"]
+        position = end
+    return source + tokens[position:], [*target, f"<{len(spans)}>"]
 
 
 sentence = "the old king opens the door of the castle".split()
@@ -595,23 +724,17 @@ source, target = corrupt(sentence, [(1, 3), (6, 7)])
 print("source:", *source)
 print("target:", *target)
 
-# %% [markdown]
-# Nothing is lost: put each piece back in place of its sentinel, and the sentence is whole. And the target is short, so the decoder, which costs a step for every token, has little to do.
-
-
-# %%
-def restore(source, target):
-    pieces = re.split(r" ?<\d+> ?", " ".join(target))[1:]
-    for n, piece in enumerate(pieces[:-1]):
-        source = [piece if token == f"<{n}>" else token for token in source]
-    return " ".join(source).split()
-
-
-assert restore(source, target) == sentence
-assert len(source) + len(target) < 2 * len(sentence)
+# %% tags=["remove-cell"]
+pieces = re.split(r" ?<\d+> ?", " ".join(target))[1:-1]
+restored = " ".join(source)
+for n, piece in enumerate(pieces):
+    restored = restored.replace(f"<{n}>", piece)
+assert restored.split() == sentence
 
 # %% [markdown]
-# **Order.** T5 adds nothing to the words. It adds a number to each *score*, and the number depends on how far the key stands from the query, and on the head. Our package adds nothing to scores, but it has one place where attention happens, and there we can. (T5 also drops the division by $\sqrt{d_k}$ and lets the initialisation see to it. We keep it.)
+# Nothing is lost: with the target, you can restore the text. And the target is short, which saves time, since the decoder generates one token after the other.
+#
+# T5 also changes how positions are encoded. It adds nothing to the embeddings. Instead, it adds a learned number to each attention score, which depends on the head and on the distance between query and key: a **relative position bias**. In our package, one method has to change:
 
 
 # %%
@@ -624,48 +747,35 @@ class BiasedAttention(MultiHeadAttention):
         )
 
 
-# %%
 torch.manual_seed(0)
 plain, biased = MultiHeadAttention(32, 4), BiasedAttention(32, 4)
 biased.load_state_dict(plain.state_dict())
 x = torch.randn(2, 6, 32)
-biased.bias = torch.zeros(1, 4, 6, 6)
-assert_close(biased(x), plain(x))
 biased.bias = torch.zeros(1, 4, 6, 6).masked_fill(~causal_mask(6), -math.inf)
 assert_close(biased(x), plain(x, mask=causal_mask(6)))
 
 # %% [markdown]
-# Two checks, and the second is worth a thought: **a mask is a bias** that happens to be 0 or $-\infty$. Order and permission come in by the same door.
+# The last line shows that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Which numbers are added is learned, but not one for each distance: texts are long, and nobody needs to tell 90 places from 91. Distances share **buckets** (§2.1 of {cite}`raffel2020`; how they are spaced, its code tells): 32 of them, half for keys that stand
-# behind the query, half for the others. The nearest distances have a bucket each. Further off the buckets grow with the logarithm, up to 128. (By that rule the last bucket begins at 91 already, and never ends. This is the encoder's; in the decoder, which sees nothing ahead, all 32 look back, and cross-attention has none.)
+# Not every distance has a number of its own, because it hardly matters whether a word is 90 or 91 positions away. Distances share 32 **buckets**, half of them for each direction (§2.1 of the T5 paper). Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green. The right figure shows the same as a curve.
 
 
-# %%
-def bucket(distance, buckets=32, longest=128):
-    """distance: key's place minus the query's, whole numbers."""
-    half = buckets // 2
+# %% tags=["hide-input"]
+def bucket(distance, n_buckets=32, longest=128):
+    """distance: the key's position minus the query's, int64."""
+    half = n_buckets // 2
     exact = half // 2
     size = distance.abs()
     far = (size.clamp(min=1) / exact).log() / math.log(longest / exact)
     far = exact + (far * (half - exact)).long()
-    near_or_far = torch.where(size < exact, size, far.clamp(max=half - 1))
-    return near_or_far + half * (distance > 0)
+    return torch.where(size < exact, size, far.clamp(max=half - 1)) + half * (
+        distance > 0
+    )
 
 
-distances = torch.tensor([0, 1, 7, 8, 11, 12, 32, 90, 91, 9999])
-print(bucket(-distances))
-assert bucket(-torch.arange(8)).tolist() == list(range(8))
-assert bucket(-distances)[-3:].tolist() == [14, 15, 15]
-assert torch.equal(bucket(distances[1:]), bucket(-distances[1:]) + 16)
-
-# %% [markdown]
-# Left, which bucket each pair of 24 places falls into: brown for keys on the left, green for keys on the right, the darker the further. Right, the same as a curve over the distance.
-
-# %% tags=["hide-input"]
-places = torch.arange(24)
-between = places[None, :] - places[:, None]  # key minus query
-signed = bucket(between) % 16 * between.sign()
+positions = torch.arange(24)
+distance = positions[None, :] - positions[:, None]  # key minus query
+signed = bucket(distance) % 16 * distance.sign()
 reach = torch.arange(-150, 151)
 with style.in_style():
     left, axes = style.new_figure(2.6, 2.6)
@@ -674,63 +784,54 @@ with style.in_style():
     )
     axes.invert_yaxis()
     axes.set_aspect("equal")
-    axes.set_xlabel("key")
-    axes.set_ylabel("query")
+    axes.set_xlabel("position of the key")
+    axes.set_ylabel("position of the query")
     right, axes = style.new_figure(3.2, 2.4)
     axes.step(reach, bucket(reach) % 16, color=style.KEY, where="mid")
     axes.set_xticks([-128, -64, 0, 64, 128])
     axes.grid(True)
-    axes.set_xlabel("distance of the key from the query")
-    axes.set_title("Bucket on its side", loc="left")
+    axes.set_xlabel("distance from query to key")
+    axes.set_title("Number of the bucket", loc="left")
 Row(
     Picture(
         left,
         alt=(
             "A square of 24 by 24 cells coloured by bucket. White on the diagonal; "
-            "stripes along it, narrow near the diagonal and ever broader away "
-            "from it, brown below and green above."
+            "stripes along it, narrow near the diagonal and wider away from it, "
+            "brown below and green above."
         ),
     ),
     Picture(
         right,
         alt=(
             "Bucket against distance from −150 to 150: a symmetric valley of steps, "
-            "steep and fine up to eight, then ever longer, level at 15 "
-            "from about 90 on."
+            "steep and fine up to a distance of eight, then longer and longer, and "
+            "level at 15 from about 90 on."
         ),
     ),
 )
 
-# %% [markdown]
-# So a head's whole knowledge of order is 32 numbers. They are shared by all layers, and whatever the length, there are no more. Put them into our layer and check that the same distance always gets the same number:
-
-# %%
+# %% tags=["remove-cell"]
+distances = torch.tensor([0, 1, 7, 8, 11, 12, 32, 90, 91, 9999])
+assert bucket(-torch.arange(8)).tolist() == list(range(8))
+assert bucket(-distances)[-3:].tolist() == [14, 15, 15]
+assert torch.equal(bucket(distances[1:]), bucket(-distances[1:]) + 16)
 table = nn.Embedding(32, 4)  # a number for each bucket and head
-between = torch.arange(6)[None, :] - torch.arange(6)[:, None]
-biased.bias = table(bucket(between)).permute(2, 0, 1)[None]  # (1, heads, 6, 6)
+distance = torch.arange(6)[None, :] - torch.arange(6)[:, None]
+biased.bias = table(bucket(distance)).permute(2, 0, 1)[None]  # (1, heads, 6, 6)
 assert torch.equal(biased.bias[..., 1:, 1:], biased.bias[..., :-1, :-1])
-turned_round = biased(x.flip(1)).flip(1)
-assert (turned_round - biased(x)).abs().max() > 0.01  # it knows the order
-assert_close(plain(x.flip(1)).flip(1), plain(x))  # without the bias: it does not
+assert (biased(x.flip(1)).flip(1) - biased(x)).abs().max() > 0.01  # order matters
+assert_close(plain(x.flip(1)).flip(1), plain(x))
 
 # %% [markdown]
-# **The norm.** Layer norm subtracts the mean, divides by the standard deviation, and has a factor and a shift. T5 leaves out the mean and the shift: only the size is set, by the root of the mean square. This is RMSNorm {cite}`zhang2019`. How do the two differ? *By the mean, and
-# by nothing else:*
-
-# %%
-x = torch.randn(5, 32) + 3  # a mean far from zero
-centred = x - x.mean(-1, keepdim=True)
-assert_close(F.rms_norm(centred, (32,), eps=1e-5), F.layer_norm(x, (32,)))
-apart = (F.rms_norm(x, (32,)) - F.layer_norm(x, (32,))).abs().max()
-print(f"without centring they are {apart:.2f} apart")
-
-# %% [markdown]
-# ## ViT: an image is a sentence
+# ## ViT: an image as a sequence of patches
 #
-# Cut a picture into squares, and read them like words. A word becomes a vector by a look-up; a square is already a row of numbers, so a **linear layer** does it. Our pictures are made by code: four shapes of any size, in any place, with noise.
+# The Vision Transformer cuts an image into square **patches** and treats them as tokens. A word becomes a vector through an embedding table. A patch already consists of numbers, so a linear layer does it. Our images are drawn by code: discs, squares, triangles and crosses of any size, with noise.
+
+# %% tags=["hide-input"]
+SHAPES = ["disc", "square", "triangle", "cross"]
 
 
-# %%
 def draw_shapes(count, side=24):
     kind = torch.randint(4, (count,))
     ranges = ((8, 15), (8, 15), (4, 7))
@@ -745,36 +846,24 @@ def draw_shapes(count, side=24):
     return (image + 0.2 * torch.randn_like(image))[:, None], kind
 
 
-# %%
 torch.manual_seed(0)
-images, kinds = draw_shapes(400)  # (400, 1, 24, 24): kept aside
-images.shape
+images, kinds = draw_shapes(400)  # (400, 1, 24, 24), for testing
+print("images:", tuple(images.shape), " (batch, channels, height, width)")
 
 # %% [markdown]
-# Sixteen patches of $6 \times 6$. The cut is a reshape, a transpose and a reshape: name the two axes of the patch, bring them together, flatten.
+# Cutting an image into 16 patches of $6 \times 6$ pixels takes a reshape, a permutation, and another reshape:
 
 
 # %%
 def to_patches(images, size=6):
-    rows = images.unflatten(3, (-1, size)).unflatten(2, (-1, size))
-    # (batch, channel, down, size, across, size)
-    rows = rows.permute(0, 2, 4, 1, 3, 5)  # (batch, down, across, channel, …)
-    return rows.flatten(3).flatten(1, 2)  # (batch, patches, channel · size²)
+    patches = images.unflatten(3, (-1, size)).unflatten(2, (-1, size))
+    # (batch, channels, rows, size, columns, size)
+    patches = patches.permute(0, 2, 4, 1, 3, 5)
+    return patches.flatten(3).flatten(1, 2)
 
 
-cut = to_patches(images)
-assert torch.equal(cut[0, 5].view(6, 6), images[0, 0, 6:12, 6:12])
-cut.shape
-
-# %% [markdown]
-# The patch 5 is the second of the second row. A linear layer on patches that do not overlap has another name: it is a **convolution whose stride is its size**. Many programs write it so. It is the same numbers:
-
-# %%
-linear = nn.Linear(36, 64)
-conv = nn.Conv2d(1, 64, kernel_size=6, stride=6)
-conv.weight.data, conv.bias = linear.weight.data.view(64, 1, 6, 6), linear.bias
-assert_close(conv(images).flatten(2).mT, linear(cut), atol=1e-5, rtol=1e-5)
-print("strided convolution = reshape and one linear layer")
+patches = to_patches(images)
+patches.shape  # (batch, patches, channels · size²)
 
 # %% tags=["hide-input"]
 cross_at = kinds.tolist().index(3)
@@ -786,7 +875,7 @@ with style.in_style():
     for line in (5.5, 11.5, 17.5):
         whole_image.axhline(line, color=style.KEY, linewidth=1)
         whole_image.axvline(line, color=style.KEY, linewidth=1)
-    for n, patch in enumerate(cut[cross_at]):
+    for n, patch in enumerate(patches[cross_at]):
         axes = figure.add_subplot(areas[n // 8, 3 + n % 8])
         axes.imshow(patch.view(6, 6).numpy(), cmap="gray", vmin=-0.5, vmax=1.5)
         axes.set_title(n, fontsize=9, pad=2)
@@ -795,93 +884,104 @@ with style.in_style():
 Picture(
     figure,
     alt=(
-        "Left, a noisy picture of a cross, cut by lines into four by four squares. "
+        "Left, a noisy image of a cross, cut by lines into four by four squares. "
         "Right, the sixteen squares in reading order, numbered from 0 to 15: "
-        "the sentence that the model reads."
+        "the sequence that the model reads."
     ),
 )
 
 # %% [markdown]
-# Two things are added. In front comes a **class token**, a learned vector that stands for no patch. It asks the patches, layer by layer, and in the end it alone is read: the answer for the whole picture. And each place has its learned position. All the rest is our encoder layer, pre-norm, with GELU.
+# A linear layer on patches that don't overlap has another name: it is a **convolution whose stride equals its kernel size**, and most programs implement it that way. The numbers are the same:
+
+# %%
+linear = nn.Linear(36, 64)
+convolution = nn.Conv2d(1, 64, kernel_size=6, stride=6)
+convolution.weight.data = linear.weight.data.view(64, 1, 6, 6)
+convolution.bias = linear.bias
+expected = linear(patches)
+assert_close(convolution(images).flatten(2).mT, expected, atol=1e-5, rtol=1e-5)
+
+# %% [markdown]
+# A **class token** is put in front of the patches, as in BERT: a learned vector whose output is classified. Learned positions are added, and all the rest is the encoder of our BERT. (Our class inherits BERT's embedding of tokens as well, and doesn't use it.)
 
 
 # %%
-class Vit(nn.Module):
-    def __init__(self, config, patch, patches, classes):
-        super().__init__()
-        d, layers = config.d_model, [EncoderLayer(config) for _ in range(2)]
-        use_gelu(layers, config)
-        self.patch, self.head = nn.Linear(patch, d), nn.Linear(d, classes)
-        self.layers, self.norm = nn.ModuleList(layers), nn.LayerNorm(d)
+class Vit(Bert):
+    def __init__(self, config, patch_size, n_classes):
+        super().__init__(config)
+        d = config.d_model
+        self.patch_embedding = nn.Linear(patch_size**2, d)
         self.class_token = nn.Parameter(torch.zeros(1, 1, d))
-        self.positions = nn.Parameter(0.5 * torch.randn(patches + 1, d))
+        self.head = nn.Linear(d, n_classes)
 
     def forward(self, images):
-        x = self.patch(to_patches(images))  # (batch, patches, d_model)
-        x = torch.cat([self.class_token.expand(len(x), -1, -1), x], 1)
-        x = run(self.layers, x + self.positions, open_mask)
-        return self.head(self.norm(x[:, 0]))  # (batch, classes)
+        x = self.patch_embedding(to_patches(images))  # (batch, patches, d)
+        x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+        x = x + self.positions[: x.size(1)]
+        for layer in self.encoder:
+            x = layer(x, see_all)
+        return self.head(self.encoder_norm(x[:, 0]))  # (batch, n_classes)
 
 
 # %%
-def name_loss(model, batch):
+see_all = torch.ones(1, 1, 1, 1, dtype=torch.bool)  # a mask without limits
+
+
+def image_loss(model, batch):
     images, kinds = batch
     return F.cross_entropy(model(images), kinds)
 
 
 torch.manual_seed(0)
-vit = Vit(shape, patch=36, patches=16, classes=4)
-train(vit, name_loss, lambda: draw_shapes(64), steps=300)
+vit = Vit(config, patch_size=6, n_classes=4)
+train(vit, image_loss, lambda: draw_shapes(64), steps=300)
 vit.eval().requires_grad_(False)
-share = (vit(images).argmax(-1) == kinds).float().mean().item()
-print(f"{share:.0%} of 400 unseen pictures named rightly; guessing: 25%")
-assert share > 0.75
+vit_accuracy = (vit(images).argmax(-1) == kinds).float().mean().item()
+print(f"{vit_accuracy:.0%} of 400 new images classified correctly; guessing: 25%")
+
+# %% tags=["remove-cell"]
+assert vit_accuracy > 0.75
 
 # %% [markdown]
-# Where does the class token look? We record its weights in the last layer, the mean over the heads, on all the unseen pictures. A patch counts as *lit* if it is bright on the whole.
-
-# %%
-from transformer.inspection import record_attention
-
-with record_attention(vit) as weights:
-    vit(images)
-looks = weights["layers.1.self_attention"].mean(1)[:, 0, 1:]  # (400, patches)
-lit = cut.mean(-1) > 0.3
-on_lit = (looks[lit].sum() / looks.sum()).item()
-print(
-    f"{lit.float().mean():.0%} of the patches are lit; they get {on_lit:.0%} of it"
-)
-assert on_lit > lit.float().mean() + 0.1
-
-one_each = [kinds.tolist().index(kind) for kind in range(4)]
-maps = looks[one_each].view(4, 4, 4)  # (picture, down, across)
+# Where does it look? The figure shows, below each image, the attention weights of the class token in the last layer, averaged over the heads. They concentrate on the shape, and most of the background is ignored.
 
 # %% tags=["hide-input"]
+with record_attention(vit) as weights:
+    vit(images)
+attended = weights["encoder.1.self_attention"].mean(1)[:, 0, 1:]  # (400, patches)
+one_each = [kinds.tolist().index(kind) for kind in range(4)]
+maps = attended[one_each].view(4, 4, 4)  # (image, row, column)
 with style.in_style():
     figure = Figure(figsize=(5, 2.7))
     panels = figure.subplots(2, 4, gridspec_kw={"wspace": 0.1, "hspace": 0.1})
-    pairs = zip(images[one_each, 0], maps, strict=True)
-    for column, (image, look) in enumerate(pairs):
+    for column, (image, attention_map) in enumerate(
+        zip(images[one_each, 0], maps, strict=True)
+    ):
         panels[0, column].imshow(image.numpy(), cmap="gray")
-        panels[0, column].set_title(["disc", "box", "triangle", "cross"][column])
+        panels[0, column].set_title(SHAPES[column])
         panels[1, column].imshow(
-            look.numpy(), cmap=style.WEIGHTS, vmin=0, vmax=maps.max()
+            attention_map.numpy(), cmap=style.WEIGHTS, vmin=0, vmax=maps.max()
         )
     for axes in panels.flat:
         axes.axis("off")
 Picture(
     figure,
     alt=(
-        "Above, a noisy disc, box, triangle and cross. Below each, how much the "
-        "class token looks at each of its sixteen patches: some patches on or at "
-        "the edge of the shape are light, many others dark."
+        "Above, a noisy disc, square, triangle and cross. Below each, the weight of "
+        "each of its sixteen patches in the class token's attention: patches on or at "
+        "the edge of the shape are bright, many others dark."
     ),
 )
 
+# %% tags=["remove-cell"]
+bright = patches.mean(-1) > 0.3
+on_shape = (attended[bright].sum() / attended.sum()).item()
+assert on_shape > bright.float().mean() + 0.1
+
 # %% [markdown]
-# ## How large?
+# ## How many parameters?
 #
-# BERT, GPT-2 and ViT each came in a size of 12 layers, width 768, 12 heads, and an inner width of 3072. On the meta device ([The full model](07_full_model.ipynb)) a layer of that size costs nothing:
+# BERT base, GPT-2 small and ViT-B/16 all have 12 layers with $d_\text{model} = 768$, 12 heads and $d_\text{ff} = 3072$. Their layers have exactly the same number of parameters: with $d = d_\text{model}$ and $f = d_\text{ff}$, four projections with biases, $4(d^2 + d)$, the feed-forward network, $2df + f + d$, and two layer norms, $4d$. The rest is the embedding of tokens or patches, the positions, and a few ends.
 
 
 # %%
@@ -889,44 +989,36 @@ def size(module):
     return sum(p.numel() for p in module.parameters())
 
 
-with torch.device("meta"):
+with torch.device("meta"):  # shapes only
     layer = EncoderLayer(ModelConfig(1, 768, 12, 3072))
 d, f = 768, 3072
-body = 12 * size(layer)
-assert body == 12 * (4 * (d * d + d) + (2 * d * f + f + d) + 2 * 2 * d)
-print(f"{body:,}")
-
-# %% [markdown]
-# Now the ends. A norm has $2d$ parameters, a linear layer from $a$ to $b$ has $ab + b$, a table a row for each entry.
-
-# %%
-norm = 2 * d
-ends = {
-    # words, positions, the rest
-    "BERT base": (30_522 * d, 512 * d, 2 * d + norm + (d * d + d)),
-    "GPT-2 small": (50_257 * d, 1024 * d, norm),
-    "ViT-B/16": (16 * 16 * 3 * d + d, 197 * d, d + norm + (1000 * d + 1000)),
-}
-for name, (look_up, positions, rest) in ends.items():
-    print(f"{name:12} {body + look_up + positions + rest:12,}")
-totals = [body + sum(parts) for parts in ends.values()]
-assert totals == [109_482_240, 124_439_808, 86_567_656]
+layers = 12 * size(layer)
+assert layers == 12 * (4 * (d * d + d) + (2 * d * f + f + d) + 4 * d)
+print(f"{layers:,}")
 
 # %% tags=["hide-input"]
+norm = 2 * d
+models = {  # embeddings, then positions and the rest
+    "BERT base": (30_522 * d, 512 * d + 2 * d + norm + (d * d + d)),
+    "GPT-2 small": (50_257 * d, 1024 * d + norm),
+    "ViT-B/16": (3 * 16 * 16 * d + d, 197 * d + d + norm + (1000 * d + 1000)),
+}
+totals = [layers + sum(parts) for parts in models.values()]
 with style.in_style():
     figure, axes = style.new_figure(4.6, 2.1)
-    parts = {
-        "layers": style.QUERY,
-        "words or patches": style.OUTPUT,
-        "positions, rest": style.KEY,
-    }
     start = torch.zeros(3)
-    table = [[body, look_up, p + rest] for look_up, p, rest in ends.values()]
-    for (name, colour), counts in zip(
-        parts.items(), torch.tensor(table).T / 1e6, strict=True
+    columns = [[layers] * 3, *zip(*models.values(), strict=True)]
+    for (label, colour), counts in zip(
+        {
+            "layers": style.QUERY,
+            "embeddings": style.OUTPUT,
+            "positions, rest": style.KEY,
+        }.items(),
+        torch.tensor(columns) / 1e6,
+        strict=True,
     ):
         axes.barh(
-            list(ends), counts, left=start, color=colour, label=name, height=0.6
+            list(models), counts, left=start, color=colour, label=label, height=0.6
         )
         start = start + counts
     for row, total in enumerate(totals):
@@ -945,33 +1037,39 @@ with style.in_style():
 Picture(
     figure,
     alt=(
-        "Three stacked bars: BERT base 109.5 million, GPT-2 small 124.4, ViT-B/16 "
-        "86.6. The blue part, the layers, is of the same length in all three; "
-        "they differ in the words, least in ViT, most in GPT-2."
+        "Three stacked bars: BERT base 109.5 million parameters, GPT-2 small 124.4, "
+        "ViT-B/16 86.6. The blue part, the layers, has the same length in all three; "
+        "they differ in the embeddings, which are smallest in ViT and largest in GPT-2."
     ),
 )
 
-# %% [markdown]
-# **Inside they are the same machine, to the last parameter.** What makes BERT smaller than GPT-2, and ViT smaller than both, is nearly all in the dictionary. (Published as 110M, 117M and 86M. GPT-2's number was later corrected by its authors to 124M; ViT's leaves out the last
-# layer for the 1000 classes. In BERT's rest there is a layer on top of the first token, the *pooler*.)
+# %% tags=["remove-cell"]
+assert totals == [109_482_240, 124_439_808, 86_567_656]
 
 # %% [markdown]
-# ## What today's models changed
+# The totals match the published 110, 124 and 86 million. (ViT's figure leaves out its last layer for 1,000 classes.) What makes BERT smaller than GPT-2, and ViT smaller than both, is nearly all in the embeddings.
 #
-# Most language models of today are GPTs in which five parts were exchanged, one by one, and one thing is computed more cleverly. Each is a line:
+# ## What today's language models changed
 #
-# | part | in the paper | today |
-# |---|---|---|
-# | norm | `LayerNorm(d)` | `RMSNorm(d)` |
-# | order | `x + positions` | `rotate(query, rotation)` |
-# | feed-forward | `outer(relu(inner(x)))` | `outer(silu(gate(x)) * inner(x))` |
-# | keys, values | a head for each query head | `key.repeat_interleave(share, 1)` |
-# | biases | `Linear(d, d)` | `bias = None` |
-# | writing | all words again | `decode_step(newest, cache)` |
+# Most language models of today are GPTs in which five parts were replaced:
 #
-# **RMSNorm** you know from above, **rotary positions** {cite}`su2021` from [Positional encoding](05_positional_encoding.ipynb). We go through the others, and at the end hold the whole against a published size, that of LLaMA {cite}`touvron2023`.
+# | part | in the paper | today | why |
+# |---|---|---|---|
+# | normalisation | `LayerNorm(x)` | `RMSNorm(x)` | less to compute |
+# | positions | `x + positions` | `rotate(query, rotation)` | relative distances ([Positional encoding](05_positional_encoding.ipynb)) |
+# | feed-forward | `outer(relu(inner(x)))` | `outer(silu(gate(x)) * inner(x))` | better at the same size |
+# | keys and values | one for each query head | one for several query heads | a smaller KV cache |
+# | biases | `Linear(d, d)` | `Linear(d, d, bias=False)` | they don't help |
 #
-# **A gated feed-forward** {cite}`shazeer2020`. One more matrix computes a gate for each inner value, and the two are multiplied. Three matrices in place of two, so the inner width shrinks to two thirds of $4d$, and the price stays.
+# **RMSNorm** ([Zhang and Sennrich, 2019](https://arxiv.org/abs/1910.07467)) divides a vector by its root mean square. Layer norm also subtracts the mean, and for vectors with mean 0 the two agree:
+
+# %%
+x = torch.randn(5, 32)
+centred = x - x.mean(-1, keepdim=True)
+assert_close(F.rms_norm(centred, (32,), eps=1e-5), F.layer_norm(x, (32,)))
+
+# %% [markdown]
+# **SwiGLU** ([Shazeer, 2020](https://arxiv.org/abs/2002.05202)) is a feed-forward network with a gate. A third matrix computes a factor for every hidden value. To keep the number of parameters, the hidden width shrinks to two thirds.
 
 
 # %%
@@ -986,19 +1084,8 @@ class GatedFeedForward(nn.Module):
         return self.outer(F.silu(self.gate(x)) * self.inner(x))
 
 
-# %%
-assert 3 * d * (2 * 4 * d // 3) == 2 * d * (4 * d)  # weights, for our width 768
-gated, ungated = GatedFeedForward(32, 64), FeedForward(32, 64)
-gated.inner.load_state_dict({"weight": torch.zeros(64, 32), "bias": torch.ones(64)})
-gated.gate, gated.outer = ungated.inner, ungated.outer
-x = torch.randn(2, 5, 32)
-assert_close(gated(x), ungated.outer(F.silu(ungated.inner(x))))
-
 # %% [markdown]
-# The last line says what is new: with the inner values held at 1 it is the feed-forward that we know, with another bend in place of the ReLU.
-#
-# **Grouped queries** {cite}`ainslie2023`. When a model writes, each step reads all keys and values of the past from memory. So several query heads share one head of keys and values. As many groups as heads is the paper's attention; a single group was proposed early {cite}`shazeer2019`. In our
-# package it is a change to how things are projected, and rotary turns come with it:
+# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): each step of decoding has to read all cached keys and values from memory, and that is what limits its speed. So several query heads share one head of keys and values. With as many groups as heads, it is the paper's attention.
 
 
 # %%
@@ -1009,47 +1096,34 @@ class GroupedQueryAttention(MultiHeadAttention):
         self.query_key_value = nn.Linear(d_model, sum(self.sizes))
 
     def project(self, x, position=None):
-        parts = self.query_key_value(x).split(self.sizes, dim=-1)
         d_head = self.d_model // self.n_heads
+        parts = self.query_key_value(x).split(self.sizes, dim=-1)
         q, k, v = (p.unflatten(-1, (-1, d_head)).transpose(1, 2) for p in parts)
         if self.rotation is not None:
             q, k = (rotate(t, self.rotation[:, : x.size(1)]) for t in (q, k))
-        share = self.n_heads // k.size(1)
-        return q, KeyValue(*(t.repeat_interleave(share, dim=1) for t in (k, v)))
+        heads_per_group = self.n_heads // k.size(1)
+        k, v = (t.repeat_interleave(heads_per_group, dim=1) for t in (k, v))
+        return q, KeyValue(k, v)
 
 
-# %%
+# %% tags=["remove-cell"]
+assert 3 * d * (2 * 4 * d // 3) == 2 * d * (4 * d)
+gated, ungated = GatedFeedForward(32, 64), FeedForward(32, 64)
+gated.inner.load_state_dict({"weight": torch.zeros(64, 32), "bias": torch.ones(64)})
+gated.gate, gated.outer = ungated.inner, ungated.outer
+x = torch.randn(2, 5, 32)
+assert_close(gated(x), ungated.outer(F.silu(ungated.inner(x))))
 full, grouped = MultiHeadAttention(32, 4), GroupedQueryAttention(32, 4, n_groups=4)
 grouped.load_state_dict(full.state_dict())
 assert_close(grouped(x), full(x))
-for n_groups in (4, 2, 1):
-    count = size(GroupedQueryAttention(32, 4, n_groups))
-    print(f"{n_groups} groups: {count:,} parameters")
 
 # %% [markdown]
-# **No biases.** Leaving them out saves next to nothing; it is one thing less to carry. How little it is, in BERT's body:
-
-# %%
-biases = sum(p.numel() for name, p in layer.named_parameters() if "bias" in name)
-print(f"{biases:,} of {size(layer):,}: {biases / size(layer):.2%}")
-
-
-def without_biases(module):
-    for part in module.modules():
-        if isinstance(part, nn.Linear):
-            part.bias = None
-    return module
-
-
-# %% [markdown]
-# **And now all of it at once**: our `EncoderLayer`, with its parts exchanged and a causal mask.
+# **All of it together** is our `EncoderLayer` with these parts, and with a causal mask it is a layer of [LLaMA](https://arxiv.org/abs/2302.13971). Is it the same layer, really? Counting parameters is a strict test, because a single bias too many would show. LLaMA's smallest model has 32 layers with $d_\text{model} = 4096$ and 32 heads, each with its own keys and values. Its vocabulary has 32,000 tokens, in two matrices that are not tied, and the hidden width is two thirds of $4\,d_\text{model}$, rounded up to a multiple of 256.
 
 
 # %%
 def modern_layer(d_model, n_heads, d_ff, n_groups, length):
-    layer = EncoderLayer(
-        ModelConfig(1, d_model, n_heads, d_ff, dropout=0.0, norm="pre")
-    )
+    layer = EncoderLayer(ModelConfig(1, d_model, n_heads, d_ff, norm="pre"))
     rotation = rotary_table(length, d_model // n_heads)
     layer.self_attention = GroupedQueryAttention(
         d_model, n_heads, n_groups, rotation
@@ -1057,12 +1131,24 @@ def modern_layer(d_model, n_heads, d_ff, n_groups, length):
     layer.feed_forward = GatedFeedForward(d_model, d_ff)
     for residual in layer.residuals:
         residual.norm = nn.RMSNorm(d_model)
-    return without_biases(layer)
+    for module in layer.modules():
+        if isinstance(module, nn.Linear):
+            module.bias = None
+    return layer
 
 
 # %%
+d_ff = 256 * math.ceil(2 / 3 * 4 * 4096 / 256)
+with torch.device("meta"):
+    layer = modern_layer(4096, 32, d_ff, n_groups=32, length=2048)
+last_norm, embeddings = 4096, 2 * 32_000 * 4096
+n_parameters = 32 * size(layer) + last_norm + embeddings
+print(f"d_ff {d_ff:,}, parameters {n_parameters:,}")
+
+# %% tags=["remove-cell"]
+assert n_parameters == 6_738_415_616
 torch.manual_seed(0)
-modern = modern_layer(64, 4, 176, n_groups=2, length=16)
+modern = modern_layer(64, 4, 176, n_groups=2, length=16).eval()
 x = torch.randn(1, 10, 64)
 later = x.clone()
 later[:, 7:] = 0
@@ -1070,213 +1156,251 @@ before, after = (modern(y, causal_mask(10)) for y in (x, later))
 assert_close(before[:, :7], after[:, :7])  # nothing before a change moves
 
 # %% [markdown]
-# Is it the layer that they run? A count cannot prove it, but it is a strict witness: one bias too many, and it is off. LLaMA's smallest has 32 of them, width 4096, 32 heads in as many groups, and a vocabulary of 32,000 with two matrices, not tied. Its inner width is two thirds of $4d$, rounded up to a multiple of 256.
-
-# %%
-d_ff = 256 * math.ceil(2 / 3 * 4 * 4096 / 256)
-with torch.device("meta"):
-    layer = modern_layer(4096, 32, d_ff, n_groups=32, length=2048)
-    last_norm = nn.RMSNorm(4096)
-seven_b = 32 * size(layer) + size(last_norm) + 2 * 32_000 * 4096
-print(f"inner width {d_ff:,}, all together {seven_b:,}")
-assert seven_b == 6_738_415_616
-
-# %% [markdown]
-# That is the published "7B", 6.7 billion, to the last parameter. Part by part, what a layer of this width had in the paper's form and has now:
-
-# %%
-d = 4096
-rows = [
-    ["two norms", "LayerNorm", 2 * 2 * d, "RMSNorm", 2 * d],
-    ["positions", "added once", 0, "rotary", 0],
-    ["feed-forward", "ReLU, 4d", 2 * d * 4 * d, "gated", 3 * d * d_ff],
-    ["attention", "32 heads", 4 * d * d, "32 groups", 4 * d * d],
-    ["", "", "", "8 groups", 2 * d * d + 2 * d * d * 8 // 32],
-    ["biases", "yes", 4 * d + 4 * d + d, "none", 0],
-]
-headers = ["", "then", "weights", "now", "weights"]
-print(tabulate(rows, headers, intfmt=","))
-assert size(layer) == sum(rows[i][4] for i in (0, 1, 2, 3, 5))
-
-# %% [markdown]
-# **The cache** changes no number at all, and our package has had it since [Decoding](12_decoding.ipynb). It keeps the keys and values of what has been written, and computes each step for the newest word only. On our GPT, which has never heard of it:
-
-# %%
-target = unseen[:5, :5]
-memory = gpt.encode(nobody(5))
-at_once = gpt.logits(gpt.decode(target, *memory))
-cache = gpt.start_cache(*memory, max_length=5)
-steps = [gpt.decode_step(target[:, t : t + 1], cache) for t in range(5)]
-assert_close(torch.cat(steps, 1), at_once, atol=1e-5, rtol=1e-4)
-
-# %% [markdown]
-# What it costs is memory, and here groups earn their keep. LLaMA's largest has 80 layers with 64 heads of 128 numbers, for keys and for values; say two bytes each. For one text of 4096 tokens, as it is and with fewer groups:
+# That is the published "7B", 6.7 billion, to the last parameter.
+#
+# How much do groups save? Llama 2 with 70 billion parameters has 80 layers and 64 query heads of 128 dimensions, in 8 groups. In 16-bit numbers, the KV cache of one text of 4,096 tokens, its longest context, takes:
 
 # %%
 for n_groups in (64, 8, 1):
-    kept = 2 * 80 * n_groups * 128 * 2 * 4096  # keys and values, bytes
-    print(f"{n_groups:2} groups: {kept / 1e9:5.2f} GB")
+    n_bytes = 2 * 80 * n_groups * 128 * 4096 * 2  # keys and values
+    print(f"{n_groups:2} groups: {n_bytes / 1e9:5.2f} GB")
+
+# %% [markdown]
+# ## Public models in our classes
+#
+# Most trained models are published on the [Hugging Face Hub](https://huggingface.co/models) and used with the library `transformers`. You know its parts by other names:
+#
+# | here | in `transformers` |
+# |---|---|
+# | `Bert` | `BertForMaskedLM`, or `AutoModelForMaskedLM` |
+# | `Classifier` | `BertForSequenceClassification` |
+# | `gpt` | `GPT2LMHeadModel`, or `AutoModelForCausalLM` |
+# | `Transformer` with T5's changes | `T5ForConditionalGeneration`, or `AutoModelForSeq2SeqLM` |
+# | `Vit` | `ViTForImageClassification` |
+# | `Transformer`, for translation | `MarianMTModel` |
+# | `d_model`, `n_layers`, `n_heads`, `d_ff` | `hidden_size`, `num_hidden_layers`, `num_attention_heads`, `intermediate_size` (in BERT and LLaMA) |
+# | the padding mask | `attention_mask`, 1 where there is a token |
+# | `memory` | `encoder_outputs.last_hidden_state` |
+# | the decoder's input | `decoder_input_ids` |
+# | `greedy_search`, `beam_search`, `sample` | `generate(...)` with `num_beams`, `do_sample` |
+#
+# **Marian** is the architecture of the *opus-mt* models, which translate between more than a thousand pairs of languages. It is the paper's model, except for four details: SiLU ($x \cdot \text{sigmoid}(x)$) instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens. So its weights fit into our classes, under other names: `load_marian` reads `encoder.layers.0.fc1.weight`, for example, as `encoder.0.feed_forward.inner.weight`, and joins the matrices of queries, keys and values into one. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
+#
+# ```python
+# from transformers import MarianTokenizer
+# from transformer.decoding import beam_search
+#
+# tokenizer = MarianTokenizer.from_pretrained("opus-mt-en-de")  # the folder
+# marian = load_marian(Path("opus-mt-en-de"))
+# source = tokenizer(["The dog sleeps."], return_tensors="pt").input_ids
+# ((best,),) = beam_search(marian, marian.from_marian_ids(source))
+# print(tokenizer.decode(marian.marian_ids[best.tokens]))
+# ```
+#
+# Do both compute the same? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (`transformers` isn't one of this course's requirements. Where it is missing, the cell says so; one of the package's tests makes the same comparison.)
+
+# %% tags=["hide-input"]
+try:
+    from transformers import MarianConfig, MarianMTModel
+    from transformers.utils.logging import disable_progress_bar
+except ImportError:
+    print("`transformers` isn't installed here: pip install transformers")
+else:
+    disable_progress_bar()
+    torch.manual_seed(0)
+    marian_config = MarianConfig(
+        vocab_size=100,
+        d_model=64,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=128,
+        decoder_ffn_dim=128,
+        activation_function="swish",
+        scale_embedding=True,
+        max_position_embeddings=64,
+        eos_token_id=0,
+        pad_token_id=99,
+        decoder_start_token_id=99,
+    )
+    theirs = MarianMTModel(marian_config).eval()
+    with tempfile.TemporaryDirectory() as folder:
+        theirs.save_pretrained(folder)
+        ours = load_marian(Path(folder))
+    source, target = torch.randint(2, 99, (2, 3, 8))
+    target[:, 0] = 99  # Marian's decoder starts with pad, ours with bos
+    with torch.no_grad():
+        expected = theirs(input_ids=source, decoder_input_ids=target).logits
+        decoder_input = ours.from_marian_ids(target)
+        decoder_input[:, 0] = BOS
+        logits = ours(ours.from_marian_ids(source), decoder_input)
+    assert_close(logits, expected[..., ours.marian_ids], atol=1e-4, rtol=1e-4)
+    print("all", logits.numel(), "logits are equal")
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **The flattering loss.** BERT's loss is taken at the chosen places. Take it over all words, and the curve looks splendid: most words stand in the input, and repeating them is easy. It is one forgotten index. Our trained BERT, on unseen sentences, both ways:
+# **A loss that looks too good.** BERT's loss belongs to the chosen positions. If you forget the index `[chosen]`, the loss covers all positions, and most of these show the answer. Here is our BERT on the unseen sentences, both ways:
 
 # %%
-read, chosen = blank(unseen)
-scores, real = bert(read), unseen > MASK
-for name, where in (("all words", real), ("chosen only", chosen)):
-    loss = F.cross_entropy(scores[where], unseen[where])
-    print(f"loss over {name:12} {loss:.2f}")
-assert F.cross_entropy(scores[real], unseen[real]) < loss
+masked, chosen = mask_tokens(unseen)
+logits, real = bert(masked), unseen > MASK
+for name, where in (("all positions", real), ("chosen positions", chosen)):
+    print(f"{name:17} {F.cross_entropy(logits[where], unseen[where]):.2f}")
+
+# %% tags=["remove-cell"]
+assert F.cross_entropy(logits[real], unseen[real]) < F.cross_entropy(
+    logits[chosen], unseen[chosen]
+)
 
 # %% [markdown]
-# It is the same model. And one that is *trained* on all words gets most of its marks for copying.
-#
-# **Patches by one reshape.** The batch has the right shape, and the linear layer takes it. But `reshape` takes the numbers in reading order, so "patch 5" is one and a half rows of the picture, and no square:
+# **Patches by a single `reshape`.** The result has the right shape, and the linear layer accepts it. But `reshape` takes the pixels in reading order, so a "patch" consists of one and a half rows of the image:
 
-# %%
+# %% tags=["hide-input"]
 wrong = images.reshape(len(images), 16, 36)
-assert wrong.shape == cut.shape
-square = images[0, 0, 6:12, 6:12]
-for name, patches in (("permuted", cut), ("reshaped", wrong)):
-    is_it = torch.equal(patches[0, 5].view(6, 6), square)
-    print(f"{name}: patch 5 is the square in the picture: {is_it}")
-apart = (conv(images).flatten(2).mT - linear(wrong)).abs().max()
-assert apart > 0.1  # the convolution catches it
+square = images[0, 0, 6:12, 6:12]  # patch 5: second row, second column
+for name, result in (("permuted", patches), ("reshaped", wrong)):
+    print(f"{name}:", torch.equal(result[0, 5].view(6, 6), square))
 
 # %% [markdown]
-# **The wrong queries in a group.** With 4 heads and 2 groups, heads 0 and 1 share the first keys, 2 and 3 the second: `repeat_interleave`. `repeat` deals them out in turn, 0, 1, 0, 1. A model that is trained like this does as well as any. But one that is *loaded* into it has half its heads looking things up with the wrong keys. PyTorch has
-# its own grouping to compare with:
+# **The wrong keys in a group.** With 4 heads in 2 groups, heads 0 and 1 share the first keys, heads 2 and 3 the second: that is `repeat_interleave`. With `repeat`, the order is 0, 1, 0, 1 instead. A model trained that way works, but with the weights of a public model, half of the heads get the wrong keys. PyTorch's own version shows which:
 
-# %%
+# %% tags=["hide-input"]
 torch.manual_seed(0)
-q, k, v = torch.randn(1, 4, 6, 8), torch.randn(1, 2, 6, 8), torch.randn(1, 2, 6, 8)
-theirs = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
-in_turn = fused_attention(q, k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1))
-together = (t.repeat_interleave(2, dim=1) for t in (k, v))
-assert_close(fused_attention(q, *together), theirs)
-wrong_heads = (in_turn - theirs).abs().amax((0, 2, 3)) > 1e-5
-print("heads that are wrong with repeat:", wrong_heads.nonzero().flatten().tolist())
+q = torch.randn(1, 4, 6, 8)
+k, v = torch.randn(2, 1, 2, 6, 8)
+expected = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+for name, (keys, values) in {
+    "repeat_interleave": [t.repeat_interleave(2, dim=1) for t in (k, v)],
+    "repeat": [t.repeat(1, 2, 1, 1) for t in (k, v)],
+}.items():
+    output, _ = attention(q, keys, values)
+    wrong_heads = (output - expected).abs().amax((0, 2, 3)) > 1e-5
+    print(f"{name:18} wrong heads: {wrong_heads.nonzero().flatten().tolist()}")
+
+# %% tags=["remove-cell"]
 assert wrong_heads.tolist() == [False, True, True, False]
 
 # %% [markdown]
-# **Padding forgotten.** "Everybody sees everybody" does not mean the padding. Without its mask, what BERT says of a sentence depends on who else is in the batch:
+# **A forgotten padding mask.** BERT may attend to both sides, but not to padding. Without the mask, its prediction for a sentence depends on how much padding the other sentences of the batch cause:
 
-# %%
-alone = blanked[:1, : (blanked[0] != PAD).sum()]
+# %% tags=["hide-input"]
+alone = to_ids([["[MASK]", "Vater", "ist", "alt", "."]])
 padded = F.pad(alone, (0, 8))
-x = bert.embed(padded, bert.source_embedding) + bert.segments.weight[0]
-careless = bert.logits(bert.encoder_norm(run(bert.encoder, x, open_mask)))
-for name, scores in (("with mask", bert(padded)), ("without", careless)):
-    moved = (scores[0, 1] - bert(alone)[0, 1]).abs().max()
-    print(f"{name:10} the blank's scores move by {moved:.3f}")
-assert moved > 0.01
+x = bert.embed(padded, bert.source_embedding)
+for layer in bert.encoder:
+    x = layer(x, see_all)
+without_mask = bert.logits(bert.encoder_norm(x))
+for name, logits in (("with mask", bert(padded)), ("without", without_mask)):
+    change = (logits[0, 1] - bert(alone)[0, 1]).abs().max()
+    print(f"{name:10} logits change by up to {change:.3f}")
+
+# %% tags=["remove-cell"]
+assert change > 0.01
 
 # %% [markdown]
 # ## Questions
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. You take a trained GPT and replace its causal mask by one that is True everywhere. Do you have a BERT?**
+# **1. You replace the causal mask of a trained GPT by a mask that is True everywhere. Do you have a BERT?**
 #
-# <details><summary>A. Yes: the mask is all that differs</summary>
+# <details><summary>A. Yes, because only the mask differs</summary>
 #
-# No. In its layers, yes. But its weights were trained to say the *next* word and have never met a key from the right.
-#
-# </details>
-# <details><summary>B. No: BERT's layers have other matrices</summary>
-#
-# No. They are the same layers, as the cell under *The code* asserts.
+# No. The layers are the same now, but the weights were trained to predict the *next* token, and never saw a key to the right of the query.
 #
 # </details>
-# <details><summary>C. The layers of one, but it must be trained anew, with blanks</summary>
+# <details><summary>B. No, because BERT's layers have other weight matrices</summary>
 #
-# **Right.** Asked for the next word with that mask, it would read it off one place to the right; so the question has to change together with the mask.
-#
-# </details>
-# <details><summary>D. No, it lacks cross-attention</summary>
-#
-# No. Neither of the two has any: nothing is there for it to look at.
+# No. The layers have the same matrices, as the first section shows.
 #
 # </details>
+# <details><summary>C. You have BERT's layers, but they must be trained again, with masked tokens</summary>
 #
-# **2. Why does BERT leave a tenth of the chosen words as they are?**
-#
-# <details><summary>A. To make the task easier at the start</summary>
-#
-# No. It is the same tenth from the first step to the last.
+# **Right.** With such a mask, the next token could simply be read one position to the right. So the objective has to change together with the mask.
 #
 # </details>
-# <details><summary>B. So that a word that is not blanked may also be asked about, as it will be in use</summary>
+# <details><summary>D. No, because cross-attention is missing</summary>
 #
-# **Right.** In use there are no blanks. Here and with the random words it has to give an answer at a place that looks like any other.
-#
-# </details>
-# <details><summary>C. To save time: they need no prediction</summary>
-#
-# No. They are graded like the other chosen ones.
-#
-# </details>
-# <details><summary>D. Because the tokenizer cannot blank them</summary>
-#
-# No. They are drawn by chance, and any word can be among them.
+# No. Neither BERT nor GPT has any cross-attention.
 #
 # </details>
 #
-# **3. You shuffle the patches of a picture before a ViT whose positions are all zero. Its answer is**
+# **2. Why does BERT leave one in ten of the chosen tokens as they are?**
 #
-# <details><summary>A. the same</summary>
+# <details><summary>A. To make the task easier in the beginning</summary>
 #
-# **Right.** To attention without positions a picture is a bag of patches, as a sentence is a bag of words. Exercise 3 tries it.
-#
-# </details>
-# <details><summary>B. random</summary>
-#
-# No. Nothing in the model is random once it is in eval mode.
+# No. It is one in ten from the first step to the last.
 #
 # </details>
-# <details><summary>C. different, because neighbouring patches no longer touch</summary>
+# <details><summary>B. So that it also makes predictions for tokens that aren't masked</summary>
 #
-# No. That would be so for a convolution over patches. Attention does not know who was a neighbour.
-#
-# </details>
-# <details><summary>D. an error, because the class token has lost its place</summary>
-#
-# No. It is put in front after the shuffle, and its place is told by nothing but its vector.
+# **Right.** When the model is used, no token is masked. These tokens, and the random ones, make every position count.
 #
 # </details>
+# <details><summary>C. To save time, since they need no prediction</summary>
 #
-# **4. A text of 1000 tokens goes through GPT, and then through an encoder–decoder, 500 as source and 500 as target. Which computes fewer scores in a layer?**
+# No. The loss includes them like all other chosen tokens.
+#
+# </details>
+# <details><summary>D. Because the tokenizer cannot mask them</summary>
+#
+# No. They are drawn at random, so any token can be among them.
+#
+# </details>
+#
+# **3. In a ViT whose position vectors are all zero, you shuffle the patches of an image. What happens to the prediction?**
+#
+# <details><summary>A. It becomes random</summary>
+#
+# No. In eval mode, nothing in the model is random.
+#
+# </details>
+# <details><summary>B. It changes, because neighbouring patches are no longer neighbours</summary>
+#
+# No. That would be true of a convolution over patches. Attention doesn't know which patches are neighbours.
+#
+# </details>
+# <details><summary>C. There is an error, because the class token has lost its position</summary>
+#
+# No. The class token is put in front after the shuffle, and it has its own vector.
+#
+# </details>
+# <details><summary>D. It stays the same</summary>
+#
+# **Right.** Without positions, attention treats the patches as a set, just as it does with words. Experiment 3 below tries it.
+#
+# </details>
+#
+# **4. A text of 1,000 tokens goes through a GPT. Then an encoder–decoder gets 500 of them as source and 500 as target. Which of the two computes fewer attention scores in a layer?**
 #
 # <details><summary>Answer</summary>
 #
-# As the squares tell, with about half of a causal square filled: GPT needs $1000^2 / 2 = 500{,}000$. The encoder has $500^2$, cross-attention $500^2$, the decoder $500^2 / 2$: $625{,}000$, and none of them can be left out, since the source sees itself whole. But each *matrix product* of the encoder is done for 500
-# tokens with the encoder's weights, and of the decoder with its own: for the same work the pair has twice the parameters (§3.2 of {cite}`raffel2020`).
+# GPT, if a causal square counts as half: $1000^2 / 2 = 500{,}000$. The encoder computes $500^2$ scores, cross-attention $500^2$, and the decoder $500^2 / 2$, together $625{,}000$. But each matrix product is applied to 500 tokens only, so the encoder–decoder has about twice as many parameters for the same amount of computation (§3.2 of the T5 paper).
 #
 # </details>
 #
-# **5. With pencil and paper: T5 base is 12 + 12 layers of width 768 with an inner width of 3072, 32,128 words with all three matrices tied, no biases, RMSNorm, one table of 32 buckets for 12 heads on each side, and one norm at the end of each. How many parameters?**
+# **5. T5 base has 12 + 12 layers with $d_\text{model} = 768$ and $d_\text{ff} = 3072$, 32,128 tokens in one tied matrix, no biases, RMSNorm with a factor only, a table of 32 buckets × 12 heads on each side, and one norm at the end of each side. How many parameters is that?**
 #
 # <details><summary>Answer</summary>
 #
-# Words $32128 \cdot 768 = 24{,}674{,}304$. An encoder layer: attention $4 d^2$, feed-forward $2 d f$, two norms $2d$: $7{,}079{,}424$. A decoder layer has $4 d^2 + d$ more: $9{,}439{,}488$. Twelve of each, the two tables of $384$ and the two norms of
-# $768$. In all $222{,}903{,}552$; the paper says 220 million.
+# Embeddings: $32128 \cdot 768 = 24{,}674{,}304$. An encoder layer has $4 d^2$ for attention, $2 d f$ for the feed-forward network and $2d$ for two norms: $7{,}079{,}424$. A decoder layer has $4 d^2 + d$ more: $9{,}439{,}488$. Add twelve of each, the two tables of 384 and the two last norms of
+# 768. The sum is $222{,}903{,}552$; the paper says 220 million.
 #
 # </details>
 
-# %% tags=["hide-input"]
+# %% tags=["remove-cell"]
 d, f = 768, 3072
 encoder_layer = 4 * d * d + 2 * d * f + 2 * d
 decoder_layer = encoder_layer + 4 * d * d + d
-ends_of_t5 = 32_128 * d + 2 * 32 * 12 + 2 * d
-assert 12 * (encoder_layer + decoder_layer) + ends_of_t5 == 222_903_552
+rest = 32_128 * d + 2 * 32 * 12 + 2 * d
+assert 12 * (encoder_layer + decoder_layer) + rest == 222_903_552
 
 # %% [markdown]
 # ## Exercises
 #
-# You have built each part of a translator on its own. The last notebook puts them together: eight blanks, and then a real training of your own model, with no part in it but yours. Each blank has a check
-# that says what is wrong, and a hint.
+# You have built each part of a translator by itself. The capstone notebook puts them together: eight blanks, and then you train a model of your own, in which every part is yours. Each blank has a hint, and a check that tells you which mistake you made.
 #
 # - In Colab:
 #   [18_capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb).
@@ -1287,22 +1411,21 @@ assert 12 * (encoder_layer + decoder_layer) + ends_of_t5 == 222_903_552
 # python -m exercises grade capstone
 # ```
 #
-# How they can be written stands, folded, under [Solutions](../book/solutions.md).
+# Worked answers are on the [Solutions](../book/solutions.md) page. And here are five experiments with the models of this chapter:
 #
-# And five experiments on the models of this page.
-#
-# 1. **Only blanks.** Train a second BERT with `<mask>` at every chosen place. Then give both a sentence in which *no* word is blanked but one is wrong, and compare how much probability they give to the right word there.
-# 2. **A GPT that is asked for articles.** Write a hundred sentences at temperature 0.7. How often do article and noun fit? So it has learned the rule after all: from which side?
-# 3. **A bag of patches.** Set `vit.positions` to zero, shuffle the patches, and assert that the answer stays. Then train such a model: which of the four shapes does it confuse?
-# 4. **Order without learning.** Give `BiasedAttention` a bias of $-0.5$ times the distance, whatever its sign. This is the idea of {cite}`press2022`. Draw it beside the buckets: what does it say that they do not?
-# 5. **The next size.** With `modern_layer` on the meta device: 40 layers of width 5120, with 40 heads. How many parameters, and how many gigabytes is the cache for 4096 tokens with 40, 8 and 1 groups?
+# 1. **Masks only.** Train a second BERT that has `[MASK]` at every chosen position. Then give both models a sentence in which *no* token is masked but one is wrong. How much probability do they give to the correct word there?
+# 2. **A frozen BERT.** In `fine_tune`, train the new linear layer only, and leave the encoder as it is. How much accuracy does that cost with 64, 256 and 1,024 labels?
+# 3. **A set of patches.** Set `vit.positions` to zero, shuffle the patches, and assert that the prediction stays the same. Then train such a model: which of the four shapes does it confuse?
+# 4. **Positions without learning.** Give `BiasedAttention` a bias of −0.5 times the distance. That is the idea of ALiBi ([Press et al., 2022](https://arxiv.org/abs/2108.12409)). Draw it beside the buckets. What can the buckets express that it can't?
+# 5. **The next size.** Use `modern_layer` on the meta device for LLaMA's 13B: 40 layers with $d_\text{model} = 5120$ and 40 heads. How many parameters does it have, and how large is the KV cache for 2,048 tokens with 40, 8 and 1 groups?
 
 # %% [markdown]
 # ## Going further
 #
-# - **The common ancestor:** the three attentions and their masks in §3.2.3, learned positions in Table 3, row E {cite}`vaswani2017`.
-# - **BERT:** the blanks in §3.1 and the reasons for 80/10/10 in its appendix {cite}`devlin2019`; what of its recipe mattered and what did not: {cite}`liu2019`.
-# - **GPT:** {cite}`radford2018` still trains it anew for each task; {cite}`radford2019` only asks it.
-# - **T5:** §3 of {cite}`raffel2020` compares halves, masks and questions under equal conditions: a map of the family. Where relative positions began: {cite}`shaw2018`.
-# - **ViT:** {cite}`dosovitskiy2021`, with its sizes in Table 1; §4.5 looks inside and shows what the learned positions have become.
-# - **Today's parts**, a few pages each: {cite}`zhang2019`, {cite}`su2021`, {cite}`shazeer2020`, {cite}`ainslie2023`. How they come together: §2.2 of {cite}`touvron2023`.
+# - **The common ancestor:** §3.2.3 of the paper has the three attentions and their masks, and row E of its Table 3 has learned positions.
+# - **BERT:** [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), §3.1 for the masking, and the appendix for the reasons. [Liu et al. (2019)](https://arxiv.org/abs/1907.11692) tested what in its recipe matters.
+# - **GPT:** [Radford et al. (2018)](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf) pre-train one model and fine-tune it for each task. [Radford et al. (2019)](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) only prompt it.
+# - **T5:** §3 of [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683) compares architectures, masks and objectives under equal conditions. It is the best map of this family. Relative positions began with [Shaw et al. (2018)](https://arxiv.org/abs/1803.02155).
+# - **ViT:** [Dosovitskiy et al. (2021)](https://arxiv.org/abs/2010.11929); §4.5 looks inside.
+# - **Fine-tuning with few new parameters:** LoRA ([Hu et al., 2022](https://arxiv.org/abs/2106.09685)) leaves the weights alone and trains a low-rank correction of each matrix.
+# - **Today's parts put together:** §2.2 of [Touvron et al. (2023)](https://arxiv.org/abs/2302.13971).

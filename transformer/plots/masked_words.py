@@ -1,0 +1,51 @@
+"""What two models predict for a masked word of a sentence: any of its words can be chosen."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from transformer.plots import style
+
+WIDTH = 170
+
+Predictions = Mapping[str, Sequence[tuple[str, float]]]
+"""For each sentence with a masked word, the most probable words and their probabilities, best first."""
+
+
+def masked_word_explorer(models: Mapping[str, Predictions], correct: Mapping[str, str], description: str) -> Any:
+    """Return an Altair chart of each model's predictions, with a menu of the sentences.
+
+    Args:
+        models: the predictions of each model by its name, all for the same sentences.
+        correct: for each sentence the word that was masked; its bars have another colour.
+        description: the alt text.
+    """
+    rows = [
+        {"model": model, "sentence": sentence, "rank": rank, "word": word, "probability": round(probability, 3),
+         "correct": word == correct[sentence]}
+        for model, predictions in models.items()
+        for sentence, words in predictions.items()
+        for rank, (word, probability) in enumerate(words)
+    ]  # fmt: skip
+    sentences = list(correct)
+    menu = alt.param(
+        "sentence", value=sentences[0], bind=alt.binding_select(options=sentences, name="masked sentence ")
+    )
+    panels = []
+    for model in models:
+        bars = (
+            alt.Chart(pd.DataFrame([row for row in rows if row["model"] == model]), title=model)
+            .transform_filter("datum.sentence == sentence")
+            .encode(
+                alt.X("probability:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=3)),
+                alt.Y("word:N", sort=alt.EncodingSortField("rank"), title=None),
+                tooltip=[alt.Tooltip("word:N"), alt.Tooltip("probability:Q", format=".3f")],
+            )
+        )
+        colour = alt.condition("datum.correct", alt.value(style.VALUE), alt.value(style.PLAIN))
+        numbers = bars.mark_text(align="left", dx=4, fontSize=12).encode(text=alt.Text("probability:Q", format=".2f"))
+        panels.append((bars.mark_bar().encode(color=colour) + numbers).properties(width=WIDTH, height=110))
+    chart = alt.concat(*panels, columns=2, description=description)
+    return style.chart_style(chart.add_params(menu))
