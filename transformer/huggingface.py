@@ -1,4 +1,4 @@
-"""Load a translation model of the Hugging Face Hub into our own classes: Marian, the architecture of the opus-mt models.
+"""Load a translation model from the Hugging Face Hub into our own classes: Marian, the architecture of opus-mt models.
 
 Marian (Junczys-Dowmunt et al. 2018, arXiv 1804.00344) is the paper's model with four differences: SiLU instead of ReLU,
 all sines of a position before all cosines, a bias for the logits, and other ids for the special tokens.
