@@ -70,7 +70,7 @@ def card(env: BuildEnvironment, page: str, number: int) -> str:
     """Return the card of a chapter as a list item: a thumbnail, the title with a link, and a sentence."""
     title, _, _ = env.titles[page].astext().partition(":")
     summary = html.escape(chapters()[page]["summary"])
-    image = f'<img src="_static/thumbnails/{number:02d}.svg" alt="" loading="lazy" width="240" height="150">'
+    image = f'<img src="_static/thumbnails/{number:02d}.svg" alt="A figure from this chapter" width="240" height="150">'
     return f'<li>{image}<a href="{page}.html">{number} · {html.escape(title)}</a><p>{summary}</p></li>'
 
 

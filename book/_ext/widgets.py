@@ -27,10 +27,10 @@ MODELS: dict[str, dict[str, Any]] = {
         "languages": ["en", "de"],
         "trainedOn": "165,000 short everyday sentences and 29,000 captions of photographs",
         "sentences": [
+            "Could you please tell me where I can buy a ticket for the train?",
+            "I forgot my umbrella, so I got completely wet on the way home.",
             "Where is the train station?",
             "I love you.",
-            "What time does the train leave? I don't want to be late.",
-            "Can you help me carry this box?",
         ],
     },
     "multi30k": {
@@ -57,7 +57,10 @@ MODELS: dict[str, dict[str, Any]] = {
         "sentences": ["The old woman gives the child a red apple.", "Why does the dog not sleep?"],
     },
 }
-"""The models that the live translator offers, each with what it was trained on, and with examples."""
+"""The models that the live translator offers, each with what it was trained on, and with examples.
+
+The first example of each is one that the beam size and single heads change.
+"""
 
 
 LIVE = read_json(RESULTS / "live.json")["models"]
@@ -96,7 +99,7 @@ def translator(folded: bool) -> tuple[dict[str, Any], str]:
     head = "<thead><tr><th>sentence</th><th>translation</th></tr></thead>"
     content = f'<table class="table">{head}<tbody>{"".join(rows)}</tbody></table>'
     note = "<p>Computed when this book was built. Open the book on a web server to translate any sentence here.</p>"
-    return {"models": models, "folded": folded}, content + note
+    return {"models": models, "folded": folded, "shared": not folded}, content + note
 
 
 CONTENT = {"translator": translator}

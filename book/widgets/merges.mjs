@@ -73,7 +73,7 @@ function render({ el }) {
   const buttons = [button("Previous merge", -1), button("Next merge", 1), button("To the end", Infinity), button("To the start", -Infinity)];
   const restart = () => { [steps, step] = [learn(splitWords(text.value.slice(0, MAX_TEXT))), 0]; };
   const box = (newSymbol) => (symbol) =>
-    h("span", { style: `border: 1px solid var(--muted); border-bottom: 4px solid ${symbol === newSymbol ? OUTPUT : "transparent"}; border-radius: .2rem; padding: 0 .2rem; margin-right: .15rem` }, symbol);
+    h("span", { style: `border: 1px solid var(--muted); box-shadow: 0 4px ${symbol === newSymbol ? OUTPUT : "transparent"}; border-radius: .2rem; padding: 0 .2rem; margin-right: .15rem` }, symbol);
 
   function draw() {
     const { words, pairs } = steps[step];

@@ -5,6 +5,7 @@ import { blockShortcuts, h } from "./html.mjs";
 import { startRecord } from "./model.mjs";
 import { beamSearchSteps } from "./search.mjs";
 import { splitSentences } from "./sentences.mjs";
+import { drawImage, fromFragment, toFragment } from "./share.mjs";
 import { STAGES_STYLE, createStages } from "./stages.mjs";
 import { THEME } from "./theme.mjs";
 import { BOS, EOS, UNK } from "./tokenizer.mjs";
@@ -50,6 +51,8 @@ const STYLE = `
 .translator .settings { margin: .6rem 0; }
 .translator .examples { margin: .6rem 0; display: flex; flex-wrap: wrap; gap: .4rem; align-items: baseline; font-size: .85rem; }
 .translator .examples button { font-size: .85rem; border-radius: 1rem; text-align: start; padding: .25rem .7rem; }
+.translator .share { display: flex; gap: .4rem; margin: .6rem 0; }
+.translator .share button { font-size: .85rem; padding: .2rem .6rem; }
 .translator .scroll { overflow: auto; max-height: 34rem; }
 .translator .scroll svg { max-width: none; fill: var(--text); font-size: 11px; }
 .translator svg text { paint-order: stroke; stroke: var(--surface); stroke-width: 3px; }
@@ -95,6 +98,7 @@ function truncate(text) {
 function render({ model, el }) {
   const models = model.get("models"); // the models to choose from
   const folded = model.get("folded"); // whether the search and the heads are folded away at first
+  const shared = model.get("shared"); // whether the page's address may carry the sentence and the settings
   const files = model.get("files"); // a model's name → its files as bytes; if missing, they are fetched from the folder
   const loaded = new Map(); // a model's name → the promise of its translator
   let ablated = {}; // the heads that are off, as in `Transformer.ablated`
@@ -113,6 +117,12 @@ function render({ model, el }) {
   const beamSize = input({ type: "range", min: 1, max: 8, value: 4 });
   const lengthPenalty = input({ type: "range", min: 0, max: 2, step: 0.1, value: 0.6 });
   const beamSizeLabel = h("span"), lengthPenaltyLabel = h("span");
+  const share = h(
+    "div",
+    { class: "share" },
+    h("button", { type: "button", onclick: () => copy("The link is", address) }, "Copy link"),
+    h("button", { type: "button", onclick: () => copy("The image is", image) }, "Copy as image"),
+  );
   const examples = h("div", { class: "examples", role: "group", "aria-label": "Examples" });
   const from = h("span"), to = h("p", { class: "language" });
   const translation = h("p", { class: "translation", "aria-live": "polite" });
@@ -148,6 +158,7 @@ function render({ model, el }) {
       translation,
       unsure,
       examples,
+      ...(shared ? [share] : []),
       status,
       about,
       ...(folded ? [] : [tour]),
@@ -164,6 +175,50 @@ function render({ model, el }) {
     ),
   );
   chooseModel();
+  if (shared) restoreFrom(fromFragment(location.hash));
+
+  /** Show what a link carries. */
+  function restoreFrom(link) {
+    if (!link) return;
+    const index = models.findIndex(({ name }) => name === link.model);
+    if (index > 0) modelMenu.value = index;
+    if (index > 0) chooseModel();
+    sentence.value = link.sentence;
+    translation.textContent = "";
+    if (link.beamSize) beamSize.value = link.beamSize;
+    if (link.lengthPenalty) lengthPenalty.value = link.lengthPenalty;
+    ({ ablated } = link);
+    start(0);
+  }
+
+  /** Return the address of this page with the sentence and the settings. */
+  function address() {
+    const { name } = models[modelMenu.value];
+    const shown = { sentence: truncate(sentence.value), model: name, beamSize: beamSize.value, lengthPenalty: lengthPenalty.value, ablated };
+    const link = new URL(toFragment(shown), location.href).href;
+    return new ClipboardItem({ "text/plain": new Blob([link], { type: "text/plain" }) });
+  }
+
+  /** Return an image of the translation and of what the last layer attends to in the sentence that is looked at. */
+  function image() {
+    const { source, target, vocabulary, record } = stages.shown();
+    const [layer, heads] = Object.entries(record.weights).filter(([name]) => name.endsWith("cross_attention")).at(-1);
+    const tokens = (ids) => ids.map((id) => vocabulary[id]);
+    const off = Object.entries(ablated).flatMap(([name, ones]) => ones.map((head) => `${name}, head ${head + 1}`));
+    const note = [`Mean weights of ${layer}`, ...(off.length ? [`off: ${off.join("; ")}`] : []), document.title.split(" — ").at(-1)].join(" · ");
+    const canvas = drawImage({ texts: [truncate(sentence.value), translation.textContent], source: tokens(source), target: tokens(target), heads, note });
+    return new ClipboardItem({ "image/png": new Promise((resume) => canvas.toBlob(resume)) });
+  }
+
+  /** Copy something to the clipboard, and say so. */
+  async function copy(what, make) {
+    try {
+      await navigator.clipboard.write([make()]);
+      status.textContent = `${what} on your clipboard.`;
+    } catch (error) {
+      status.textContent = `The browser didn't allow copying: ${error.message}.`;
+    }
+  }
 
   /** Switch to the chosen model and its examples; the first comes with a translation that was computed in advance. */
   function chooseModel() {

@@ -181,3 +181,47 @@ def test_a_model_that_fails_to_load_is_reported_and_loaded_again(browser, addres
         tab.unroute("**/*.safetensors")
         change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
         assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
+
+
+def test_a_link_carries_the_sentence_the_model_and_the_settings(live, opened, address):
+    tab, _ = live
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    change(tab, lambda: tab.select_option(".translator select", label="English to German: captions of photographs"))
+    change(tab, lambda: tab.fill(".translator input[type=text]", "Two dogs & a cat? #1"))
+    change(tab, lambda: tab.fill(".translator input[max='8']", "2"))
+    change(tab, lambda: tab.get_by_label("decoder.2.cross_attention, head 4 is on", exact=True).uncheck())
+    tab.get_by_role("button", name="Copy link").click()
+    wait_for_status(tab, "The link is on your clipboard.")
+    link = tab.evaluate("navigator.clipboard.readText()")
+    assert "?" not in link, "the sentence would be sent to the server"
+    with opened(link) as (other, errors):
+        wait_for_status(other, "1 head is off")
+        assert other.input_value(".translator input[type=text]") == "Two dogs & a cat? #1"
+        assert other.input_value(".translator input[max='8']") == "2"
+        assert n_best(other) == n_best(tab)
+        assert errors == []
+
+
+def test_the_translation_is_copied_as_an_image(live):
+    tab, errors = live
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.get_by_role("button", name="Copy as image").click()
+    wait_for_status(tab, "The image is on your clipboard.")
+    colours = tab.evaluate(
+        """async () => {
+            const [item] = await navigator.clipboard.read();
+            const image = await createImageBitmap(await item.getType("image/png"));
+            const canvas = new OffscreenCanvas(image.width, image.height);
+            canvas.getContext("2d").drawImage(image, 0, 0);
+            const data = canvas.getContext("2d").getImageData(0, 0, image.width, image.height).data;
+            return [image.width, new Set(new Uint32Array(data.buffer)).size];
+        }"""
+    )
+    assert colours[0] == 1200 and colours[1] > 100
+    assert errors == []
+
+
+@pytest.mark.parametrize("name", ["everyday", "multi30k"])
+def test_the_first_example_changes_with_the_beam_size(name):
+    first = MODELS[name]["sentences"][0]
+    assert expected(first, beam=1, model=name)[0][0] != expected(first, model=name)[0][0]
