@@ -313,7 +313,7 @@ def heads_off(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> 
     """The output of an attention layer without some of its heads.
 
     heads: (batch, n_heads, length, d_head), each head's output before W_O
-    off: the heads to turn off, counted from 0; may be empty
+    off: the heads to ablate, counted from 0; may be empty
     w_output: (d_model, d_model), W_O as in the formula, the heads on its left
     bias: (d_model,)
     returns: (batch, length, d_model)
@@ -336,13 +336,11 @@ check("heads_off", heads_off)
 # your functions analyse its heads. (If a blank isn't done yet, the course's function is used instead.)
 
 # %% tags=["nbval-skip"]
-from itertools import accumulate
-
 import transformer
 from transformer.data import pocket
 from transformer.data.batching import pad
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.inspection import record_attention
+from transformer.inspection import record_attention, word_indices
 
 translator = transformer.load("pocket-small", device="cpu")
 model, tokenizer = translator.model, translator.tokenizer
@@ -376,9 +374,7 @@ for name, w in weights.items():
 # %% tags=["nbval-skip"]
 def word_of_piece(text: str, words: list[str]) -> list[int]:
     """The index of the word to which each piece of a sentence belongs."""
-    letters = [n for n, word in enumerate(words) for _ in word]
-    lengths = [len(piece.lstrip("▁")) for piece in tokenizer.pieces(tokenizer.encode(text))]
-    return [letters[start] for start in accumulate([0, *lengths[:-1]])]
+    return word_indices(tokenizer.pieces(tokenizer.encode(text)), words)
 
 
 sure = [p.alignment for p in pairs]

@@ -1,7 +1,8 @@
 """Look inside a model: count its parameters and operations, record its attention weights, ablate heads."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -42,6 +43,24 @@ def parameter_table(model: Transformer) -> str:
     total = sum(counts.values())
     rows = [[part, count, f"{count / total:.1%}"] for part, count in [*counts.items(), ("total", total)]]
     return tabulate(rows, headers=["part", "parameters", "share"], intfmt=",", colalign=("left", "right", "right"))
+
+
+def word_indices(pieces: Sequence[str], words: Sequence[str]) -> list[int]:
+    """Return for each piece of a sentence the index of its word; a piece of several words gets the first one's.
+
+    Args:
+        pieces: as the tokenizer returns them, with ``▁`` where a word begins.
+        words: the words of the same sentence; punctuation may be words of its own.
+
+    Raises:
+        ValueError: if the pieces don't spell the words.
+    """
+    spelled = [piece.replace("▁", "") for piece in pieces]
+    if "".join(spelled) != "".join(words):
+        raise ValueError(f"the pieces spell {''.join(spelled)!r}, the words {''.join(words)!r}")
+    word_of_letter = [index for index, word in enumerate(words) for _ in word]
+    starts = accumulate(map(len, spelled[:-1]), initial=0)
+    return [word_of_letter[start] for start in starts]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from transformer.config import ModelConfig, Norm
 from transformer.data.batching import Batch
 from transformer.decoding import greedy_search
 from transformer.device import Precision, choose_device
-from transformer.inspection import ablate_heads, count_flops, record_attention
+from transformer.inspection import ablate_heads, count_flops, record_attention, word_indices
 from transformer.masks import padding_mask, target_mask
 from transformer.model import Transformer
 from transformer.training.trainer import batch_loss
@@ -51,6 +51,13 @@ def test_recording_ends_with_the_context_and_rejects_a_cache(tiny: Transformer, 
     with pytest.raises(ValueError, match=r"model\.decode"), record_attention(tiny):
         greedy_search(tiny, source)
     greedy_search(tiny, source)
+
+
+def test_pieces_belong_to_the_words_that_they_spell() -> None:
+    assert word_indices(["▁The", "▁spring", "▁hat", "s", "."], ["The", "spring", "hats", "."]) == [0, 1, 2, 2, 3]
+    assert word_indices(["▁", "Ä", "pfel"], ["Äpfel"]) == [0, 0, 0]
+    with pytest.raises(ValueError, match="'Thehat', the words 'Thecat'"):
+        word_indices(["▁The", "▁hat"], ["The", "cat"])
 
 
 @pytest.mark.parametrize("off", [{"encoder.0.self_attention": [2]}, {"decoder.1.cross_attention": [0, 3]}], ids=str)
