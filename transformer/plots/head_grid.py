@@ -33,7 +33,7 @@ def head_grid(
         description: the alt text.
     """
     layers, heads = list(weights), max(len(w) for w in weights.values())
-    cells, labels = _cells(weights), _labels(words)
+    rows, labels = _rows(weights), _labels(words)
     bind: Any = {
         "l": alt.binding_select(options=list(range(len(layers))), labels=layers, name="layer "),
         "h": alt.binding_select(options=list(range(heads)), labels=[str(h + 1) for h in range(heads)], name="head "),
@@ -43,19 +43,31 @@ def head_grid(
     cell = alt.selection_point(
         "cell", fields=["q", "k"], on="pointerover", clear=False, toggle=False, value=[{"q": 0, "k": 0}]
     )
-    small = _small(weights, cells, selected, layers, heads)
-    large, reading = _large(cells, labels, words, selected, cell)
+    small = _small(weights, rows, selected, layers, heads)
+    large, reading = _large(rows, labels, words, selected, cell)
     return style.chart_style(alt.vconcat(small, large, reading, description=description, spacing=12))
 
 
-def _cells(weights: Mapping[str, Tensor]) -> pd.DataFrame:
-    """Return a table with a row for each weight; short column names, because the page contains them for every row."""
-    parts = []
-    for layer, table in enumerate(weights.values()):
-        head, query, key = np.indices(table.shape).reshape(3, -1)
-        part = {"l": layer, "h": head, "q": query, "k": key, "w": table.detach().cpu().numpy().ravel().round(3)}
-        parts.append(pd.DataFrame(part))
-    return pd.concat(parts, ignore_index=True)
+def _rows(weights: Mapping[str, Tensor]) -> pd.DataFrame:
+    """Return a table with a row for each query of each head: a list of its weights.
+
+    The page contains all of it, so the column names are short, and `_with_cells` makes a row for each weight only in
+    the browser.
+    """
+    return pd.DataFrame(
+        [
+            {"l": layer, "h": head, "q": query, "w": [round(weight, 3) for weight in row]}
+            for layer, table in enumerate(weights.values())
+            for head, rows in enumerate(table.tolist())
+            for query, row in enumerate(rows)
+        ]
+    )
+
+
+def _with_cells(chart: Any) -> Any:
+    """Return the chart with a row for each weight, ``w``, and its key, ``k``."""
+    numbered = chart.transform_flatten(["w"]).transform_window(key="row_number()", groupby=["l", "h", "q"])
+    return numbered.transform_calculate(k="datum.key - 1")
 
 
 def _labels(words: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> pd.DataFrame:
@@ -70,7 +82,7 @@ def _labels(words: Mapping[str, tuple[Sequence[str], Sequence[str]]]) -> pd.Data
     )
 
 
-def _small(weights: Mapping[str, Tensor], cells: pd.DataFrame, selected: Any, layers: list[str], heads: int) -> Any:
+def _small(weights: Mapping[str, Tensor], rows: pd.DataFrame, selected: Any, layers: list[str], heads: int) -> Any:
     label_width = 7.0 * max(map(len, layers)) + 8  # pixels
     side = min(52.0, (WIDTH - label_width) / heads)
     x = alt.X("x:Q", scale=alt.Scale(domain=[-label_width / side, heads], nice=False), axis=None)
@@ -91,7 +103,8 @@ def _small(weights: Mapping[str, Tensor], cells: pd.DataFrame, selected: Any, la
     shapes = [(w.size(1), w.size(2)) for w in weights.values()]
     height, width = (f"({size} / {list(counts)}[datum.l])" for counts in zip(*shapes, strict=True))
     maps = (
-        alt.Chart(cells[cells["w"] >= FAINT])
+        _with_cells(alt.Chart(rows))
+        .transform_filter(f"datum.w >= {FAINT}")
         .transform_calculate(x=f"datum.h + {EDGE} + datum.k * {width}", y=f"datum.l + {EDGE} + datum.q * {height}")
         .transform_calculate(x2=f"datum.x + {width}", y2=f"datum.y + {height}")
         .mark_rect()
@@ -106,7 +119,7 @@ def _small(weights: Mapping[str, Tensor], cells: pd.DataFrame, selected: Any, la
 
 
 def _large(
-    cells: pd.DataFrame,
+    rows: pd.DataFrame,
     labels: pd.DataFrame,
     words: Mapping[str, tuple[Sequence[str], Sequence[str]]],
     selected: Any,
@@ -120,7 +133,7 @@ def _large(
     y = alt.Y("y:Q", scale=alt.Scale(domain=domain[::-1], nice=False), axis=None)
     queries = str({layer: list(sides[0]) for layer, sides in enumerate(words.values())})
     keys = str({layer: list(sides[1]) for layer, sides in enumerate(words.values())})
-    head = alt.Chart(cells).transform_filter(selected)
+    head = _with_cells(alt.Chart(rows).transform_filter(selected))
     squares = (
         head.transform_calculate(x="datum.k", y="datum.q", x2="datum.k + 1", y2="datum.q + 1")
         .transform_calculate(reading=_sentence(queries, keys))
