@@ -470,7 +470,7 @@ assert 2.9 < paper < 3.1 and 0.29 < paper / 9.5 < 0.34
 #
 # It also saves launches. But it doesn't invent algorithms: to fuse attention takes an idea, the topic of the section on FlashAttention.
 #
-# **Try it.** Each bar is the least time of an operation, orange if memory limits it and blue if arithmetic does. Tick the two boxes, one after the other, and read the share of the peak at the top. Then move the slider to 64 tokens ($2^6$), and choose other GPUs.
+# **Try it.** Each bar is the shortest possible time of an operation, orange if memory limits it and blue if arithmetic does. Tick the two boxes, one after the other, and read the share of the peak at the top. Then move the slider to 64 tokens ($2^6$), and choose other GPUs.
 
 # %% tags=["hide-input"]
 operation_times(
@@ -601,7 +601,8 @@ Picture(
 # But you can compute a softmax block by block, if you correct earlier results as you go. This is the **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)). Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials, and their weighted sum of values.
 
 # %%
-score, value = torch.tensor([1.0, 3, 2, 5]), torch.tensor([10.0, 20, 30, 40])
+score = torch.tensor([1.0, 3, 2, 5])
+value = torch.tensor([10.0, 20, 30, 40])
 maximum, total, weighted = torch.tensor(-math.inf), 0.0, 0.0
 for block in (slice(0, 2), slice(2, 4)):
     new_maximum = torch.maximum(maximum, score[block].max())
@@ -610,7 +611,7 @@ for block in (slice(0, 2), slice(2, 4)):
     total = total * correction + e.sum()
     weighted = weighted * correction + (e * value[block]).sum()
     maximum = new_maximum
-    print(f"maximum {maximum:.0f}, correction {correction:.3f}, sum {total:.3f}")
+    print(f"maximum {maximum:.0f}, correction {correction:.3f}")
 assert_close(weighted / total, score.softmax(0) @ value)
 
 # %% [markdown]
@@ -1170,7 +1171,7 @@ print(f"compute {compute * 1e3:.1f} ms")
 assert 1.0 < seconds / compute < 2.0
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, overlaps the two: it sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, the communication practically disappears. Over PCIe it takes longer than the computation, so eight GPUs can't be eight times as fast. There is one process for each GPU, and they share the recipe's batch, so the training stays the same:
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, overlaps the two: it sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, the communication practically disappears. Over PCIe it takes longer than the computation, so eight GPUs can't be eight times as fast. `torchrun` starts one process for each GPU. They share the recipe's batch, so the training stays the same:
 #
 # ```bash
 # torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
