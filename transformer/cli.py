@@ -29,7 +29,9 @@ SUMMARIES = {
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command ``transformer``; see `guard` for the exit codes."""
-    args = sys.argv[1:] if args is None else args
+    if args is None:
+        args = sys.argv[1:]
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # which removes temporary files
     code = guard(lambda: _run(args))
     if code:
         sys.exit(code)

@@ -587,6 +587,8 @@ def bench(
     for flag, number in (("--rounds", rounds), ("--steps", steps), ("--threads", threads)):
         if number is not None and number < 1:
             raise UserError(f"{flag} must be at least 1; got {number}")
+    if threads is not None and threads > (cores := os.cpu_count() or 1):
+        raise UserError(f"--threads must be at most {cores}, the number of cores; got {threads}")
     chosen = choose_device(device, precision)
     options = BenchmarkOptions(chosen, threads or torch.get_num_threads(), quick)
     if recipes:

@@ -1,6 +1,5 @@
 """Generate translations: greedy search, sampling and beam search, batched and with a key/value cache (§6.1)."""
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +15,10 @@ from transformer.model import Transformer
 
 EXTRA_LENGTH = 50
 """By default a translation has at most this many tokens more than its source (§6.1)."""
+
+MAX_LENGTH_PENALTY = 10
+"""With larger exponents, the normalisation of long translations overflows; common values are below 2."""
+NAN = "the model outputs NaN: a weight is NaN or infinite, or half precision overflowed"
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def length_limits(model: Transformer, source: Tensor, max_new_tokens: int | None
     if max_new_tokens is None:
         limits = (source != PAD).sum(-1) + EXTRA_LENGTH
     else:
-        limits = source.new_full((len(source),), max_new_tokens)
+        limits = source.new_full((len(source),), min(max_new_tokens, model.config.max_length))
     return limits.clamp(max=model.config.max_length)
 
 
@@ -172,8 +175,12 @@ def _generate(
     tokens = source.new_full((len(source),), BOS)
     while sentences:
         at_limit = limits == cache.length + 1
-        tokens = choose(_mask_logits(model.decode_step(tokens[:, None], cache)[:, 0], at_limit))
+        logits = model.decode_step(tokens[:, None], cache)[:, 0]
+        is_nan = logits.amax(-1).isnan()
+        tokens = choose(_mask_logits(logits, at_limit)).where(~is_nan, -1)
         chosen = tokens.tolist()  # the only read from the device in a step
+        if -1 in chosen:
+            raise UserError(NAN)
         for sentence, token in zip(sentences, chosen, strict=True):
             if token != EOS:
                 translations[sentence].append(token)
@@ -196,8 +203,8 @@ def check_search(beam_size: int, length_penalty: float, n_best: int = 1, max_new
         raise UserError(f"beam_size must be at least 1; got {beam_size}")
     if not 1 <= n_best <= beam_size:
         raise UserError(f"n_best must be from 1 to beam_size; got n_best={n_best}, beam_size={beam_size}")
-    if not 0 <= length_penalty < math.inf:
-        raise UserError(f"length_penalty must be finite and not negative; got {length_penalty}")
+    if not 0 <= length_penalty <= MAX_LENGTH_PENALTY:
+        raise UserError(f"length_penalty must be from 0 to {MAX_LENGTH_PENALTY}; got {length_penalty}")
     _check_max_new_tokens(max_new_tokens)
 
 
@@ -285,7 +292,7 @@ def beam_search(
             tokens, scores, limits = tokens[rows], scores[rows], limits[rows]
             cache.select(rows)
     if not all(finished):  # each sentence ends at its limit at the latest, unless its scores are NaN
-        raise UserError("the model outputs NaN: a weight is NaN or infinite, or half precision overflowed")
+        raise UserError(NAN)
     return [sorted(hypotheses, key=lambda h: -h.score)[:n_best] for hypotheses in finished]
 
 

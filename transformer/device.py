@@ -4,11 +4,12 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+import psutil  # type: ignore[import-untyped]
 import torch
 
-from transformer.errors import UserError
+from transformer.errors import UserError, suggest
 
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
@@ -85,6 +86,18 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
 
 
+def available_bytes(device: Device) -> int:
+    """Return the free memory of a GPU, or else of the machine, in bytes."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device.torch_device)[0]
+    return int(psutil.virtual_memory().available)
+
+
+def readable_bytes(size: int) -> str:
+    """Format a number of bytes, such as "1.5 GB" or "20 MB"."""
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
+
+
 @contextmanager
 def explain_out_of_memory(hint: str) -> Iterator[None]:
     """Turn PyTorch's error for a lack of memory into one that says what to do; other errors pass through.
@@ -114,6 +127,9 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
     Raises:
         UserError: if the device is not available or does not support the precision.
     """
+    for kind, value, known in (("device", name, get_args(DeviceName)), ("precision", precision, get_args(Precision))):
+        if value not in known:
+            raise UserError(f"there is no {kind} {value!r}; {suggest(str(value), known)}")
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     chosen = next(n for n, is_available in available.items() if is_available) if name == "auto" else name
     if not available[chosen]:

@@ -14,7 +14,7 @@ from transformer.data.batching import pad
 from transformer.data.sentences import split_sentences
 from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.decoding import EXTRA_LENGTH, Hypothesis, beam_search, check_search, greedy_search
-from transformer.device import Device, choose_device, explain_out_of_memory
+from transformer.device import Device, available_bytes, choose_device, explain_out_of_memory, readable_bytes
 from transformer.errors import UserError
 from transformer.model import Transformer
 from transformer.progress import progress_bar
@@ -74,6 +74,13 @@ def decoding_batch_size(config: ModelConfig, device: Device, source_length: int,
     return max(1, free // 2 // decoding_bytes(config, source_length, beam_size))
 
 
+def _list(sentences: Sequence[str]) -> Sequence[str]:
+    """Refuse a single string, which would be translated letter by letter."""
+    if isinstance(sentences, str):
+        raise UserError("expected a list of sentences; got a string: use translate, or put it into a list")
+    return sentences
+
+
 class Translator:
     """Translates sentences in batches of similar length.
 
@@ -122,6 +129,8 @@ class Translator:
         Raises:
             UserError: if the sentence is empty, or longer than the model's ``max_length``.
         """
+        if not isinstance(sentence, str):
+            raise UserError(f"a sentence must be a string; got {sentence!r}")
         ids = self.tokenizer.encode(sentence)
         if not ids:
             raise UserError("the sentence is empty: there is nothing to translate")
@@ -143,6 +152,8 @@ class Translator:
         Raises:
             UserError: if the text is empty or a sentence too long, an argument is out of range, or memory runs out.
         """
+        if not isinstance(text, str):
+            raise UserError(f"translate expects a string; got {text!r}. For a list, use beam_search")
         sentences = split_sentences(text) or [text]
         translations = self.beam_search(sentences, beam_size, length_penalty, max_new_tokens=max_new_tokens)
         return " ".join(best.text for (best,) in translations)
@@ -159,7 +170,7 @@ class Translator:
         Raises:
             UserError: if a sentence is empty or too long, ``max_new_tokens`` is less than 1, or memory runs out.
         """
-        encoded = [self.encode(sentence) for sentence in sentences]
+        encoded = [self.encode(sentence) for sentence in _list(sentences)]
         translations = self._in_batches(encoded, 1, lambda source: greedy_search(self.model, source, max_new_tokens))
         return [self.tokenizer.decode(ids) for ids in translations]
 
@@ -183,7 +194,7 @@ class Translator:
             UserError: if a sentence is empty or too long, an argument is out of range, or memory runs out.
         """
         check_search(beam_size, length_penalty, n_best, max_new_tokens)
-        encoded = [self.encode(sentence) for sentence in sentences]
+        encoded = [self.encode(sentence) for sentence in _list(sentences)]
         n_best_lists = self._in_batches(
             encoded,
             beam_size,
@@ -211,7 +222,7 @@ class Translator:
             UserError: if an argument is out of range, or memory runs out.
         """
         check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
-        encoded = [self.tokenizer.encode(sentence) for sentence in sentences]
+        encoded = [self.tokenizer.encode(sentence) for sentence in _list(sentences)]
         max_tokens = self.model.config.max_length - 1  # eos is the last
         not_empty = [i for i, ids in enumerate(encoded) if ids]
         hypotheses = self._in_batches(
@@ -240,6 +251,12 @@ class Translator:
             search: finds the translations of a padded batch of sources, (batch, source).
         """
         order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
+        needed = decoding_bytes(self.model.config, len(encoded[order[0]]), beam_size) if order else 0
+        if needed > (available := available_bytes(self.device)):
+            raise UserError(
+                f"beam_size {beam_size} needs about {readable_bytes(needed)} for a sentence, and "
+                f"{readable_bytes(available)} are free: use a smaller beam_size, or shorter sentences"
+            )
         results: dict[int, Result] = {}
         was_training = self.model.training
         self.model.eval()

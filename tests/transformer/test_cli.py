@@ -541,9 +541,7 @@ def test_a_page_that_cannot_be_made(run: Path, tmp_path: Path, capsys: pytest.Ca
 def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--n-best" in fails(capsys, "translate", str(run), "a b", "--beam-size", "2", "--n-best", "3")
     assert "--beam-size must be at least 1; got 0" in fails(capsys, "translate", str(run), "a b", "--beam-size", "0")
-    assert "--length-penalty must be finite and not negative" in fails(
-        capsys, "evaluate", str(run), "--length-penalty", "nan"
-    )
+    assert "--length-penalty must be from 0 to 10" in fails(capsys, "evaluate", str(run), "--length-penalty", "nan")
 
 
 @pytest.mark.parametrize("command", [["translate", "multi30k", "a"], ["evaluate", "multi30k"]])
@@ -551,7 +549,7 @@ def test_impossible_search_settings(run: Path, capsys: pytest.CaptureFixture[str
     ("flag", "value", "message"),
     [
         ("--beam-size", "0", "--beam-size must be at least 1; got 0"),
-        ("--length-penalty", "-1", "--length-penalty must be finite and not negative; got -1.0"),
+        ("--length-penalty", "-1", "--length-penalty must be from 0 to 10; got -1.0"),
         ("--max-new-tokens", "0", "--max-new-tokens must be at least 1; got 0"),
     ],
 )

@@ -107,7 +107,7 @@ def test_arguments_out_of_range_are_rejected(tiny: Transformer, source: Tensor) 
     with pytest.raises(UserError, match="beam_size must be at least 1; got 0"):
         beam_search(tiny, source, beam_size=0)
     for length_penalty in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(UserError, match="length_penalty must be finite and not negative"):
+        with pytest.raises(UserError, match="length_penalty must be from 0 to 10"):
             beam_search(tiny, source, length_penalty=length_penalty)
 
 

@@ -132,3 +132,10 @@ def test_only_a_lack_of_memory_is_explained() -> None:
     for message in ("shapes do not match", "CUDA error: an illegal memory access was encountered"):
         with pytest.raises(RuntimeError, match=message), explain_out_of_memory("try less"):
             raise RuntimeError(message)
+
+
+def test_unknown_names_are_refused() -> None:
+    with pytest.raises(UserError, match="there is no device 'gpu'; "):
+        choose_device("gpu")
+    with pytest.raises(UserError, match="there is no precision 'fp8'; "):
+        choose_device("cpu", "fp8")

@@ -158,7 +158,7 @@ def test_a_card_has_every_fact(run: Path, tmp_path: Path) -> None:
     scores = read_json(tmp_path / "mine" / SCORES)
     facts = [session[key] for key in ("date", "commit", "machine", "versions")] + [scores["weights"], "d_model 32"]
     facts += [f"{score['value']:.2f}" for score in scores["test_sets"][0]["scores"]]
-    facts += [score["signature"] for score in scores["test_sets"][0]["scores"]]
+    facts += [score["signature"].replace("|", r"\|") for score in scores["test_sets"][0]["scores"]]
     facts += ["training.steps", "model.d_ff", "data.max_train_pairs", "licence", "## Limitations", "# mine"]
     for fact in facts:
         assert fact in text, fact

@@ -40,6 +40,37 @@ def test_wrong_arguments_of_a_search_are_rejected(translator: Translator) -> Non
             search(SENTENCES, beam_size=0)
 
 
+def test_what_is_not_a_list_of_sentences_is_refused(translator: Translator) -> None:
+    for search in (translator.beam_search, translator.greedy_search, translator.translate_test_set):
+        with pytest.raises(UserError, match="expected a list of sentences; got a string"):
+            search("a b c")
+    for search in (translator.beam_search, translator.greedy_search):
+        with pytest.raises(UserError, match="a sentence must be a string; got None"):
+            search([None])
+    with pytest.raises(UserError, match="translate expects a string; got "):
+        translator.translate(["a b c"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beam_size": 10**12}, "beam_size 1000000000000 needs about .* are free: use a smaller beam_size"),
+        ({"length_penalty": 1e308}, "length_penalty must be from 0 to 10; got 1e"),
+        ({"length_penalty": float("nan")}, "length_penalty must be from 0 to 10; got nan"),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(translator: Translator, settings: dict[str, float], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        translator.beam_search(SENTENCES, **settings)
+    assert translator.beam_search(SENTENCES, max_new_tokens=10**30) == translator.beam_search(SENTENCES)
+
+
+def test_greedy_search_reports_a_model_that_outputs_nan(translator: Translator) -> None:
+    translator.model.unembedding.weight.data[7] = torch.nan
+    with pytest.raises(UserError, match="NaN"):
+        translator.greedy_search(SENTENCES)
+
+
 def test_a_batch_on_a_gpu_fits_into_half_of_its_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 10 GB, 3 GB are taken by other programs, and 1 GB by tensors; PyTorch has reserved another 2 GB."""
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (4 * 10**9, 10**10))

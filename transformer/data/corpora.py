@@ -378,6 +378,8 @@ def _downloadable_corpus(name: str) -> FileCorpus:
 def _file_digest(path: Path) -> bytes:
     import pooch  # imported late: in a notebook without ipywidgets the import prints a warning
 
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UserError(f"cannot read {path}: it is not a file, and a corpus is read several times")
     try:
         return bytes.fromhex(pooch.file_hash(path))
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have

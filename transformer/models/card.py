@@ -117,7 +117,8 @@ def _evaluation(scores: dict[str, Any]) -> str:
         [metric["name"], *(f"{test_set['scores'][i]['value']:.2f}" for test_set in test_sets)]
         for i, metric in enumerate(metrics)
     ]
-    signatures = [[metric["name"], f"`{metric['signature']}`"] for metric in metrics]
+    # A table needs "|" escaped, even in code.
+    signatures = [[metric["name"], f"`{metric['signature']}`".replace("|", "\\|")] for metric in metrics]
     return "\n\n".join(
         [
             tabulate(rows, header, "github", disable_numparse=True),

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-import psutil  # type: ignore[import-untyped]
 import torch
 
 from transformer.config import ModelConfig, TrainingConfig
-from transformer.device import Device
+from transformer.device import Device, available_bytes, readable_bytes
 from transformer.errors import UserError
 from transformer.loss import CHUNK_ROWS, CHUNKS
 
@@ -64,12 +63,8 @@ class MemoryBudget:
     def __str__(self) -> str:
         sizes = {"weights": self.weights, "optimizer": self.optimizer, "averaging": self.averaging}
         sizes["activations and gradients"] = self.total - sum(sizes.values())
-        parts = [f"{name} {_readable(size)}" for name, size in sizes.items() if size]
-        return f"{_readable(self.total)} ({', '.join(parts)})"
-
-
-def _readable(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
+        parts = [f"{name} {readable_bytes(size)}" for name, size in sizes.items() if size]
+        return f"{readable_bytes(self.total)} ({', '.join(parts)})"
 
 
 def memory_budget(
@@ -152,13 +147,6 @@ def memory_budget(
     )
 
 
-def available_bytes(device: Device) -> int:
-    """Return the free memory of a GPU, or else of the machine, in bytes."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device.torch_device)[0]
-    return int(psutil.virtual_memory().available)
-
-
 def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, world_size: int = 1) -> None:
     """Refuse to train if a full batch doesn't fit into the available memory.
 
@@ -182,7 +170,7 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, w
         advice = f"--training.gradient-accumulation-steps {fitting[0]} would need {budgets[fitting[0]]}"
     raise UserError(
         f"this model has {model.n_parameters:,} parameters and needs about {needed} to train; "
-        f"this {'GPU' if is_gpu else 'machine'} has {_readable(available)} free: {advice}"
+        f"this {'GPU' if is_gpu else 'machine'} has {readable_bytes(available)} free: {advice}"
     )
 
 
