@@ -151,12 +151,12 @@ Row(
 # %% [markdown]
 # ## One layer, three choices
 #
-# All four models consist of the layers of [chapter 6](06_layers.ipynb). Three choices make the difference: the **mask**, the **half** that is kept, and the **objective**, which is what the model has to predict in training.
+# All four models consist of the layers of [chapter 6](06_layers.ipynb). Three choices make the difference: the **mask**, the half of the model that is kept, and the **objective**, which is what the model has to predict in training.
 #
 # | model | half | each position attends to | has to predict |
 # |---|---|---|---|
-# | [BERT](https://aclanthology.org/N19-1423/) | encoder-only | all positions | the tokens that were masked, about 15 % |
-# | [GPT](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf) | decoder-only, without cross-attention | itself and earlier positions | the next token, at every position |
+# | [BERT](https://aclanthology.org/N19-1423/) | **encoder-only** | all positions | the tokens that were masked, about 15 % |
+# | [GPT](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf) | **decoder-only**, without cross-attention | itself and earlier positions | the next token, at every position |
 # | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | as in our model (§3.2.3) | pieces that were cut out of the source |
 # | [ViT](https://arxiv.org/abs/2010.11929) | encoder-only | all patches of an image | what the image shows |
 #
@@ -189,7 +189,7 @@ assert torch.equal(square, prefix)
 #
 # The T5 line shows how our three attentions fit into one square. The encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. A single stack of layers with this mask is called a **prefix language model**; §3.2 of the T5 paper compares it with the other two.
 #
-# **GPT is our class, with nothing to translate.** Give a `Transformer` a source that consists of padding only. The padding mask excludes every key, so cross-attention returns zeros ([Masking](04_masking.ipynb)), and the residual connection passes on what was there before. What remains of a decoder layer is self-attention and the feed-forward network. These are the parts of an *encoder* layer, so let us put them into one:
+# **GPT is our class, with nothing to translate.** Give a `Transformer` a source that consists of padding only. The padding mask excludes every key, so the weighted sums of cross-attention are zero ([Masking](04_masking.ipynb)), and so are the biases of its output projection in a new model. It adds nothing to the residual stream. What remains of a decoder layer is self-attention and the feed-forward network. These are the parts of an *encoder* layer, so let us put them into one:
 
 # %%
 torch.manual_seed(0)
@@ -553,12 +553,13 @@ for layer in gpt.decoder:
     layer.cross_attention.requires_grad_(False)  # its biases stay 0
 train(gpt, clm_loss, batches(to_ids([*texts[300:], *lists])), steps=700)
 gpt = gpt.eval().requires_grad_(False)
+
 # %% [markdown]
 # Because our GPT is a `Transformer`, everything from [Decoding](12_decoding.ipynb) works with it. Here it writes four sentences, sampled at temperature 0.5:
 
 # %%
-generator = torch.Generator().manual_seed(1)
-for tokens in sample(gpt, no_source(4), temperature=0.5, generator=generator):
+rng = torch.Generator().manual_seed(1)
+for tokens in sample(gpt, no_source(4), temperature=0.5, generator=rng):
     print(*[words[i] for i in tokens])
 
 # %% [markdown]
@@ -634,7 +635,7 @@ assert gpt_accuracy > 0.9 > most_frequent
 # %% [markdown]
 # So GPT has learned the rule as well. It needs three passes where BERT needs one; in return, it can score whole texts. (Don't read too much into which of the two is more accurate here. They were trained once each, on different objectives and data, and the two accuracies are not measured in the same way.)
 #
-# **Few-shot** means that the prompt contains a few solved examples. Consider the prompt `Hund :`. Should the answer be the plural, *Hunde*, the article, *der*, or the English word, *dog*? In training, our GPT has seen lists of each kind, so it can't know. But after `Frau : Frauen , Hund :` it can. We compute the accuracy for prompts with 0 to 4 examples. Some of these nouns have occurred with each answer in training; the lists themselves are new.
+# **Few-shot** means that the prompt contains a few solved examples. Consider the prompt `Hund :`. Should the answer be the plural, *Hunde*, the article, *der*, or the English word, *dog*? In training, our GPT has seen lists of each kind, so it can't know. But after `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. All these nouns have occurred with each of their three answers in training, but in other lists.
 
 
 # %% tags=["hide-input"]
@@ -685,7 +686,7 @@ average = [sum(column) / 3 for column in zip(*few_shot.values(), strict=True)]
 assert average[0] < 0.6 and min(average[1:]) > 0.9
 
 # %% [markdown]
-# One example is enough. No weight has changed; the model has "learned" the task from its context, by attention alone. This is **in-context learning**. Our experiment also shows what examples in a prompt can do, and what they needn't do: the answers were already in the weights. The prompt only says which of them is wanted ([Min et al., 2022](https://arxiv.org/abs/2202.12837), found the same in large models).
+# One example is enough. No weight has changed; the model has "learned" the task from its context. This is **in-context learning**. Our experiment also shows what the examples contribute. The answers were in the weights already, and the prompt only shows which of them is wanted. There are signs of this in large models, too: in classification, examples with random labels help nearly as much as correct ones ([Min et al., 2022](https://arxiv.org/abs/2202.12837)).
 #
 # **Scaling.** What makes this useful is size. The test loss of language models falls smoothly, like a power law, with parameters, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens for each parameter are best ([Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)). Newer models see many more, because a small model that was trained for longer is cheaper to use.
 #
@@ -757,7 +758,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 # %% [markdown]
 # The last line shows that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Not every distance has a number of its own, because it hardly matters whether a word is 90 or 91 positions away. Distances share 32 **buckets**, half of them for each direction (§2.1 of the T5 paper). Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green. The right figure shows the same as a curve.
+# Not every distance has a number of its own, because it hardly matters whether a word is 90 or 91 positions away. Distances share 32 *buckets*, half of them for each direction (§2.1 of the T5 paper). Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green. The right figure shows the same as a curve.
 
 
 # %% tags=["hide-input"]
@@ -1047,7 +1048,7 @@ Picture(
 assert totals == [109_482_240, 124_439_808, 86_567_656]
 
 # %% [markdown]
-# The totals match the published 110, 124 and 86 million. (ViT's figure leaves out its last layer for 1,000 classes.) What makes BERT smaller than GPT-2, and ViT smaller than both, is nearly all in the embeddings.
+# The totals match the published 110, 124 and 86 million. (GPT-2's authors first wrote 117 and corrected it later; ViT's number leaves out the last layer for 1,000 classes.) What makes BERT smaller than GPT-2, and ViT smaller than both, is nearly all in the embeddings.
 #
 # ## What today's language models changed
 #
@@ -1184,7 +1185,7 @@ for n_groups in (64, 8, 1):
 # | the decoder's input | `decoder_input_ids` |
 # | `greedy_search`, `beam_search`, `sample` | `generate(...)` with `num_beams`, `do_sample` |
 #
-# **Marian** is the architecture of the *opus-mt* models, which translate between more than a thousand pairs of languages. It is the paper's model, except for four details: SiLU ($x \cdot \text{sigmoid}(x)$) instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens. So its weights fit into our classes, under other names: `load_marian` reads `encoder.layers.0.fc1.weight`, for example, as `encoder.0.feed_forward.inner.weight`, and joins the matrices of queries, keys and values into one. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
+# **Marian** is the architecture of the *opus-mt* models, of which there are more than a thousand, each for another pair or group of languages. It is the paper's model, except for four details: SiLU ($x \cdot \text{sigmoid}(x)$) instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens. So its weights fit into our classes, under other names: `load_marian` reads `model.encoder.layers.0.fc1.weight`, for example, as `encoder.0.feed_forward.inner.weight`, and joins the matrices of queries, keys and values into one. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
 #
 # ```python
 # from transformers import MarianTokenizer
