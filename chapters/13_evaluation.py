@@ -122,7 +122,7 @@ print(f"{matched.total()} of {len(hypothesis)}")
 # %% [markdown]
 # Without clipping, *the the the* would be a perfect translation of almost anything.
 #
-# **Step 2: are the words in the right order?** BLEU also counts pairs of neighbouring words, and runs of three and four words. They are called **n-grams**, here for $n$ from 1 to 4, and their counts are clipped in the same way. The fraction of the hypothesis's n-grams that match is the **precision** $p_n$.
+# **Step 2: are the words in the right order?** BLEU also counts pairs of neighbouring words, and runs of three and four words. They are called **n-grams** (unigrams, bigrams, trigrams and 4-grams), and their counts are clipped in the same way. The fraction of the hypothesis's n-grams that match is the **precision** $p_n$.
 
 
 # %%
@@ -139,7 +139,7 @@ for n in (1, 2, 3, 4):
     print("n = {}: {} of {}".format(n, *count_matches(hypothesis, reference, n)))
 
 # %% [markdown]
-# In the figure, each bar is an n-gram of the hypothesis. Filled bars match, **×** means that the reference doesn't have this n-gram, and **!** that it was clipped. Look at how a single error, the jump back to *the milk*, breaks one pair, two triples and three 4-grams.
+# In the figure, each bar is an n-gram of the hypothesis. Filled bars match, **×** means that the reference doesn't have this n-gram, and **!** that it was clipped. Look at how a single error, the jump back to *the milk*, breaks one bigram, two trigrams and three 4-grams.
 
 # %% tags=["hide-input"]
 from transformer.plots.ngram_matches import bleu_explorer, ngram_matches
@@ -155,7 +155,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. In an ordinary mean, the large precisions of words and pairs would dominate. In a product only ratios count: losing half of the 4-grams costs as much as losing half of the words. The price is that a single precision of zero makes the whole score zero.
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. In an ordinary mean, the large precisions of unigrams and bigrams would dominate. In a product only ratios count: losing half of the 4-grams costs as much as losing half of the unigrams. The price is that a single precision of zero makes the whole score zero.
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -476,7 +476,7 @@ from transformer.evaluation.metrics import paper_bleu, split_at_hyphens
 print(split_at_hyphens("the co-founder smiles".split()))
 
 # %% [markdown]
-# One word has become three, and if it is correct, it now brings three matching words, two pairs and a triple. The package's `paper_bleu` takes all three steps, except that it replaces the quotation marks in *both* texts, so that no translation is penalised for using those of the original reference. The translation with straight quotation marks is perfect again:
+# One word has become three, and if it is correct, it now brings three matching words, two bigrams and a trigram. The package's `paper_bleu` takes all three steps, except that it replaces the quotation marks in *both* texts, so that no translation is penalised for using those of the original reference. The translation with straight quotation marks is perfect again:
 
 # %%
 from transformer.evaluation.metrics import moses_tokenize
