@@ -1,38 +1,66 @@
 """Checks of answers: a reference implementation, inputs, and named mistakes.
 
-An answer is right if it gives the same results as the reference on every input. If it doesn't, its results are compared
-with those of each named mistake. If they are equal, the learner is told which mistake it is. Otherwise the learner sees
-the wrong numbers next to the expected ones, on the first input on which they differ; inputs therefore go from small to
-large.
+An answer is right if it gives the same results as the reference on every input: on fixed ones, on fresh ones like them,
+and once more on the first. If it doesn't, its results are compared with those of each named mistake. If they are equal,
+the learner is told which mistake it is. Otherwise the learner sees the wrong numbers next to the expected ones, on the
+first input on which they differ; inputs therefore go from small to large.
+
+An answer with the right results must also have the right gradients, and must leave its inputs as they were.
 """
 
 import contextlib
-import copy
 import inspect
-import io
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from exercises.compare import describe_difference, equal, equal_numbers, to_builtin, type_with_article
-from exercises.formatting import format_inputs, format_shapes
-from exercises.limits import MAX_PRINTED, LimitReached
+from exercises.calls import CallResult, Function, Guard, Inputs, call, changed_inputs
+from exercises.compare import describe_difference, equal_gradients, type_with_article
+from exercises.formatting import format_inputs, format_shapes, tables_side_by_side
+from exercises.fresh_inputs import fresh_inputs
 from exercises.notebooks import NOT_DONE
-
-Function = Callable[..., Any]
-Inputs = Mapping[str, Any]
-Guard = Callable[[], contextlib.AbstractContextManager[None]]
-"""Makes a context in which answers are called; it may stop a call with a RefusedError."""
 
 TAMPERED = (
     "the check can no longer tell right answers from wrong ones\n"
     "Something it depends on has been replaced: a function of PyTorch, of Python, or of the check itself. Restart the "
     "kernel and run the notebook without that change."
+)
+
+STALE = (
+    "it returns the result of an earlier call\n"
+    "The inputs had the same shapes then, but other contents. Does your code keep results in a cache or a global "
+    "variable?"
+)
+
+NOT_REPEATABLE = (
+    "it gives another result when it is called again\n"
+    "For the same inputs, the first call gave the right result. Something is left over from earlier calls: look for "
+    "global variables and for default arguments that your code changes."
+)
+
+NO_GRADIENT = (
+    "Your result is right, but a model with this code could not learn through it. Something cuts the gradient off: "
+    "look for `torch.no_grad()`, `detach()`, `.data`, `.item()`, `float()`, `tolist()`, `numpy()` and "
+    "`torch.tensor(…)`, and compute with the tensors themselves."
+)
+
+WRONG_GRADIENT = (
+    "Your result is right, but part of your code is treated as a constant, so a model would be trained with a wrong "
+    "gradient. Look for `torch.no_grad()`, `detach()`, `.data` and `.item()`."
+)
+
+NAN_GRADIENT = (
+    "Your result is right, but training would fail at the first step. Look for a root, a logarithm or a division of "
+    "numbers that can be 0, or for infinities that you replace afterwards: replace them before."
+)
+
+NO_BACKWARD = (
+    "Your result is right, but PyTorch can't compute its gradient. Use tensor operations only, and make new tensors "
+    "rather than change those that earlier results depend on."
 )
 
 
@@ -57,27 +85,6 @@ class Mistake:
     function: Function
 
 
-@dataclass(frozen=True)
-class CallResult:
-    """The results of a call, or the exception that it raised, and what it printed."""
-
-    results: tuple[Any, ...]
-    error: BaseException | None
-    printed: str
-
-    def equals(self, other: "CallResult") -> bool:
-        """Return whether both calls ended in the same way, up to rounding."""
-        if self.error or other.error:
-            return type(self.error) is type(other.error) and str(self.error) == str(other.error)
-        return len(self.results) == len(other.results) and all(map(equal, self.results, other.results))
-
-    def equals_in_numbers(self, other: "CallResult") -> bool:
-        """Return whether both calls gave the same numbers, regardless of shapes and dtypes."""
-        if self.error or other.error or len(self.results) != len(other.results):
-            return False
-        return all(map(equal_numbers, self.results, other.results))
-
-
 @dataclass
 class Exercise:
     """One blank to fill in."""
@@ -91,6 +98,10 @@ class Exercise:
     mistakes: list[Mistake] = field(default_factory=list)
     guard: Guard = contextlib.nullcontext
     """Answers are called inside this context; the course's own functions are not."""
+    keep: Collection[str] = ()
+    """Inputs whose numbers can't be replaced by any others (see `fresh_inputs`)."""
+    differentiable: bool = True
+    """Whether gradients must flow from the results to the inputs; no, if nobody trains a model through it."""
 
     def mistake(self, title: str, hint: str) -> Callable[[Function], Function]:
         """Return a decorator that registers a wrong answer with its title and hint."""
@@ -107,34 +118,80 @@ class Exercise:
             return f"{self.name} is {type_with_article(answer)}, and should be a function"
         difference = self._first_difference(answer)
         if difference is None:
-            return None
-        inputs, expected, actual = difference
-        if isinstance(actual.error, NotImplementedError) and str(actual.error).startswith(NOT_DONE):
+            return self._find_changed_input(answer) or self._find_wrong_gradient(answer)
+        number, actual = difference
+        is_open = isinstance(actual.error, NotImplementedError) and str(actual.error).startswith(NOT_DONE)
+        if is_open or isinstance(actual.error, RefusedError):
             return str(actual.error)
-        if isinstance(actual.error, RefusedError):
-            return str(actual.error)
-        return self._match_mistake(answer) or self._describe_failure(answer, inputs, expected, actual)
+        if number == len(self._cases) - 1:
+            return NOT_REPEATABLE
+        if number >= len(self.inputs) and actual.equals(self._expected[number - len(self.inputs)]):
+            return STALE
+        return self._match_mistake(answer) or self._describe_failure(answer, number, actual)
 
     def is_right(self, answer: Function) -> bool:
-        """Return whether the answer gives the reference's results on every input."""
-        return self._first_difference(answer) is None
+        """Return whether `judge` finds nothing wrong."""
+        find_faults = (self._first_difference, self._find_changed_input, self._find_wrong_gradient)
+        return all(find_fault(answer) is None for find_fault in find_faults)
 
     def rejects_mistakes(self) -> bool:
         """Return whether the check still rejects the named mistakes: if not, something has been tampered with."""
         wrong = [mistake.function for mistake in self.mistakes]
         return not any(map(self.is_right, wrong)) and (not wrong or self.judge(wrong[0]) is not None)
 
-    def _first_difference(self, answer: Function) -> tuple[Inputs, CallResult, CallResult] | None:
-        """Return the first inputs on which the answer is wrong, the expected result and the actual one."""
-        for inputs in self.inputs:
-            expected, actual = self._call(self.reference, inputs), self._call(answer, inputs)
-            if not actual.equals(expected):
-                return inputs, expected, actual
+    @cached_property
+    def _fresh(self) -> list[Inputs]:
+        return [fresh_inputs(inputs, self.keep, seed) for seed, inputs in enumerate(self.inputs)]
+
+    @cached_property
+    def _cases(self) -> list[Inputs]:
+        """All inputs: the fixed ones, fresh ones like each of them, and the first once more."""
+        return [*self.inputs, *self._fresh, self.inputs[0]]
+
+    @cached_property
+    def _expected(self) -> list[CallResult]:
+        return [self._call(self.reference, inputs) for inputs in self._cases]
+
+    @cached_property
+    def _expected_gradients(self) -> list[CallResult]:
+        """The reference's results and gradients on the fresh inputs."""
+        return [self._call(self.reference, inputs, with_gradients=True) for inputs in self._fresh]
+
+    @cached_property
+    def _results_of_mistakes(self) -> list[tuple[Mistake, list[CallResult]]]:
+        """Each named mistake with what it gives on the fixed inputs."""
+        return [(mistake, self._call_on_fixed(mistake.function)) for mistake in self.mistakes]
+
+    def _first_difference(self, answer: Function) -> tuple[int, CallResult] | None:
+        """Return the number of the first inputs on which the answer is wrong, and what it did."""
+        for number, inputs in enumerate(self._cases):
+            actual = self._call(answer, inputs)
+            if not actual.equals(self._expected[number]):
+                return number, actual
+        return None
+
+    def _find_changed_input(self, answer: Function) -> str | None:
+        """Return a message if the call of a right answer leaves other inputs behind than the reference does."""
+        for number, inputs in enumerate(self.inputs):
+            expected, actual = self._expected[number].inputs, self._call(answer, inputs).inputs
+            for name in changed_inputs(expected, actual):
+                return _describe_changed_input(name, is_meant_to_change=name in changed_inputs(inputs, expected))
+        return None
+
+    def _find_wrong_gradient(self, answer: Function) -> str | None:
+        """Return a message if the gradients of a right answer aren't the reference's."""
+        if not self.differentiable:
+            return None
+        for inputs, expected in zip(self._fresh, self._expected_gradients, strict=True):
+            if any(gradient.any() for gradient in expected.gradients.values()):
+                actual = self._call(answer, inputs, with_gradients=True)
+                if message := _describe_gradients(answer, actual, expected):
+                    return message
         return None
 
     def _match_mistake(self, answer: Function) -> str | None:
         """Return title and hint of the named mistake that the answer makes, if it makes one."""
-        actual, expected = self._call_on_all(answer), self._call_on_all(self.reference)
+        actual, expected = self._call_on_fixed(answer), self._expected[: len(self.inputs)]
         for mistake, results in self._results_of_mistakes:
             if all(map(CallResult.equals, results, actual)):
                 return f"{mistake.title}\n{mistake.hint}"
@@ -146,26 +203,23 @@ class Exercise:
                 return f"{mistake.title}\n{mistake.hint}\nAlso, {also}."
         return None
 
-    @cached_property
-    def _results_of_mistakes(self) -> list[tuple[Mistake, list[CallResult]]]:
-        """Each named mistake with what it gives on all inputs."""
-        return [(mistake, self._call_on_all(mistake.function)) for mistake in self.mistakes]
-
-    def _call_on_all(self, function: Function) -> list[CallResult]:
+    def _call_on_fixed(self, function: Function) -> list[CallResult]:
         return [self._call(function, inputs) for inputs in self.inputs]
 
-    def _call(self, function: Function, inputs: Inputs) -> CallResult:
+    def _call(self, function: Function, inputs: Inputs, with_gradients: bool = False) -> CallResult:
         functions_of_the_course = (self.reference, *(mistake.function for mistake in self.mistakes))
         is_trusted = any(function is trusted for trusted in functions_of_the_course)
         guard = contextlib.nullcontext if is_trusted else self.guard
-        return call(function, inputs, guard, multiple_results=len(self.results) > 1)
+        return call(function, inputs, guard, multiple_results=len(self.results) > 1, with_gradients=with_gradients)
 
-    def _describe_failure(self, answer: Function, inputs: Inputs, expected: CallResult, actual: CallResult) -> str:
+    def _describe_failure(self, answer: Function, number: int, actual: CallResult) -> str:
+        inputs, expected = self._cases[number], self._expected[number]
+        heading = "for" if number < len(self.inputs) else "for these inputs (the tensors are slices of larger ones)"
         if actual.error:
-            lines = [_describe_error(answer, actual.error), "", "for", *format_shapes(inputs)]
+            lines = [_describe_error(answer, actual.error), "", heading, *format_shapes(inputs)]
         else:
             difference = describe_difference(self.results, actual.results, expected.results)
-            lines = [*difference, "", "for", *format_inputs(inputs)]
+            lines = [*difference, "", heading, *format_inputs(inputs)]
         if actual.printed:
             lines += ["", "your code printed"] + ["  " + line for line in actual.printed[:2000].splitlines()[:10]]
         return "\n".join(lines)
@@ -180,12 +234,25 @@ class Topic:
         self.given = Given(self)
 
     def exercise(
-        self, *inputs: Inputs, results: tuple[str, ...] = ("result",), guard: Guard | None = None
+        self,
+        *inputs: Inputs,
+        results: tuple[str, ...] = ("result",),
+        guard: Guard | None = None,
+        keep: Collection[str] = (),
+        differentiable: bool = True,
     ) -> Callable[[Function], Exercise]:
-        """Return a decorator that turns a reference implementation into an exercise of the same name."""
+        """Return a decorator that turns a reference implementation into an exercise; see `Exercise`."""
 
         def register(reference: Function) -> Exercise:
-            exercise = Exercise(reference.__name__, reference, inputs, results, guard=guard or self.guard)
+            exercise = Exercise(
+                reference.__name__,
+                reference,
+                inputs,
+                results,
+                guard=guard or self.guard,
+                keep=keep,
+                differentiable=differentiable,
+            )
             self.exercises[exercise.name] = exercise
             return exercise
 
@@ -229,40 +296,6 @@ def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> T
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
-def call(
-    function: Function, inputs: Inputs, guard: Guard = contextlib.nullcontext, multiple_results: bool = False
-) -> CallResult:
-    """Call a function with copies of the inputs. Exceptions and exits are caught, but not keyboard interrupts.
-
-    Args:
-        function: the function to call.
-        inputs: its arguments.
-        guard: the context to call it in.
-        multiple_results: whether a returned tuple is several results rather than one.
-    """
-    copies = copy.deepcopy(list(inputs.values()))
-    value: Any = ()
-    error: BaseException | None = None
-    printed = _Printed()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        try:
-            with guard():
-                value = to_builtin(function(*copies))
-        except (Exception, SystemExit) as e:
-            error = e
-    results = value if multiple_results and isinstance(value, tuple) else (value,)
-    return CallResult(results, error, printed.getvalue())
-
-
-class _Printed(io.StringIO):
-    """Collects what an answer prints, up to a limit."""
-
-    def write(self, text: str) -> int:
-        if self.tell() + len(text) > MAX_PRINTED:
-            raise LimitReached(f"it printed more than {MAX_PRINTED:,} characters: is there an endless loop?")
-        return super().write(text)
-
-
 def _describe_error(answer: Function, error: BaseException) -> str:
     """Return a line with the exception and, if it comes from the learner's own code, the line of that code."""
     text = f"it stopped with {type(error).__name__}: {error}"
@@ -272,3 +305,40 @@ def _describe_error(answer: Function, error: BaseException) -> str:
     if frames:
         text += f"\nin line {frames[-1].lineno} of its cell: {frames[-1].line}"
     return text
+
+
+def _describe_changed_input(name: str, is_meant_to_change: bool) -> str:
+    if is_meant_to_change:
+        return (
+            f"`{name}` is not what it should be after the call\n"
+            "The result is right, but the call should leave other values behind. Is a step missing at the end, or is "
+            "there one too many?"
+        )
+    return (
+        f"it changes its input `{name}`\n"
+        f"Your result is right, but after the call `{name}` is no longer what it was, and the rest of the program may "
+        "still need it. Make something new instead: write `x = x + y` rather than `x += y`, don't assign to parts of "
+        "an input, and don't call methods that change it, such as `append`, `pop` or those whose names end in `_`."
+    )
+
+
+def _describe_gradients(answer: Function, actual: CallResult, expected: CallResult) -> str | None:
+    """Return a message if gradients are missing or wrong."""
+    if actual.error:
+        return f"no gradient can be computed\n{NO_BACKWARD}\n{_describe_error(answer, actual.error)}"
+    scale = max(float(gradient.abs().max()) for gradient in expected.gradients.values() if gradient.numel())
+    wrong = [
+        name
+        for name, gradient in expected.gradients.items()
+        if not equal_gradients(actual.gradients[name], gradient, scale)
+    ]
+    if not wrong:
+        return None
+    if missing := [name for name in wrong if not actual.gradients[name].any()]:
+        names = ", ".join(f"`{name}`" for name in missing[:3]) + (" and others" if len(missing) > 3 else "")
+        return f"no gradient flows back to {names}\n{NO_GRADIENT}"
+    name = wrong[0]
+    yours, right = actual.gradients[name], expected.gradients[name]
+    if yours.isnan().any() and not right.isnan().any():
+        return f"the gradient of `{name}` contains NaN\n{NAN_GRADIENT}"
+    return "\n".join([f"the gradient of `{name}` is wrong", WRONG_GRADIENT, *tables_side_by_side(yours, right)])

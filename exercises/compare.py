@@ -61,6 +61,12 @@ def equal_numbers(a: Any, b: Any) -> bool:
     return bool(is_close(a.flatten(), b.flatten()).all())
 
 
+def equal_gradients(a: Tensor, b: Tensor, scale: float) -> bool:
+    """Return whether two gradients are equal up to rounding, which grows with the largest gradient, the scale."""
+    tolerance = 1e-2 if b.dtype == torch.float16 else 1e-4
+    return bool(torch.isclose(a.double(), b.double(), rtol=tolerance, atol=tolerance * scale, equal_nan=True).all())
+
+
 def describe_difference(names: tuple[str, ...], yours: tuple[Any, ...], expected: tuple[Any, ...]) -> list[str]:
     """Return lines that describe what is wrong with the first wrong result.
 

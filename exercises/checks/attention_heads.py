@@ -35,6 +35,8 @@ def _real(*lengths: int) -> Tensor:
     },
     {"weights": _weights(2, 3, 4, 4, lengths=[2, 4]), "real": _real(2, 4)},
     {"weights": _weights(4, 2, 6, 6, lengths=[6, 3, 2, 5], seed=1), "real": _real(6, 3, 2, 5)},
+    keep=("weights",),
+    differentiable=False,
 )
 def one_back(weights: Tensor, real: Tensor) -> Tensor:
     """All queries that are asked count alike."""
@@ -159,6 +161,8 @@ def _by_sentence(weights: Tensor, real: Tensor) -> Tensor:
     {"weights": torch.tensor([[0.25, 0.25, 0.25, 0.25], [0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])},
     {"weights": torch.tensor([[1 - 2**-12, 2**-13, 2**-14, 2**-15, 2**-15]])},
     {"weights": _weights(2, 3, 4, 5, lengths=[3, 5]) * torch.tensor([1.0, 1.0, 1.0, 0.0])[:, None]},
+    keep=("weights",),
+    differentiable=False,
 )
 def row_entropy(weights: Tensor) -> Tensor:
     """PyTorch's, which knows about zeros, in bits."""
@@ -292,6 +296,8 @@ def _(weights: Tensor) -> Tensor:
         "source_word": [0, 1, 1, 2, 3, 3, 3, 4],
     },
     results=("words", "links"),
+    keep=("weights",),
+    differentiable=False,
 )
 def word_links(weights: Tensor, target_word: list[int], source_word: list[int]) -> tuple[Tensor, Links]:
     """Sums over source pieces, means over target pieces, and of each row the first largest."""
@@ -595,6 +601,7 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     {"heads": numbers(2, 3, 2, 2), "off": [1], "w_output": numbers(6, 6, seed=1), "bias": numbers(6, seed=2)},
     {"heads": numbers(5, 4, 6, 4), "off": [0, 3], "w_output": numbers(16, 16, seed=1), "bias": numbers(16, seed=2)},
     {"heads": numbers(1, 2, 3, 2), "off": [], "w_output": numbers(4, 4, seed=1), "bias": numbers(4, seed=2)},
+    differentiable=False,
 )
 def heads_off(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     """As if their rows of W_O were zero."""

@@ -332,6 +332,8 @@ def _random_log_probs(beams: int, vocab_size: int, seed: int) -> Tensor:
     {"scores": torch.tensor([-3.0, -3.5, -4.0, -4.1]), "log_probs": _random_log_probs(4, 11, seed=5), "count": 8},
     {"scores": torch.tensor([-0.2, -0.9]).double(), "log_probs": _random_log_probs(2, 30, seed=2).double(), "count": 5},
     results=("values", "parents", "tokens"),
+    keep=("scores", "log_probs"),
+    differentiable=False,
 )
 def best_extensions(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """The best of all beginnings with all tokens."""

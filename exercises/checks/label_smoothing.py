@@ -272,6 +272,8 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     {"logits": SMALL, "q": torch.tensor([[0.0, 0.0, 1.0, 0.0], [0.1, 0.1, 0.7, 0.1]])},
     {"logits": LARGE, "q": torch.tensor([[0.0, 1.0, 0.0], [0.2, 0.2, 0.6]])},
     guard=forbid(AUTOGRAD),
+    keep=("q",),
+    differentiable=False,
 )
 def gradient(logits: Tensor, q: Tensor) -> Tensor:
     """By autograd."""

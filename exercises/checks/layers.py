@@ -224,6 +224,7 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     {"x": torch.tensor([3.0, 6.0, -3.0]), "rate": 0.25, "draw": torch.tensor([0.1, 0.6, 0.25]), "training": False},
     {"x": numbers(3, 4), "rate": 0.4, "draw": numbers(3, 4, seed=1).sigmoid(), "training": True},
     {"x": numbers(3, 4), "rate": 0.0, "draw": numbers(3, 4, seed=1).sigmoid(), "training": True},
+    keep=("draw",),
 )
 def dropout(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     """What is not drawn below the rate, stretched."""

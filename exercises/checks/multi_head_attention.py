@@ -163,17 +163,13 @@ def cross_attention(
     """The package's layer with these weights."""
     with torch.device("meta"):
         layer = MultiHeadAttention(x.size(-1), n_heads)
-    layer.load_state_dict(
-        {
-            "query_key_value.weight": weight,
-            "query_key_value.bias": bias,
-            "output.weight": w_output,
-            "output.bias": b_output,
-        },
-        assign=True,
-    )
-    with torch.no_grad():
-        result: Tensor = layer(x, memory, real[:, None, None, :])
+    weights = {
+        "query_key_value.weight": weight,
+        "query_key_value.bias": bias,
+        "output.weight": w_output,
+        "output.bias": b_output,
+    }
+    result: Tensor = torch.func.functional_call(layer, weights, (x, memory, real[:, None, None, :]))
     return result
 
 

@@ -197,6 +197,8 @@ def _step(encoding: Tensor, k: int) -> Tensor:
     {"encoding": positions.sinusoidal_encoding(3, 6), "k": 2},
     {"encoding": positions.sinusoidal_encoding(9, 8)[5:], "k": -3},
     {"encoding": positions.sinusoidal_encoding(40, 4)[[30, 2, 11]], "k": 7},
+    keep=("encoding",),
+    differentiable=False,
 )
 def shift(encoding: Tensor, k: int) -> Tensor:
     """Each pair turned by its step."""

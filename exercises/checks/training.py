@@ -264,6 +264,7 @@ _MORE: list[Part] = [
     {"weight": torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), "parts": _PARTS, "pad_id": 0},
     {"weight": numbers(6, 4, seed=6), "parts": _MORE, "pad_id": 5},
     {"weight": numbers(6, 4, seed=7), "parts": _MORE[:1], "pad_id": 5},
+    differentiable=False,
 )
 def accumulated_gradient(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     """The gradient of the mean over all real tokens of all parts."""
@@ -409,6 +410,7 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     {"gradients": [numbers(2, 3), 5 * numbers(4, seed=1), numbers(3, 2, 2, seed=2)], "max_norm": 2.5},
     {"gradients": [numbers(2, 2, seed=3), torch.tensor([0.1, 0.2])], "max_norm": 0.5},
     {"gradients": [torch.tensor([1.2, -1.0]), torch.tensor([1.5])], "max_norm": 2.5},
+    differentiable=False,
 )
 def clip_by_norm(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     """Shorten what is too long."""
@@ -545,6 +547,8 @@ _BETAS, _EPS = (0.9, 0.98), 1e-9
         "rate": 0.5,
     },
     results=("weight", "m", "v"),
+    keep=("v",),
+    differentiable=False,
 )
 def adam_step(
     weight: Tensor, gradient: Tensor, m: Tensor, v: Tensor, step: int, rate: float
@@ -716,6 +720,7 @@ def _checkpoint(seed: int) -> Weights:
     },
     {"checkpoints": [_checkpoint(seed) for seed in range(7)]},
     {"checkpoints": [_checkpoint(9)]},
+    differentiable=False,
 )
 def average_checkpoints(checkpoints: list[Weights]) -> Weights:
     """The mean of each weight."""
