@@ -3,7 +3,8 @@
 An answer is right if it gives the same results as the reference on every input: on fixed ones, on fresh ones like them,
 and once more on the first. If it doesn't, its results are compared with those of each named mistake. If they are equal,
 the learner is told which mistake it is. Otherwise the learner sees the wrong numbers next to the expected ones, on the
-first input on which they differ; inputs therefore go from small to large.
+first input on which they differ; inputs therefore go from small to large. If one mistake gives the same wrong results
+on most inputs, and no other comes near, the learner is told that it looks like this one.
 
 An answer with the right results must also have the right gradients, and must leave its inputs as they were.
 """
@@ -14,6 +15,7 @@ import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,6 +24,7 @@ from exercises.calls import CallResult, Function, Guard, Inputs, call, changed_i
 from exercises.compare import describe_difference, equal_gradients, type_with_article
 from exercises.formatting import format_inputs, format_shapes, tables_side_by_side
 from exercises.fresh_inputs import fresh_inputs
+from exercises.limits import LimitReached, limited
 from exercises.notebooks import NOT_DONE
 
 TAMPERED = (
@@ -127,7 +130,8 @@ class Exercise:
             return NOT_REPEATABLE
         if number >= len(self.inputs) and actual.equals(self._expected[number - len(self.inputs)]):
             return STALE
-        return self._match_mistake(answer) or self._describe_failure(answer, number, actual)
+        failure = self._describe_failure(answer, number, actual)
+        return self._match_mistake(answer) or self._resembling_mistake(answer) or failure
 
     def is_right(self, answer: Function) -> bool:
         """Return whether `judge` finds nothing wrong."""
@@ -159,8 +163,8 @@ class Exercise:
 
     @cached_property
     def _results_of_mistakes(self) -> list[tuple[Mistake, list[CallResult]]]:
-        """Each named mistake with what it gives on the fixed inputs."""
-        return [(mistake, self._call_on_fixed(mistake.function)) for mistake in self.mistakes]
+        """Each named mistake with what it gives on all inputs."""
+        return [(mistake, self._call_on_all(mistake.function)) for mistake in self.mistakes]
 
     def _first_difference(self, answer: Function) -> tuple[int, CallResult] | None:
         """Return the number of the first inputs on which the answer is wrong, and what it did."""
@@ -191,7 +195,7 @@ class Exercise:
 
     def _match_mistake(self, answer: Function) -> str | None:
         """Return title and hint of the named mistake that the answer makes, if it makes one."""
-        actual, expected = self._call_on_fixed(answer), self._expected[: len(self.inputs)]
+        actual, expected = [self._call(answer, inputs) for inputs in self.inputs], self._expected[: len(self.inputs)]
         for mistake, results in self._results_of_mistakes:
             if all(map(CallResult.equals, results, actual)):
                 return f"{mistake.title}\n{mistake.hint}"
@@ -203,8 +207,33 @@ class Exercise:
                 return f"{mistake.title}\n{mistake.hint}\nAlso, {also}."
         return None
 
-    def _call_on_fixed(self, function: Function) -> list[CallResult]:
-        return [self._call(function, inputs) for inputs in self.inputs]
+    def _resembling_mistake(self, answer: Function) -> str | None:
+        """Return title and hint of the only mistake that most of the answer's wrong results agree with.
+
+        The message shows the first inputs on which the answer differs from the mistake.
+        """
+        actual = self._call_on_all(answer)
+        wrong = [i for i, result in enumerate(actual) if not result.equals(self._expected[i])]
+        agreements = [
+            (sum(not actual[i].error and actual[i].equals(results[i]) for i in wrong), mistake, results)
+            for mistake, results in self._results_of_mistakes
+        ]
+        (most, mistake, results), (second, *_) = sorted([*agreements, *[(0, None, [])] * 2], key=lambda row: -row[0])[
+            :2
+        ]
+        if mistake is None or 2 * most <= len(wrong) or 2 * second > most:
+            return None
+        differs = [i for i, result in enumerate(actual) if not result.equals(results[i])]
+        number = next((i for i in differs if i in wrong), differs[0])
+        lines = [f"this looks like a known mistake: {mistake.title}", mistake.hint]
+        if number in wrong:
+            lines += ["But there is something else as well:", self._describe_failure(answer, number, actual[number])]
+        else:
+            lines += ["Your result is right, though, for", *format_inputs(self._cases[number])]
+        return "\n".join(lines)
+
+    def _call_on_all(self, function: Function) -> list[CallResult]:
+        return [self._call(function, inputs) for inputs in self._cases]
 
     def _call(self, function: Function, inputs: Inputs, with_gradients: bool = False) -> CallResult:
         functions_of_the_course = (self.reference, *(mistake.function for mistake in self.mistakes))
@@ -269,9 +298,16 @@ class Topic:
             raise ValueError(f"there is no exercise {name!r}; choose from {', '.join(self.exercises)}")
         self.given.answers.pop(name, None)
         exercise = self.exercises[name]
-        message = exercise.judge(answer)
-        if message is None and not exercise.rejects_mistakes():
-            message = TAMPERED
+        self.given.in_check = name
+        try:
+            with limited():
+                message = exercise.judge(answer)
+                if message is None and not exercise.rejects_mistakes():
+                    message = TAMPERED
+        except LimitReached as limit:
+            message = str(limit)
+        finally:
+            self.given.in_check = None
         if message is not None:
             raise WrongAnswerError(f"✗ {name}: {message}")
         self.given.answers[name] = answer
@@ -279,16 +315,27 @@ class Topic:
 
 
 class Given:
-    """The functions of earlier exercises to build on: the learner's own once it is right, the reference until then."""
+    """The functions of other exercises to build on: the learner's own once it is right, the reference until then."""
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
         self.answers: dict[str, Function] = {}
+        self.in_check: str | None = None
+        """The exercise that is being checked, which can't be built on itself."""
 
     def __getattr__(self, name: str) -> Function:
         if name not in self._topic.exercises:
             raise AttributeError(f"there is no function {name!r}; choose from {', '.join(self._topic.exercises)}")
-        return self.answers.get(name, self._topic.exercises[name].reference)
+
+        def function(*arguments: Any) -> Any:
+            if name == self.in_check:
+                raise RefusedError(
+                    f"it calls itself\nYour code calls `given.{name}`, which is this very exercise. Only other "
+                    "exercises can build on it."
+                )
+            return self.answers.get(name, self._topic.exercises[name].reference)(*arguments)
+
+        return function
 
 
 def numbers(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:

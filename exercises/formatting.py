@@ -10,6 +10,9 @@ from torch import Tensor
 MAX_ROWS, MAX_COLUMNS = 8, 8
 """Larger tables are cut to this size, to a part that contains a difference."""
 
+MAX_LINE = 200
+"""If a list or dict with tensors needs more characters than this, only the shapes of its tensors are shown."""
+
 MAX_WIDTH = 60
 """Longer entries of lists and dicts are truncated to this number of characters."""
 
@@ -104,12 +107,26 @@ def _cut(line: str) -> str:
 
 
 def _compact(value: Any) -> str:
-    if not isinstance(value, Tensor):
-        return format_value(value)
-    if value.numel() > 24:
-        dtype = str(value.dtype).removeprefix("torch.")
-        return f"{dtype} numbers of shape {tuple(value.shape)}"
-    return _nested(value.tolist())
+    if isinstance(value, Tensor):
+        return _outline(value) if value.numel() > 24 else _nested(value.tolist())
+    text = format_value(value)
+    return _outline(value) if len(text) > MAX_LINE and "tensor(" in text else text
+
+
+def _outline(value: Any) -> str:
+    """Return a description with the shapes of all tensors, and with the first three entries of each list or dict."""
+    match value:
+        case Tensor():
+            dtype = str(value.dtype).removeprefix("torch.")
+            return f"{dtype} numbers of shape {tuple(value.shape)}"
+        case list() | tuple():
+            entries = list(map(_outline, value[:3]))
+        case Mapping():
+            entries = [f"{format_value(key)}: {_outline(value[key])}" for key in list(value)[:3]]
+        case _:
+            return format_value(value)
+    more = [f"… ({len(value)} in all)"] if len(value) > 3 else []
+    return f"{type(value).__name__}: " + "; ".join(entries + more)
 
 
 def _nested(value: Any) -> str:

@@ -25,6 +25,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 
 from exercises.notebooks import (
+    NOT_DONE,
     ROOT,
     Notebook,
     answer_key,
@@ -95,7 +96,8 @@ class Grade:
         lines = [f"{self.exercise.replace('_', ' ')} · {self.path}"]
         for key, message in self.messages.items():
             first, *rest = (message or "").splitlines() or [""]
-            lines.append(f"  ✗ {key}: {first}" if message else f"  ✓ {key}")
+            mark = "✓" if message is None else "·" if first.startswith(NOT_DONE) else "✗"
+            lines.append(f"  {mark} {key}: {first}" if message else f"  {mark} {key}")
             for line in rest:
                 parts = textwrap.wrap(line, 100) if len(line) > 100 else [line]
                 lines += [f"      {part}".rstrip() for part in parts]
@@ -125,6 +127,8 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
             return grade(read_submission(path, root), seconds, mark)
         except UserError as error:
             return Grade(path, "", {}, str(error))
+        except Exception as error:  # whatever is wrong with one file, the others are graded
+            return Grade(path, "", {}, f"{path} could not be graded: {type(error).__name__}: {error}")
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         try:
@@ -199,10 +203,12 @@ def grade(submission: Submission, seconds: int, mark: str) -> Grade:
 
 
 def forbidden_name(answer: str) -> str | None:
-    """Return a forbidden name that an answer uses (see `FORBIDDEN`), or None."""
+    """Return a forbidden name that an answer uses (see `FORBIDDEN`), or what else keeps it from being read, or None."""
     try:
         tree = ast.parse(re.sub(r"^( *)[%!].*", r"\1pass", answer, flags=re.MULTILINE))
-    except SyntaxError:  # reported when the cell runs
+    except (RecursionError, MemoryError):
+        return "too many nested expressions"
+    except (SyntaxError, ValueError):  # reported when the cell runs
         return None
     for node in ast.walk(tree):
         match node:

@@ -1,13 +1,24 @@
-"""Limits on the time and the output of a cell while a notebook is graded, enforced inside the kernel.
+"""Limits on time, memory and output, enforced inside the kernel: of each check, and of each cell that is graded.
 
 Because the kernel survives, an endless loop fails only its own exercise. If an answer evades these limits (by a loop
 that swallows every exception, or by killing the kernel), the limits of the grader itself end the notebook.
 """
 
+import contextlib
 import signal
 import sys
+import threading
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any, TextIO
+
+import psutil  # type: ignore[import-untyped]
+
+MAX_SECONDS = 10
+"""Computing time that a check may take in a learner's notebook; the grader has a limit of its own."""
+
+MAX_MEMORY = 4 * 1024**3
+"""Bytes of memory that a check may use in addition to what is in use; Linux enforces this limit, macOS doesn't."""
 
 MAX_PRINTED = 100_000
 """Maximum number of characters that an answer may print in one call, and that a graded cell may print in all."""
@@ -18,6 +29,61 @@ class LimitReached(BaseException):
 
     def _render_traceback_(self) -> list[str]:
         return [f"✗ {self}"]
+
+
+@contextlib.contextmanager
+def limited(seconds: float = MAX_SECONDS, memory: int = MAX_MEMORY) -> Iterator[None]:
+    """Limit computing time and memory inside the context. Stricter limits that hold already remain.
+
+    Args:
+        seconds: limit of computing time, so that it is the same on a busy computer; not enforced on Windows and outside
+            the main thread.
+        memory: limit in bytes, in addition to what is in use; enforced on Linux only.
+
+    Raises:
+        LimitReached: if the time is over. Where memory runs out, PyTorch and Python raise their own exceptions.
+    """
+    with _limited_time(seconds), _limited_memory(memory):
+        yield
+
+
+@contextlib.contextmanager
+def _limited_time(seconds: float) -> Iterator[None]:
+    is_main = threading.current_thread() is threading.main_thread()
+    if sys.platform == "win32" or not is_main or signal.getitimer(signal.ITIMER_PROF)[0]:
+        yield
+        return
+    previous = signal.signal(signal.SIGPROF, _stop_after(seconds))
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
+
+
+@contextlib.contextmanager
+def _limited_memory(extra: int) -> Iterator[None]:
+    if sys.platform != "linux":
+        yield
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = psutil.Process().memory_info().data + extra
+    limits = [limit for limit in (wanted, soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def _stop_after(seconds: float) -> Any:
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise LimitReached(f"it did not finish within {seconds:g} s: is there an endless loop?")
+
+    return stop
 
 
 class _LimitedStream:
@@ -45,9 +111,6 @@ def start(seconds: int) -> None:
     """
     from IPython.core.getipython import get_ipython
 
-    def stop(signum: int, frame: FrameType | None) -> None:
-        raise LimitReached(f"it did not finish within {seconds} s: is there an endless loop?")
-
     streams = [_LimitedStream(sys.stdout), _LimitedStream(sys.stderr)]
     sys.stdout, sys.stderr = streams
 
@@ -59,7 +122,7 @@ def start(seconds: int) -> None:
     def after_cell(*_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
-    signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGALRM, _stop_after(seconds))
     shell = get_ipython()
     assert shell is not None, "the limits need a kernel"
     shell.events.register("pre_run_cell", before_cell)

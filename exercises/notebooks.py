@@ -16,6 +16,9 @@ Cell = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent
 """The folder of the course: the repository, or where the package is installed."""
 
+MAX_BYTES = 100 * 10**6
+"""Larger files are not read."""
+
 NOT_DONE = "not done yet"
 """The beginning of the message of an open blank."""
 
@@ -71,19 +74,25 @@ def check_key(cell: Cell) -> str | None:
 def read_notebook(path: Path) -> Notebook:
     """Read a notebook, and join the source of every cell to one string.
 
+    Halves of surrogate pairs, which no file can contain, become question marks.
+
     Raises:
         UserError: if the file is missing, unreadable or not a notebook.
     """
     try:
-        notebook: Notebook = json.loads(path.read_text("utf-8"))
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path} is not a file")
+        if path.stat().st_size > MAX_BYTES:
+            raise UserError(f"{path} is larger than {MAX_BYTES // 10**6} MB: clear its outputs and save it again")
+        notebook: Notebook = json.loads(path.read_text("utf-8-sig"))
         for cell in notebook["cells"]:
-            cell["source"] = "".join(cell["source"])
+            cell["source"] = "".join(cell["source"]).encode("utf-8", "replace").decode()
             cell["cell_type"]
     except FileNotFoundError:
         raise UserError(f"there is no notebook {path}") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise UserError(f"{path} is not a notebook") from None
     return notebook
 

@@ -12,16 +12,14 @@ from typing import Any
 
 import pytest
 
+from exercises.limits import MAX_MEMORY
 from exercises.notebooks import answer_key, check_key
 
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # takes seconds to import and isn't needed
 
-MAX_MEMORY = 4 * 1024**3
-"""Bytes of memory that pytest may use, and the kernel as much again. Linux enforces this limit, macOS doesn't."""
-
 
 def pytest_configure() -> None:
-    """Set the memory limit, which the kernel inherits."""
+    """Set the memory limit, which the kernel inherits; Linux enforces it, macOS doesn't."""
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     limit = MAX_MEMORY if hard == resource.RLIM_INFINITY else min(MAX_MEMORY, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

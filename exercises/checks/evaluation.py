@@ -422,7 +422,11 @@ def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, mean=lambda precisions: math.exp(sum(map(math.log10, precisions)) / 4))
 
 
-@corpus_bleu.mistake("no brevity penalty", "The precisions are right, but the brevity penalty is missing.")
+@corpus_bleu.mistake(
+    "the brevity penalty has no effect",
+    "The precisions are right, but the brevity penalty is missing, or it is always 1. It depends on the number of "
+    "words on each side.",
+)
 def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, brevity=lambda c, r: 1.0)
 

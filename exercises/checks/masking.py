@@ -235,8 +235,9 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
 
 
 @target_mask.mistake(
-    "queries instead of keys",
-    "You hide the rows of the padding, that is, its queries. Hide its columns: no query may attend to padding.",
+    "the rows of the padding are hidden",
+    "In your mask the rows of the padding are all False, so its queries can't attend to anything. Only its columns "
+    "have to be hidden: no query may attend to padding.",
 )
 def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.padding_mask(ids, pad_id).transpose(-2, -1) & masks.causal_mask(ids.size(1))

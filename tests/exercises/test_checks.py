@@ -4,6 +4,8 @@ import contextlib
 import itertools
 import math
 import re
+import resource
+import signal
 import sys
 from collections import Counter
 from functools import reduce
@@ -16,6 +18,8 @@ from sacrebleu.metrics.bleu import BLEU
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from exercises import check as check_module
+from exercises import limits
 from exercises.calls import call
 from exercises.check import Exercise, Mistake, Topic, WrongAnswerError
 from exercises.checks import (
@@ -35,6 +39,7 @@ from exercises.checks import (
     training,
 )
 from exercises.compare import describe_difference, equal, to_builtin
+from exercises.formatting import format_inputs
 from exercises.limits import LimitReached
 from exercises.notebooks import ROOT
 from transformer import decoding as package_decoding
@@ -1146,8 +1151,8 @@ def test_what_an_answer_prints_is_shown_once_and_bounded(capsys: pytest.CaptureF
             with contextlib.suppress(Exception):
                 print("again")
 
-    with pytest.raises(LimitReached, match="printed more than 100,000 characters"):
-        attention.check("attention_scores", endless)
+    said = message("attention_scores", endless)
+    assert said == "✗ attention_scores: it printed more than 100,000 characters: is there an endless loop?"
 
 
 def test_an_answer_may_not_change_its_inputs() -> None:
@@ -1169,12 +1174,52 @@ def test_given_is_the_learners_own_once_it_is_right() -> None:
         return 1 + x
 
     topic.check(exercise.name, mine)
-    assert getattr(topic.given, exercise.name) is mine
+    assert topic.given.answers == {exercise.name: mine}
+    assert getattr(topic.given, exercise.name)(5) == 6
     with pytest.raises(WrongAnswerError):
         topic.check(exercise.name, lambda x: x)
-    assert getattr(topic.given, exercise.name) is exercise.reference
+    assert topic.given.answers == {}
     with pytest.raises(AttributeError, match="there is no function 'other'"):
         _ = topic.given.other
+
+
+@pytest.mark.parametrize("answer", [attention.given.join_heads, lambda heads: attention.given.join_heads(heads)])
+def test_a_blank_is_not_built_on_itself(answer: Any) -> None:
+    said = "✗ join_heads: it calls itself\nYour code calls `given.join_heads`, which is this very exercise. "
+    assert message("join_heads", answer).startswith(said)
+    assert attention.given.join_heads(torch.ones(1, 2, 3, 4)).shape == (1, 3, 8), "afterwards it can be used again"
+
+
+def test_a_check_has_limits_and_leaves_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGPROF), resource.getrlimit(resource.RLIMIT_DATA)
+
+    def endless(query: Tensor, key: Tensor) -> Tensor:
+        while True:
+            pass
+
+    monkeypatch.setattr(check_module, "limited", lambda: limits.limited(seconds=0.5))
+    said = message("attention_scores", endless)
+    assert said == "✗ attention_scores: it did not finish within 0.5 s: is there an endless loop?"
+    if sys.platform == "linux":
+        monkeypatch.setattr(check_module, "limited", lambda: limits.limited(memory=10**8))
+        said = message("attention_scores", lambda query, key: torch.ones(10**8))
+        assert "it stopped with RuntimeError" in said and "memory" in said
+    assert (signal.getsignal(signal.SIGPROF), resource.getrlimit(resource.RLIMIT_DATA)) == before
+    assert signal.getitimer(signal.ITIMER_PROF)[0] == 0
+
+
+def test_a_stricter_limit_remains() -> None:
+    def stop(*_: Any) -> None:
+        raise LimitReached("the outer limit")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, 0.2)
+    try:
+        with pytest.raises(LimitReached, match="the outer limit"), limits.limited(seconds=60):
+            sum(itertools.count())
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def test_unknown_exercise() -> None:
@@ -1246,6 +1291,16 @@ def test_a_function_among_the_inputs_is_told_by_what_it_does() -> None:
     assert "  sublayer = a function: each vector turned round, and doubled\n" in text
 
 
+def test_of_long_lists_of_tensors_only_the_shapes_are_shown() -> None:
+    said = message("train_model", lambda *_: [0.0])
+    assert max(map(len, said.splitlines())) < 250
+    batches = [(torch.zeros(5, 2), torch.zeros(5))] * 4
+    (line,) = format_inputs({"batches": batches})
+    pair = "tuple: float32 numbers of shape (5, 2); float32 numbers of shape (5,)"
+    assert line == f"  batches = list: {pair}; {pair}; {pair}; … (4 in all)"
+    assert format_inputs({"parts": [torch.ones(2)]}) == ["  parts = [tensor([1, 1])]"]
+
+
 def test_half_precision_outcomes_compare_with_its_tolerance() -> None:
     inputs = {"scores": torch.tensor([[1.0, 2.0]], dtype=torch.float16)}
     assert call(lambda s: s.softmax(-1), inputs).equals(call(lambda s: s.float().softmax(-1).half(), inputs))
@@ -1256,3 +1311,22 @@ def test_a_mistake_with_a_wrong_dtype_that_shows_late_is_still_explained() -> No
     exercise.mistake("signs kept", "Take them off.")(lambda x: x)
     said = exercise.judge(lambda x: x.double() if (x < 0).any() else x)
     assert said and said.startswith("signs kept\nTake them off.\nAlso, ") and "float64" in said
+
+
+def test_a_near_miss_is_told_which_mistake_it_looks_like() -> None:
+    said = message("softmax", lambda s: torch.exp(s - s.amax(0, True)) / torch.exp(s - s.amax(0, True)).sum(0, True))
+    assert said.startswith("✗ softmax: this looks like a known mistake: over the wrong axis\nYour columns sum to one")
+    assert "But there is something else as well:\nthe result has wrong numbers" in said
+    assert "float32 numbers of shape (2, 2, 3, 4)" in said, "the input on which it differs from the mistake"
+    said = message("softmax", lambda s: s.softmax(-2) if s.dim() == 2 else softmaxed(s))
+    assert "softmax" in said and "this looks like" not in said, "PyTorch's own is refused first"
+
+    exercise = Exercise("double", lambda n: 2 * n, [{"n": n} for n in (1, 2, 3, 4, 5, 0)], ("result",))
+    exercise.mistake("not doubled", "Double it.")(lambda n: n)
+    exercise.mistake("squared", "Don't square it.")(lambda n: n * n)
+    said = str(exercise.judge(lambda n: n if n < 5 else 10))
+    assert (
+        said == "this looks like a known mistake: not doubled\nDouble it.\nYour result is right, though, for\n  n = 5"
+    )
+    assert str(exercise.judge(lambda n: n if n % 2 else n * n)).startswith("the result is 1, and should be 2"), "two"
+    assert str(exercise.judge(lambda n: 7)).startswith("the result is 7, and should be 2"), "none"

@@ -304,6 +304,49 @@ def test_answer_cells_must_be_there_once(tmp_path: Path) -> None:
         read_submission(path)
 
 
+def test_no_file_keeps_the_others_from_being_graded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exercise = (ROOT / "exercises" / "04_masking.ipynb").read_text("utf-8")
+    (tmp_path / "a_bom.ipynb").write_text(exercise, "utf-8-sig")
+    (tmp_path / "b_binary.ipynb").write_bytes(b"\xff\x00" * 100)
+    (tmp_path / "c_cells.ipynb").write_text('{"cells": [3, null, {"source": null}]}')
+    (tmp_path / "d_empty.ipynb").touch()
+    (tmp_path / "e_folder.ipynb").mkdir()
+    (tmp_path / "f_nested.ipynb").write_text("[" * 100_000)
+    os.mkfifo(tmp_path / "g_pipe.ipynb")
+    (tmp_path / "h_surrogate.ipynb").write_text(exercise.replace("not done yet", "not \\ud83d yet"))
+    (tmp_path / "i_crash.ipynb").write_text(exercise)
+    graded: list[str] = []
+
+    def grade(submission: grading.Submission, seconds: int, mark: str) -> Grade:
+        if submission.path.stem == "i_crash":
+            raise RuntimeError("a fault of the grader")
+        notebook_text(grading.assemble(submission)).encode("utf-8")
+        graded.append(submission.path.stem)
+        return Grade(submission.path, "04_masking", {"padding_mask": None})
+
+    monkeypatch.setattr(grading, "grade", grade)
+    grades = grade_all([str(tmp_path)])
+    assert sorted(graded) == ["a_bom", "h_surrogate"]
+    failures = {grade.path.stem: grade.failure for grade in grades if grade.failure}
+    told = {stem: failure.removeprefix(f"{tmp_path}/{stem}.ipynb ") for stem, failure in failures.items()}
+    not_a_notebook = dict.fromkeys(["b_binary", "c_cells", "d_empty", "f_nested"], "is not a notebook")
+    assert told == not_a_notebook | {
+        "e_folder": "is not a file",
+        "g_pipe": "is not a file",
+        "i_crash": "could not be graded: RuntimeError: a fault of the grader",
+    }
+
+
+def test_what_is_too_long_to_be_read_is_not_run() -> None:
+    assert forbidden_name("def f(x):\n    return " + "+".join("1" * 100_000)) == "too many nested expressions"
+    assert forbidden_name("x = '\0'") is None, "an error that is told when it runs"
+
+
+def test_open_blanks_have_the_mark_that_status_gives_them() -> None:
+    lines = str(Grade(Path("a.ipynb"), "04_masking", {"padding_mask": OPEN_MESSAGE, "causal_mask": "inverted"}))
+    assert lines.splitlines()[1:3] == [f"  · padding_mask: {OPEN_MESSAGE}", "  ✗ causal_mask: inverted"]
+
+
 def test_tags_and_ids_are_not_needed(tmp_path: Path) -> None:
     book = read_notebook(ROOT / "exercises" / "02_attention.ipynb")
     for cell in book["cells"]:
