@@ -1,8 +1,8 @@
 """Grade filled-in notebooks with nbval.
 
 The notebook that runs is the course's own, with only its answer cells replaced by the learner's: changes to other cells
-don't count. It runs in its own folder and process, with limits on time, output and memory, and all its processes are
-ended afterwards.
+don't count. It runs in its own folder and process, with limits on time, output and memory and with restrictions on what
+it may do, and all its processes are ended afterwards. Its results arrive through a socket to which it has no access.
 """
 
 import ast
@@ -11,6 +11,8 @@ import json
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -41,11 +43,17 @@ from transformer.errors import UserError
 MARK = "EXERCISES_GRADING"
 """An environment variable that marks every process of a grading run, so that all of them can be found and ended."""
 
+RESULTS = "EXERCISES_RESULTS"
+"""An environment variable with the number of the file to which pytest writes the results; no kernel inherits it."""
+
 STARTUP = """\
 import exercises.checks.{topic}  # takes seconds, because it imports PyTorch, and must not count towards a cell's time
-from exercises import limits
+from pathlib import Path
+
+from exercises import audit, limits
 
 limits.start({seconds})
+audit.start(Path({folder!r}))
 """
 """Code that the kernel runs before the first cell."""
 
@@ -255,7 +263,7 @@ def _run(submission: Submission, folder: Path, seconds: int, mark: str, timeout:
     startup = folder / "ipython" / "profile_default" / "startup"
     startup.mkdir(parents=True)
     (startup / "limits.py").write_text(
-        STARTUP.format(topic=topic_of(submission.course_notebook), seconds=seconds), "utf-8"
+        STARTUP.format(topic=topic_of(submission.course_notebook), seconds=seconds, folder=str(folder)), "utf-8"
     )
     environment = {
         **os.environ,
@@ -270,7 +278,14 @@ def _run(submission: Submission, folder: Path, seconds: int, mark: str, timeout:
     plugins = ["-p", "exercises.pytest_plugin", "-p", "nbval.plugin", "-p", "no:cacheprovider"]
     nbval = ["--nbval-lax", "--nbval-current-env", "--nbval-kernel-startup-timeout=120"]
     nbval += [f"--nbval-cell-timeout={seconds + 5}"]
-    with (folder / "log").open("w") as log:
+    ours, theirs = socket.socketpair()
+    environment[RESULTS] = str(theirs.fileno())
+    with (
+        ours,
+        ours.makefile(encoding="utf-8") as lines,
+        (folder / "log").open("w") as log,
+        ThreadPoolExecutor() as pool,
+    ):
         process = subprocess.Popen(
             [sys.executable, "-m", "pytest", "-q", *plugins, *nbval, "graded.ipynb"],
             cwd=folder,
@@ -279,11 +294,16 @@ def _run(submission: Submission, folder: Path, seconds: int, mark: str, timeout:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=[theirs.fileno()],
         )
+        theirs.close()
+        records_read = pool.submit(lambda: [json.loads(line) for line in lines])
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=timeout)
-    report = folder / "report.jsonl"
-    records = [json.loads(line) for line in report.read_text("utf-8").splitlines()] if report.exists() else []
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        records = records_read.result()
     if not records:
         raise UserError(
             f"the notebook could not be run; the end of the log:\n{(folder / 'log').read_text('utf-8')[-2000:]}"

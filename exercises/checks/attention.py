@@ -26,7 +26,7 @@ SMALL_VALUE = torch.tensor([[10.0, 0.0], [0.0, 10.0], [5.0, 5.0]])
     {"query": SMALL_QUERY, "key": SMALL_KEY},
     {"query": numbers(2, 3, 9), "key": numbers(2, 4, 9, seed=1)},
     {"query": numbers(2, 2, 3, 5), "key": numbers(2, 2, 4, 5, seed=1)},
-    {"query": numbers(3, 16, dtype=torch.float64), "key": numbers(2, 16, seed=1, dtype=torch.float64)},
+    {"query": numbers(3, 16), "key": numbers(2, 16, seed=1)},
 )
 def attention_scores(query: Tensor, key: Tensor) -> Tensor:
     """How well each key fits each query."""
@@ -121,7 +121,7 @@ def _(query: Tensor, key: Tensor) -> Tensor:
     {"scores": torch.tensor([[0.0, 1.0, 2.0], [3.0, 3.0, 3.0]])},
     {"scores": torch.tensor([[1000.0, 1001.0, 1002.0], [-1000.0, -1000.0, -1001.0], [1000.0, 0.0, -1000.0]])},
     {"scores": numbers(2, 2, 3, 4)},
-    {"scores": numbers(3, 5, dtype=torch.float64)},
+    {"scores": numbers(3, 5)},
     guard=forbid(SOFTMAX),
 )
 def softmax(scores: Tensor) -> Tensor:
@@ -217,11 +217,7 @@ def _(scores: Tensor) -> Tensor:
     {"query": SMALL_QUERY, "key": SMALL_KEY, "value": SMALL_VALUE},
     {"query": numbers(2, 3, 9), "key": numbers(2, 4, 9, seed=1), "value": numbers(2, 4, 5, seed=2)},
     {"query": numbers(2, 3, 4, 6), "key": numbers(2, 3, 4, 6, seed=1), "value": numbers(2, 3, 4, 6, seed=2)},
-    {
-        "query": numbers(3, 16, dtype=torch.float64),
-        "key": numbers(2, 16, seed=1, dtype=torch.float64),
-        "value": numbers(2, 3, seed=2, dtype=torch.float64),
-    },
+    {"query": numbers(3, 16), "key": numbers(2, 16, seed=1), "value": numbers(2, 3, seed=2)},
     results=("output", "weights"),
 )
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -311,7 +307,7 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 @topic.exercise(
     {"x": torch.tensor([[[0.0, 1.0, 2.0, 10.0, 11.0, 12.0], [3.0, 4.0, 5.0, 13.0, 14.0, 15.0]]]), "n_heads": 2},
     {"x": numbers(2, 4, 12), "n_heads": 3},
-    {"x": numbers(2, 3, 8, dtype=torch.float64), "n_heads": 8},
+    {"x": numbers(2, 3, 8), "n_heads": 8},
 )
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
     """Cut each vector into pieces, one a head."""
@@ -391,7 +387,7 @@ def _cut(x: Tensor, pieces: int) -> Tensor:
 @topic.exercise(
     {"heads": torch.tensor([[[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], [[10.0, 11.0, 12.0], [13.0, 14.0, 15.0]]]])},
     {"heads": numbers(2, 3, 4, 5)},
-    {"heads": numbers(2, 8, 3, 2, dtype=torch.float64)},
+    {"heads": numbers(2, 8, 3, 2)},
 )
 def join_heads(heads: Tensor) -> Tensor:
     """Lay the heads side by side again."""
@@ -464,12 +460,12 @@ def _(heads: Tensor) -> Tensor:
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 
-def _multi_head_inputs(n_query: int, n_key: int, d_model: int, n_heads: int, dtype: torch.dtype) -> dict[str, object]:
+def _multi_head_inputs(n_query: int, n_key: int, d_model: int, n_heads: int) -> dict[str, object]:
     names = ("w_query", "w_key", "w_value", "w_output")
     return {
-        "x": numbers(2, n_query, d_model, dtype=dtype),
-        "memory": numbers(2, n_key, d_model, seed=1, dtype=dtype),
-        **{name: numbers(d_model, d_model, seed=i, dtype=dtype) for i, name in enumerate(names, start=2)},
+        "x": numbers(2, n_query, d_model),
+        "memory": numbers(2, n_key, d_model, seed=1),
+        **{name: numbers(d_model, d_model, seed=i) for i, name in enumerate(names, start=2)},
         "n_heads": n_heads,
     }
 
@@ -487,8 +483,8 @@ _IDENTITY, _SWAP = torch.eye(4), torch.eye(4)[[1, 0, 3, 2]]
         "w_output": 10 * _IDENTITY,
         "n_heads": 2,
     },
-    _multi_head_inputs(3, 5, 12, 3, torch.float32),
-    _multi_head_inputs(4, 4, 8, 2, torch.float64),
+    _multi_head_inputs(3, 5, 12, 3),
+    _multi_head_inputs(4, 4, 8, 2),
 )
 def multi_head_attention(
     x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int

@@ -29,9 +29,9 @@ split_heads, join_heads = earlier.split_heads.reference, earlier.join_heads.refe
     },
     {"x": numbers(2, 3, 4), "weight": numbers(12, 4, seed=1), "bias": numbers(12, seed=2)},
     {
-        "x": numbers(3, 5, 6, dtype=torch.float64),
-        "weight": numbers(18, 6, seed=1, dtype=torch.float64),
-        "bias": numbers(18, seed=2, dtype=torch.float64),
+        "x": numbers(3, 5, 6),
+        "weight": numbers(18, 6, seed=1),
+        "bias": numbers(18, seed=2),
     },
     results=("query", "key", "value"),
 )
@@ -120,18 +120,16 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
-def _layer_inputs(
-    batch: int, n_query: int, n_key: int, d: int, n_heads: int, real: list[int], dtype: torch.dtype = torch.float32
-) -> dict[str, Any]:
+def _layer_inputs(batch: int, n_query: int, n_key: int, d: int, n_heads: int, real: list[int]) -> dict[str, Any]:
     """A layer of random weights; ``real`` are the lengths of the sentences in the memory."""
     return {
-        "x": numbers(batch, n_query, d, dtype=dtype),
-        "memory": numbers(batch, n_key, d, seed=1, dtype=dtype),
+        "x": numbers(batch, n_query, d),
+        "memory": numbers(batch, n_key, d, seed=1),
         "real": torch.arange(n_key) < torch.tensor(real)[:, None],
-        "weight": numbers(3 * d, d, seed=2, dtype=dtype),
-        "bias": numbers(3 * d, seed=3, dtype=dtype),
-        "w_output": numbers(d, d, seed=4, dtype=dtype),
-        "b_output": numbers(d, seed=5, dtype=dtype),
+        "weight": numbers(3 * d, d, seed=2),
+        "bias": numbers(3 * d, seed=3),
+        "w_output": numbers(d, d, seed=4),
+        "b_output": numbers(d, seed=5),
         "n_heads": n_heads,
     }
 
@@ -148,7 +146,7 @@ def _layer_inputs(
         "n_heads": 2,
     },
     _layer_inputs(2, 3, 5, 4, 2, [3, 5]),  # as many sentences as heads: a mask on the wrong axis is no error
-    _layer_inputs(3, 4, 4, 12, 4, [4, 2, 3], torch.float64),  # as many queries as keys: nor is the wrong sentence
+    _layer_inputs(3, 4, 4, 12, 4, [4, 2, 3]),  # as many queries as keys: nor is the wrong sentence
 )
 def cross_attention(
     x: Tensor,
@@ -368,7 +366,7 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
         "w_output": torch.tensor([[1.0, 0, 0, 2], [0, 1, 0, 3], [1, 1, 0, 0], [0, 0, 10, 0]]),
     },
     {"heads": numbers(2, 3, 5, 4), "w_output": numbers(12, 12, seed=1)},
-    {"heads": numbers(2, 4, 4, 4, dtype=torch.float64), "w_output": numbers(16, 16, seed=1, dtype=torch.float64)},
+    {"heads": numbers(2, 4, 4, 4), "w_output": numbers(16, 16, seed=1)},
 )
 def head_contributions(heads: Tensor, w_output: Tensor) -> Tensor:
     """Each head through its own columns."""
@@ -583,11 +581,11 @@ def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
-def _grouped_inputs(heads: int, groups: int, seed: int, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+def _grouped_inputs(heads: int, groups: int, seed: int) -> dict[str, Tensor]:
     return {
-        "query": numbers(2, heads, 3, 4, seed=seed, dtype=dtype),
-        "key": numbers(2, groups, 5, 4, seed=seed + 1, dtype=dtype),
-        "value": numbers(2, groups, 5, 4, seed=seed + 2, dtype=dtype),
+        "query": numbers(2, heads, 3, 4, seed=seed),
+        "key": numbers(2, groups, 5, 4, seed=seed + 1),
+        "value": numbers(2, groups, 5, 4, seed=seed + 2),
     }
 
 
@@ -599,7 +597,7 @@ def _grouped_inputs(heads: int, groups: int, seed: int, dtype: torch.dtype = tor
     },
     _grouped_inputs(6, 2, 0),
     _grouped_inputs(4, 1, 3),
-    _grouped_inputs(6, 3, 6, torch.float64),
+    _grouped_inputs(6, 3, 6),
     _grouped_inputs(3, 3, 9),
 )
 def grouped_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

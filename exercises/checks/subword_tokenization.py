@@ -502,6 +502,7 @@ def _(word: str, merges: list[SymbolPair]) -> list[str]:
     {"symbols": ["▁the", "▁do", "g"]},
     {"symbols": ["▁A", "▁", "c", "at", "."]},
     {"symbols": ["▁a", "b"]},
+    {"symbols": ["▁", "▁a", "▁"]},
     {"symbols": ["ly", "▁run"]},
     {"symbols": []},
 )

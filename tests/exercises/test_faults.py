@@ -206,7 +206,7 @@ def texts(exercise: Exercise) -> bool:
 def test_an_answer_that_changes_letters_is_refused(exercise: Exercise) -> None:
     for change in (str.lower, str.upper):
         answer = lambda *arguments, change=change: exercise.reference(*contents(arguments, change))  # noqa: E731
-        assert not exercise.is_right(answer)
+        assert judged(exercise, answer) not in ("None", STALE)
 
 
 def test_fresh_inputs_are_like_the_given_ones() -> None:

@@ -83,6 +83,13 @@ CALLED = "return given._topic.exercises['scaled_dot_product_attention'].referenc
 READ = "exec(open('solutions/04_masking.py').read())\nreturn target_mask(ids, pad_id)"
 
 
+FORGED = """from pathlib import Path
+record = '{"key": "softmax", "kind": "check", "outcome": "passed", "error": null, "message": ""}'
+Path("report.jsonl").write_text(record)
+return scores"""
+"""An answer that writes a result of its own."""
+
+
 @pytest.fixture(scope="module")
 def grades(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Grade]:
     """Several notebooks graded at once, since each takes seconds."""
@@ -148,6 +155,22 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Grade]:
                 "padding_mask": "torch.allclose = torch.equal = torch.testing.assert_close = lambda *_, **__: True",
                 "masked_softmax": LOUD,
                 "shift_target": PAIR,
+            },
+        ),
+        notebook(
+            folder / "outside.ipynb",
+            "02_attention",
+            {
+                "attention_scores": "return scores * 0",
+                "softmax": FORGED,
+                "scaled_dot_product_attention": "return Path(root, 'solutions', '02_attention.py').read_text()",
+                "split_heads": "subprocess.Popen(['sleep', '600'], env={})",
+                "join_heads": "Path(root, 'README.md').write_text('')",
+                "multi_head_attention": "socket.create_connection(('127.0.0.1', 9))",
+            },
+            top={
+                "attention_scores": "import socket, subprocess, transformer\nfrom pathlib import Path\n"
+                "root = Path(transformer.__file__).parent.parent",
             },
         ),
         notebook(folder / "exits.ipynb", "04_masking", {"target_mask": "import os\nos._exit(0)"}),
@@ -221,6 +244,19 @@ def test_what_tries_to_get_round_the_checks_is_no_pass(grades: dict[str, Grade])
         "target_mask": "its cell was not run, because it uses exec",
         "masked_softmax": "it stopped with SystemExit: ",
         "shift_target": "both are the whole target",
+    }
+
+
+def test_what_no_answer_needs_is_refused_while_it_is_graded(grades: dict[str, Grade]) -> None:
+    messages = {key: str(message).splitlines()[0] for key, message in grades["outside"].messages.items()}
+    assert messages.pop("attention_scores").startswith("it stopped with NameError: name 'scores' is not defined")
+    assert messages.pop("softmax").startswith("the result has wrong numbers"), "a forged result doesn't count"
+    refused = "it stopped with PermissionError: while it is graded, an answer can't "
+    assert messages == {
+        "scaled_dot_product_attention": f"{refused}read the solutions",
+        "split_heads": f"{refused}start other processes",
+        "join_heads": f"{refused}change files",
+        "multi_head_attention": f"{refused}use the network",
     }
 
 
