@@ -602,7 +602,7 @@ print({key: progress[key] for key in ("step", "epoch", "epoch_step")})
 printed = shell(f"{short_run} --run $WORK/killed")
 
 # %% [markdown]
-# Did we lose anything? We compare the checksums of everything that the two runs left behind: the weights of every checkpoint, and the training state with Adam's averages.
+# Did we lose anything? We compare the checksums of all weights and training states that the two runs left behind:
 
 
 # %%
@@ -652,7 +652,7 @@ assert round(100 * 12 * base.n_parameters / 1e9) == 76
 printed = shell(f"transformer average {run}")
 
 # %% [markdown]
-# Here is the validation loss of the five checkpoints and of their average:
+# The validation losses of the five, and of their average:
 
 # %%
 device = choose_device("auto" if FULL_SIZE else "cpu")
@@ -738,19 +738,9 @@ printed = shell(
 #
 # ## How to read your score
 #
-# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in a way that gives higher numbers ([Evaluation](13_evaluation.ipynb) explains how), and the score to compare with it is *BLEU paper*. What would it be in sacreBLEU? For two base models, both scores have been published:
-
-# %%
-both = {  # sacreBLEU with tokenizer 13a; tokenised with compounds split
-    "Tensor2Tensor's checkpoint": (27.52, 29.02),
-    "a-PyTorch-Tutorial": (25.1, 26.49),
-}
-for name, (sacre, split) in both.items():
-    difference = split - sacre
-    print(f"{name:27} +{difference:.2f}: 27.3 would be {27.3 - difference:.1f}")
-
-# %% [markdown]
-# So **expect 25.8 to 25.9 in sacreBLEU**, if your model is as good as the paper's, and some tenths more or less with another seed. If your score is several points lower, something is wrong, and it's hardly ever the architecture. In the order of what it costs to check:
+# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in a way that gives higher numbers, which the row *BLEU paper* imitates. [Evaluation](13_evaluation.ipynb) estimates what it would be in sacreBLEU, from two base models that were scored in both ways: **25.8 to 25.9**. With another seed it may be some tenths more or less.
+#
+# If your score is several points lower, something is wrong, and it's hardly ever the architecture. In the order of what it costs to check:
 #
 # | you see | suspect first |
 # |---|---|
@@ -802,18 +792,18 @@ if not FULL_SIZE:
 # How fast can a model reach the paper's quality? In a speedrun, such as [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models, everybody can try, and every record can be checked. The rules of ours:
 #
 # - **Data:** only the three training archives of WMT14, cleaned as you like. No pretrained weights. newstest2013 for validation; newstest2014 only once, at the end.
-# - **Goal:** at least 25.8 BLEU on newstest2014 (3,003 sentences), with the signature `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp`, as the mean of three seeds.
+# - **Goal:** at least 25.8 BLEU on newstest2014 (3,003 sentences), with sacreBLEU's defaults (`case:mixed`, `tok:13a`, `smooth:exp`), as the mean of three seeds.
 # - **Time:** wall-clock time of `train`, with compilation and validation, without `prepare`. Name the hardware: there will be one list for one GPU and one for eight.
 # - **Your choice:** the architecture, the optimiser, the precision and everything else.
 # - **Enter** with a pull request that adds a row here, and the run folders of the three seeds without their weights to `book/results/speedrun/`: `recipe.json`, `sessions.jsonl`, `metrics.jsonl`, `log.jsonl`, the scores and the translations.
 #
 # | hardware | minutes | BLEU, and its signature | commit | log |
 # |---|---:|---|---|---|
-# | one core of an AMD EPYC; `wmt14-mini` with one seed, as an example | 9.6 | 0.31, signature as above, version 2.6.0 | `c95df614cd` | [results](../book/results.md) |
+# | one core of an AMD EPYC; `wmt14-mini` with one seed, as an example | 9.6 | 0.31, `tok:13a`, version 2.6.0 | `c95df614cd` | [results](../book/results.md) |
 #
 # ## What goes wrong in practice
 #
-# Long runs meet these sooner or later, so we provoke each of them in the small run.
+# Long runs meet these sooner or later. We provoke each in the small run.
 #
 # **A larger batch for more GPUs.** Your new machine has two GPUs instead of one, so you double the batch. The run refuses to resume, because it would become another training: warm-up, decay and the 100,000 steps are counted in steps (§5.3), so a step has to stay the same size.
 
