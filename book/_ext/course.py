@@ -59,6 +59,22 @@ def link_within_the_book(app: Sphinx, doctree: nodes.document, page: str) -> Non
             link["internal"] = True
 
 
+def label_folds(app: Sphinx, doctree: nodes.document) -> None:
+    """Say of each folded cell what it is: setup, imports, or the code of a figure or table below it."""
+    for cell in doctree.findall(lambda node: isinstance(node, nodes.container) and "prompt_show" in node):
+        code = cell.next_node(nodes.literal_block)
+        lines = code.astext().splitlines() if code else []
+        if "tag_setup" in cell["classes"]:
+            what = "the setup for Colab"
+        elif lines and all(line.startswith(("import ", "from ", " ", ")")) or not line for line in lines):
+            what = "the imports"
+        elif any("<svg" in raw.astext() or "altair" in raw.astext() for raw in cell.findall(nodes.raw)):
+            what = "the code of this figure"
+        else:
+            what = "the code"
+        cell["prompt_show"], cell["prompt_hide"] = f"Show {what}", f"Hide {what}"
+
+
 class PictureDirective(SphinxDirective):
     """``{picture} transformer.plots.MODULE.FUNCTION`` with ``:alt:``: the figure that the function returns."""
 
@@ -76,6 +92,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive and the event handlers with Sphinx."""
     app.add_directive("picture", PictureDirective)
     app.connect("doctree-resolved", link_within_the_book)
+    app.connect("doctree-read", label_folds)
     app.connect("html-page-context", add_charts)
     app.connect("html-page-context", fix_bibliography_roles)
     app.connect("html-page-context", edit_the_script, priority=900)  # after the theme has added its buttons

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.statemachine import StringList
+from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from tabulate import tabulate
@@ -25,6 +26,7 @@ from tabulate import tabulate
 from transformer.bench import recipe, report
 from transformer.bench.runner import Measurement
 from transformer.evaluation.evaluate import read_scores
+from transformer.plots import style
 from transformer.plots.curves import curves
 from transformer.plots.strip_plot import strip_plot
 from transformer.plots.style import LINE_STYLES, Picture, Row
@@ -33,6 +35,9 @@ ROOT = Path(__file__).parents[2]
 MISSING = "*Not measured yet.*"
 SCORES = ("BLEU", "BLEU lc", "BLEU paper", "chrF2", "METEOR")
 """The scores that tables show, if they were computed; all signatures are listed below the tables."""
+
+LONG = 6
+"""Tables with more rows than this are folded."""
 
 Part = str | Picture | Row
 """A part of a section: Markdown, or figures."""
@@ -72,6 +77,7 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
         root: the repository whose result files are shown.
     """
     sections = {
+        "summary": summary,
         "quality": quality,
         "speed": speed,
         "published": published,
@@ -80,6 +86,32 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
         "everyday-sentences": everyday_sentences,
     }
     return sections.get(name, partial(experiment, name=name))(root)
+
+
+def summary(root: Path) -> list[Part]:
+    """Return a figure with the BLEU of each pretrained model on each of its test sets, with the widest beam."""
+    values = {}
+    for name, (_, results) in pretrained_models(root).items():
+        for test in results["test_sets"]:  # from the narrowest to the widest beam
+            values[f"{name}, {test['direction']} {test['split'].replace('_', ' ')}"] = score(test, "BLEU")
+    if not values:
+        return [MISSING]
+    alt = (
+        "BLEU of the pretrained models: " + "; ".join(f"{label}: {value:.1f}" for label, value in values.items()) + "."
+    )
+    return [Picture(bars(values), alt)]
+
+
+def bars(values: Mapping[str, float]) -> Figure:
+    """Draw a horizontal bar for each value, with its label on the left and the value at its end."""
+    with style.in_style():
+        figure, axes = style.new_figure(5, 0.6 + 0.34 * len(values))
+        axes.bar_label(axes.barh(list(values), list(values.values()), color=style.QUERY), fmt="%.1f", padding=4)
+        axes.invert_yaxis()  # the first is at the top
+        axes.spines[:].set_visible(False)
+        axes.tick_params(left=False, bottom=False, labelbottom=False)
+        axes.set_title("BLEU with beam search", loc="left")
+    return figure
 
 
 def quality(root: Path) -> list[Part]:
@@ -98,7 +130,7 @@ def quality(root: Path) -> list[Part]:
         last = [f"{metrics[-1]['step']:,}", f"{metrics[-1]['minutes']:.0f}"] if metrics else ["", ""]
         training += [[f"`{name}`", *last, *origin(session)] for session in read_jsonl(folder / "sessions.jsonl")]
     header = ["model", "direction", "test set", "sentences", "beam size", *columns]
-    parts: list[Part] = [table(header, rows), signatures(tests)]
+    parts: list[Part] = [folded("All scores", table(header, rows)), signatures(tests)]
     parts += [folded("Where these scores come from", table(["model", *ORIGIN], sources, long=True))]
     if training:
         parts += [
@@ -118,7 +150,7 @@ def experiment(root: Path, name: str) -> list[Part]:
     tests = [test for row in finished for test in row["test_sets"]]
     labels = list(dict.fromkeys(row["label"] for row in rows))
     if results["log"]:
-        parts: list[Part] = [run_table(rows)]
+        parts: list[Part] = [fold_if_long("The runs and their scores", run_table(rows), len(rows))]
     elif len(labels) == 1:
         parts = compare_beam_sizes(tests)
     else:
@@ -208,11 +240,12 @@ def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> list[Part
         f"BLEU lc, {last}",
         "validation loss",
     ]
-    parts: list[Part] = [table([*header, "parameters", "seeds"], cells)]
+    parts: list[Part] = []
     if values:
         parts.append(
             Picture(strip_plot(values, f"BLEU on the test set, {last}"), f"BLEU by setting. {describe(values)}")
         )
+    parts.append(fold_if_long("All scores", table([*header, "parameters", "seeds"], cells), len(cells)))
     failures = dict.fromkeys(f"{row['label']}: {row['failed']}" for row in rows if row["failed"])
     return [*parts, *(f"- {failure}" for failure in failures)]
 
@@ -452,6 +485,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], long: bool = 
 def folded(title: str, text: str) -> str:
     """Return Markdown in a dropdown with a title."""
     return f"\n::::{{dropdown}} {title}\n{text}\n::::\n"
+
+
+def fold_if_long(title: str, text: str, n_rows: int) -> str:
+    """Return a table, in a dropdown if it has more than `LONG` rows."""
+    return folded(title, text) if n_rows > LONG else text
 
 
 def read(path: Path) -> Any:

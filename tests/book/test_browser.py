@@ -3,6 +3,7 @@
 from book.browser import visit
 from book.pdf import WIDTH
 from tests.book.barriers import ANIMATIONS_FINISHED, barriers
+from tests.book.test_pages import soup
 
 
 def test_a_page_opens_without_errors_and_fits(shown):
@@ -16,6 +17,26 @@ def test_a_page_opens_without_errors_and_fits(shown):
         "the page scrolls horizontally"
     )
     assert errors == []
+
+
+def test_no_code_is_cut_off_and_nothing_is_too_wide_for_the_smallest_phone(shown):
+    _, look, tab, _ = shown
+    if look == "wide":
+        cut = "[...document.querySelectorAll('.cell_input pre')].filter(pre => pre.scrollWidth > pre.clientWidth + 1)"
+        assert tab.evaluate(f"{cut}.map(pre => pre.innerText)") == []
+    if look == "narrow":
+        size = tab.viewport_size
+        tab.set_viewport_size({"width": 320, "height": size["height"]})
+        excess = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        tab.set_viewport_size(size)
+        assert excess <= 1, "the page scrolls horizontally at 320 pixels"
+
+
+def test_a_folded_cell_says_what_is_in_it(html, page):
+    labels = [label.text for label in soup(html / page).select("details.hide .collapsed")]
+    assert all(label.startswith("Show the ") for label in labels)
+    if page.startswith("chapters/"):
+        assert labels[0] == "Show the setup for Colab" and "Show the code of this figure" in labels
 
 
 def test_a_page_has_no_barriers(shown):

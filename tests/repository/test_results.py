@@ -98,19 +98,19 @@ def test_the_prose_has_no_digits() -> None:
 
 def test_every_experiment_is_on_the_page() -> None:
     assert set(re.findall(r"^```\{results\} (.+)$", PAGE, re.MULTILINE)) == {
-        *EXPERIMENTS, "quality", "speed", "published", "language-filter", "live", "everyday-sentences"
+        *EXPERIMENTS, "summary", "quality", "speed", "published", "language-filter", "live", "everyday-sentences"
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter", "live", "everyday-sentences"]
+    "name", [*EXPERIMENTS, "summary", "quality", "speed", "published", "language-filter", "live", "everyday-sentences"]
 )
 def test_a_missing_file_is_reported_on_the_page(root: Path, name: str) -> None:
     assert section(name, root) == [MISSING]
 
 
 @pytest.mark.parametrize(
-    "name", [*EXPERIMENTS, "quality", "speed", "published", "language-filter", "live", "everyday-sentences"]
+    "name", [*EXPERIMENTS, "summary", "quality", "speed", "published", "language-filter", "live", "everyday-sentences"]
 )
 def test_existing_files_can_be_shown(name: str) -> None:
     assert section(name) not in ([], [MISSING])
@@ -272,6 +272,13 @@ def test_pretrained_models(root: Path) -> None:
         "`tiny-one`", "en-de", "`multi30k` test", "77", "4", "33.3", "34.3", "35.3", "36.3"
     ]  # fmt: skip
     assert "4,321" in shown and "`transformer train multi30k`" in shown and "`abcdef1234`" in shown
+
+
+def test_the_summary_has_the_widest_beam_of_each_test_set(root: Path) -> None:
+    write_model(root, "tiny", [scored_on(1, 22.2), scored_on(4, 33.3), scored_on(4, 44.4, direction="de-en")])
+    (picture,) = section("summary", root)
+    assert isinstance(picture, Picture) and "22.2" not in picture.alt
+    assert "tiny, en-de test: 33.3; tiny, de-en test: 44.4." in picture.alt
 
 
 def test_published_scores_are_next_to_ours_on_the_same_test_set_only(root: Path) -> None:
