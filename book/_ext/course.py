@@ -60,14 +60,10 @@ def link_within_the_book(app: Sphinx, doctree: nodes.document, page: str) -> Non
 
 
 def label_folds(app: Sphinx, doctree: nodes.document) -> None:
-    """Say of each folded cell what it is: setup, imports, or the code of a figure or table below it."""
+    """Say of each folded cell what is in it: the setup, the code of the figure below it, or other code."""
     for cell in doctree.findall(lambda node: isinstance(node, nodes.container) and "prompt_show" in node):
-        code = cell.next_node(nodes.literal_block)
-        lines = code.astext().splitlines() if code else []
         if "tag_setup" in cell["classes"]:
             what = "the setup for Colab"
-        elif lines and all(line.startswith(("import ", "from ", " ", ")")) or not line for line in lines):
-            what = "the imports"
         elif any("<svg" in raw.astext() or "altair" in raw.astext() for raw in cell.findall(nodes.raw)):
             what = "the code of this figure"
         else:
