@@ -320,8 +320,21 @@ def test_mistakes(words: str, message: str, capsys: pytest.CaptureFixture[str]) 
     assert len(printed.err.splitlines()) == 1
 
 
-def test_a_file_that_cannot_be_written_is_reported(in_process: None, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_before_anything_is_measured(tmp_path: Path) -> None:
     texts = measure_recipes({"tiny": TINY}, QUICK, steps=1, output=tmp_path, progress=False)
-    next(texts)
-    with pytest.raises(UserError, match="cannot write"):
+    with pytest.raises(UserError, match=r"cannot write .*: it is a folder"):
+        next(texts)
+
+
+def test_a_disk_that_becomes_full_costs_no_result(
+    in_process: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("transformer.bench.report.write_atomically", no_room)
+    texts = measure_recipes({"tiny": TINY}, QUICK, steps=1, output=tmp_path / "x.json", progress=False)
+    next(texts)  # where and how it is measured
+    assert "target tokens/s" in next(texts)
+    with pytest.raises(UserError, match=r"cannot write .*x\.json: No space left on device"):
         next(texts)
