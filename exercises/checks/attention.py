@@ -27,6 +27,7 @@ SMALL_VALUE = torch.tensor([[10.0, 0.0], [0.0, 10.0], [5.0, 5.0]])
     {"query": numbers(2, 3, 9), "key": numbers(2, 4, 9, seed=1)},
     {"query": numbers(2, 2, 3, 5), "key": numbers(2, 2, 4, 5, seed=1)},
     {"query": numbers(3, 16), "key": numbers(2, 16, seed=1)},
+    {"query": numbers(1, 1, 4), "key": numbers(1, 1, 4, seed=1)},
 )
 def attention_scores(query: Tensor, key: Tensor) -> Tensor:
     """How well each key fits each query."""
@@ -122,6 +123,7 @@ def _(query: Tensor, key: Tensor) -> Tensor:
     {"scores": torch.tensor([[1000.0, 1001.0, 1002.0], [-1000.0, -1000.0, -1001.0], [1000.0, 0.0, -1000.0]])},
     {"scores": numbers(2, 2, 3, 4)},
     {"scores": numbers(3, 5)},
+    {"scores": numbers(1, 1, 5)},
     guard=forbid(SOFTMAX),
 )
 def softmax(scores: Tensor) -> Tensor:
@@ -218,6 +220,7 @@ def _(scores: Tensor) -> Tensor:
     {"query": numbers(2, 3, 9), "key": numbers(2, 4, 9, seed=1), "value": numbers(2, 4, 5, seed=2)},
     {"query": numbers(2, 3, 4, 6), "key": numbers(2, 3, 4, 6, seed=1), "value": numbers(2, 3, 4, 6, seed=2)},
     {"query": numbers(3, 16), "key": numbers(2, 16, seed=1), "value": numbers(2, 3, seed=2)},
+    {"query": numbers(1, 1, 4), "key": numbers(1, 1, 4, seed=1), "value": numbers(1, 1, 3, seed=2)},
     results=("output", "weights"),
 )
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:

@@ -295,6 +295,7 @@ def _(weights: Tensor) -> Tensor:
         "target_word": [0, 0, 0, 1, 2, 2, 3],
         "source_word": [0, 1, 1, 2, 3, 3, 3, 4],
     },
+    {"weights": torch.tensor([[0.7, 0.3], [0.4, 0.6]]), "target_word": [0], "source_word": [0]},
     results=("words", "links"),
     keep=("weights",),
     differentiable=False,

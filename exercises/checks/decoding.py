@@ -331,6 +331,7 @@ def _random_log_probs(beams: int, vocab_size: int, seed: int) -> Tensor:
     },
     {"scores": torch.tensor([-3.0, -3.5, -4.0, -4.1]), "log_probs": _random_log_probs(4, 11, seed=5), "count": 8},
     {"scores": torch.tensor([-0.2, -0.9]), "log_probs": _random_log_probs(2, 30, seed=2), "count": 5},
+    {"scores": torch.tensor([-0.5]), "log_probs": _random_log_probs(1, 6, seed=3), "count": 1},
     results=("values", "parents", "tokens"),
     keep=("scores", "log_probs"),
     differentiable=False,

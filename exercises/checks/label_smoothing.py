@@ -26,6 +26,7 @@ TARGETS = torch.tensor([6, 0, 3, 3, 1])
     {"logits": SMALL, "target": torch.tensor([0, 1])},
     {"logits": WIDE, "target": TARGETS},
     {"logits": LARGE, "target": torch.tensor([2, 1])},
+    {"logits": SMALL[:1], "target": torch.tensor([2])},
 )
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """The package's loss without smoothing, token by token."""
@@ -179,6 +180,7 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     {"logits": SMALL, "target": torch.tensor([0, 1]), "smoothing": 0.2},
     {"logits": WIDE, "target": TARGETS, "smoothing": 0.1},
     {"logits": LARGE, "target": torch.tensor([2, 0]), "smoothing": 0.1},
+    {"logits": SMALL[:1], "target": torch.tensor([2]), "smoothing": 0.1},
 )
 def smoothed_loss(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     """The package's loss, token by token."""

@@ -108,6 +108,7 @@ def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     },
     {"x": numbers(2, 3, 6), "gain": numbers(6, seed=1), "bias": numbers(6, seed=2), "eps": 1e-5},
     {"x": torch.full((2, 4), 3.0), "gain": torch.ones(4), "bias": torch.tensor([0.0, 1.0, 2.0, 3.0]), "eps": 1e-5},
+    {"x": numbers(1, 1, 3), "gain": numbers(3, seed=1), "bias": numbers(3, seed=2), "eps": 1e-5},
     guard=forbid(LAYER_NORM),
 )
 def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
@@ -224,6 +225,7 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     {"x": torch.tensor([3.0, 6.0, -3.0]), "rate": 0.25, "draw": torch.tensor([0.1, 0.6, 0.25]), "training": False},
     {"x": numbers(3, 4), "rate": 0.4, "draw": numbers(3, 4, seed=1).sigmoid(), "training": True},
     {"x": numbers(3, 4), "rate": 0.0, "draw": numbers(3, 4, seed=1).sigmoid(), "training": True},
+    {"x": numbers(1, 3), "rate": 0.5, "draw": numbers(1, 3, seed=1).sigmoid(), "training": True},
     keep=("draw",),
 )
 def dropout(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:

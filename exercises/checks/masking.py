@@ -284,6 +284,7 @@ _TRUE, _FALSE = True, False
         "scores": torch.tensor([[-500.0, -501.0, 300.0], [200.0, 201.0, 300.0]]),
         "mask": torch.tensor([[_TRUE, _TRUE, _FALSE], [_TRUE, _TRUE, _FALSE]]),
     },
+    {"scores": torch.tensor([[[1.0, 2.0, 3.0]]]), "mask": torch.tensor([[[_TRUE, _TRUE, _FALSE]]])},
 )
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax over what may be seen; zeros where that is nothing."""

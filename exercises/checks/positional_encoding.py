@@ -107,6 +107,7 @@ def _(d_model: int) -> Tensor:
     {"length": 4, "d_model": 2},
     {"length": 5, "d_model": 6},
     {"length": 30, "d_model": 16},
+    {"length": 1, "d_model": 4},
 )
 def sinusoidal_encoding(length: int, d_model: int) -> Tensor:
     """The package's encoding."""
@@ -197,6 +198,7 @@ def _step(encoding: Tensor, k: int) -> Tensor:
     {"encoding": positions.sinusoidal_encoding(3, 6), "k": 2},
     {"encoding": positions.sinusoidal_encoding(9, 8)[5:], "k": -3},
     {"encoding": positions.sinusoidal_encoding(40, 4)[[30, 2, 11]], "k": 7},
+    {"encoding": positions.sinusoidal_encoding(6, 4)[5:], "k": -2},
     keep=("encoding",),
     differentiable=False,
 )
@@ -288,6 +290,7 @@ def _(encoding: Tensor, k: int) -> Tensor:
     {"x": torch.tensor([[1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0]])},
     {"x": numbers(3, 6)},
     {"x": numbers(2, 2, 3, 4, seed=1)},
+    {"x": numbers(1, 2, 2, seed=2)},
 )
 def rotate(x: Tensor) -> Tensor:
     """The package's rotation."""

@@ -264,6 +264,7 @@ _MORE: list[Part] = [
     {"weight": torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), "parts": _PARTS, "pad_id": 0},
     {"weight": numbers(6, 4, seed=6), "parts": _MORE, "pad_id": 5},
     {"weight": numbers(6, 4, seed=7), "parts": _MORE[:1], "pad_id": 5},
+    {"weight": numbers(3, 1), "parts": [(numbers(2, 1, seed=1), torch.tensor([1, 2]))], "pad_id": 0},
     differentiable=False,
 )
 def accumulated_gradient(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
@@ -545,6 +546,14 @@ _BETAS, _EPS = (0.9, 0.98), 1e-9
         "v": numbers(2, 3, seed=3).square(),
         "step": 20,
         "rate": 0.5,
+    },
+    {
+        "weight": numbers(1),
+        "gradient": numbers(1, seed=1),
+        "m": numbers(1, seed=2),
+        "v": torch.ones(1),
+        "step": 2,
+        "rate": 0.1,
     },
     results=("weight", "m", "v"),
     keep=("v",),

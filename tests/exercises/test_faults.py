@@ -196,6 +196,16 @@ def test_what_is_left_over_from_earlier_calls_is_noticed(exercise: Exercise) -> 
     assert judged(exercise, answer) == NOT_REPEATABLE
 
 
+def has_axes(exercise: Exercise) -> bool:
+    results = call(exercise.reference, exercise.inputs[-1]).results
+    return any(isinstance(value, Tensor) and value.dim() > 0 for value in results)
+
+
+@some_with(has_axes)
+def test_sizes_of_one_are_tried(exercise: Exercise) -> None:
+    assert judged(exercise, lambda *arguments: contents(exercise.reference(*arguments), Tensor.squeeze)) != "None"
+
+
 def texts(exercise: Exercise) -> bool:
     found: list[str] = []
     contents(dict(exercise.inputs[0]), lambda value: found.append(value) or value if isinstance(value, str) else value)
