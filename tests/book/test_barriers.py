@@ -29,5 +29,5 @@ def test_the_search_finds_a_term(opened, address):
                 "document.querySelector('#search-results .search-summary')?.innerText.includes('match')"
             )
             hits = tab.evaluate("[...document.querySelectorAll('#search-results li a')].map(a => a.innerText)")
-            assert ("Attention" in hits) is is_found, (term, hits)
+            assert ("2. Attention" in hits) is is_found, (term, hits)
             assert barriers(tab, "wide") == []

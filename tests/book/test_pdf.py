@@ -29,7 +29,8 @@ def test_contents_and_bookmarks_lead_to_the_right_sheet(sheets):
     front = sheets.pages[0].extract_text()
     for title, start in starts.items():
         assert re.search(rf"{title}\s+{start + 1}\b", front)
-        assert title in " ".join(sheets.pages[start].extract_text().split())
+        text = " ".join(sheets.pages[start].extract_text().split())
+        assert title.split(". ")[-1] in text, "on paper, a chapter's title has no number"
     assert list(starts.values()) == sorted(set(starts.values()))
     (*_, sections) = sheets.outline
     titles = [mark.title for mark in sections]

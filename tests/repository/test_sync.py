@@ -120,7 +120,8 @@ def test_in_colab_and_jupyterlab_folded_code_is_folded_links_are_absolute_and_a_
     assert (two.metadata.accelerator, two.metadata.colab.gpuType) == ("GPU", "T4")
     pages = "https://transformer-course.github.io/transformer-course/book"
     assert two.cells[0].source == (
-        f"[Terms]({pages}/glossary.html#term-BLEU), [Results]({pages}/results.html), [masking](04_masking.ipynb)"
+        f"See the [terms]({pages}/glossary.html#term-BLEU), [Results]({pages}/results.html) "
+        "and [masking](04_masking.ipynb)."
     )
     code = {cell.metadata.tags[-1]: cell.metadata for cell in two.cells if "tags" in cell.metadata}
     for tag in ("hide-cell", *folded):
