@@ -142,7 +142,7 @@ def test_the_settings_with_which_the_wmt14_recipes_fit_into_small_gpus(recipe: s
 
 
 @pytest.mark.parametrize(
-    "settings", [{"n_layers": 10_000_000}, {"d_ff": 99_999_999_999}, {"max_length": 99_999_999_999}]
+    "settings", [{"n_layers": 10_000_000}, {"d_ff": 99_999_999_999}, {"vocab_size": 99_999_999_999}]
 )
 def test_a_model_that_is_too_large_is_refused_before_it_is_built(
     settings: dict[str, int], monkeypatch: pytest.MonkeyPatch
