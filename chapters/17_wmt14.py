@@ -827,7 +827,7 @@ for _ in range(10):
     assert all(map(torch.equal, on_two_gpus, accumulated))
 
 # %% [markdown]
-# **Another vocabulary.** Somebody adds three words to forty lines of the training text. A new tokenizer is trained on it, the ids move, and the model knows tokens only by their ids. The run notices:
+# **Another vocabulary.** Somebody adds three words to forty lines of the training text. A tokenizer trained on the new text has other ids, and the model knows tokens only by their ids. The run notices:
 
 # %%
 text = (work / "train.de").read_text()
@@ -836,7 +836,7 @@ printed = shell(resume, exit_code=2)
 
 # %% tags=["remove-cell"]
 (work / "train.de").write_text(text)
-assert any("started with another vocabulary" in line for line in printed)
+assert any("started with another text" in line for line in printed)
 tiny_run = whole if FULL_SIZE else run
 
 # %% [markdown]
