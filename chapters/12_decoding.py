@@ -634,7 +634,7 @@ for name, numbers in zip(
     print(f"{name} {4 * numbers / 1e6:4.0f} MB")
 
 # %% [markdown]
-# That is more than twice as much as the model's weights, which take about 250 MB. For large language models with long contexts, the cache is often what limits how many requests fit on a GPU. [From here to BERT, GPT, T5 and ViT](15_transformer_family.ipynb) shows how grouped-query attention makes it smaller.
+# That is more than twice as much as the model's weights, which take about 250 MB. For large language models with long contexts, the cache is often what limits how many requests fit on a GPU. [The Transformer family](15_transformer_family.ipynb) shows how grouped-query attention makes it smaller.
 
 # %% tags=["remove-cell"]
 sizes = [4 * n / 1e6 for n in cache_numbers(base, 64, 4, 100, 50)]

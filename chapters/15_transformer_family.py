@@ -11,13 +11,11 @@
 # ---
 
 # %% [markdown]
-# # From here to BERT, GPT, T5 and ViT: pre-training and fine-tuning
+# # The Transformer family: BERT, GPT, T5 and ViT
 #
-# BERT helps to rank search results, GPT writes programs, T5 summarises articles and ViT recognises what is in a photograph. They sound like four inventions. **How much of each is new, compared with the model of this course?** The figure gives most of the answer away.
-# Each row of a grid is a query, and it may attend to the filled keys. BERT has the mask of our encoder, GPT that of our decoder. T5 has both, and ViT is an encoder again, whose tokens are pieces of an image.
+# BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Little, as the figure shows. Each row of a grid is a query, which may attend to the filled keys. BERT has the mask of our encoder, GPT that of our decoder, and T5 has both. ViT is an encoder again; its tokens are pieces of an image.
 #
-# By the end you can turn our Transformer into any of the four with a few lines, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.**
-# Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
+# By the end you can turn our Transformer into each of the four with a few lines, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -96,7 +94,7 @@ prefix = causal | (torch.arange(5) < 2)
 
 def two_masks(*panels):
     with style.in_style():
-        figure = Figure(figsize=(4.6, 1.9))
+        figure = Figure(figsize=(4.6, 1.65))
         for axes, (title, tokens, mask) in zip(
             figure.subplots(1, 2, gridspec_kw={"wspace": 0.75}), panels, strict=True
         ):
@@ -566,7 +564,9 @@ for tokens in sample(gpt, no_source(4), temperature=0.5, generator=rng):
     print(*[words[i] for i in tokens])
 
 # %% [markdown]
-# What can GPT say about a masked word? It sees only what precedes it. **Choose which word of the sentence to hide**, and compare: *Der Bäcker hat den Wein getrunken* means *The baker has drunk the wine*. The green bar is the word that was hidden. The article at the beginning depends on the noun after it, so BERT knows it and GPT can only guess. Which other words does the right-hand context decide?
+# When this page was built, the sentences meant: *The sister has counted a stone. The friend has travelled to Paris. The farmer was supposed to travel to Berlin.* The fourth isn't German: *The little some was old.*
+#
+# What does GPT know about a masked word? It sees only what precedes it. **Choose which word of the sentence to hide**, and compare: *Der Bäcker hat den Wein getrunken* means *The baker has drunk the wine*. The green bar is the word that was hidden. The article at the beginning depends on the noun after it, so BERT prefers the correct one, and GPT can only guess. The third word is a second case: *hat* (has) or *ist* (is)? GPT can't choose, because the participle at the end decides.
 
 # %% tags=["hide-input"]
 sentence = texts[6]

@@ -369,7 +369,7 @@ check("grouped_attention", grouped_attention)
 # Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade multi_head_attention`.
 #
 # Then open `transformer/attention.py` at `MultiHeadAttention`: the first two blanks are what it does. The last one comes back in the chapter
-# *From here to BERT, GPT, T5 and ViT*.
+# *The Transformer family: BERT, GPT, T5 and ViT*.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook
