@@ -209,9 +209,9 @@ class Exercise:
         return None
 
     def _resembling_mistake(self, answer: Function) -> str | None:
-        """Return title and hint of the only mistake that most of the answer's wrong results agree with.
+        """Return title and hint of the only mistake that gives the same wrong results as the answer on most inputs.
 
-        The message shows the first inputs on which the answer differs from the mistake.
+        Inputs that both get right don't count. The message shows the first inputs on which the two differ.
         """
         actual = self._call_on_all(answer)
         wrong = [i for i, result in enumerate(actual) if not result.equals(self._expected[i])]
@@ -219,10 +219,10 @@ class Exercise:
             (sum(not actual[i].error and actual[i].equals(results[i]) for i in wrong), mistake, results)
             for mistake, results in self._results_of_mistakes
         ]
-        (most, mistake, results), (second, *_) = sorted([*agreements, *[(0, None, [])] * 2], key=lambda row: -row[0])[
-            :2
-        ]
-        if mistake is None or 2 * most <= len(wrong) or 2 * second > most:
+        ranked = sorted([*agreements, *[(0, None, [])] * 2], key=lambda row: -row[0])
+        (most, mistake, results), (second, *_) = ranked[:2]
+        either_wrong = [i for i, result in enumerate(results) if i in wrong or not result.equals(self._expected[i])]
+        if mistake is None or 2 * most <= len(either_wrong) or 2 * second > most:
             return None
         differs = [i for i, result in enumerate(actual) if not result.equals(results[i])]
         number = next((i for i in differs if i in wrong), differs[0])

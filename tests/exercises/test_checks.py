@@ -1339,3 +1339,6 @@ def test_a_near_miss_is_told_which_mistake_it_looks_like() -> None:
     )
     assert str(exercise.judge(lambda n: n if n % 2 else n * n)).startswith("the result is 1, and should be 2"), "two"
     assert str(exercise.judge(lambda n: 7)).startswith("the result is 7, and should be 2"), "none"
+    assert str(exercise.judge(lambda n: n if n == 3 else 2 * n)).startswith("the result is 3, and should be 6"), (
+        "rarely"
+    )
