@@ -604,7 +604,7 @@ masked_word_explorer(
 first = [
     dict(p["___ Bäcker hat den Wein getrunken ."]) for p in predictions.values()
 ]
-assert first[0]["Der"] > first[1]["Der"] and first[0]["Der"] > 0.4
+assert first[0]["Der"] > first[1]["Der"] and first[0]["Der"] > 0.3
 
 # %% [markdown]
 # ## Prompting: zero-shot and few-shot
@@ -947,7 +947,7 @@ print(f"{vit_accuracy:.0%} of 400 new images classified correctly; guessing: 25%
 assert vit_accuracy > 0.75
 
 # %% [markdown]
-# Where does it look? The figure shows, below each image, the attention weights of the class token in the last layer, averaged over the heads. They concentrate on the shape, and most of the background is ignored.
+# Where does it look? The figure shows, below each image, the attention weights of the class token in the last layer, averaged over the heads. Patches on the shape tend to get more weight than the background.
 
 # %% tags=["hide-input"]
 with record_attention(vit) as weights:
