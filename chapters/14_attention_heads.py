@@ -11,9 +11,9 @@
 # ---
 
 # %% [markdown]
-# # Looking inside: what attention heads do
+# # What attention heads do
 #
-# The arcs below show what one head of a small translation model attends to: from *The* to *king*, from the first *the* to *baker*, from the second to *tea*. Is finding the noun this head's job? In the last line it was removed, and **all three articles come out wrong**. (German articles depend on their noun's gender and case, and on whether it is plural. The other two red words belong to the plural that *Die* begins.)
+# The arcs below show what one head of a small translation model attends to: from *The* to *king*, from the first *the* to *baker*, from the second to *tea*. Is finding the noun this head's job? In the last line it was removed, and **all three articles come out wrong**.
 #
 # By the end you will be able to record the attention weights of any model, tell a head's habit from chance, ablate and patch heads to find out what they contribute, and name what a heat map of attention weights can't show.
 #
@@ -117,6 +117,8 @@ assert german == "Der strenge König hat dem Bäcker den Tee gebracht."
 assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 
 # %% [markdown]
+# German articles depend on their noun's gender and case, and on whether it is plural. (The other two red words, *strengen* and *haben*, belong to the plural that *Die* begins.)
+#
 # The paper ends with figures of a few heads, too, and says that such models *could* be more interpretable (§4). But a heat map shows one head in one sentence, often picked by someone who was looking for something. Three questions need more than that: What does a head do **as a rule**? Does the model **need** it? And is it the **reason** for what the model writes?
 
 # %% [markdown]

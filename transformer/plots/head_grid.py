@@ -128,6 +128,7 @@ def _large(
     longest = max(len(side) for sides in words.values() for side in sides)
     label_width = 7.0 * max(len(word) for sides in words.values() for side in sides for word in side) + 8  # pixels
     side = (WIDTH - label_width) / longest
+    font_size = min(12.0, side)
     domain = [-label_width / side, longest]
     x = alt.X("x:Q", scale=alt.Scale(domain=domain, nice=False), axis=None)
     y = alt.Y("y:Q", scale=alt.Scale(domain=domain[::-1], nice=False), axis=None)
@@ -148,13 +149,13 @@ def _large(
     row_labels = (
         labelled.transform_filter("datum.is_query")
         .transform_calculate(x="0", y="datum.position + 0.5")
-        .mark_text(align="right", baseline="middle", dx=-5, fontSize=12)
+        .mark_text(align="right", baseline="middle", dx=-5, fontSize=font_size)
         .encode(x, y, text="word:N")
     )
     column_labels = (
         labelled.transform_filter("!datum.is_query")
         .transform_calculate(x="datum.position + 0.5", y="0")
-        .mark_text(align="left", baseline="middle", angle=270, dx=5, fontSize=12)
+        .mark_text(align="left", baseline="middle", angle=270, dx=5, fontSize=font_size)
         .encode(x, y, text="word:N")
     )
     large = (squares + row_labels + column_labels).add_params(cell).properties(width=WIDTH, height=WIDTH)
