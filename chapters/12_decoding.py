@@ -180,7 +180,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 #
 # ## Beam search
 #
-# **Beam search** is the compromise (§6.1). It keeps not one **prefix**, the beginning of a translation, but the $k$ most probable ones. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is beam search with $k = 1$. With $k = 2$, the toy's *a* survives in second place, and wins:
+# **Beam search** is the compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is beam search with $k = 1$. With $k = 2$, the toy's *a* survives in second place, and wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -194,7 +194,7 @@ assert (
 assert 38 < math.log10(8000**10) < 40
 
 # %% [markdown]
-# In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon is too small for a float. A log-probability is never positive, and each further token can only make it lower.
+# In practice you add logarithms instead of multiplying probabilities, because a product of many small numbers soon underflows: it becomes too small for a float. A log-probability is never positive, and each further token can only make it lower.
 #
 # Below is the search for our caption with $k = 3$, step by step. **Move the slider to 1, then increase it.** Each row is one step with its six best candidates, the best on the left. Blue ones are kept, grey ones dropped, green ones have ended with `<eos>`. Orange rings mark the path of greedy search. At step 5, *das* is ahead of *die*. Watch what happens to it in the next step.
 
