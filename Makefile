@@ -78,7 +78,7 @@ notebooks: $(READY)  ## make again what is generated: notebooks, exercises, widg
 	@$(PY) -m exercises make
 
 models: $(READY)  ## train the models that come with the course again, from scratch: hours on a CPU (MIRROR=...)
-	@for name in everyday multi30k multi30k-de-en pocket-small pocket-large; do \
+	@for name in everyday everyday-de-en multi30k multi30k-de-en pocket-small pocket-large; do \
 	    $(VENV)/bin/transformer train $$name --run runs/models/$$name $(if $(MIRROR),--mirror $(MIRROR)) && \
 	    $(VENV)/bin/transformer export runs/models/$$name transformer/models/$$name $(if $(MIRROR),--mirror $(MIRROR)) \
 	    || exit; done

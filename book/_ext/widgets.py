@@ -33,6 +33,17 @@ MODELS: dict[str, dict[str, Any]] = {
             "I love you.",
         ],
     },
+    "everyday-de-en": {
+        "title": "German to English: everyday sentences",
+        "languages": ["de", "en"],
+        "trainedOn": "165,000 short everyday sentences and 29,000 captions of photographs",
+        "sentences": [
+            "Kannst du mir helfen, die Kiste in den Keller zu tragen?",
+            "Wann fährt der Zug ab? Ich will nicht zu spät kommen.",
+            "Wo ist der Bahnhof?",
+            "Ich liebe dich.",
+        ],
+    },
     "multi30k": {
         "title": "English to German: captions of photographs",
         "languages": ["en", "de"],
