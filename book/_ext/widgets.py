@@ -38,7 +38,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "languages": ["de", "en"],
         "trainedOn": "165,000 short everyday sentences and 29,000 captions of photographs",
         "sentences": [
-            "Kannst du mir helfen, die Kiste in den Keller zu tragen?",
+            "Weil das Wetter schlecht war, blieben wir den ganzen Tag zu Hause.",
             "Wann fährt der Zug ab? Ich will nicht zu spät kommen.",
             "Wo ist der Bahnhof?",
             "Ich liebe dich.",

@@ -221,7 +221,7 @@ def test_the_translation_is_copied_as_an_image(live):
     assert errors == []
 
 
-@pytest.mark.parametrize("name", ["everyday", "multi30k"])
+@pytest.mark.parametrize("name", ["everyday", "everyday-de-en", "multi30k"])
 def test_the_first_example_changes_with_the_beam_size(name):
     first = MODELS[name]["sentences"][0]
     assert expected(first, beam=1, model=name)[0][0] != expected(first, model=name)[0][0]
