@@ -8,7 +8,7 @@ import pandas as pd
 
 from transformer.plots import style
 
-WIDTH = 170
+WIDTH = 115
 
 Predictions = Mapping[str, Sequence[tuple[str, float]]]
 """For each sentence with a masked word, the most probable words and their probabilities, best first."""
