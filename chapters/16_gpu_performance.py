@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Making it fast on a GPU
 #
-# The figure shows one encoder layer of the paper's base model on an H100 GPU. The upper bar divides up the layer's arithmetic, the lower bar the time that it takes. Large matrix products (blue) make up 99% of the arithmetic, but less than half of the time. **What is the GPU doing the rest of the time?**
+# The figure shows one encoder layer of the paper's base model on an H100 GPU. The upper bar divides up its arithmetic, the lower bar its time. Large matrix products (blue) make up 99% of the arithmetic, but less than half of the time. **What is the GPU doing the rest of the time?**
 #
 # **By the end you can** predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
@@ -78,7 +78,7 @@ from transformer.config import ModelConfig
 from transformer.data.batching import Sequences, collate, token_batches
 from transformer.device import Device, choose_device
 from transformer.layers import CheckpointedLayer, EncoderLayer
-from transformer.loss import linear_label_smoothed_cross_entropy as linear_loss
+from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.plots import style
 from transformer.plots.curves import curves
@@ -218,15 +218,16 @@ shown = [round(100 * s / totals[1]) for s in seconds]
 assert shown == [42, 58], shown
 
 # %% [markdown]
-# The bars are computed from the GPU's data sheet, with arithmetic that you'll soon do yourself. Measured numbers are from the machine that built this page, unless we say otherwise.
+# The bars are computed from the GPU's data sheet, as you'll soon do yourself. Measured numbers are from the machine that built this page, unless we say otherwise.
 
 # %% tags=["hide-input"]
-print(f"This page was built on a {device.type.upper()} in {device.precision}.")
+dtype = str(device.autocast_dtype or torch.float32).removeprefix("torch.")
+print(f"This page was built on a {device.type.upper()} in {dtype}.")
 
 # %% [markdown]
 # ## Kernels and launches
 #
-# A GPU doesn't run your Python program; the CPU does. When the program gets to an operation such as `x @ y`, PyTorch sends the GPU an order to run a **kernel**, a small program that thousands of GPU threads execute at once. Sending the order is a **launch**. It takes the CPU a few microseconds, whether the kernel adds two numbers or multiplies two huge matrices. The CPU doesn't wait for the result. It goes on to the next operation, while the GPU works through its queue.
+# A GPU doesn't run your Python program; the CPU does. When the program gets to an operation such as `x @ y`, PyTorch sends the GPU an order to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, whether the kernel adds two numbers or multiplies two huge matrices. The CPU doesn't wait for the result, but goes on to the next operation, while the GPU works through its queue.
 #
 # So there are two timelines, and the slower one decides. Say that each launch takes 5 µs:
 
@@ -243,7 +244,7 @@ def timeline(kernel_time, n=6, launch_time=5.0):
 
 
 # %% [markdown]
-# In the left half of the figure the kernels take 2 µs each, in the right half 8 µs. Look for the gaps on the GPU:
+# In the figure, the kernels take 2 µs (left) or 8 µs (right). Look for the gaps on the GPU:
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -283,7 +284,7 @@ assert all(b[0] > a[1] for a, b in pairwise(short))
 assert all(b[0] == a[1] for a, b in pairwise(long))
 
 # %% [markdown]
-# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches does a training step have? PyTorch can show us every operation that it executes. (Views, which only change a tensor's shape, launch nothing.) On the *meta* device, where tensors have no data, counting is cheap:
+# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches do a forward and a backward pass have? We can let PyTorch count its operations, without views, which only look at the same data in another shape and launch nothing. On the *meta* device, where tensors have no data, that is cheap:
 
 
 # %%
@@ -306,9 +307,9 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1100 < counter.count < 1400
 
 # %% [markdown]
-# At 5 µs each, that is about 6 ms for a step, however little there is to compute. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs**, which record a whole sequence of launches once and then [replay it with a single launch](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/). But a graph replays the same shapes at the same memory addresses, and most of our batches have a new shape.
+# At 5 µs each, that is about 6 ms for the two passes. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs**, which record a whole sequence of launches once and then [replay it with a single launch](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/). But it always replays the same shapes, and most of our batches have a new one.
 #
-# Larger batches help on any machine, because a CPU has fixed costs, too. We measure a forward and a backward pass of a small translation model:
+# Larger batches help a CPU, too, which also has fixed costs. We measure both passes of a small translation model:
 
 # %%
 config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
@@ -341,19 +342,19 @@ Picture(
     ),
     alt=(
         "Throughput against the number of target tokens in the batch, from 16 to "
-        "2,048: it rises steeply at first and then levels off."
+        "2,048. It is far lower on the left than on the right."
     ),
 )
 
 # %% [markdown]
-# **Throughput**, here the number of tokens per second, rises with the batch size until the chip is saturated. A GPU does much more at once than a CPU, so there the curve rises for longer. Use the largest batch that fits into memory, up to what is good for training (about 25,000 tokens on each side in §5.1).
+# **Throughput**, here tokens per second, rises with the batch size until the chip is saturated. A GPU does much more at once, so there the curve rises for longer. Use the largest batch that fits into memory and is good for training (25,000 tokens on each side in §5.1).
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?
 #
-# A kernel reads its inputs from the GPU's memory, computes, and writes its results back there. That memory is large, 80 GB on an H100, but it isn't on the chip that computes, and moving data takes time. Memory *on* the chip is about ten times as fast, but tiny, some 20 MB on an A100 ([Dao et al., 2022](https://arxiv.org/abs/2205.14135), §2.1), and what a kernel keeps there is lost when it ends. The next kernel reads its inputs from the large memory again.
+# A kernel reads its inputs from the GPU's memory, computes, and writes its results back there. That memory is large, 80 GB on an H100, but it isn't on the chip that computes, and moving data takes time. Memory *on* the chip is about ten times as fast, but tiny, some 20 MB on an A100 ([Dao et al., 2022](https://arxiv.org/abs/2205.14135), §2.1), and what a kernel keeps there is lost when it ends.
 #
-# Suppose that a kernel needs $f$ floating-point operations (FLOP) and moves $b$ bytes, on a chip that computes $F$ FLOP and moves $B$ bytes a second. Both can happen at the same time, so it takes at least
+# Suppose that a kernel needs $f$ floating-point operations (FLOP; a TFLOP is $10^{12}$) and moves $b$ bytes, on a chip that computes $F$ FLOP and moves $B$ bytes a second. Both can happen at the same time, so it takes at least
 #
 # $$ t \ge \max\left(\frac{f}{F},\ \frac{b}{B}\right). $$
 #
@@ -387,9 +388,11 @@ print(f"F = {F_rate / 1e9:.0f} GFLOP/s, B = {B_rate / 1e9:.1f} GB/s")
 print(f"F / B = {F_rate / B_rate:.1f} FLOP per byte")
 
 # %% [markdown]
+# A CPU's ratio can be a small fraction of a GPU's. Then far more operations are compute-bound.
+#
 # ### The roofline
 #
-# For a GPU we take $F$ and $B$ from its data sheet and plot the throughput that it can attain at each intensity, its **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)). It rises in proportion to the intensity, and is flat from $F / B$ on. The dots are operations of our encoder layer, for $2^{14}$ tokens in sentences of 25, with numbers of 2 bytes. Both axes are logarithmic.
+# For a GPU we take $F$ (in 16 bits) and $B$ from its data sheet and plot the FLOP per second that it can attain at each intensity, its **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)). It rises in proportion to the intensity, and is flat from $F / B$ on. The dots are operations of our encoder layer, for $2^{14}$ tokens in sentences of 25, with numbers of 2 bytes.
 
 # %% tags=["hide-input"]
 by_name = {o.name: o for o in encoder_operations}
@@ -398,7 +401,7 @@ shown = {
     "mask, softmax": "softmax",
     "layer norm 1": "layer norm",
     "scores": "Q·K",
-    "Q, K, V": "matrix product",
+    "Q, K, V": "Q, K, V",
 }
 Picture(
     roofline(
@@ -410,7 +413,8 @@ Picture(
         "Rooflines of the H100, A100 and T4: each rises and is flat from an intensity "
         "between 150 and 300 FLOP per byte on. On the H100's, from left to right: "
         "residual, softmax, layer norm and Q·K lie on the rising part, below a "
-        "thirtieth of the peak; only the matrix product reaches the flat part."
+        "twenty-fifth of the peak; only the product that computes the queries, keys "
+        "and values reaches the flat part."
     ),
 )
 
@@ -421,12 +425,19 @@ for o in ("residual 1", "mask, softmax", "layer norm 1", "scores"):
 assert arithmetic_intensity(by_name["Q, K, V"], 2**14) > ridge_point(h100)
 ratios = {name: ridge_point(gpu) for name, gpu in GPUS.items()}
 assert 150 < ratios["A100"] < 155 and 290 < ratios["H100"] < 300
-assert 360 < arithmetic_intensity(by_name["Q, K, V"], 2**14) < 380
+for name, intensity in {
+    "Q, K, V": 375,
+    "feed-forward in": 400,
+    "output": 252,
+}.items():
+    assert round(arithmetic_intensity(by_name[name], 2**14)) == intensity
+assert arithmetic_intensity(by_name["feed-forward out"], 2**14) > ridge_point(h100)
+assert round(ridge_point(h100)) == 295
 
 # %% [markdown]
-# Only the large matrix product reaches the flat part. A residual connection uses every number once and reaches less than a thousandth of the H100's peak. Even attention's product of queries and keys is memory-bound: in a sentence of 25 tokens, each query that is read is used for only 25 scores, which are then written to memory. This answers the question at the top: **the rest of the time, the GPU waits for its memory.**
+# Of these dots, only the matrix product for the queries, keys and values (Q, K, V) reaches the flat part. The feed-forward network's two products would, too. Attention's output projection, 512 × 512, just misses it, with 252 of the necessary 295 FLOP per byte. A residual connection reaches less than a thousandth of the H100's peak. Even attention's product of queries and keys is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. So **the rest of the time, the GPU waits for its memory.**
 #
-# Is our count of FLOP correct? PyTorch can count those of matrix products while a module runs:
+# The folded cell at the top lists each operation's FLOP and bytes. Are its FLOP correct? PyTorch can count those of matrix products while a module runs. In our list, these are the operations with weights and the two inside attention:
 
 # %%
 with torch.device("meta"):
@@ -439,7 +450,7 @@ ours = sum(o.flop for o in operations() if o.weights or o.name in inside)
 assert counter.get_total_flops() == 1000 * length * ours
 
 # %% [markdown]
-# For a complete training step of the base model, forward and backward, with 25,000 tokens on each side, it counts:
+# For a complete training step of the base model, forward and backward, with 25,000 tokens on each side, it counts the FLOP below. The peaks are those in 16 bits:
 
 # %% tags=["hide-input"]
 with torch.device("meta"):
@@ -457,20 +468,20 @@ paper = step_flop / 0.4 / 8 / 1e12  # TFLOP/s of each P100
 assert 2.9 < paper < 3.1 and 0.29 < paper / 9.5 < 0.34
 
 # %% [markdown]
-# No real run gets near these times. The paper's took 0.4 seconds a step on eight P100 (§5.2). That is 3 TFLOP/s for each of them, a third of the 9.5 that the authors assume a P100 can sustain (footnote 5). A well-known program for much larger models reached [52% of the peak](https://arxiv.org/abs/2104.04473) of its A100s. This share is often called **MFU**, model FLOPs utilisation.
+# No real run gets near these times. The paper's took 0.4 seconds a step on eight P100 (§5.2). That is 3 TFLOP/s for each of them, in float32, a third of the 9.5 that the authors assume a P100 can sustain (footnote 5). Megatron-LM ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)) trained much larger models at 52% of its A100s' peak, or 39% without the second forward pass that checkpointing (below) takes. This share, of only the FLOP that the model needs, is called **MFU**, model FLOPs utilisation.
 
 # %% [markdown]
 # ## Fusion and compilation
 #
-# In a memory-bound chain of operations, the way to save time is to move fewer bytes. After each sublayer come a dropout, a residual addition and a layer norm. Count the 16-bit numbers that they read and write for each number of the output. Dropout reads one, and writes one and a byte that records whether it dropped it: 2.5. The addition takes 3 and the layer norm 2, together 7.5. A single kernel for all three reads two numbers, and writes one and the byte: 3.5. Combining kernels like this is called **fusion**, and `torch.compile` does it for you:
+# A memory-bound chain of operations gets faster if it moves fewer bytes. After each sublayer come a dropout, a residual addition and a layer norm. How many 16-bit numbers do they read and write for each number of the output? Dropout reads one and writes one, and a byte, half a number, that records whether it dropped it: 2.5. The addition takes 3 and the layer norm 2, together 7.5. A single kernel for all three reads two numbers, and writes one and the byte: 3.5. Combining kernels like this is called **fusion**, and `torch.compile` does it for you:
 #
 # ```python
 # compiled = torch.compile(model)  # its first call takes a while
 # ```
 #
-# It also saves launches. But it doesn't invent algorithms: to fuse attention takes an idea, the topic of the section on FlashAttention.
+# It also saves launches. But to fuse attention takes a new algorithm, FlashAttention (below).
 #
-# **Try it.** Each bar is the shortest possible time of an operation, orange if memory limits it and blue if arithmetic does. Tick the two boxes, one after the other, and read the share of the peak at the top. Then move the slider to 64 tokens ($2^6$), and choose other GPUs.
+# **Try it.** Each bar is the shortest possible time of an operation, orange if memory limits it and blue if arithmetic does. Tick *fused attention*, then *compiled*, and read the share of the peak at the top. Then move the slider to 64 tokens ($2^6$), and choose other GPUs.
 
 # %% tags=["hide-input"]
 operation_times(
@@ -487,8 +498,12 @@ operation_times(
 
 # %% tags=["hide-input"]
 rows = []
-for options in ((), ("fused",), ("fused", "compiled")):
-    row = [" + ".join(options) or "neither"]
+for label, options in {
+    "as it is": (),
+    "fused attention": ("fused",),
+    "+ compiled": ("fused", "compiled"),
+}.items():
+    row = [label]
     for gpu in GPUS.values():
         chosen = operations(*options)
         seconds = sum(least_time(o, gpu) for o in chosen)
@@ -509,16 +524,16 @@ assert arithmetic_intensity(by_name["feed-forward in"], 2**14) < ridge_point(
 )
 
 # %% [markdown]
-# - On an H100, fusion raises the limit from 42% to 65% of the peak, with the same arithmetic. (Fusing attention alone does little, because sentences of 25 tokens have few scores.)
-# - With 64 tokens everything is memory-bound, because each weight is read for only a few tokens. [Decoding](12_decoding.ipynb) a single sentence with a KV cache is like that: each new token needs all weights of the decoder. That is why translating many sentences at once is so much faster.
-# - A faster GPU is more often memory-bound: from the A100 to the H100, arithmetic became three times as fast, but memory only 1.6 times. The L4 is the extreme: on it, even the feed-forward network is memory-bound at $2^{14}$ tokens.
+# - On an H100, both kinds of fusion together raise the limit from 42% to 65% of the peak, with the same arithmetic. (Fusing attention alone does little, because sentences of 25 tokens have few scores.)
+# - With 64 tokens everything is memory-bound, because each weight is read for only a few tokens. [Decoding](12_decoding.ipynb) a single sentence with a KV cache is like that: each new token needs all weights of the decoder. That is why batches of sentences pay off.
+# - A faster GPU is more often memory-bound: from the A100 to the H100, arithmetic became three times as fast, but memory only 1.6 times. On the L4, even the feed-forward network is memory-bound at $2^{14}$ tokens.
 #
 # All these are lower bounds. What a program really does, you have to measure.
 
 # %% [markdown]
 # ## A trace of a training step
 #
-# `torch.profiler` records every operation with its start and end. Here is a forward and a backward pass of our small model:
+# `torch.profiler` records every operation with its start and end. Here are both passes of our small model, as a table and as a trace over time:
 
 # %%
 batch = collate(equal, equal, range(64)).to(device.torch_device)
@@ -591,7 +606,7 @@ Picture(
 )
 
 # %% [markdown]
-# The figure draws the trace: first the forward pass, then the backward pass, with about twice as much arithmetic. When you read the trace of a GPU, first ask whether it is busy all the time. If not, the step is launch-bound, or waits for data. If it is, which operations take the most time, and are they matrix products? `profiler.export_chrome_trace("trace.json")` saves the trace, and [Perfetto](https://ui.perfetto.dev) shows it with all names.
+# When you read the trace of a GPU, first ask whether it is busy all the time. If not, the step is launch-bound, or waits for data. If it is, are the operations that take the most time matrix products? (`mm` and `addmm` are; the latter also adds something, such as a bias.) `profiler.export_chrome_trace("trace.json")` saves the trace, and [Perfetto](https://ui.perfetto.dev) shows it with all names.
 
 # %% [markdown]
 # ## FlashAttention
@@ -615,7 +630,7 @@ for block in (slice(0, 2), slice(2, 4)):
 assert_close(weighted / total, score.softmax(0) @ value)
 
 # %% [markdown]
-# (Subtracting the maximum doesn't change a softmax. It only keeps the exponentials from overflowing.) After the first block the maximum is 3. The second block contains a 5, so what was summed so far is relative to the wrong maximum. Multiplying it by $e^{3-5} \approx 0.135$ corrects that exactly.
+# (Subtracting the maximum doesn't change a softmax, but keeps the exponentials from overflowing.) After the first block the maximum is 3. The second block contains a 5, so what was summed so far is relative to the wrong maximum. Multiplying it by $e^{3-5} \approx 0.135$ corrects that exactly.
 #
 # **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. It takes a block of queries and goes through the keys and values block by block, and the scores never leave the chip. In PyTorch it looks like this:
 
@@ -646,10 +661,10 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Our loop only shows the idea: each of its lines is at least one kernel. The package calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. FlashAttention accepts no mask except the causal one, so in training the decoder's self-attention uses `is_causal=True` and no padding mask. It needs none: padding is at the end, so real tokens never see it, and the loss ignores the outputs *at* the padding.
+# Our loop only shows the idea: almost every line is a kernel or more. The package calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. FlashAttention accepts no mask except the causal one, so in training the decoder's self-attention uses `is_causal=True` and no padding mask. It needs none: padding is at the end, so real tokens never see it, and the loss ignores the outputs *at* the padding. The encoder and cross-attention do need a padding mask, so PyTorch chooses another fused kernel for them.
 
 # %% [markdown]
-# FlashAttention also saves memory. The weights aren't kept for the backward pass, which recomputes them from queries and keys. The folded cell lets PyTorch call a function for every tensor that it keeps, and adds up their sizes:
+# FlashAttention also saves memory. The weights aren't kept for the backward pass, which recomputes them from queries and keys. The folded cell adds up all tensors that PyTorch keeps:
 
 
 # %% tags=["hide-input"]
@@ -688,14 +703,14 @@ growth = {name: sizes[-1] / sizes[-2] for name, sizes in kept.items()}
 assert growth["explicit"] > 2.8 and growth["fused"] < 2.1
 
 # %% [markdown]
-# When a text gets twice as long, the explicit form keeps up to four times as much, and the fused form twice as much.
+# In a text twice as long, the explicit form keeps up to four times as much, the fused form twice as much.
 
 # %% [markdown]
 # ## A loss without all the logits
 #
-# The same idea helps at the other end of the model. The loss needs a logit for every token *and* every entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a training step. Then the backward pass needs a gradient of the same size.
+# The same idea helps with the loss. It needs a logit for every token *and* every entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a training step. Then the backward pass needs a gradient of the same size.
 #
-# But nobody needs the logits themselves. We need the loss, and the gradients of the decoder's output $x$ and of the output embedding $W$. The gradient of a row of logits is $p - q$, the prediction minus the smoothed target ([Label smoothing](10_label_smoothing.ipynb)), and it depends on no other row. So we take some rows at a time, compute their logits, their loss and right away their gradients, and forget the logits:
+# But we only need the loss, and the gradients of the decoder's output $x$ and of the output embedding $W$. The gradient of a row of logits is $p - q$, the prediction minus the smoothed target ([Label smoothing](10_label_smoothing.ipynb)), and it depends on no other row. So for some rows at a time, we compute the logits, the loss and right away the gradients, and forget the logits:
 
 
 # %%
@@ -715,7 +730,7 @@ def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
 
 
 # %% [markdown]
-# The package's `linear_label_smoothed_cross_entropy` works like this. It is an `autograd.Function`: its forward pass computes the gradients as above, and its backward pass only returns them, times the gradient that it receives. All forms agree, but they keep very different amounts of memory for the backward pass:
+# The package's `linear_label_smoothed_cross_entropy` works like this. It is an `autograd.Function` whose forward pass computes the gradients as above, and whose backward pass only returns them, times the gradient that it receives. All forms agree, but keep very different amounts of memory:
 
 
 # %%
@@ -731,7 +746,7 @@ weight = (torch.randn(8000, 128) / 128**0.5).requires_grad_()
 target = torch.randint(8000, (512,))
 with torch.no_grad():
     loss, *gradients = chunked_loss(x, weight, target)
-for form in (plain_loss, linear_loss):
+for form in (plain_loss, linear_label_smoothed_cross_entropy):
     assert_close(form(x, weight, target), loss)
     by_form = torch.autograd.grad(form(x, weight, target), (x, weight))
     assert_close(by_form, tuple(gradients))
@@ -742,13 +757,15 @@ for form in (plain_loss, linear_loss):
 assert kept_here < kept_bytes(lambda: plain_loss(x, weight, target)) / 2**20 / 3
 assert round(25_000 * 37_000 * 4 / 1e9, 1) == 3.7
 with torch.autocast("cpu", torch.bfloat16):
-    rough_loss = linear_loss(x.detach().cpu(), weight.detach().cpu(), target)
+    rough_loss = linear_label_smoothed_cross_entropy(
+        x.detach().cpu(), weight.detach().cpu(), target
+    )
 assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 
 # %% [markdown]
 # ## Mixed precision
 #
-# Half as many bytes for each number means half the time wherever memory is the limit. And **tensor cores**, special units of a GPU, multiply matrices of 16-bit numbers many times faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s according to an A100's data sheet. The price is in the bits. The **exponent** of a floating-point number determines its range, and the **fraction** its precision:
+# Where memory is the limit, half as many bytes take half the time. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is in the bits. The **exponent** of a floating-point number determines its range, and the **fraction** its precision:
 
 # %% tags=["hide-input"]
 formats = {
@@ -808,7 +825,7 @@ for name, (_, fraction) in formats.items():
         assert torch.finfo(getattr(torch, name)).eps == 2.0**-fraction
 
 # %% [markdown]
-# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. Each fails in its own way. Add 0.001 to a weight of 1, a thousand times:
+# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. (Below the *smallest normal* number there are fewer and fewer digits, in float16 down to $6 \cdot 10^{-8}$.) Add 0.001 to a weight of 1, a thousand times:
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -821,7 +838,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 assert (torch.ones((), dtype=torch.bfloat16) + 0.001).item() == 1
 
 # %% [markdown]
-# In bfloat16 the weight hasn't moved at all, because the next number after 1 is too far away. Training consists of such small steps. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights, Adam's averages and long sums stay in float32, and only the matrix products run in 16 bits. `torch.autocast` makes this choice for each operation:
+# In bfloat16 the weight hasn't moved at all, because the next number after 1 is too far away. Training consists of such small steps. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights, Adam's averages and long sums stay in float32. The matrix products run in 16 bits, and so do operations such as ReLU and dropout that take over their results. `torch.autocast` makes this choice for each operation:
 
 # %%
 linear, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
@@ -836,9 +853,11 @@ print(f"mean error of the product {error:.2%}")
 assert 0.001 < error < 0.01
 
 # %% [markdown]
+# Residual connections and layer norms stay in float32, too, and so gain little. Our roofline with 16 bits everywhere is optimistic there.
+#
 # ### Loss scaling
 #
-# float16 fails at the small end of its range. Gradients of $10^{-8}$ are nothing unusual, but float16 rounds them to zero. **Loss scaling** avoids this: multiply the loss by a large number before the backward pass, and divide the gradients by it afterwards, in float32:
+# float16 fails at the small end of its range. Gradients of $10^{-8}$ aren't unusual, but float16 rounds them to zero. **Loss scaling** avoids this: multiply the loss by a large number before the backward pass, and divide the gradients by it afterwards, in float32:
 
 # %%
 gradient = torch.tensor([1e-8, 1e-6, 1e-3])
@@ -854,9 +873,9 @@ for name, numbers in variants.items():
 assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 
 # %% [markdown]
-# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16 needs none of this, so it is the better choice on GPUs that have it, the A100 and later. The package chooses by itself (`--precision auto`).
+# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16 needs none of this, so it is the better choice on GPUs that have it, the A100 and later.
 #
-# **TF32** is a third way, for float32 tensors. The tensor cores round the inputs of matrix products to 10 bits of fraction and add up in float32, and nothing else changes. The A100's data sheet then promises 156 TFLOP/s. `torch.set_float32_matmul_precision("high")` turns it on, and in the package `--precision tf32`. We can imitate the rounding:
+# **TF32** is a third way, for float32 tensors. The tensor cores round only the inputs of matrix products, to 10 bits of fraction. The A100's data sheet then promises 156 TFLOP/s. `torch.set_float32_matmul_precision("high")` turns it on; in the package it's `--precision tf32`. We can imitate the rounding:
 
 
 # %%
@@ -885,7 +904,7 @@ assert 5 < errors[1] / errors[0] < 12
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. The rest are **activations**, everything that the forward pass keeps for the backward pass, and they grow with the batch. The package can predict both from the settings alone. The figure shows it for the base model with the paper's batch, 25,000 tokens on each side at once:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. The rest are **activations**, everything that the forward pass keeps for the backward pass, and they grow with the batch. The package predicts both from the settings. Here is the peak for the base model with the paper's batch, 25,000 tokens on each side:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
@@ -901,7 +920,7 @@ budgets = {
 }
 parts = {
     "weights": lambda b: b.weights,
-    "gradients": lambda b: b.gradients,
+    "gradients": lambda b: b.gradients * b.gradients_preallocated,
     "Adam's averages": lambda b: b.optimizer,
     "activations": lambda b: b.activations,
     "loss": lambda b: b.loss,
@@ -918,28 +937,30 @@ with style.in_style():
         axes.text(end + 0.1, y, f"{end:.1f}", va="center")
     axes.invert_yaxis()
     axes.set_xlim(0, 13)
-    axes.set_title("Memory of a training step (GB)", loc="left")
+    axes.set_title("Peak memory of a training step (GB)", loc="left")
     axes.legend(
         loc="upper center", bbox_to_anchor=(0.3, -0.12), ncols=3, fontsize=10
     )
 Picture(
     figure,
     alt=(
-        "Stacked bars of the memory of a training step: 11 GB in float32, about 9 in "
-        "bfloat16, and 3 to 4 with checkpointing or with four batches a step. Weights, "
-        "gradients and Adam's averages are 1 GB of each; most of the long bars are "
-        "activations."
+        "Stacked bars of the peak memory of a training step: 11.1 GB in float32, 8.4 in "
+        "bfloat16, and 3.1 with checkpointing or with four batches a step. Weights and "
+        "Adam's averages are 0.8 GB of each bar; most of the long bars are activations."
     ),
 )
 
 # %% tags=["remove-cell"]
 b = list(budgets.values())
 assert 0.95e9 < b[0].weights + b[0].gradients + b[0].optimizer < 1.05e9
-assert b[0].activations > 9e9 > 7e9 > b[1].activations > 6 * b[2].activations
-assert b[2].activations < 1e9 and b[3].activations < 2e9
+assert [f"{x.total / 1e9:.1f}" for x in b] == ["11.1", "8.4", "3.1", "3.1"]
+assert np.allclose(left, [x.total / 1e9 for x in b])
+assert all(0.75e9 < x.weights + x.optimizer < 0.85e9 for x in b)
+assert [x.gradients_preallocated for x in b] == [False, False, False, True]
+assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# (The bars are a little longer than the real peak, because most gradients are only allocated while activations are freed.) The first remedy is to take smaller batches, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. That costs a second forward pass, about a third more arithmetic. Here is the measured peak of a small model, without and with it. The gradients are the same:
+# The peak comes when the backward pass begins. With one batch a step, no gradients exist yet, and later they take the place of activations. bfloat16 saves less than half, because residual connections and layer norms stay in float32, and the loss needs its logits in both formats. The first remedy is to take smaller batches, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. That second forward pass is about a third more arithmetic. Here is the measured peak of a small model without and with checkpointing. The gradients are the same:
 
 # %%
 small = ModelConfig(1000, d_model=64, n_heads=4, d_ff=256, dropout=0.0)
@@ -979,7 +1000,7 @@ SourceCode(CheckpointedLayer)
 # %% [markdown]
 # ## All together
 #
-# What is all this worth? We begin with a training step as many tutorials write it, and change one thing after the other. The data are random sentences of about 25 tokens, in batches of 32 as they come, or in batches of [similar length](09_data_and_batching.ipynb) with a budget of 800 tokens, which need less padding.
+# What is all this worth? We begin with a tutorial's training step, and change one thing after the other. The data are random sentences of about 25 tokens, in batches of 32 as they come, or in batches of [similar length](09_data_and_batching.ipynb) with a budget of 800 tokens.
 
 # %%
 rng = np.random.default_rng(1)
@@ -1007,7 +1028,7 @@ def loss_in_chunks(model, batch):
 
 
 # %% [markdown]
-# Each row has one change more than the row before. (The row for `torch.compile` is there on a GPU only, because compiling for a CPU takes longer than all the rest.)
+# On a GPU, there is one more row, for `torch.compile`.
 
 # %%
 short = device.autocast_dtype or torch.bfloat16
@@ -1023,7 +1044,7 @@ if device.type == "cuda":
     ladder["+ torch.compile"] = ("fused", compiled, by_budget, short)
 
 # %% [markdown]
-# We check that all rows compute the same loss. Then they take turns, so that a slow moment of the machine affects them all. We compare them within each round, and count only real target tokens.
+# We check that all rows compute the same loss, up to rounding. Then they take turns, so that a slow moment of the machine affects them all. We count only real target tokens, and compare within each round.
 
 # %% tags=["hide-input"]
 torch.manual_seed(0)
@@ -1066,16 +1087,15 @@ print("median speed-up")
 for name, values in speed_ups.items():
     print(f"{name:20} × {statistics.median(values):.2f}")
 Picture(
-    strip_plot(speed_ups, "times as fast as a tutorial's step"),
+    strip_plot(speed_ups, "times as fast as a tutorial's step", bar="median"),
     alt=(
         "A row for each version of the training step, with a dot for each round and a "
-        "bar at the mean. Most of the gain comes from batches by length; fused attention "
-        "and the loss in chunks add less, and the dots of these rows overlap."
+        "bar at the median. The table above has the medians."
     ),
 )
 
 # %% [markdown]
-# The gains depend on the machine, and the spread of the dots shows how far to trust them. Mixed precision pays only on chips with 16-bit units. Many CPUs have none. Run this chapter in Colab on a GPU (*Runtime → Change runtime type*) to see the difference.
+# Batches by length compute less padding, on any machine. The other changes are made for GPUs. On a CPU they may make no clear difference, so look at the spread of the dots before you trust a difference. Without 16-bit units, mixed precision may even slow the step down. Run this chapter in Colab on a GPU (*Runtime → Change runtime type*) to see what each change does there.
 #
 # ### Measurements of complete steps
 #
@@ -1105,7 +1125,7 @@ for file in files:
         )
         rows.append(
             [
-                facts["device"].split(" (")[0],
+                facts["device"].split(" (")[0].replace("fp32", "float32"),
                 measured["recipe"],
                 "yes" if measured["compiled"] else "no",
                 f"{ours:,.0f}",
@@ -1118,7 +1138,9 @@ else:
     headers = ["device", "recipe", "compiled", "tokens/s", "share of the peak"]
     print(tabulate(rows, headers=headers, disable_numparse=True))
     if not (results / "gpu").exists():
-        print("\nNo GPU has been measured yet; its rows will appear here.")
+        print(
+            "\nNo GPU has been measured yet. When one is, its rows will appear here."
+        )
 
 # %% [markdown]
 # On the CPU, compiling made this model's steps slower. `python -m book.gpu_run run` measures the rows of a GPU. The [results](../book/results.md) page has all stored measurements and their origin.
@@ -1131,7 +1153,7 @@ if rows:
 # %% [markdown]
 # ## Several GPUs
 #
-# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, and then all take the same step. Adding up values over all GPUs, so that each has the sum, is called **all-reduce**. For that, the GPUs can form a ring. Each cuts its gradients into as many chunks as there are GPUs, and in each round sends one chunk to its neighbour. In the first half of the rounds the neighbour adds it to its own; in the second half the finished sums go round:
+# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, and then all take the same step. Adding up values so that each GPU has the sum is called **all-reduce**. For that, the GPUs can form a ring. Each cuts its gradients into as many chunks as there are GPUs, and in each round sends one chunk to its neighbour. In the first half of the rounds the neighbour adds it to its own; in the second the sums go round:
 
 
 # %%
@@ -1157,7 +1179,7 @@ for reduced in ring_all_reduce(gradients):
     assert_close(reduced, sum(gradients))
 
 # %% [markdown]
-# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients. So however many GPUs there are, each sends less than twice the size of the gradients. Is that a lot? We compute it for the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s), and compare it with the time for the forward and backward pass, assuming 40% of the peak:
+# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients. That is always less than twice the size of the gradients. Is it a lot? We compute it for the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s), and compare it with the time for both passes, at a high 40% of the peak:
 
 # %%
 gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
@@ -1171,13 +1193,13 @@ print(f"compute {compute * 1e3:.1f} ms")
 assert 1.0 < seconds / compute < 2.0
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, overlaps the two: it sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, the communication practically disappears. Over PCIe it takes longer than the computation, so eight GPUs can't be eight times as fast. `torchrun` starts one process for each GPU. They share the recipe's batch, so the training stays the same:
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, overlaps the two: it sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, the communication practically disappears. Over PCIe it takes longer than this computation, so eight GPUs couldn't be eight times as fast. `torchrun` starts one process for each GPU. They share the recipe's batch, so the training stays the same:
 #
 # ```bash
 # torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
 # ```
 #
-# So far we have measured only two processes, on the two cores of a CPU (*processes* on the [results](../book/results.md) page). If a model doesn't fit on one GPU, [ZeRO](https://arxiv.org/abs/1910.02054) and PyTorch's FSDP divide the weights, gradients and optimiser states among the GPUs, too.
+# (We have measured only two processes, on a CPU: *processes* on the [results](../book/results.md) page.) If a model doesn't fit on one GPU, [ZeRO](https://arxiv.org/abs/1910.02054) and PyTorch's FSDP divide the weights, gradients and optimiser states among the GPUs, too.
 #
 # ### Divide by the tokens of all GPUs
 #
@@ -1236,11 +1258,11 @@ print(f"launched after {launched * 1e3:.1f} ms")
 print(f"finished after {finished * 1e3:.1f} ms")
 
 # %% [markdown]
-# **Reading the loss in every step.** `loss.item()` waits until the GPU has computed the number. Meanwhile the CPU launches nothing, so the GPU then has nothing to do until the next kernel arrives. Add up the loss on the GPU and read it every hundredth step.
+# **Reading the loss in every step.** `loss.item()` waits until the GPU has computed the number. Meanwhile the CPU launches nothing, so then the GPU has nothing to do. Add up the loss on the GPU and read it every hundredth step.
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Take a few steps before you measure.
 #
-# **Compiling again and again.** By default, `torch.compile` compiles again for new shapes, and gives up after several times. The package compiles with `dynamic=True` and, on a GPU, pads batches to multiples of 8.
+# **Compiling again and again.** By default, `torch.compile` compiles again for new shapes, and after several times runs the model uncompiled. The package compiles with `dynamic=True` and, on a GPU, pads batches to multiples of 8.
 #
 # **Counting padding as work.** If you divide *all* positions by the time, the most wasteful batches win. For the batches of 32 from above:
 
@@ -1273,9 +1295,9 @@ for scale in (1, 2**16):
 # No. It is memory-bound, and it moves as many bytes as before.
 #
 # </details>
-# <details><summary>B. slower by ReLU's share of all FLOP, times ten</summary>
+# <details><summary>B. slower, but only with large batches</summary>
 #
-# No. That would be so if arithmetic were the limit, but here it is memory.
+# No. A larger batch means more arithmetic and, in proportion, more bytes. Memory stays the limit.
 #
 # </details>
 # <details><summary>C. faster, because its arithmetic intensity rises</summary>
@@ -1314,7 +1336,7 @@ for scale in (1, 2**16):
 #
 # **3. In mixed precision, why are the weights kept in float32?**
 #
-# <details><summary>A. A step can change a weight by less than a 16-bit number can represent</summary>
+# <details><summary>A. A step can be smaller than the distance from a weight to the next 16-bit number</summary>
 #
 # **Right.** In bfloat16, 1 + 0.001 is 1, and the step is lost.
 #

@@ -162,3 +162,9 @@ def test_a_strip_plot_shows_every_measurement_and_the_mean_of_each_setting() -> 
     assert list(means.get_xdata()) == [2, 5] and list(means.get_ydata()) == [0, 1]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["narrow", "wide"]
     assert axes.yaxis_inverted() and axes.get_xlabel() == "BLEU"
+
+
+def test_the_bar_of_a_strip_plot_can_be_at_the_median() -> None:
+    (axes,) = strip_plot({"with an outlier": [1.0, 2.0, 30.0]}, "seconds", bar="median").axes
+    (medians,) = (line for line in axes.lines if line.get_marker() == "|")
+    assert list(medians.get_xdata()) == [2]
