@@ -29,7 +29,7 @@ help:
 book: $(READY)  ## run the chapters, build the book from them, and say where it is
 	@mkdir -p _build; key=$$($(KEY)); \
 	[ "$$key" = "$$(cat _build/.key 2>/dev/null)" ] || { rm -rf _build/.jupyter_cache _build/.doctrees; echo "$$key" >_build/.key; }
-	@rm -f $(BUILT); $(VENV)/bin/jupyter-book build . --toc book/_toc.yml -W --keep-going \
+	@rm -f $(BUILT); PYTHONPATH=. $(VENV)/bin/jupyter-book build . --toc book/_toc.yml -W --keep-going \
 	|| { rm -rf _build/.doctrees; echo "error: the book has errors or warnings: see above" >&2; exit 1; }
 	@touch $(BUILT); echo; echo "The book: $(CURDIR)/$(HTML)/index.html (or: make serve)"
 
