@@ -126,9 +126,9 @@ training_cost(
 )
 
 # %% [markdown]
-# The peak speeds behind this chart are from data sheets, for dense 16-bit matrix products. The **utilisation** is the share of the peak that a training run reaches; why it starts at 15 %, you'll see below. Two things to try: double the number of GPUs, and the time halves while the price stays the same. Halve the utilisation, and both double.
+# The peak speeds behind this chart are from data sheets, for dense 16-bit matrix products (not the doubled numbers for sparse matrices). The **utilisation** is the share of the peak that a training run reaches; why it starts at 15%, you'll see below. Two things to try: double the number of GPUs, and the time halves while the price stays the same. Halve the utilisation, and both double.
 #
-# This page can't train that model while you read. It computes the cost, goes all the way with a small model in about a minute, and breaks that small run in the ways in which long runs break. If the corpus is on your machine, the same cells train the paper's model.
+# This page can't train that model while you read. It computes the cost, goes through every step with a small model in a few minutes, and breaks that small run in the ways in which long runs break. If the corpus is on your machine, the same cells train the paper's model.
 #
 # ## How much arithmetic is it?
 #
@@ -150,7 +150,7 @@ assert counter.get_total_flops() == 6 * layer.weight.numel()
 # - A **source** token passes through each encoder layer: self-attention, $4d^2$, and the feed-forward network, $2df$. Each decoder layer also computes a key and a value from it for cross-attention, $2d^2$.
 # - A **target** token passes through each decoder layer: self-attention, $4d^2$; the query and the output of cross-attention, $2d^2$; the feed-forward network, $2df$. At the end, its logits take $Vd$.
 #
-# Embedding a token is only a lookup, and biases and layer norms are too few to matter. Attention itself, which has no weights, compares a query with $n$ keys and averages $n$ values: the same work as $2nd$ weights.
+# Embedding a token is only a lookup, and biases and layer norms are too few to matter. Attention itself, which has no weights, compares a query with $n$ keys and averages $n$ values: the same work as $2 \cdot n \cdot d$ weights.
 
 
 # %%
@@ -178,18 +178,20 @@ print(f"counted {counted:,}, formula {training_flop(small, 7, 5, pairs=2):,}")
 assert counted == training_flop(small, 7, 5, pairs=2)
 
 # %% [markdown]
-# The weights that a source token and a target token meet are, together, the weights of the whole model. So if both sides have about the same number of tokens, here is a rule of thumb: **6 × parameters × target tokens.** (For language models it is "6 × parameters × tokens", because there every token meets every weight. Here we count the tokens of one side only.) The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We compute it as sentences of 30 tokens:
+# The weights that a source token and a target token meet are, together, the weights of the whole model. So if both sides have about the same number of tokens, here is a rule of thumb: **6 × parameters × target tokens.** (For language models it is "6 × parameters × tokens", because there every token meets every weight. Here we count the tokens of one side only.) The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We assume sentences of 30 tokens:
 
 # %%
 base = PRESETS["base"]
 steps, batch_tokens = 100_000, 25_000
+rule_of_thumb_flop = 6 * base.n_parameters * steps * batch_tokens
 exact = training_flop(base, 30, 30, pairs=steps * batch_tokens / 30)
 print(f"parameters    {base.n_parameters:,}")
-print(f"rule of thumb {flop['base']:.3g} FLOP")
+print(f"rule of thumb {rule_of_thumb_flop:.3g} FLOP")
 print(f"exact         {exact:.3g} FLOP")
 
 # %% tags=["remove-cell"]
-assert math.isclose(exact, flop["base"], rel_tol=0.02)
+assert flop["base"] == rule_of_thumb_flop
+assert math.isclose(exact, rule_of_thumb_flop, rel_tol=0.02)
 
 # %% [markdown]
 # The figure shows where these operations are spent. The longest bar is the output layer, which computes a logit for each token of the vocabulary. The shortest is attention itself. Its cost is famous for growing with the square of the length, but in a sentence it hardly counts.
@@ -232,11 +234,12 @@ Picture(
 #
 # $$ \text{seconds} = \frac{\text{FLOP}}{\text{peak} \cdot \text{utilisation} \cdot \text{GPUs}} $$
 #
-# The price is this time, times the number of GPUs, times the price of a GPU-hour. In the formula, we know everything but the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, the hardware and the steps of trainings like ours, so we can solve for it. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch); the peaks are from the data sheets:
+# The price is this time, times the number of GPUs, times the price of a GPU-hour. In the formula, we know everything but the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, the hardware and the tokens of trainings like ours, so we can solve for it. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch); the peaks are from the data sheets:
 
 # %%
 published = [  # model, target tokens, hours, GPUs, peak in TFLOP/s
-    ("base", 112_760 * 25_000, 5.21, 4, 149.7),
+    ("base", 112_760 * 25_000, 5.21, 4, 149.7),  # steps, tokens per step
+    # 312,422 tokens a second for 4,122 seconds:
     ("big", 312_422 * 4122, 4122 / 3600, 8, 312),
 ]
 for name, tokens, hours, gpus, peak in published:
@@ -255,11 +258,11 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
 
 # %% [markdown]
-# Our 15 % is between the two. It's no surprise that the big model reaches more, because larger matrices keep a GPU busier. The faster the GPU, the lower the utilisation tends to be: the work between the matrix products doesn't get faster at the same rate ([chapter 16](16_gpu_performance.ipynb)). `transformer bench wmt14-base` measures it on yours: divide its *work per second* by the peak in the data sheet.
+# Our 15% is between the two. The big model reaches more, because larger matrices keep a GPU busier. With the same model, a faster GPU tends to have a *lower* utilisation: the work between the matrix products doesn't get faster at the same rate ([chapter 16](16_gpu_performance.ipynb)). Both runs are far below the limits that chapter 16 computes for one layer, because those leave out launches, padding, the optimiser and communication. (Its 40% for eight A100s is deliberately high.) For your GPU, run `transformer bench wmt14-base` and divide its *work per second* by the peak in the data sheet. (That work includes padding, so the result is a little too high. Don't take the *share of the peak* instead: its peak is a measured one.)
 #
 # Don't compare our FLOP with the "training cost" in Table 2, which for the base model is more than three times as much. The paper multiplies hours, GPUs and the speed that it assumes a P100 sustains, 9.5 TFLOP/s (§6.1). So it's what the GPUs *could* have computed in twelve hours, not what the model needs.
 #
-# Energy follows in the same way, from the GPU's maximum power in its data sheet. The rest of the machine and its cooling need power, too; the factor for that is an assumption, like the two prices. Replace them by yours:
+# Energy follows in the same way, from the GPU's maximum power in its data sheet. The rest of the machine and its cooling need power, too; the factor for that is an assumption, like the two prices. Rent includes the electricity; the last column is for your own machine.
 
 
 # %%
@@ -279,6 +282,8 @@ header = ["GPUs", "model", "hours", "kWh", "rent (€)", "electricity (€)"]
 print(tabulate(rows, header, floatfmt=".1f"))
 
 # %% [markdown]
+# Here a T4's hour costs as much as an A100's, so a T4 looks much more expensive. Usually it costs less: put in the real prices before you choose.
+#
 # ## Choose a recipe and a GPU
 #
 # Begin with a small recipe, so that mistakes don't cost days:
@@ -296,7 +301,7 @@ print(tabulate(rows, header, floatfmt=",.1f"))
 # %% [markdown]
 # `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/results.md)). That is no translator, but it shows that every step works.
 #
-# **`iwslt17` is the step in between**: 206,000 sentence pairs from TED talks, in both directions. By the estimate above, it takes an hour on a T4, but we haven't trained it yet. The nearest published score is for other talks, from German to English: Joey NMT's 33.7 on IWSLT14, lowercased.
+# **`iwslt17` is the step in between**: 206,000 sentence pairs from TED talks; you can train either direction. By the estimate above, it takes an hour on a T4, but we haven't trained it yet. The closest published scores that we found, such as Joey NMT's 33.7, are for other talks (IWSLT14), lowercased and from German to English. So compare only roughly.
 #
 # ```bash
 # transformer train iwslt17                                # downloads and prepares the corpus first
@@ -305,7 +310,7 @@ print(tabulate(rows, header, floatfmt=",.1f"))
 # transformer train iwslt17 --run runs/iwslt17-de-en --data.direction de-en
 # ```
 #
-# Does a recipe fit into the GPU's memory? The weights, their gradients and Adam's two averages take 16 bytes per parameter, and the activations grow with the batch ([chapter 16](16_gpu_performance.ipynb)). `memory_budget` adds it up, and `transformer train` prints it at the start. Two settings save memory without changing the batch: gradient accumulation, and **activation checkpointing**, which keeps only each layer's input and computes the rest again in the backward pass ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)):
+# Does a recipe fit into the GPU's memory? The weights, their gradients and Adam's two averages take 16 bytes per parameter, and the activations grow with the batch ([chapter 16](16_gpu_performance.ipynb)). `memory_budget` adds it up, and `transformer train` prints it at the start. Two settings save memory without changing the batch: gradient accumulation, and **activation checkpointing**, which keeps only each layer's input and computes the rest again in the backward pass ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)). All settings use bfloat16; chapter 16's figure shows what the base model's memory consists of:
 
 # %%
 gpu = Device(torch.device("cuda"), torch.bfloat16)  # described, not used
@@ -331,14 +336,14 @@ for column, size in ((1, 8), (2, 16)):
 assert 1.2 * rows[0][1] + 0.5 < 16 and 1.2 * rows[0][2] + 0.5 < 40
 
 # %% [markdown]
-# Add a fifth for padding and for gaps between tensors, and half a gigabyte for CUDA. On a CPU, the budget is within 10 % of the measured memory; on a GPU we haven't measured it yet.
+# Add a fifth for padding and for gaps between tensors, and half a gigabyte for CUDA. On a CPU, the budget is within 10% of the measured memory; on a GPU we haven't measured it yet.
 #
 # | you have | what to do |
 # |---|---|
 # | a GPU with 8 GB | train `wmt14-base` with `--training.gradient-accumulation-steps 2` |
 # | a T4 (16 GB), for example in Colab | `wmt14-base` fits as it is, `wmt14-big` in 2 parts. A T4 has no bfloat16, so the package uses float16 with loss scaling. Plan for several sessions |
 # | an A100 or H100 | both models fit as they are |
-# | eight GPUs in one machine | start the training with `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets an eighth of every batch. Several machines need a shared file system |
+# | eight GPUs in one machine | start the training with `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch. Several machines need a shared file system |
 #
 # If a batch doesn't fit on a GPU, the trainer notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together, so the schedule, which is counted in steps, stays valid.
 #
@@ -380,7 +385,7 @@ Picture(
 )
 
 # %% [markdown]
-# One variable decides what the cells below train. If the WMT14 corpus is on your machine, it's the paper's base model at full size, which takes hours. Otherwise it's `wmt14-mini`, made even smaller and trained on short sentences of the pocket corpus, which takes a minute and no download. You can also set it to `"iwslt17"`. To get WMT14, run `transformer prepare wmt14-base` in a terminal first.
+# One variable decides what the cells below train. If the WMT14 corpus is on your machine, it's the paper's base model at full size, which takes hours. Otherwise it's `wmt14-mini`, made even smaller and trained on short sentences of the pocket corpus, which takes a few minutes and no download. You can also set it to `"iwslt17"`. To get WMT14, run `transformer prepare wmt14-base` in a terminal first.
 
 # %%
 downloaded = (data_folder() / "downloads" / "wmt14").is_dir()
@@ -389,7 +394,7 @@ FULL_SIZE = RECIPE != "wmt14-mini"
 print(RECIPE)
 
 # %% [markdown]
-# The settings that make it so small are in a shell variable, `$SMALL`. Our helper `shell` runs a line as your terminal would.
+# The settings that make it so small are in a shell variable, `$SMALL`, and `$DEVICE` chooses the CPU. At full size, both are empty. `$TINY` always has the small settings. `$WORK` is a temporary folder. Our helper `shell` runs a line as your terminal would.
 
 # %% tags=["hide-input"]
 work = Path(tempfile.mkdtemp())
@@ -459,9 +464,9 @@ printed = shell(f"transformer prepare {RECIPE} $SMALL")
 # | fewer than 3 words | 227 | | another language | 123 |
 # | more than 150 words | 2 | | a duplicate | 169 |
 #
-# That is 2.8 % in all. Others were stricter: fairseq's script allows a ratio of only 1.5, and [kept 3,960,793 of 4,544,200 pairs](https://github.com/facebookresearch/fairseq/issues/132), 13 % fewer. The sentences had 28 English and 29 German tokens on average, close to the 30 of our estimate.
+# That is 2.8% in all. Others were stricter: fairseq's script allows a ratio of only 1.5, and [kept 3,960,793 of 4,544,200 pairs](https://github.com/facebookresearch/fairseq/issues/132); it dropped 13%. In our sample, a sentence had 28 English or 29 German tokens on average, close to the 30 of our estimate.
 #
-# **What it takes at full size.** Those 35,000 pairs needed 130 bytes of disk per pair, 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 0.45 GB of memory. For 4.5 million pairs that is, in proportion, 0.6 GB of disk and about 45 minutes. The filter for duplicates takes another 0.35 GB of memory then. We haven't run it at full size. The download has 1.7 GB:
+# **What it takes at full size.** Those 35,000 pairs needed 130 bytes of disk per pair, 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 0.45 GB of memory. For 4.5 million pairs that is, in proportion, 0.6 GB of disk and about 45 minutes. Memory grows less, because the text is streamed: the tokenizer is trained on at most 500,000 lines, which takes 0.5 GB, and the filter for duplicates needs another 0.35 GB. We haven't run it at full size. The download is 1.7 GB:
 
 # %%
 for name, file in downloadable_corpora()["wmt14"]["files"].items():
@@ -492,7 +497,7 @@ for content in (original.lower(), original):
         print("refused:", str(error).replace(f"{work}/", "").partition(":")[0])
 
 # %% [markdown]
-# The **token store** is one array per side, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. With several GPUs there is one process for each, and its number is its **rank**. All ranks compute the same shuffled list of batches, and of four ranks, each takes every fourth batch. Together they use every sentence pair exactly once:
+# The **token store** is one array per side, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. All ranks compute the same shuffled list of parts, and of `world_size` ranks, here four, each takes every fourth part. Together they use every sentence pair exactly once:
 
 # %%
 data = prepare(data_config, vocab_size)  # finds what the command has prepared
@@ -506,7 +511,7 @@ assert sorted(used) == list(range(len(sources)))
 # %% [markdown]
 # ### Measure before you start
 #
-# `bench` takes some training steps on your machine and computes how long the whole run would take: compare its row *whole training* with the chart at the top. The book doesn't run the next cell, because the result is about one machine only; [results](../book/results.md) has such measurements.
+# `bench` takes some training steps on your machine and computes how long the whole run would take: compare its row *whole training* with the chart at the top. The book doesn't run the next cell; the [results page](../book/results.md) has such measurements.
 
 # %% tags=["skip-execution"]
 printed = shell(f"transformer bench {RECIPE}")
@@ -518,7 +523,7 @@ printed = shell(f"transformer bench {RECIPE}")
 printed = shell(f"transformer train {RECIPE} $SMALL $DEVICE")
 
 # %% [markdown]
-# Every 50 steps it prints the training loss (smoothed), the learning rate, the speed in target tokens per second and the remaining time; at each validation the loss on `valid`, not smoothed, and the BLEU of a few sentences, decoded greedily. All of it is kept in the **run folder**, with the settings, the tokenizer and the checkpoints. `transformer curves` plots it, and here you can point at a step:
+# Every 50 steps it prints the training loss (smoothed), the learning rate, the speed in target tokens per second and the remaining time; at each validation the loss on `valid`, not smoothed, and the BLEU of a few sentences, decoded greedily. All of it is kept in the **run folder**, with the settings, the tokenizer and the checkpoints: the training losses in `log.jsonl`, the validations in `metrics.jsonl`, and when and where it was trained in `sessions.jsonl`. `transformer curves` plots it, and here you can point at a step:
 
 # %% tags=["hide-input"]
 run = Path("runs") / RECIPE
@@ -532,7 +537,7 @@ training_curves(
 )
 
 # %% [markdown]
-# How much disk does a run folder need? Each checkpoint has the weights, 4 bytes each. The two newest also have the *state*: Adam's two averages, 8 bytes per weight, the random generators, and the position in the data.
+# How much disk does a run folder need? Each checkpoint has the weights, 4 bytes each. The two newest also have the *state*: Adam's two averages, 8 bytes per weight, the state of the random generators, and the position in the data.
 
 
 # %%
@@ -562,20 +567,20 @@ if not FULL_SIZE:
 # |---:|---|---|
 # | 0 | loss 10.5 | computed: $\ln 37{,}000$, a model that knows nothing |
 # | 1,000 | no published value found | |
-# | 5,000 | BLEU 15.9 | the log of [a user of the toolkit THUMT](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data. The user suspected a mistake, so it is rather too low |
+# | 5,000 | BLEU 15.9 | the log of [a user of the toolkit THUMT](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data. The user suspected a mistake, so the score is probably too low |
 # | 10,000 | BLEU 18.9 | the same log |
 # | 20,000 | BLEU 19.8 | the same log |
 # | 45,000 | BLEU 20.9 | the same log |
 # | 50,000 | no published value found | |
 # | 100,000 | BLEU 27.3; sacreBLEU 25.1 | the paper; [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti. Both average checkpoints |
-# | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer) on four A40, with plots of loss and BLEU over the steps; Hugging Face's `evaluate` |
+# | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer) on four A40, with plots of loss and BLEU over the steps. Their script uses the `bleu` of Hugging Face's `evaluate`, and decoded token ids as references, so it's not a sacreBLEU score |
 # | 200,000 | BLEU 27.0 | THUMT's maintainers, in the thread above; checkpoints averaged |
 #
-# These scores weren't all computed in the same way, so compare to the nearest point or two. We found no losses at these steps that could be compared, because a loss per token depends on the vocabulary. A better table needs a run of ours. Until then, trust the early signs of [chapter 11](11_training.ipynb): a first loss near $\ln V$, and a loss that keeps falling after the warm-up.
+# These scores weren't all computed in the same way, so a difference of one or two points means nothing. We found no losses at these steps that could be compared, because a loss per token depends on the vocabulary. A better table needs a run of ours. Until then, trust the early signs of [chapter 11](11_training.ipynb): a first loss near $\ln V$, and a loss that keeps falling after the warm-up.
 #
 # ### If the session ends
 #
-# Colab ends a session whenever it likes, and cheap GPUs are cheap because they can be taken away. On Ctrl-C, or SIGTERM, which some clouds send first, `train` saves a checkpoint and stops. But a process that is killed can't do anything. Let's test that. We train the tiny model twice, for 60 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint of step 30 exists.
+# Colab ends a session whenever it likes, and cheap GPUs are cheap because they can be taken away. On Ctrl-C, or SIGTERM, which some clouds send first, `train` saves a checkpoint and stops. But a process that is killed can't do anything. Let's test that. We train the small model twice, for 60 steps, with a checkpoint every 10 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint of step 30 exists.
 
 # %%
 short_run = "transformer train wmt14-mini $TINY --training.steps 60 --device cpu"
@@ -619,7 +624,7 @@ for name, (weights, _) in checksums(killed).items():
 assert checksums(whole) == checksums(killed)
 
 # %% [markdown]
-# They are the same files, **bit for bit**. (This holds on a CPU. On a GPU, some sums are added in whatever order they arrive, so even two runs without interruption may differ.) All that a kill costs is the steps since the last checkpoint. The recipe saves one every 1,000 steps, so at 15 % utilisation you lose at most:
+# They are the same files, **bit for bit**. (This holds on a CPU. On a GPU, some numbers are added in whatever order they arrive, so even two runs without interruption may differ.) All that a kill costs is the steps since the last checkpoint. The recipe saves one every 1,000 steps, so at 15% utilisation you lose at most:
 
 # %%
 interval = RECIPES["wmt14-base"].training.checkpoint_every / steps
@@ -638,15 +643,16 @@ for gpu in ("T4", "A100"):
 # !transformer train wmt14-base --run /content/drive/MyDrive/runs/wmt14-base
 # ```
 #
-# Mind the Drive's bin: the run keeps only five checkpoints, but deleted files count until you empty the bin, and 100 checkpoints with their states take 76 GB. `--training.checkpoint-every 10000` makes it a tenth.
+# Mind the Drive's bin: the run keeps only five checkpoints, but deleted files count until you empty the bin, and 100 checkpoints with their states take 76 GB. So empty it now and then. `--training.checkpoint-every 10000` makes it a tenth, but then a kill costs up to 2.7 hours on a T4, and the last five checkpoints are too far apart to average them as the paper does.
 
 # %% tags=["remove-cell"]
 assert round(100 * 12 * base.n_parameters / 1e9) == 76
+assert round(0.1 * costs(flop["base"], "T4", watts=0)[0], 1) == 2.7
 
 # %% [markdown]
 # ### Average, evaluate, translate
 #
-# The paper translates with the mean of the weights of its last five checkpoints, and the big model's last twenty, written ten minutes apart (§6.1). At 0.4 seconds per step (§5.2), ten minutes are 1,500 steps. Our recipes save one every 1,000 steps, and keep as many as the paper averages.
+# The paper translates with averaged weights: for the base model those of the last five checkpoints, for the big model of the last twenty. Checkpoints were written ten minutes apart (§6.1). For the base model, at 0.4 seconds per step (§5.2), that is 1,500 steps. Our recipes save one every 1,000 steps, and keep as many as the paper averages.
 
 # %%
 printed = shell(f"transformer average {run}")
@@ -713,7 +719,7 @@ Picture(
 printed = shell(f"transformer evaluate {run} $DEVICE")
 
 # %% [markdown]
-# The first row, BLEU with its signature, is the score to report. At full size the test set is newstest2014, and the output must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the same score:
+# The first row, BLEU with its signature, is the score to report. The small run's test set has short, easy sentences like those of its training, so don't compare it with newstest2014, where even the larger `wmt14-mini` got 0.3. At full size the test set is newstest2014, and the output must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the same score:
 
 
 # %%
@@ -728,17 +734,22 @@ again = bleu(translations, lines_of(run / "test.references.txt"))
 print(again)
 assert scores["scores"][0]["value"] == again.value
 
+# %% tags=["remove-cell"]
+if not FULL_SIZE:
+    assert 4_500_000 / len(sources) > 1000
+    assert 200 < base.n_parameters / n_parameters < 220
+
 # %%
 printed = shell(
     f"transformer translate {run} 'The old woman is not here.' --n-best 3"
 )
 
 # %% [markdown]
-# After 300 tiny steps, this is German, but hardly a translation. The paper's quality takes batches fifty times as large, and 100,000 of them.
+# After 300 tiny steps, this is German, but hardly a translation. For its quality, the paper has a corpus over a thousand times as large and a model with 200 times as many weights, and trains it for 100,000 steps, with batches fifty times as large.
 #
 # ## How to read your score
 #
-# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in a way that gives higher numbers, which the row *BLEU paper* imitates. [Evaluation](13_evaluation.ipynb) estimates what it would be in sacreBLEU, from two base models that were scored in both ways: **25.8 to 25.9**. With another seed it may be some tenths more or less.
+# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in a way that gives higher numbers, which the row *BLEU paper* imitates. [Evaluation](13_evaluation.ipynb) estimates what it would be in sacreBLEU, from two base models that were scored in both ways: **25.8 to 25.9**. With another seed it may be a few tenths more or less.
 #
 # If your score is several points lower, something is wrong, and it's hardly ever the architecture. In the order of what it costs to check:
 #
@@ -746,7 +757,7 @@ printed = shell(
 # |---|---|
 # | two points less, the loss is fine | two different measures: compare the signatures, and the row *BLEU paper* |
 # | somewhat less | no averaging, or greedy search: `averaged` and `beam_size` in `test.scores.json` |
-# | near zero, the loss is fine | shifted lines, or the wrong direction: the first and last lines of both `.txt` files |
+# | near zero, the loss is fine | the test set: shifted lines, or source and target exchanged. Compare the first and last lines of both `.txt` files |
 # | much less, the loss is fine | the text: extra spaces, lower case, pieces of words that aren't joined |
 # | much less, and translations stop early | the length penalty, or truncated sources: the ratio of the lengths |
 # | much less, and a higher loss | fewer tokens per step than you think: `target_tokens` divided by `step` in `metrics.jsonl` |
@@ -789,7 +800,7 @@ if not FULL_SIZE:
 #
 # ## The speedrun
 #
-# How fast can a model reach the paper's quality? In a speedrun, such as [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models, everybody can try, and every record can be checked. The rules of ours:
+# How fast can a model reach the paper's quality? In a speedrun, such as [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models, anyone can enter, and every record can be checked. The rules of ours:
 #
 # - **Data:** only the three training archives of WMT14, cleaned as you like. No pretrained weights. newstest2013 for validation; newstest2014 only once, at the end.
 # - **Goal:** at least 25.8 BLEU on newstest2014 (3,003 sentences), with sacreBLEU's defaults (`case:mixed`, `tok:13a`, `smooth:exp`), as the mean of three seeds.
@@ -815,7 +826,7 @@ printed = shell(f"{resume} --training.batch-tokens 1000", exit_code=2)
 assert any("--training.batch-tokens: 500, now 1000" in line for line in printed)
 
 # %% [markdown]
-# Instead, change nothing. Each of two GPUs gets half of each batch, and gradient accumulation processes the same halves on one GPU, one after the other. The sentences of a step are the same:
+# Instead, change nothing. Each of two GPUs gets one of two parts of each batch, and gradient accumulation processes the same two parts on one GPU, one after the other. The sentences of a step are the same:
 
 # %%
 tokens = data.tokens("train")
@@ -993,7 +1004,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 #
 # - **Damage a checkpoint.** Cut some bytes off the newest `step-*-state-*.safetensors` of an unfinished run, and resume. What does it print, and is the result still the same, bit for bit?
 # - **How many checkpoints should you average, and how far apart?** Train the small run with `--training.keep-checkpoints 10`, and compare `transformer average` with `--last 2`, 5 and 10 by their validation losses. Then try `--training.checkpoint-every 30`. Is the average of five still better than the last one?
-# - **Your own corpus.** Take a thousand sentence pairs in two files, and go all the way with `--data.corpus yours.en,yours.de` and a smaller vocabulary. What does `prepare` drop?
+# - **Your own corpus.** Take a thousand sentence pairs in two files, and go through every step with `--data.corpus yours.en,yours.de` and a smaller vocabulary. What does `prepare` drop?
 # - **A rung higher.** Train `wmt14-mini` unchanged, with the download of News Commentary (80 MB) and the test sets. Estimate the hours first.
 # - **The real thing.** Train `wmt14-base`. Before you start, write down the hours that the formula predicts from the *work per second* of `transformer bench`, and compare afterwards.
 #

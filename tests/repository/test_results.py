@@ -291,7 +291,7 @@ def test_published_scores_are_next_to_ours_on_the_same_test_set_only(root: Path)
     tiny = line(shown, "Transformer-tiny, 2.6M parameters")
     assert tiny[2] == "41.02" and tiny[4] == "34.3 (`mine`, BLEU lc, beam 4)"
     paper = line(shown, "Transformer base, the paper")
-    assert paper[2:5] == ["27.3", "tokenised BLEU, compounds split", "not measured yet"]
+    assert paper[2:5] == ["27.3", "tokenised BLEU, words split at hyphens", "not measured yet"]
     assert paper[5] == "Vaswani et al., 2017, NeurIPS {cite}`vaswani2017`"
     assert "60" not in tiny[4] and line(shown, "NVIDIA DeepLearningExamples, big, 8 A100")[2] == "27.8 to 28.1"
 
