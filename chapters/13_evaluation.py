@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Evaluation: BLEU, chrF and significance
 #
-# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations by machines, and exactly one of those is wrong. **Which one gets the highest BLEU, the score that the paper reports?** The green bars show what BLEU sees: the higher the bar over a word, the longer the run of words (up to four) that it shares with the reference.
+# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them, and exactly one of those is wrong. **Which one gets the highest BLEU, the score that the paper reports?** The green bars show what BLEU sees: the higher the bar over a word, the longer the run of words (up to four) that it shares with the reference.
 #
 # **By the end you can** compute BLEU, chrF and METEOR by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** Builds on Python and nothing else: this chapter makes its own translations and trains no model.
 
@@ -67,14 +67,14 @@ from transformer.plots import style
 from transformer.plots.matched_runs import matched_runs
 from transformer.plots.style import Picture, Row
 
-late = "The girl turned off the TV because it was late."
+tv_reference = "The girl turned off the TV because it was late."
 translations = {
     "A": "Because it was late, the girl switched the TV off.",
     "B": "The girl turned off the TV because it was not late.",
     "C": "As it was late, the girl turned the TV off.",
 }
 Picture(
-    matched_runs(translations, late),
+    matched_runs(translations, tv_reference),
     alt=(
         "Three translations below the reference, 'The girl turned off the TV because it "
         "was late.' A: 'Because it was late, the girl switched the TV off.' and C: 'As it "
@@ -86,10 +86,10 @@ Picture(
 
 # %%
 for label, text in translations.items():
-    print(f"{label}  BLEU {bleu([text], [late]).value:4.1f}")
+    print(f"{label}  BLEU {bleu([text], [tv_reference]).value:4.1f}")
 
 # %% tags=["remove-cell"]
-scores = {k: bleu([text], [late]).value for k, text in translations.items()}
+scores = {k: bleu([text], [tv_reference]).value for k, text in translations.items()}
 assert scores["B"] > 2 * max(scores["A"], scores["C"])
 
 # %% [markdown]
@@ -139,7 +139,7 @@ for n in (1, 2, 3, 4):
     print("n = {}: {} of {}".format(n, *count_matches(hypothesis, reference, n)))
 
 # %% [markdown]
-# In the figure, each bar is an n-gram of the hypothesis. Filled bars match, **×** means that the reference doesn't have this n-gram, and **!** that it was clipped. Look at how a single error, the jump back to *the milk*, breaks one bigram, two trigrams and three 4-grams.
+# In the figure, each bar is an n-gram of the hypothesis. Filled bars match, **×** means that the reference doesn't have this n-gram, and **!** that it was clipped. Look at the jump from *milk* back to *the*: this single place breaks one bigram, two trigrams and three 4-grams. (The other misses are the clipped *the milk* and *milk sour*.)
 
 # %% tags=["hide-input"]
 from transformer.plots.ngram_matches import bleu_explorer, ngram_matches
@@ -155,7 +155,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. In an ordinary mean, the large precisions of unigrams and bigrams would dominate. In a product only ratios count: losing half of the 4-grams costs as much as losing half of the unigrams. The price is that a single precision of zero makes the whole score zero.
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. In an ordinary mean, the large precisions of unigrams and bigrams would dominate. In a product only ratios count: losing half of the 4-grams costs as much as losing half of the unigrams. The price is that a single precision of zero makes the whole score zero. (A and C in the first figure have no matching 4-gram either, but the package replaces that zero by a small number; more below.)
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -167,7 +167,7 @@ print(f"{geometric_mean:.3f}")
 #
 # $$ \mathrm{BP} = e^{\,1 - r/c} \quad \text{if } c < r, \quad \text{and otherwise } 1. $$
 #
-# There is no penalty for being too long, because extra words already lower the precisions. And that is all of BLEU ([Papineni et al., 2002](https://aclanthology.org/P02-1040/)):
+# There is no penalty for being too long, because extra words already lower the precisions. And that, apart from replaced zeros, is all of BLEU ([Papineni et al., 2002](https://aclanthology.org/P02-1040/)):
 #
 # $$ \mathrm{BLEU} = 100 \cdot \mathrm{BP} \cdot (p_1\, p_2\, p_3\, p_4)^{1/4} $$
 #
@@ -233,8 +233,9 @@ Picture(
 assert 0.88 < math.exp(1 - 1 / 0.9) < 0.91 and 0.34 < math.exp(1 - 1 / 0.5) < 0.4
 short = "the dog left the".split()
 assert all(len(set(count_matches(short, reference, n))) == 1 for n in (1, 2, 3, 4))
-jump = ngrams(hypothesis[4:6], 2)
-assert not jump & ngrams(reference, 2)
+for n in (2, 3, 4):  # the n-grams across the jump from the fifth word to the sixth
+    jumps = ngrams(hypothesis[6 - n : 4 + n], n)
+    assert jumps.total() == n - 1 and not jumps & ngrams(reference, n)
 
 # %% [markdown]
 # ## BLEU of a test set
@@ -255,6 +256,14 @@ def bleu_counts(hypothesis, reference):
     return [len(h), len(r), *matches, *totals]
 
 
+# %% tags=["remove-cell"]
+matching_4grams = {
+    label: count_matches(tokenize(text), tokenize(tv_reference), 4)[0]
+    for label, text in translations.items()
+}
+assert matching_4grams["A"] == matching_4grams["C"] == 0 < matching_4grams["B"]
+
+
 # %%
 def bleu_from_counts(counts):  # (..., 10)
     c, r = counts[..., 0], counts[..., 1]
@@ -264,7 +273,7 @@ def bleu_from_counts(counts):  # (..., 10)
 
 
 # %% [markdown]
-# Now we need translations to score. Our references are the 1,000 English sentences of the pocket corpus's test set. As "systems", we take the references themselves and plant errors in them, so that we know what nobody knows in real life: which system is better, and why. One system drops words now and then. The other, in a folded cell, swaps neighbouring words.
+# Now we need translations to score. Our references are the 1,000 English sentences of the pocket corpus's test set. As "systems", we take the references themselves and plant errors in them, so that we know exactly what is wrong with each system, which nobody knows in real life. One system drops words now and then. The other, in a folded cell, swaps neighbouring words.
 
 # %%
 from transformer.data.corpora import sentence_pairs
@@ -356,14 +365,14 @@ def sentence_bleu(hypothesis, references):
 
 # %%
 three_references = [
-    late,
+    tv_reference,
     "Because it was late, the girl switched off the TV.",
     "Since it was late, the girl turned the TV off.",
 ]
 for label, text in translations.items():
     score = BLEU().corpus_score([text], [[line] for line in three_references])
     assert math.isclose(score.score, sentence_bleu(text, three_references))
-    one = bleu([text], [late]).value
+    one = bleu([text], [tv_reference]).value
     print(f"{label}  1 reference {one:4.1f}   3 references {score.score:4.1f}")
 
 # %% [markdown]
@@ -371,7 +380,7 @@ for label, text in translations.items():
 #
 # ## Reading a signature
 #
-# The formula doesn't say what a *word* is. Is `“house”,` one word, or four? Are `The` and `the` the same? For years everybody decided this differently, and few papers said how. [Post (2018)](https://aclanthology.org/W18-6319/) measured differences of up to 1.8 BLEU between common conventions, and wrote sacreBLEU to end this. It takes plain text, splits it into words itself, and records what it did in a **signature**:
+# The formula doesn't say what a *word* is. Are the characters `“house”,` one word, or four? Are `The` and `the` the same? For years everybody decided this differently, and few papers said how. [Post (2018)](https://aclanthology.org/W18-6319/) measured differences of up to 1.8 BLEU between common conventions, and wrote sacreBLEU to put an end to this. It takes plain text, splits it into words itself, and records what it did in a **signature**:
 
 # %%
 print(bleu(dropped, references).signature)
@@ -383,7 +392,7 @@ print(bleu(dropped, references).signature)
 # | `case` | `mixed`: capitals count; `lc`: everything is lower-cased first |
 # | `eff` | `yes`: values of $n$ for which there are no n-grams are left out (for single sentences) |
 # | `tok` | the tokenizer that splits text into words |
-# | `smooth` | what replaces a zero; irrelevant here, because there are no zeros |
+# | `smooth` | what replaces a zero; irrelevant for this test set, which has no zeros, but not for single sentences |
 # | `version` | of sacreBLEU |
 #
 # Two scores on the same test set can be compared if their signatures are equal. A signature doesn't say how the translations were made (beam size, length penalty, averaged checkpoints), so report that as well, as the paper does (§6.1).
@@ -490,24 +499,28 @@ assert math.isclose(paper_bleu(*words, "en").value, 100)
 # %% [markdown]
 # On real text, quotation marks seem to matter more than hyphens. The same user scored one model both ways on two test sets. On newstest2013, whose German reference has only straight quotation marks, the paper's way gives 0.25 more than sacreBLEU. On newstest2014, the paper's test set, it gives 1.50 more, and there 659 of the reference's 1,151 quotation marks are not straight.
 #
-# So what would the paper's 27.3 be in sacreBLEU? Its translations aren't public, but two other base models have been scored on newstest2014 in both ways (sources: [results](../book/results.md)):
+# So what would the paper's 27.3 be in sacreBLEU? Its translations aren't public, but two other base models have been scored on newstest2014 in both ways (the sources are on the [results](../book/results.md) page):
 
 # %%
 published = {  # sacreBLEU with 13a, the paper's way
-    "Tensor2Tensor": (27.52, 29.02),
-    "a-PyTorch-Tutorial-to-Transformers": (25.1, 26.49),
+    "Tensor2Tensor, 3.8 million steps": (27.52, 29.02),
+    "a-PyTorch-Tutorial-to-Transformers, 100,000 steps": (25.1, 26.49),
 }
 gaps = [paper - sacre for sacre, paper in published.values()]
-print("differences", *(f"{gap:.2f}" for gap in gaps))
+for name, gap in zip(published, gaps, strict=True):
+    print(f"{gap:.2f} more in the paper's way: {name}")
 print(
     f"27.3 is about {27.3 - max(gaps):.1f} to {27.3 - min(gaps):.1f} in sacreBLEU"
 )
 
 # %% tags=["remove-cell"]
 assert f"{27.3 - max(gaps):.1f} to {27.3 - min(gaps):.1f}" == "25.8 to 25.9"
+below = [round(27.3 - gap - 25.1, 1) for gap in gaps]
+assert below == [0.7, 0.8] and round(27.3 - 25.1, 1) == 2.2
+assert max(paper for _, paper in published.values()) > 28.4  # the paper's big model
 
 # %% [markdown]
-# So if you train the base model and get 25.1 in sacreBLEU, you are about 0.8 below the paper, not 2.2. But don't take the tenths too seriously: for fairseq's big model, the difference is only 0.7 (29.29 against 28.6). Use *BLEU paper* to compare with this paper and those of its time, and sacreBLEU's default for everything else.
+# (Tensor2Tensor's 29.02 is even above the paper's big model, but it was trained for 38 times as many steps as the paper's base model.) So if you train the base model and get 25.1 in sacreBLEU, you are 0.7 to 0.8 below the paper, not 2.2. But don't take the tenths too seriously: for fairseq's big model, the difference is only 0.7 (29.29 against 28.6). Use *BLEU paper* to compare with this paper and those of its time, and sacreBLEU's default for everything else.
 #
 # ## chrF: partial credit for nearly correct words
 #
@@ -590,13 +603,13 @@ Picture(
 )
 
 # %% [markdown]
-# All eight words of the hypothesis have a partner, so the precision is 1. The reference has nine words, so the recall is 8/9. METEOR combines both, with recall counting nine times as much, and lowers the result if there are many chunks. A new chunk begins wherever a word's partner isn't right after the partner of the word before:
+# All eight words of the hypothesis have a partner, so the precision is 1. The reference has nine words, so the recall is 8/9. METEOR combines both as chrF does, with $\beta = 3$ instead of 2, and lowers the result if there are many chunks. A new chunk begins wherever a word's partner isn't right after the partner of the word before:
 
 # %%
 matched = len(partners)
 chunks = 1 + sum(after != before + 1 for before, after in pairwise(partners))
 P, R = matched / len(hypothesis), matched / len(reference)
-F = 10 * P * R / (R + 9 * P)
+F = (1 + 3**2) * P * R / (3**2 * P + R)
 penalty = 0.5 * (chunks / matched) ** 3
 by_hand = 100 * F * (1 - penalty)
 print(f"{chunks} chunks   F {F:.3f}   penalty {penalty:.3f}   METEOR {by_hand:.1f}")
@@ -766,23 +779,29 @@ assert gains["mended"].min() > 0 > gains["again"].min()
 assert gains["mended"].std() < bleus["first"].std() / 4 < gains["again"].std() / 4
 
 # %% [markdown]
-# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a gain as large as ours? To estimate it, shift the histogram of the gains so that its centre is at zero, and count how often it still exceeds the observed gain. sacreBLEU, and so the package, does this with absolute values:
+# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a gain as large as ours? To estimate it, shift the histogram of the gains so that its centre is at zero, and count how often it still exceeds the observed gain. sacreBLEU, and so the package, takes the absolute values of the gains first and shifts those. The two aren't the same, so the cell prints both. (The + 1 counts the observed gain itself, so p is never below 1/1001.)
 
 # %%
 from transformer.evaluation.metrics import paired_bootstrap
 
+
+def p_value(gains, observed):
+    by_chance = gains - gains.mean()
+    return (np.sum(by_chance > observed) + 1) / (len(gains) + 1)
+
+
 for name, gain in gains.items():
     observed = abs(whole[name] - whole["first"])
-    by_chance = abs(gain) - abs(gain).mean()
-    p = (np.sum(by_chance > observed) + 1) / (len(gain) + 1)
+    plain, p = p_value(gain, observed), p_value(abs(gain), observed)
     result = paired_bootstrap(systems["first"], systems[name], references)[0]
     assert math.isclose(p, result.p_value)
-    print(f"{name:7}gain {result.second - result.first:+.2f}   p = {p:.3f}")
+    difference = result.second - result.first
+    print(f"{name:7}gain {difference:+.2f}   p = {p:.3f}   (plain: {plain:.3f})")
 
 # %% [markdown]
 # The same gain, and two verdicts. By convention, a difference is called **significant** if p is below 0.05. Keep three limits in mind:
 #
-# - **It is about sentences, not seeds.** The test asks whether the gain would survive on other sentences of this kind. It compares two trained systems, not two *recipes*: another seed gives another system. To show that a recipe is better, train several times.
+# - **It is about sentences, not seeds.** The test asks whether the gain would survive on other sentences of this kind. It compares two trained systems, not two *recipes*: another seed gives another system. To show that a recipe is better, train each with several seeds and compare the means (with a t-test, for example).
 # - **A small p is not a large gain.** `mended` is certainly better, but hardly any reader would notice.
 # - **A small test set sees little.** We cut ours into parts and compare `first` with a system that is clearly better on each part:
 
@@ -823,9 +842,9 @@ cases = [
     "I'm not coming back because Anna lives there."
     "|Anna lives there, so I won't return."
     "|I'm coming back because Anna lives there.",
-    "Yesterday the doctor opened the window for Anna."
-    "|The doctor opened Anna's window yesterday."
-    "|Yesterday the doctor opened the window for Peter.",
+    "Yesterday the doctor opened the door for Anna."
+    "|The door was opened for Anna by the doctor yesterday."
+    "|Yesterday the doctor opened the door for Peter.",
     "On Monday the dog bit the old man."
     "|The old man was bitten by the dog on Monday."
     "|On Monday the old man bit the dog.",
@@ -848,7 +867,7 @@ for case in cases:
 # %% [markdown]
 # Nine comparisons, and all nine come out wrong. To these metrics a word is a word, no matter how much the meaning depends on it.
 #
-# Does it even out over a whole test set? Random errors do, but not systematic ones. Take a system that translates everything perfectly, except that it leaves out every *not*, and turns *no* into *a* and *never* into *always*. And take one whose only error is that it forgets the full stop.
+# Does it even out over a whole test set? Random errors do, but not systematic ones. Take a system that translates everything perfectly, except that it leaves out every *not*, and turns *no* into *a* and *never* into *always*. And take one whose only error is that it forgets the full stop or question mark at the end.
 
 
 # %%
@@ -858,14 +877,14 @@ def drop_negation(line):
 
 
 no_negation = [drop_negation(line) for line in references]
-no_full_stop = [line.rstrip(".?") for line in references]
+no_end_mark = [line.rstrip(".?") for line in references]
 changed = sum(a != b for a, b in zip(no_negation, references, strict=True))
 print(f"{changed} of {n} sentences now say the opposite")
 print(f"no negation   BLEU {bleu(no_negation, references).value:.1f}")
-print(f"no full stop  BLEU {bleu(no_full_stop, references).value:.1f}")
+print(f"no end mark   BLEU {bleu(no_end_mark, references).value:.1f}")
 
 # %% tags=["remove-cell"]
-liar, sloppy = (bleu(s, references).value for s in (no_negation, no_full_stop))
+liar, sloppy = (bleu(s, references).value for s in (no_negation, no_end_mark))
 assert liar > sloppy + 5
 
 # %% [markdown]
@@ -1051,7 +1070,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 # No. Choosing a metric because it gives higher numbers is how the field got into this trouble.
 #
 # </details>
-# <details><summary>D. Nothing, until you score their translations or compute BLEU in their way</summary>
+# <details><summary>D. Nothing, until you score their translations or compute BLEU their way</summary>
 #
 # **Right.** Their translations are best: then you can choose the metric, and also bootstrap the difference.
 #
@@ -1119,7 +1138,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 # 4. Score and compare two models that you have trained:
 #
 # ```bash
-# transformer evaluate runs/pocket                     # all seven scores, with signatures
+# transformer evaluate runs/pocket                     # five BLEUs, chrF and METEOR, with signatures
 # transformer evaluate runs/pocket runs/post           # and is the second one better?
 # transformer evaluate runs/pocket --beam-size 1       # what does beam search gain?
 # ```
