@@ -64,6 +64,8 @@ FORBIDDEN = {
 }
 """Names that no answer needs and that could be used to evade a check. The list prevents temptation, not attacks."""
 
+NOT_STARTED = "Kernel died before replying to kernel_info"
+"""Jupyter chooses free ports for a kernel; if another process takes one before it starts, the kernel ends at once."""
 REFUSAL = """\
 from exercises.check import WrongAnswerError
 raise WrongAnswerError("its cell was not run, because it uses {}\\n"
@@ -256,12 +258,14 @@ def _keys(notebook: Notebook) -> list[str]:
     return [key for cell in notebook["cells"] if (key := answer_key(cell))]
 
 
-def _run(submission: Submission, folder: Path, seconds: int, mark: str, timeout: int) -> list[dict[str, Any]]:
+def _run(
+    submission: Submission, folder: Path, seconds: int, mark: str, timeout: int, attempts: int = 3
+) -> list[dict[str, Any]]:
     """Run the notebook and return the result of each cell, as `exercises.pytest_plugin` reported it in time."""
     (folder / "graded.ipynb").write_text(notebook_text(assemble(submission)), "utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
     startup = folder / "ipython" / "profile_default" / "startup"
-    startup.mkdir(parents=True)
+    startup.mkdir(parents=True, exist_ok=True)
     (startup / "limits.py").write_text(
         STARTUP.format(topic=topic_of(submission.course_notebook), seconds=seconds, folder=str(folder)), "utf-8"
     )
@@ -305,9 +309,10 @@ def _run(submission: Submission, folder: Path, seconds: int, mark: str, timeout:
         process.wait()
         records = records_read.result()
     if not records:
-        raise UserError(
-            f"the notebook could not be run; the end of the log:\n{(folder / 'log').read_text('utf-8')[-2000:]}"
-        )
+        text = (folder / "log").read_text("utf-8")
+        if NOT_STARTED in text and attempts > 1:
+            return _run(submission, folder, seconds, mark, timeout, attempts - 1)
+        raise UserError(f"the notebook could not be run; the end of the log:\n{text[-2000:]}")
     for record in records:
         if not record["key"] and record["outcome"] not in ("passed", "skipped"):
             raise UserError(f"one of the course's own cells fails here: {record['error']}: {record['message']}")

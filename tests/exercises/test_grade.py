@@ -282,6 +282,20 @@ def test_nothing_is_left_running(grades: dict[str, Grade]) -> None:
     assert left == []
 
 
+def test_a_kernel_that_does_not_start_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = []
+    start = subprocess.Popen
+
+    def fail_once(command: list[str], **options: object) -> object:
+        commands.append(command)
+        return start(command if len(commands) > 1 else ["echo", grading.NOT_STARTED], **options)
+
+    monkeypatch.setattr(grading.subprocess, "Popen", fail_once)
+    (result,) = grade_all([str(ROOT / "solutions" / "04_masking.ipynb")])
+    assert len(commands) == 2
+    assert result.points == len(result.messages) > 0
+
+
 def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
     """In processes of their own, as the learner starts them: only there are exit codes real."""
     solutions = [str(path) for path in sorted((ROOT / "solutions").glob("*.ipynb"))]

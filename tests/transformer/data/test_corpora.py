@@ -639,7 +639,7 @@ def test_an_unknown_or_invalid_corpus(name: str, message: str, folder: Path) -> 
     ("name", "message"),
     [
         ("a.en,none.de", "none.de: No such file"),
-        ("a.en,", "Is a directory"),
+        ("a.en,", "it is not a file"),
         ("a.en,a.en,a.en", "a.en,a.en: No such file"),
         ("a.en,a\0b", "embedded null byte"),
         ("~no-such-user/a,a.en", "~no-such-user/a: No such file"),

@@ -241,7 +241,7 @@ def test_invalid_tokenizer_files_are_errors(tokenizer: Tokenizer, tmp_path: Path
     path = tmp_path / "a.model"
     with pytest.raises(UserError, match=f"there is no tokenizer at {re.escape(str(path))}"):
         Tokenizer.load(path)
-    with pytest.raises(UserError, match=f"cannot read the tokenizer {re.escape(str(tmp_path))}: "):
+    with pytest.raises(UserError, match=f"{re.escape(str(tmp_path))}: this is not a file"):
         Tokenizer.load(tmp_path)
     for broken in (b"", b"nonsense", tokenizer.model[:1000]):
         path.write_bytes(broken)
