@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The Transformer from the outside: translating a sentence
 #
-# How does a network, a fixed stack of matrices, turn a sentence of any length into another, in another word order? The figure shows where one part of a trained Transformer, an *attention head*, looked
+# How does a network, a fixed stack of matrices, turn a sentence of any length into a sentence in another language, with another word order? The figure shows where one part of a trained Transformer, an *attention head*, looked
 # while the model generated each German word.
 #
 # By the end you will be able to follow a sentence through every stage of this model, decode a translation by hand, and explain what attention does better
@@ -112,7 +112,7 @@ assert [looked_at[g] for g in ("bereitet", "zu")] == ["preparing"] * 2
 #
 # ## Translate a sentence
 #
-# The model comes with the course. It was trained on captions of photographs in English and German, and on nothing else. Here it translates two captions that it
+# The model comes with the course. It was trained on nothing but captions of photographs in English and German. Here it translates two captions that it
 # has never seen:
 
 # %%
@@ -132,12 +132,12 @@ assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 # %% [markdown]
 # The second translation shows why translating word by word would not do. *Is preparing* has become a verb in two parts, *bereitet … zu*, with *in der Küche* and *Essen* between
 # its parts. These two phrases have also swapped places: English has *food* first, German has *the kitchen* first. The endings of *einem roten* depend on the gender of *Hut*, two words
-# later, and on the preposition *mit* before them. Many German words need information from several English ones, and each needs it from different ones.
+# later, and on the preposition *mit* before them. Many German words need information from several English words, and from different ones each time.
 #
 # ## Encoder and decoder
 #
 # The Transformer has two halves (§3.1 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762), which this course simply calls *the paper*). The **encoder** reads the
-# whole source sentence at once and produces one vector for each word of it. The **decoder** generates the target sentence one word at a time. For each word it
+# whole source sentence at once and produces one vector for each word (more precisely, for each token, as we will see). The **decoder** generates the target sentence one word at a time. For each word it
 # uses two things: the target words that it has generated so far, called the **prefix**, and the encoder's vectors.
 #
 # The figure shows the moment at which three German words have been generated. Follow the green arrow: the encoder's vectors, called the **memory**, are all that the decoder ever
@@ -161,9 +161,9 @@ Picture(
 #
 # ## From text to vectors
 #
-# A network computes with numbers, so text has to become numbers first. This takes two steps.
+# A network computes with numbers, so text has to become numbers first, in two steps.
 #
-# **Tokens and ids.** A **tokenizer** cuts the text into **tokens** from a fixed **vocabulary**, and replaces each by its index there, its **id**. A frequent word is one
+# **Tokens and ids.** A **tokenizer** cuts the text into **tokens** from a fixed **vocabulary**, and replaces each with its **id**, its index in the vocabulary. A frequent word is one
 # token; a rare word becomes several. One vocabulary of 8,000 tokens serves both languages. `▁` marks the beginning of a word, and the special token `<eos>` ("end of sentence") ends every sentence.
 
 # %%
@@ -171,8 +171,8 @@ model, tokenizer = translator.model, translator.tokenizer
 ids = translator.encode("A dog runs across the field.")
 print(tokenizer.pieces(ids))
 print(ids)
-rare_words = translator.encode("Two skateboarders are grinding.")
-print(tokenizer.pieces(rare_words))
+sentence = translator.encode("Two skateboarders are smiling.")
+print(tokenizer.pieces(sentence))
 
 # %% [markdown]
 # **Embeddings.** An id is only a name: 228 (*dog*) is not "smaller" than 662 (*field*) in any useful sense. So the model has a table with one row for each token of
@@ -194,7 +194,7 @@ assert tuple(table.shape) == (8000, 128)
 
 # %% [markdown]
 # The figure shows these two steps, and the stage that follows. Each coloured strip is a vector, of which the first 12 numbers are drawn. Look at *dog*: its id selects a row of
-# the table, and a copy of that row takes the dog's position in the sentence. On the right, after the encoder, its strip looks different. The next section explains why.
+# the table, and a copy of that row takes the dog's position in the sentence. On the right, after the encoder, its strip looks different.
 
 # %% tags=["hide-input"]
 from transformer.plots.embedding_lookup import embedding_lookup
@@ -213,8 +213,8 @@ Picture(
 )
 
 # %% [markdown]
-# One thing is missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So a second vector, which depends only on the position, is added to each embedding.
-# The chapter on [positional encoding](05_positional_encoding.ipynb) explains how it is made.
+# One thing is missing: *A dog bites a man* and *A man bites a dog* look up the same rows. So a second vector, which depends only on the position, is added to each embedding
+# (see [Positional encoding](05_positional_encoding.ipynb)).
 #
 # ## The encoder puts words into context
 #
@@ -229,7 +229,7 @@ memory.shape  # (batch, source, d_model)
 
 # %% [markdown]
 # We can test that claim with a word that has two meanings. *Light* can mean "not dark" (German *hell*), or what a lamp gives (German *Licht*). Both meanings share a single row of the table. In
-# the four sentences below, *light* is always at position 4 (counting from 0), so its vector is exactly the same in all of them before the first layer. Does the encoder tell the meanings apart? The fifth sentence is for comparison.
+# the first four sentences below, *light* is always at position 4 (counting from 0), so its vector is exactly the same in all of them before the first layer. Does the encoder tell the meanings apart?
 
 # %%
 sentences = {
@@ -252,7 +252,7 @@ assert tokens == ["▁light"] * 4 + ["▁dog"]
 
 # %% [markdown]
 # We compare the five vectors from the memory by their **cosine similarity**: 1 if two vectors point the same way, 0 if they are at right angles. In the heat map, look at the last row first: this is how little
-# an unrelated word, *dog*, resembles *light*. Then look at the first four rows: the vectors of *light* are most similar where the meaning, and with it the phrase around the word, is the same.
+# an unrelated word, *dog*, resembles *light*. Then look at the first four rows: *light* is most similar to itself where it has the same meaning (0.94 and 0.99), and a little less where it has the other (0.83 to 0.87).
 
 # %% tags=["hide-input"]
 from transformer.plots.heat_map import heat_map
@@ -283,12 +283,13 @@ for caption, word in zip(
     assert word in translator.translate(caption)
 
 # %% [markdown]
-# The same row of the table has become two kinds of vector, and the translations differ accordingly: *hell* for the shirt and the jacket, *Licht* for the sign and the sun.
+# The same row of the table has led to measurably different vectors, and the translations differ, too: *hell* for the shirt and the jacket, *Licht* for the sign and the sun. The words around *light* change together with its meaning, so
+# this test can't separate the two; but it is from those words that the encoder has to infer the meaning.
 #
 # ## The decoder predicts the next token
 #
-# The decoder answers one question: *given the memory and the target tokens so far, which token comes next?* At the start the prefix is empty, so
-# a special token, `<bos>` ("beginning of sentence"), takes its place.
+# The decoder answers one question: *given the memory and the target tokens so far, which token comes next?* The prefix
+# begins with a special token, `<bos>` ("beginning of sentence").
 #
 # The answer is one score for each token of the vocabulary, a **logit**. The **softmax** function turns logits into probabilities: it takes the exponential of each, so that all are
 # positive, and divides by their sum, so that they add up to one.
@@ -312,7 +313,7 @@ assert tokenizer.pieces(best.indices) == ["▁Ein", "▁Eine", "▁Der", "▁Zwe
 assert best.values[0] > 0.9
 
 # %% [markdown]
-# *Ein* is nearly certain (what is left is spread thinly over thousands of tokens), and not *Eine*, which also means "a" but goes with feminine nouns. The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine.
+# *Ein* is nearly certain (what is left is spread thinly over thousands of tokens, an effect of [label smoothing](10_label_smoothing.ipynb) in training), and not *Eine*, which also means "a" but goes with feminine nouns. The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine.
 #
 # To get a whole sentence, append the most probable token to the prefix, ask again, and stop at `<eos>`. This is **greedy search**. A model that generates each token given its own
 # previous ones is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
@@ -336,10 +337,10 @@ print(translation)
 
 # %% [markdown]
 # Finally, the tokenizer joins the tokens back into text. Our loop gives the same translation as the package, which decodes many
-# sentences at once, and much faster. The chapter on [decoding](12_decoding.ipynb) shows how.
+# sentences at once (see [Decoding](12_decoding.ipynb)).
 #
-# **Step through the translation.** For each step, the chart below shows the prefix and the six most probable next tokens. Where one bar takes everything, the source and the grammar leave no
-# choice. Where several share, there is more than one good way to continue. At which step is the model least certain?
+# **Step through the translation.** For each step, the chart below shows the prefix and the six most probable next tokens. Where several bars share the probability,
+# there is more than one good way to continue. At which step is the model least certain?
 
 # %% tags=["hide-input"]
 from transformer.plots.next_token import next_token_explorer
@@ -387,7 +388,7 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 #
 # Inference needs one step per token, because each step needs the token before. In **training** the correct translation is known. So the decoder can be given the whole of it, and predict the next
 # token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no
-# position can copy its answer; there is a [chapter on masking](04_masking.ipynb).
+# position can copy its answer (see [Masking](04_masking.ipynb)).
 #
 # One pass therefore gives the same probabilities as our eight steps:
 
@@ -400,7 +401,7 @@ assert_close(logits[0].softmax(dim=-1), steps)
 logits.shape  # (batch, target, vocab_size)
 
 # %% [markdown]
-# Seen from the outside, this single pass is the whole model. In the package it takes two lines:
+# In the package, this single pass takes two lines:
 
 # %%
 from transformer.model import Transformer
@@ -411,12 +412,12 @@ SourceCode(Transformer.forward)
 # ## What a head attends to
 #
 # How does the decoder use the memory? Each layer of the decoder has several **attention heads**. At every target position, the heads that read the memory assign a weight to each source position; the
-# weights are positive and sum to one. Each head then takes the weighted average of the source vectors. So a large weight means: *much of this source vector flows into this
-# prediction*. How a head chooses its weights is the topic of the [next chapter](02_attention.ipynb).
+# weights are positive and sum to one. Each head then takes the weighted average of vectors that it computes from the memory, one for each source position. So a large weight means: *much information from this source position flows into this
+# prediction*. The [next chapter](02_attention.ipynb) shows how a head computes its weights and these vectors.
 #
 # The heat maps below show two of this model's heads, for the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
 # large weight. On the left, the head aligns word by word: *Ein* with *A*, *das* with *the*. On the right is the head from the top of this
-# page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*. For the articles that would make sense: the noun decides between *ein* and *eine*, or *das* and *der*. (Layers and heads count from 0, as in the code.)
+# page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*. For the articles that would make sense: the noun decides between *ein* and *eine*, or *das* and *der*. (Figures count layers and heads from 1, the code from 0.)
 
 # %% tags=["hide-input"]
 maps = []
@@ -427,7 +428,7 @@ for layer, head in ((1, 2), (2, 1)):
             weights,
             german,
             english,
-            title=f"layer {layer}, head {head}",
+            title=f"layer {layer + 1}, head {head + 1}",
             annotate=False,
         )
     )
@@ -458,19 +459,19 @@ for layer, head, expected in (
     assert [english[i] for i in weights.argmax(dim=1)][:6] == expected
 
 # %% [markdown]
-# Nobody told the model which words belong together. It was trained to predict the next token, and these weights turned out to be useful for that. But beware: what a head looks at does not
+# Nobody told the model which words belong together: it learned these weights because they help to predict the next token. But what a head looks at does not
 # prove *why* the model predicted a word. The chapter on [what attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
 #
 # ## Why not a recurrent network?
 #
-# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN). It reads one word after another, and carries along a state vector of fixed size, which it updates at each word. The variants in
-# use were the **LSTM** and the **GRU**, whose gates (learned factors between 0 and 1) help the state to survive for longer. A **bidirectional** RNN runs a second one from right to left, so that each word's vector reflects both sides. In the first
+# Before 2017, sentences were mostly read by a **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size at each. The variants in
+# use were the **LSTM** and the **GRU**, whose gates (factors between 0 and 1, computed anew at each word) help the state to survive for longer. A **bidirectional** RNN runs a second one from right to left, so that each word's vector reflects both sides. In the first
 # translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). Three weaknesses led from there to the Transformer.
 #
 # **The bottleneck.** However long the sentence, it has to fit into the same vector. The Transformer's memory grows with the sentence: one vector for each token. This weakness was the first to be removed:
 # [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) kept the states of all positions and let the decoder attend to them. That is where attention comes from.
 #
-# **The long path.** *Were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In **self-attention**, where the positions of one sentence attend to each
+# **The long path.** In *the dogs that we saw there were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In **self-attention**, where the positions of one sentence attend to each
 # other, the path has length one (§4, Table 1):
 
 # %% tags=["hide-input"]
@@ -514,8 +515,8 @@ by_attention = gradient_by_distance(attention(x, x, x)[0], x)
 by_convolution = gradient_by_distance(convolutions(x.mT).mT, x)
 
 # %% [markdown]
-# The vertical axis is logarithmic, so a straight line that falls is an exponential decay. The recurrent layers depend *more* strongly on the nearest words than attention does. But each step multiplies
-# their gradient by a factor below one. Look at where the lines cross, and at what is left after 20 tokens.
+# The vertical axis is logarithmic, so a straight line that falls is an exponential decay. The recurrent layers depend *more* strongly on the nearest words than attention does. But with every further
+# token, the gradient of a recurrent layer is multiplied by a factor below one. Look at where the lines cross, and at what is left after 20 tokens.
 
 # %% tags=["hide-input"]
 from transformer.plots.gradient_decay import gradient_decay
@@ -552,13 +553,13 @@ assert max(by_attention) < 1.3 * min(by_attention)
 assert by_convolution[5] > 0 and by_convolution[6] == 0
 
 # %% [markdown]
-# At a distance of five tokens the GRU is still slightly ahead; at 20, attention's gradient is about a thousand times as large. A trained LSTM can carry information much further than an untrained one, but it has to
+# At a distance of five tokens the GRU is still slightly ahead; at 20, attention's gradient is about a thousand times as large. (It hardly depends on the distance, but it does shrink as the sentence grows, because an untrained head spreads its weight over all positions, here 41.) A trained LSTM can carry information much further than an untrained one, but it has to
 # *learn* to do so against this slope. A stack of convolutions sees nothing beyond its reach: each layer of width three adds one token on either side.
 #
 # **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention and convolutions process all
 # positions at the same time. This is the paper's main argument (§1), and it is what made training on far more text affordable.
 #
-# The paper sums up the comparison in its Table 1, for $n$ tokens, vectors of size $d$, and convolutions of width $k$, up to constant factors. (It counts attention's weights and averages only, not the matrix products that prepare its vectors; they are the topic of the next chapter.)
+# The paper sums up the comparison in its Table 1, for $n$ tokens, vectors of size $d$, and convolutions of width $k$, up to constant factors. (It counts attention's weights and averages only, not the matrix products that prepare its vectors.)
 #
 # | layer | operations per layer | sequential steps | longest path |
 # |---|---|---|---|
@@ -602,11 +603,11 @@ Row(
 # | decoder-only | [GPT](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
 # | encoder–decoder | [the Transformer](https://arxiv.org/abs/1706.03762), [T5](https://arxiv.org/abs/1910.10683) | reading one text and generating another |
 #
-# All three are built from the same parts. Once you understand this one, you understand them all. [A later chapter](15_transformer_family.ipynb) builds BERT, GPT, T5 and ViT (a Transformer for images) from our modules, in a few lines each.
+# All three are built from the same parts; after the encoder–decoder, the other two hold few surprises. [A later chapter](15_transformer_family.ipynb) builds BERT, GPT, T5 and ViT (a Transformer for images) from our modules, in a few lines each.
 #
 # ## What goes wrong in practice
 #
-# **It answers everything.** The model knows captions. Give it something else, and it does not say that it is out of its depth. It produces an output all the same:
+# **It answers everything.** The model knows captions. Give it something else, and it produces an output all the same:
 
 # %%
 for text in ("Where is the station?", "I love you.", "asdf"):
@@ -617,7 +618,7 @@ station = translator.translate("Where is the station?")
 assert station == "Jemand befindet sich am Bahnhof."
 
 # %% [markdown]
-# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. The other two are not German at all. This is why translations are scored against human ones, on sentences that the model has not seen (see the chapter on [evaluation](13_evaluation.ipynb)), and why each model in
+# The first output is good German, but it means "Someone is at the station". A fluent translation is no proof of a correct one. This is why translations are scored against human ones, on sentences that the model has not seen (see the chapter on [evaluation](13_evaluation.ipynb)), and why each model in
 # this course comes with a card that lists what it cannot do (for this one, `transformer/models/multi30k/CARD.md`).
 #
 # **Training mode is left on.** During training, **dropout** sets random activations to zero, so that the model does not rely on any single one. Forget to turn it off with `model.eval()`, and the

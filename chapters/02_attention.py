@@ -84,8 +84,8 @@ german_pronoun["dog"], german_pronoun.get("it", "no such key")
 # (*der Hund*, masculine), *sie* for the milk (*die Milch*, feminine).
 #
 # A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. That is useless for training, because there is no way to match a little better, so
-# there is no gradient. Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the average of *all* values
-# under these weights. A small change of the query changes the answer a little, and that is something gradient descent can work with.
+# there is no gradient. Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the average of *all* values,
+# weighted by them. A small change of the query changes the answer a little, and that is something gradient descent can work with.
 #
 # ## Attention by hand
 #
@@ -133,9 +133,9 @@ sour = torch.tensor([0.0, 1])
 (key @ sour).softmax(dim=0) @ value  # (2,): er, sie
 
 # %% [markdown]
-# The keys and the values are the same as before, but the query is different, and so is the answer: *sie*.
+# A different query gets a different answer: *sie*.
 #
-# The figure below shows the first lookup as a whole. Read it from the top: the query is compared with every key; the scores become weights; the weighted values are added up at the bottom.
+# The figure below shows the first lookup as a whole. Read it from top to bottom: scores, weights, weighted sum.
 # The colours mean the same throughout the course: **query blue, key orange, value green**.
 
 # %% tags=["hide-input"]
@@ -181,10 +181,10 @@ rotate_query(
 #
 # $$ q = x W^Q \qquad k = x W^K \qquad v = x W^V $$
 #
-# Why three? Because the roles differ. How a word is *found* (it is alive) is not what it *contributes* (*er*), and what it *looks for* is a third thing. The word *it*, for example, has a key and a value of zero,
+# Queries and keys have $d_k$ numbers, values have $d_v$. Why three vectors? Because the roles differ. How a word is *found* (it is alive) is not what it *contributes* (*er*), and what it *looks for* is a third thing. The word *it*, for example, has a key and a value of zero,
 # but it has an interesting query.
 #
-# Say $d_\text{model} = 6$. The first four features of each word are those from above. The last two are what the word is looking for: *it* has taken in "tired" in an earlier layer and looks for something alive.
+# Say $d_\text{model} = 6$. The first four features of each word are those from above. The last two are what the word is looking for. The word *it*, which has taken in "tired" in an earlier layer, looks for something alive.
 # The verb *left* looks for two things: someone alive, who does the leaving, and food, the thing left behind.
 
 # %%
@@ -280,7 +280,7 @@ unscaled = [largest_weight(random_scores(d_k)) for d_k in sizes]
 scaled = [largest_weight(random_scores(d_k) / d_k**0.5) for d_k in sizes]
 
 # %% [markdown]
-# Follow the solid line, without scaling, from left to right: as $d_k$ grows, one key takes all the weight, and the gradient vanishes. With scaling, the line is level in both charts, so the softmax behaves the same at every width.
+# Follow the solid line, without scaling, from left to right: as $d_k$ grows, one key takes all the weight, and the gradient vanishes. With scaling, the line is level in both charts, so the softmax behaves the same at every $d_k$.
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -328,7 +328,7 @@ at = {d_k: gradient for d_k, (_, gradient) in zip(sizes, unscaled, strict=True)}
 assert at[64] < level[5] / 2 and at[512] < level[8] / 100 and at[8] > level[2]
 
 # %% [markdown]
-# At $d_k = 64$, the typical gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. The scaling stays in the formula for good, but it matters most at the start of training. A trained model may well learn long queries and sharp weights, but it gets there
+# At $d_k = 64$, the typical gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. The scaling is never switched off, but it is at the start of training that it should matter most. A trained model may well learn long queries and sharp weights, but it gets there
 # step by step, with a gradient to guide it.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
@@ -391,10 +391,10 @@ from transformer.attention import attention
 SourceCode(attention)
 
 # %% [markdown]
-# The scores, the softmax and the last line are ours. Three things are new:
+# The scores, the softmax and the product with the values are those of `attention_by_matrices`. Three things are new:
 #
 # - `key.transpose(-2, -1)` swaps only the last two dimensions, so that any number of others may precede them. A batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
-# - A `mask` excludes keys: their scores become so low that their weights are zero. (If *every* key is excluded, all scores are equally low and the softmax gives all of them the same weight, so the weights are also multiplied by the mask.) The chapter on [masking](04_masking.ipynb) explains when this is needed.
+# - A `mask` excludes keys: their scores become so low that their weights are zero. (If *every* key is excluded, all scores are equally low and the softmax gives all of them the same weight, so the weights are also multiplied by the mask. `check_mask` only makes sure that the mask is boolean.) The chapter on [masking](04_masking.ipynb) explains when this is needed.
 # - `dropout` sets some of the weights to zero. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
 #
 # PyTorch has this function, too: `scaled_dot_product_attention`. It is **fused**, which means that one GPU program (a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the model
@@ -416,7 +416,7 @@ output.shape, weights.shape
 # The dot product is not the only way to compare a query with a key. The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), which came before the Transformer, uses a small network with one hidden layer.
 # It multiplies the query by one trained matrix and the key by another, and adds the results, hence the name **additive attention** (§3.2.1):
 #
-# $$ \text{score}(q, k) = w^\top \tanh(q\,W_q + k\,W_k) $$
+# $$ \text{score}(q, k) = \tanh(q\,W_q + k\,W_k)\,w $$
 #
 # Let us try it on random queries and keys again, with random matrices. Does its gradient vanish for large $d_k$, like that of the unscaled dot product?
 
@@ -458,7 +458,7 @@ level = [gradient for _, gradient in additive]
 assert max(level) < 1.5 * min(level)
 
 # %% [markdown]
-# It does not: additive attention stays level as $d_k$ grows, because the tanh keeps every hidden unit between −1 and 1, and because its output weights $w$ start out divided by $\sqrt{d_k}$. In effect, it comes with a scaling of its own. This fits what the paper reports: for large $d_k$, additive attention does better than the dot product *without* scaling.
+# It does not: additive attention stays level as $d_k$ grows, because the tanh keeps every hidden unit between −1 and 1, and because we divided its output weights $w$ by $\sqrt{d_k}$. So the usual initialisation already scales its scores. That is a possible reason for what the paper reports: for large $d_k$, additive attention does better than the dot product *without* scaling.
 # With scaling, this advantage is gone, and another difference decides. The dot products of all pairs are a single matrix product, which is what GPUs do best. Additive attention needs a hidden layer for every
 # *pair* of a query and a key. Here is how many numbers each of them has to compute and store for 512 tokens:
 

@@ -4,7 +4,7 @@
 # A *head* is one of several attention computations that run side by side. Below, three heads of a trained translator read the same caption. **Why does a Transformer need
 # more than one, and what do they cost?**
 #
-# By the end you will be able to explain what a single softmax cannot do, write multi-head attention as a loop and as one reshape, and give the shape of every
+# By the end you will be able to explain what a single softmax cannot do, write multi-head attention with and without a loop, and give the shape of every
 # tensor in it.
 #
 # **About 35 minutes.** The chapter builds on [Attention](02_attention.ipynb).
@@ -99,9 +99,9 @@ Row(
 )
 
 # %% [markdown]
-# In each diagram, a line runs from a word (its query, on the left) to another word (its key, on the right); the heavier the line, the larger the attention weight. (`<eos>` marks the end of the sentence.) The caption has two dogs. In the
+# In each diagram, a line runs from a word (its query, on the left) to another word (its key, on the right); the heavier the line, the larger the attention weight. The caption has two dogs. In the
 # first head, nearly every word attends to the word before it, which connects each dog to its own colour: *dog* → *brown*, the second *dog* → *white*. In the second, most
-# words attend to the action, *chases*. In the third, they attend one or two words ahead. Nobody programmed these patterns. The model learned them while it learned to translate.
+# words attend to the action, *chases*. In the third, they attend one or two words ahead. The model learned these patterns while it learned to translate.
 
 # %% tags=["remove-cell"]
 assert (previous[1:8].argmax(dim=-1) == torch.arange(7)).all()
@@ -115,7 +115,7 @@ assert ahead[:7].triu(1).sum(dim=-1).mean() > 0.7  # mostly words to the right
 # To represent what happens in a sentence, the vector of *chases* needs two things from its context: **who chases**, and **who is chased**. In the
 # attention that you know, *chases* has one query, so it has one row of weights, which sum to one, and one weighted sum. Is that enough?
 #
-# Let's make it as simple as possible. The value of a word is a single number, 1 for *dog* and 0 for *cat*. The head gives the weight $w$ to the
+# In the simplest case, the value of a word is a single number, 1 for *dog* and 0 for *cat*. The head gives the weight $w$ to the
 # first animal and $1 - w$ to the second:
 
 # %%
@@ -147,7 +147,7 @@ Picture(
 )
 
 # %% [markdown]
-# Away from the middle and the two ends, the four outputs all differ. But a single threshold, which is all that a linear layer has, can read only one of the two answers from them:
+# Away from the middle and the two ends, the four outputs all differ. But suppose that a linear layer has to read the answers from this single number. It can only ask whether the number is above or below some threshold, and that answers only one of the two questions:
 #
 # - To the right, where $w > \tfrac12$, a threshold at $\tfrac12$ answers *who chases*. The two sentences in which a dog chases lie above it, the other two
 #   below.
@@ -155,8 +155,8 @@ Picture(
 # - **No $w$ allows both.** For *who chases*, the line of *dog chases cat* must be above the line of *cat chases dog*; for *who is chased*, it must be
 #   below.
 #
-# In our example, a dog has the same value wherever it stands. Then nothing helps: not a $w$ that differs from sentence to sentence, and not longer value vectors, because every output lies on the straight line between the value of *dog* and the value of *cat*.
-# Real vectors also contain positions, which permits tricks for two animals. But the budget remains: **the weights of a query sum to one, so what one word gains, the others lose.** The
+# In our example, a dog has the same value wherever it stands. Then neither a $w$ that differs from sentence to sentence nor longer value vectors would help: every output still lies on the line from the value of *cat* to that of *dog*, and the two questions need the two mixed sentences in opposite order on it.
+# Real vectors also contain positions, so a word's value can depend on where it stands, and one head could then keep two animals apart. But the budget remains: **the weights of a query sum to one, so what one word gains, the others lose.** The
 # solution is a second budget.
 
 # %% [markdown]
@@ -224,7 +224,7 @@ w_output[0, 2] = w_output[3, 2] = 0.5  # a dog chases a cat: from both
 (concatenated @ w_output)[1]
 
 # %% [markdown]
-# That is all of multi-head attention (§3.2.2), here for self-attention. $W^Q_i$, $W^K_i$ and $W^V_i$ are the columns that belong to head $i$:
+# That is all of multi-head attention (§3.2.2), here for self-attention with $h$ heads. $W^Q_i$, $W^K_i$ and $W^V_i$ are the columns that belong to head $i$:
 #
 # $$ \mathrm{head}_i = \mathrm{Attention}(X W^Q_i,\; X W^K_i,\; X W^V_i) $$
 #
@@ -252,7 +252,7 @@ Picture(
 # (The queries of *dog* and *cat* are zero. All their scores are 0, so their weights are equal and their output is the mean of the values.)
 
 # %% [markdown]
-# ## From a loop to one reshape
+# ## From a loop to a batch of heads
 #
 # **First as a loop over heads.** Each of the four matrices is $d_\text{model} \times d_\text{model}$, and each head uses its own columns:
 
@@ -310,7 +310,7 @@ def concatenate_heads(heads):
 
 
 # %%
-def multi_head_reshape(x, n_heads, w_query, w_key, w_value, w_output):
+def multi_head_batched(x, n_heads, w_query, w_key, w_value, w_output):
     query = split_heads(x @ w_query, n_heads)
     key = split_heads(x @ w_key, n_heads)
     value = split_heads(x @ w_value, n_heads)
@@ -320,7 +320,7 @@ def multi_head_reshape(x, n_heads, w_query, w_key, w_value, w_output):
 
 
 # %% [markdown]
-# The loop and the reshape have to agree for every number of heads that divides $d_\text{model}$. We check it on random numbers:
+# Both versions have to agree for every number of heads that divides $d_\text{model}$. We check it on random numbers:
 
 # %%
 torch.manual_seed(0)
@@ -329,14 +329,14 @@ matrices = torch.randn(4, 12, 12) / math.sqrt(12)
 for n_heads in (1, 2, 3, 4, 6, 12):
     expected = multi_head_loop(sequence, n_heads, *matrices)
     assert_close(
-        multi_head_reshape(sequence[None], n_heads, *matrices)[0], expected
+        multi_head_batched(sequence[None], n_heads, *matrices)[0], expected
     )
-print("loop = reshape, with 1 to 12 heads")
+print("with and without the loop: the same, with 1 to 12 heads")
 
 # %% [markdown]
 # ### A layer is the sum of its heads
 #
-# "Concatenate, then multiply by $W^O$" sounds as if each head filled a part of the result. It doesn't. With $h$ heads, the product splits into $h$ terms: each
+# "Concatenate, then multiply by $W^O$" sounds as if each head filled a part of the result. It doesn't. The product splits into $h$ terms: each
 # head meets only its own *rows* of $W^O$, and the terms are added:
 #
 # $$ [\,\mathrm{head}_1, \dots, \mathrm{head}_h\,]\, W^O = \mathrm{head}_1 W^O_1 + \dots + \mathrm{head}_h W^O_h $$
@@ -354,7 +354,7 @@ assert_close(sum(terms), concatenate_heads(outputs)[0] @ matrices[3])
 # ## The package's module
 #
 # The rest of the course uses `MultiHeadAttention`, which takes the same steps. Two details differ: $W^Q$, $W^K$ and $W^V$ are stacked in one linear layer,
-# `query_key_value`, so that self-attention needs one matrix product instead of three, and the linear layers have biases. Here are its two reshapes, and the method that runs
+# `query_key_value`, so that self-attention needs one matrix product instead of three, and the linear layers have biases. Here are the methods that split and join the heads, and the one that runs
 # everything:
 
 # %%
@@ -371,7 +371,7 @@ SourceCode(
 # token by token, where earlier keys and values are kept in a cache; you can ignore it until [Decoding](12_decoding.ipynb). (`mask` and
 # `is_causal` hide positions; they are the topic of the [next chapter](04_masking.ipynb).)
 #
-# PyTorch has such a module too, `nn.MultiheadAttention`. Given the same weights, both must compute the same output:
+# Given the same weights, PyTorch's `nn.MultiheadAttention` must compute the same output:
 
 # %%
 torch.manual_seed(0)
@@ -389,15 +389,15 @@ print("our multi-head attention equals PyTorch's")
 # %% [markdown]
 # ## Where the Transformer uses it
 #
-# The Transformer has this module in three kinds of layers (§3.2.3). They differ in what is passed as `x` and `memory`, and in their masks, the topic of the next chapter:
+# The Transformer uses this module in three places (§3.2.3). They differ in what is passed as `x` and `memory`, and in their masks:
 #
 # | attention | queries from | keys and values from | weights of one head |
 # |---|---|---|---|
 # | self-attention in the encoder | source | source | source × source |
 # | self-attention in the decoder | target so far | target so far | target × target |
-# | cross-attention in the decoder | target so far | output of the encoder | target × source |
+# | cross-attention in the decoder | target so far | memory (the encoder's output) | target × source |
 #
-# Many bugs in attention are wrong shapes, so it pays to know the right ones. The table follows one cross-attention of the paper's base model (the smaller of its two), with $d_\text{model} =
+# Many bugs in attention are wrong shapes. The table follows one cross-attention of the paper's base model (the smaller of its two), with $d_\text{model} =
 # 512$ and 8 heads, from a target of 25 tokens to a source of 30:
 #
 # | tensor | shape | in numbers |
@@ -410,7 +410,7 @@ print("our multi-head attention equals PyTorch's")
 # | outputs of the heads | (batch, heads, n_query, d_head) | 1 × 8 × 25 × 64 |
 # | concatenated, result | (batch, n_query, d_model) | 1 × 25 × 512 |
 #
-# The result has the shape of `x`. The number of keys disappears again: there is one output per query, however many keys it attends to.
+# The result has the shape of `x`: one output per query, however many keys it attends to.
 
 # %% tags=["remove-cell"]
 base = MultiHeadAttention(512, 8)
@@ -454,8 +454,8 @@ assert products == 4 * n * d**2 + 2 * n**2 * d
 assert parameters == 4 * d**2 + 4 * d
 
 # %% [markdown]
-# The matrix products cost exactly the same. Only the softmax and the space that the weights take grow with the number of heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Its scores are $x\, W^Q_i {W^K_i}^{\!\top} x^\top$, and the matrix in
-# the middle, although it is $d \times d$, has rank $d_k$ at most, that is, it only looks at $d_k$ directions. A head with 64 dimensions compares words along 64 directions and is blind to the others.
+# The matrix products cost exactly the same. Only the softmax and the space that the weights take grow with the number of heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Before scaling, its scores are $X W^Q_i {W^K_i}^{\!\top} X^\top$, and the matrix in
+# the middle, although it is $d \times d$, has rank $d_k$ at most. A head with 64 dimensions compares words along 64 directions and is blind to the others.
 #
 # **More heads can look for more relations, but each head describes its relation less precisely.** The paper tried it at equal cost (§6.2, Table 3,
 # rows A): 24.9 BLEU with one head, 25.8 with 8 or 16, and 25.4 with 32, where BLEU measures the quality of translations. The [results](../book/results.md) page has the same experiment with our small translator.
@@ -531,8 +531,8 @@ sizes = [sum(p.numel() for p in m.parameters()) for m in (one_head, two_heads)]
 assert sizes[0] == sizes[1]
 
 # %% [markdown]
-# A guess would be right one time in ten. The loss curves show when the second source is found. The dotted line, $\tfrac12 \ln 10$, is the loss of a model
-# that knows one of the two digits and guesses the other. One head ends a little below it. Two heads stay there for a while, until one of them finds the second source.
+# A guess would be right one time in ten. In the plot, the dotted line, $\tfrac12 \ln 10$, is the loss of a model
+# that knows one of the two digits and guesses the other. In this one run, with a linear layer to predict the digits, one head ends a little below it after 400 steps, still falling slowly. Two heads stay there for a while, until one of them finds the second source.
 
 # %% tags=["hide-input"]
 Picture(
@@ -551,8 +551,8 @@ Picture(
 )
 
 # %% [markdown]
-# The next figure shows the weights, averaged over the test rows. For *mirror* the lines cross in the middle; for *two earlier* they are parallel. The single head
-# divides its budget between both sources. With two heads, each has taken one source in this run. Nobody assigned them: as long as both heads attend to the same
+# The next figure shows the weights, averaged over the test rows. For *mirror* the lines cross in the middle; for *two earlier* they are parallel, except for the two that wrap around. The single head
+# divides its budget between both sources. With two heads, each has taken one source in this run. As long as both heads attend to the same
 # source, the other digit remains a guess, so training pushes one of them to the other source.
 
 
@@ -600,7 +600,7 @@ assert pair[1 - mirror, position, position.roll(2)].mean() > 0.7
 # ## All heads of a trained encoder
 #
 # Real heads are rarely that tidy. Below are all sixteen heads of the encoder that you saw at the top: four layers of four heads. **Click one** to enlarge it, then point at
-# a cell to read the weight. Can you find the three heads from the first figure? (They are head 3 of layer 3, head 2 of layer 4 and head 1 of layer 1. The figure counts from 1, the code from 0.)
+# a cell to read the weight. Can you find the three heads from the first figure? (They are head 3 of layer 3, head 2 of layer 4 and head 1 of layer 1. Figures count from 1, the code from 0.)
 
 # %% tags=["hide-input"]
 names = {f"layer {i + 1}": f"encoder.{i}.self_attention" for i in range(4)}
@@ -634,7 +634,7 @@ for name, ablated in (
         print(name, translator.translate(caption))
 
 # %% [markdown]
-# The translation of this caption doesn't change. Other heads and layers may do the same job, so **if nothing changes without a head, that doesn't prove that the head does nothing**. And even without a whole layer's heads the words
+# The translation of this caption doesn't change. Other heads and layers may do the same job, so **a head may be doing something even if the translation stays the same without it**. And even without a whole layer's heads the words
 # get through, because a layer's input is added to its output ([Encoder and decoder layers](06_layers.ipynb)). The chapter [What attention heads do](14_attention_heads.ipynb) measures all this on many sentences.
 
 # %% tags=["remove-cell"]
@@ -810,7 +810,7 @@ except ValueError as error:
 # <details><summary>Answer</summary>
 #
 # Yes, the four outputs differ, so nothing is lost in principle. But no *linear* layer can read who is chased from them: in order, the answers are dog, cat, dog, cat, and one threshold can't separate
-# them. It takes a non-linear layer, and one that is precise: in a real model there are thousands of words instead of two, many features share the same coordinates, and the weights are never exactly 2/3. Two heads
+# them. It takes a non-linear layer, and one that is precise: in a real model there are thousands of words instead of two, many features share the same coordinates, and the weights differ from sentence to sentence, so the layer can't rely on fixed thresholds. Two heads
 # give the next layer both answers directly.
 #
 # </details>
