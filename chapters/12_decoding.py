@@ -180,7 +180,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 #
 # ## Beam search
 #
-# **Beam search** is the compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is beam search with $k = 1$. With $k = 2$, the toy's *a* survives in second place, and wins:
+# **Beam search** is the compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they are the beam, but each of them is often called a beam, too. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is beam search with $k = 1$. With $k = 2$, the toy's *a* survives in second place, and wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -224,7 +224,7 @@ assert (greedy_path[greedy_path["step"] == 6]["rank"] > 0).all()
 # %% [markdown]
 # ### In code
 #
-# This is all of beam search, for one sentence. A hypothesis is a pair of its log-probability and its tokens. Why do we look at $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each beam. At least $k$ are then left to continue.
+# This is all of beam search, for one sentence. A hypothesis is a pair of its log-probability and its tokens. Why do we look at $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each beam. At least $k$ are then left to continue. A candidate with `<eos>` counts as finished only if it is among the $k$ best; further down it is dropped, like any other candidate there. (`ids(tokens)` makes a tensor of one row, (1, length).)
 
 
 # %%
@@ -346,14 +346,14 @@ assert min(paper[k][0] for k in (8, 16, 32, 64)) > paper[4][0] - 0.15
 assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 
 # %% [markdown]
-# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises at first, because greedy search's mistakes disappear, but it is best with three beams, and wider ones lose a little. A wider beam does its job: it finds translations that the model considers more probable (the mean log-probability, not in the figure, rises from −6.0 to −4.8). **But the most probable translation isn't the best one.** The loss is small here, too small to be sure of with 300 captions, and captions are short. On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
+# Without a penalty, **the wider the beam, the shorter the translations**: the length ratio falls from 1.01 to 0.95. BLEU rises at first, because greedy search's mistakes disappear, but it is best with three beams, and falls a little with wider ones. A wider beam does its job: it finds translations that the model considers more probable (the mean log-probability, not in the figure, rises from −6.0 to −4.8). **But the most probable translation isn't the best one.** The drop is small here, too small to be sure of with 300 captions, and captions are short. On longer sentences, [Koehn and Knowles (2017)](https://aclanthology.org/W17-3204/) found that wide beams do serious damage.
 
 # %% [markdown]
 # Why shorter? Every token costs something, because a log-probability can only fall. So a short translation has an advantage, and the more prefixes you keep, the likelier it is that a short one is among them. The remedy is to divide by something that grows with the length. The paper uses the **length penalty** of [Wu et al. (2016)](https://arxiv.org/abs/1609.08144) (§6.1):
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# With $\alpha = 0$ nothing changes. With $\alpha = 1$, translations are ranked almost by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. In the figure above, compare the other lines with the orange one: with a penalty the length ratio stays nearer to 1, and BLEU no longer falls. To see how it works, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
+# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes. With $\alpha = 1$, translations are ranked almost by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. In the figure above, compare the other lines with the orange one: with a penalty the length ratio stays nearer to 1, and BLEU no longer falls. To see how it works, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
 
 # %%
 for alpha in (0, 0.6):
@@ -467,18 +467,20 @@ assert (vocab_size, epsilon) == (4000, 0.05)
 #
 # ## What a wider beam costs
 #
-# With $k$ beams, the decoder computes $k$ prefixes at each step. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch. On a GPU, which computes many prefixes at once, small beams cost less than that.
+# With $k$ beams, the decoder computes $k$ prefixes at each step. As long as these are too few to fill the machine, a wider beam takes hardly longer; beyond that, the time grows with $k$. A GPU, which computes many prefixes at once, is filled later than a CPU. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch. Each is the shortest of three runs, but small differences are still noise.
 
 # %%
 batch_of_12 = source.expand(12, -1)
 for k in (1, 2, 4, 8, 16, 32):
-    start = time.perf_counter()
-    beam_search(model, batch_of_12, beam_size=k)
-    seconds = time.perf_counter() - start
-    print(f"beam size {k:2}: {1000 * seconds / 12:5.0f} ms per sentence")
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        beam_search(model, batch_of_12, beam_size=k)
+        seconds.append(time.perf_counter() - start)
+    print(f"beam size {k:2}: {1000 * min(seconds) / 12:5.0f} ms per sentence")
 
 # %% [markdown]
-# A beam of 4 is the usual compromise, and the paper's choice: most of the gain, and little of the cost.
+# A beam of 4 is the usual compromise, and the paper's choice: in the figure above, wider beams gain little more.
 #
 # ## Sampling
 #
@@ -507,6 +509,8 @@ for top_p in (0.7, 0.9):
     print(f"top-p {top_p} keeps", *kept)
 
 # %% [markdown]
+# *Das*, *die* and *den* are articles; *mit* means with, *vor* in front of, and *einige* some.
+#
 # **Try the three settings** on the next token after two prefixes of our caption. After *Ein alter Mann füttert* (an old man feeds), several continuations are possible; after *… vor einer* (in front of a) hardly anything but *Kirche* (church). (To keep this page small, the chart leaves out the least probable tokens.) Set top-p to 0.9 and switch between the prefixes: how many tokens are left?
 
 # %% tags=["hide-input"]
@@ -548,14 +552,14 @@ for setting in settings:
         print("   ", tokenizer.decode(tokens)[:70])
 
 # %% [markdown]
-# At temperature 1.5 the translation falls apart. With 8,000 tokens in the vocabulary, the improbable ones together get a lot of probability, and one bad token is enough to lead the model to prefixes that it has never seen in training. Top-k and top-p cut off exactly this tail.
+# When this page was built, one sampled man fed *das Wasser* (the water), another *die Menschen eine Kirche* (the people a church), *das Tauben* had the wrong article again, and *abhang* (slope) was a stray word. At temperature 1.5 the translation falls apart. With 8,000 tokens in the vocabulary, the improbable ones together get a lot of probability, and one bad token is enough to lead the model to prefixes that it has never seen in training. Top-k and top-p cut off exactly this tail.
 #
 # ## The KV cache
 #
-# `simple_beam_search` is slow because it runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. In particular their keys and values do, and these are all that the new position needs. The **KV cache** keeps them. To generate $n$ tokens, the decoder then computes $n$ positions instead of $1 + 2 + \dots + n$:
+# `simple_beam_search` runs the decoder over the *whole* prefix at each step, although only the last position is new. Because of the [causal mask](04_masking.ipynb), the earlier positions can't see the new token, so everything computed there stays the same. In particular their keys and values do, and these are all that the new position needs. The **KV cache** keeps them. To generate $n$ tokens, the decoder then computes $n$ positions instead of $1 + 2 + \dots + n$:
 
 # %%
-for n in (10, 20, 40, 80):
+for n in (10, 20, 40, 80, 120):
     print(f"{n} tokens: {n} positions with a cache, {n * (n + 1) // 2:,} without")
 
 # %% [markdown]
@@ -586,7 +590,7 @@ assert_close(
 )
 
 # %% [markdown]
-# On a short caption the cache hardly pays off, but for a longer text it does. These are the times for 120 tokens on the machine that ran this page:
+# For 120 tokens that is about sixty times fewer positions, but don't expect it to be sixty times faster. A small model spends much of each step on starting operations, not on arithmetic, and a cache doesn't make them fewer. The gain grows with the length and the size of the model. These are the times for 120 tokens on the machine that ran this page:
 
 # %%
 long_text = (tokens * 20)[:120]
@@ -634,7 +638,7 @@ for name, numbers in zip(
     print(f"{name} {4 * numbers / 1e6:4.0f} MB")
 
 # %% [markdown]
-# That is more than twice as much as the model's weights, which take about 250 MB. For large language models with long contexts, the cache is often what limits how many requests fit on a GPU. [The Transformer family](15_transformer_family.ipynb) shows how grouped-query attention makes it smaller.
+# That is more than twice as much as the model's weights, which take about 250 MB. For large language models with long contexts, the cache is often what limits how many requests fit on a GPU. [The Transformer family: BERT, GPT, T5 and ViT](15_transformer_family.ipynb) shows how grouped-query attention makes it smaller.
 
 # %% tags=["remove-cell"]
 sizes = [4 * n / 1e6 for n in cache_numbers(base, 64, 4, 100, 50)]
@@ -649,7 +653,7 @@ assert 240 < megabytes < 260 and sum(sizes) > 2 * megabytes
 #
 # **All beams are the same.** At the first step there is one prefix, `<bos>`, not $k$ equal ones. If you start with $k$ copies of it, each candidate appears $k$ times, and a beam of 4 does the work of greedy search four times. A batched implementation starts with $k$ rows anyway, so it sets the scores of all but the first to $-\infty$.
 #
-# **The search stops too early.** The first hypothesis that ends needn't be the best. You may stop when even the best remaining prefix couldn't catch up: a log-probability can only fall, so divide the prefix's by the largest possible length normalisation, and compare that with the best finished score.
+# **The search stops too early.** The first hypothesis that ends needn't be the best. You may stop when even the best remaining prefix couldn't catch up. A log-probability can only fall, so the best score that a prefix can still reach is its present log-probability divided by the largest possible length normalisation (division brings a negative number closer to 0). Compare that with the best finished score.
 #
 # **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, it continues with someone else's past. There is no error message, and the text still looks like German. Here two beams hold different tokens and then trade places:
 
@@ -660,10 +664,11 @@ def trade_places(reorder):
     memory, memory_mask = model.encode(source)
     cache = model.start_cache(memory, memory_mask, max_length=7, beams=2)
     for token in (BOS, *best.tokens[:4]):  # both: Ein alter Mann füttert
-        model.decode_step(ids([token, token]), cache)
+        model.decode_step(ids([token, token]), cache)  # (1 sentence, 2 beams)
     model.decode_step(ids([best.tokens[4], greedy_tokens[4]]), cache)  # die, das
     if reorder:
-        cache.reorder(ids([1, 0]))
+        parents = torch.tensor([[1, 0]], device=source.device)
+        cache.reorder(parents)  # beam 0 continues beam 1, and 1 continues 0
     return model.decode_step(ids([best.tokens[5]] * 2), cache)[0, 0]
 
 
@@ -682,7 +687,7 @@ assert error > 0.05
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. A beam of 4 finds the same translation as greedy search. What follows?**
+# **1. Without a length penalty, a beam of 4 finds the same translation as greedy search. What follows?**
 #
 # <details><summary>A. It is the most probable translation of all</summary>
 #
@@ -785,7 +790,7 @@ assert error > 0.05
 # Some experiments to try:
 #
 # 1. Change the toy's probabilities so that even a beam of 2 misses the best sentence. How much worse can it get?
-# 2. Give the tree five beams. Find a candidate that was dropped although its tokens are all in the winner's translation.
+# 2. In the folded cell of the figure with the slider, call `beam_search` with `beam_size=5`. Find a candidate that was dropped although its tokens are all in the winner's translation.
 # 3. Sample ten translations of a caption, and take the one with the highest probability. How many samples do you need to do as well as a beam of 4?
 # 4. Set α to 3 and translate. What do the longest translations look like?
 #

@@ -68,7 +68,12 @@ from tabulate import tabulate
 from torch import nn
 from torch.testing import assert_close
 
-from transformer.attention import KeyValue, MultiHeadAttention, attention
+from transformer.attention import (
+    KeyValue,
+    KeyValueCache,
+    MultiHeadAttention,
+    attention,
+)
 from transformer.config import ModelConfig
 from transformer.data import pocket
 from transformer.data.pocket.grammar import lexicon
@@ -158,7 +163,7 @@ Row(
 # | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | as in our model (§3.2.3) | pieces that were cut out of the source |
 # | [ViT](https://arxiv.org/abs/2010.11929) | encoder-only | all patches of an image | what the image shows |
 #
-# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. In the third line, the first two tokens are the source and the last two the target.
+# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. The third mask, a prefix mask, is T5's from the figure: the first two tokens are the source, the last two the target.
 
 # %%
 values = torch.tensor([[1.0], [2], [3], [4]])
@@ -166,11 +171,11 @@ zeros = torch.zeros(4, 1)  # all queries and all keys
 masks = {
     "BERT": torch.ones(4, 4, dtype=torch.bool),
     "GPT": causal_mask(4)[0, 0],
-    "T5": causal_mask(4)[0, 0] | (torch.arange(4) < 2),
+    "prefix": causal_mask(4)[0, 0] | (torch.arange(4) < 2),
 }
 for name, mask in masks.items():
     output, _ = attention(zeros, zeros, values, mask)
-    print(f"{name:5}", output.flatten())
+    print(f"{name:6}", output.flatten())
 
 # %% tags=["remove-cell"]
 assert_close(output.flatten(), torch.tensor([1.5, 1.5, 2, 2.5]))
@@ -183,9 +188,9 @@ square = torch.cat([torch.cat([encoder, never], 1), torch.cat([cross, decoder], 
 assert torch.equal(square, prefix)
 
 # %% [markdown]
-# The last position gets 2.5 from all of them, because nothing comes after it. The others differ. GPT's output at the first position is final: whatever follows, it stays the same, so GPT can write one token at a time and cache what it has computed. BERT's output at the first position depends on the whole sentence. That makes it a better reader, but it can't write: every new token would change all vectors before it.
+# All three masks give the last position 2.5, because nothing comes after it. At the earlier positions they differ (except that the third, which is the first target token, sees the same three tokens in the last two lines). GPT's output at the first position is final: whatever follows, it stays the same, so GPT can write one token at a time and cache what it has computed. BERT's output at the first position depends on the whole sentence. That makes it a better reader, but it can't write: every new token would change all vectors before it.
 #
-# The T5 line shows how our three attentions fit into one square. The encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. A single stack of layers with this mask is called a **prefix language model**; §3.2 of the T5 paper compares it with the other two.
+# The last line shows how our three attentions fit into one square. The encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. T5, like our model, computes the lower left and the lower right with a softmax each and adds both results to the residual stream, so 2.00 and 2.50 aren't T5's outputs. A single stack of layers with this mask and one softmax is called a **prefix language model**; §3.2 of the T5 paper compares it with the other two.
 #
 # **GPT is our class, with nothing to translate.** Give a `Transformer` a source that consists of padding only. The padding mask excludes every key, so the weighted sums of cross-attention are zero ([Masking](04_masking.ipynb)), and so are the biases of its output projection in a new model. It adds nothing to the residual stream. What remains of a decoder layer is self-attention and the feed-forward network. These are the parts of an *encoder* layer, so let us put them into one:
 
@@ -318,7 +323,7 @@ assert abs(others.sum() / chosen.sum() - 0.1) < 0.02
 assert torch.equal(masked[~chosen], train_ids[~chosen])
 
 # %% [markdown]
-# The model is our encoder, followed by the output layer. Its first token, our `<bos>`, is called **[CLS]** in BERT, for *classification*; you'll see why in the next section. (BERT also has a learned segment embedding, because it reads pairs of texts and was trained to tell whether the second follows the first. [RoBERTa](https://arxiv.org/abs/1907.11692) dropped that objective and lost nothing. BERT is post-norm; we use pre-norm, which is easier to train in a minute.)
+# The model is our encoder, followed by the output layer. Its first token, our `<bos>`, is called **[CLS]** in BERT, for *classification*; you'll see why in the next section. (BERT also has a learned segment embedding, because it reads pairs of texts and was trained to tell whether the second follows the first. [RoBERTa](https://arxiv.org/abs/1907.11692) (Liu et al., 2019), which is BERT trained for longer and on more text, dropped that objective and lost nothing. BERT is post-norm; we use pre-norm, which is easier to train in a minute.)
 
 
 # %%
@@ -327,7 +332,7 @@ class Bert(Transformer):
         super().__init__(config)
         del self.decoder, self.decoder_norm
         use_gelu(self.encoder, config)
-        nn.init.normal_(self.positions, std=0.5)  # the sinusoids' size
+        nn.init.normal_(self.positions, std=0.5)  # about the sinusoids' size
 
     def forward(self, ids):
         x, _ = self.encode(ids)
@@ -338,7 +343,7 @@ class Bert(Transformer):
 def train(model, loss_of, next_batch, steps, learning_rate=0.003):
     weights = [w for w in model.parameters() if w.requires_grad]
     adam = torch.optim.Adam(weights, betas=(0.9, 0.98))
-    for step in range(steps):  # a short warm-up, then a linear decay
+    for step in range(steps):  # warm-up, plateau, linear decay
         factor = min((step + 1) / 50, 1, 2 - 2 * step / steps)
         adam.param_groups[0]["lr"] = learning_rate * factor
         loss = loss_of(model, next_batch())
@@ -395,7 +400,7 @@ for text in (
     print(f"{text:29}", "   ".join(f"{word} {p:.2f}" for word, p in fill(text)))
 
 # %% [markdown]
-# Nobody taught it the rules of German. It found out that *Vater* needs *der*, *Frau* needs *die*, and *wir* needs *haben*, because it couldn't fill in the blanks otherwise. To measure this, we mask the first word of the 98 unseen sentences that begin with *Der*, *Die* or *Das*, and look which of the three gets the highest probability. Always choosing the most frequent one is the baseline.
+# Nobody taught it the rules of German. It found out that *Vater* needs *der*, *Frau* needs *die*, and *wir* needs *haben*, because it couldn't fill in the blanks otherwise. To measure this, we mask the first word of the 98 unseen sentences that begin with *Der*, *Die* or *Das*, and see which of the three gets the highest probability. Always choosing the most frequent one is the baseline.
 
 # %%
 articles = torch.tensor([token_id[word] for word in ("Der", "Die", "Das")])
@@ -412,7 +417,7 @@ print(f"BERT {bert_accuracy:.0%}, most frequent article {most_frequent:.0%}")
 assert bert_accuracy > most_frequent + 0.2 and len(sentences) == 98
 
 # %% [markdown]
-# ## Fine-tuning: one label, few examples
+# ## Fine-tuning: one task, some labels
 #
 # A pre-trained model is rarely what you want in the end. You want to detect spam, or route letters, or grade sentences. **Fine-tuning** means to continue training a pre-trained model on such a task, with labels. BERT's recipe: take the output vector of [CLS], put one new linear layer on top, and train the whole model for a short time, with a lower learning rate.
 #
@@ -472,7 +477,7 @@ def fine_tune(encoder, n_labels):
 
 
 # %% [markdown]
-# We fine-tune with 64, 256 and 1,024 labelled sentences, once starting from our pre-trained BERT, and once from the same model with random weights. The test set has every unseen sentence twice, in its original and in a changed version, so guessing is right in 50 %.
+# We fine-tune with 64, 256 and 1,024 labelled sentences, once starting from our pre-trained BERT, and once from the same model with random weights. The test set has every unseen sentence twice, in its original and in a changed version, so guessing is right half of the time.
 
 # %%
 torch.manual_seed(1)
@@ -523,10 +528,10 @@ Picture(
 
 # %% tags=["remove-cell"]
 assert accuracy["pre-trained"][2] > accuracy["random weights"][2] + 0.05
-assert max(line[0] for line in accuracy.values()) < 0.7
+assert max(line[0] for line in accuracy.values()) < 0.7 and len(test_ids) == 196
 
 # %% [markdown]
-# With 64 labels, neither model gets far. With 1,024, the pre-trained one is well ahead, although both got the same labels and the same training. (In between, it depends on the seed: small test sets and short trainings are noisy.) What it has in addition is what it learned from unlabelled sentences: which article belongs to which noun. It only has to learn what the label means; the other has to learn German as well. This is **transfer learning**, and it is the reason why BERT changed the field: most tasks have few labels, and one pre-training serves all of them.
+# With 64 labels both are near guessing, and which of them is ahead is chance: there are only 196 test sentences. With 1,024, the pre-trained one is well ahead, although both got the same labels and the same training. (In between, it depends on the seed.) What it has in addition is what it learned from unlabelled sentences: which article belongs to which noun. It only has to learn what the label means; the other has to learn German as well. This is **transfer learning**, and it is the reason why BERT changed the field: labels are expensive, and one pre-training serves all tasks. (A real BERT, with far more pre-training, needs fewer labels than ours.)
 
 # %% [markdown]
 # ## Pre-training a GPT
@@ -566,7 +571,7 @@ for tokens in sample(gpt, no_source(4), temperature=0.5, generator=rng):
 # %% [markdown]
 # When this page was built, the sentences meant: *The sister has counted a stone. The friend has travelled to Paris. The farmer was supposed to travel to Berlin.* The fourth isn't German: *The little some was old.*
 #
-# What does GPT know about a masked word? It sees only what precedes it. **Choose which word of the sentence to hide**, and compare: *Der Bäcker hat den Wein getrunken* means *The baker has drunk the wine*. The green bar is the word that was hidden. The article at the beginning depends on the noun after it, so BERT prefers the correct one, and GPT can only guess. The third word is a second case: *hat* (has) or *ist* (is)? GPT can't choose, because the participle at the end decides.
+# What does GPT know about a masked word? It sees only what precedes it. **Choose which word of the sentence to hide**, and compare: *Der Bäcker hat den Wein getrunken* means *The baker has drunk the wine*. The green bar is the word that was hidden. The article at the beginning depends on the noun after it, so BERT prefers the correct one, and GPT can only guess. The third word is another example: *hat* (has) or *ist* (is)? GPT can't choose, because the participle at the end, *getrunken*, decides.
 
 # %% tags=["hide-input"]
 sentence = texts[6]
@@ -746,11 +751,15 @@ class BiasedAttention(MultiHeadAttention):
     bias = None  # (1, heads, query, key), added to the scores
 
     def attend(self, query, key, value, mask, is_causal):
-        return F.scaled_dot_product_attention(
-            query, key, value, attn_mask=self.bias
-        )
+        bias = self.bias
+        if is_causal:
+            mask = causal_mask(query.size(-2))
+        if mask is not None:
+            bias = bias.masked_fill(~mask, -math.inf)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=bias)
 
 
+# %%
 torch.manual_seed(0)
 plain, biased = MultiHeadAttention(32, 4), BiasedAttention(32, 4)
 biased.load_state_dict(plain.state_dict())
@@ -761,7 +770,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 # %% [markdown]
 # The last line shows that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Not every distance has a number of its own, because it hardly matters whether a word is 90 or 91 positions away. Distances share 32 *buckets*, half of them for each direction (§2.1 of the T5 paper). Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green. The right figure shows the same as a curve.
+# Not every distance has a number of its own, because it hardly matters whether a word is 100 or 101 positions away. Distances share 32 *buckets*, half of them for each direction (§2.1 of the T5 paper). Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green. The right figure shows the same as a curve.
 
 
 # %% tags=["hide-input"]
@@ -816,9 +825,14 @@ Row(
 )
 
 # %% tags=["remove-cell"]
+biased.bias = torch.zeros(1, 4, 6, 6)
+assert_close(biased(x, is_causal=True), plain(x, is_causal=True))
+padding = padding_mask(torch.tensor([[5] * 6, [5] * 4 + [PAD] * 2]), PAD)
+assert_close(biased(x, mask=padding), plain(x, mask=padding))
 distances = torch.tensor([0, 1, 7, 8, 11, 12, 32, 90, 91, 9999])
 assert bucket(-torch.arange(8)).tolist() == list(range(8))
 assert bucket(-distances)[-3:].tolist() == [14, 15, 15]
+assert bucket(torch.tensor(-100)) == bucket(torch.tensor(-101))
 assert torch.equal(bucket(distances[1:]), bucket(-distances[1:]) + 16)
 table = nn.Embedding(32, 4)  # a number for each bucket and head
 distance = torch.arange(6)[None, :] - torch.arange(6)[:, None]
@@ -985,7 +999,7 @@ assert on_shape > bright.float().mean() + 0.1
 # %% [markdown]
 # ## How many parameters?
 #
-# BERT base, GPT-2 small and ViT-B/16 all have 12 layers with $d_\text{model} = 768$, 12 heads and $d_\text{ff} = 3072$. Their layers have exactly the same number of parameters: with $d = d_\text{model}$ and $f = d_\text{ff}$, four projections with biases, $4(d^2 + d)$, the feed-forward network, $2df + f + d$, and two layer norms, $4d$. The rest is the embedding of tokens or patches, the positions, and a few ends.
+# BERT base, GPT-2 small and ViT-B/16 all have 12 layers with $d_\text{model} = 768$, 12 heads and $d_\text{ff} = 3072$. Their layers have exactly the same number of parameters: with $d = d_\text{model}$ and $f = d_\text{ff}$, four projections with biases, $4(d^2 + d)$, the feed-forward network, $2df + f + d$, and two layer norms, $4d$. The rest is the embedding of tokens or patches, the positions, and what comes before or after the layers (the last norm, the pooler, the class token).
 
 
 # %%
@@ -1051,7 +1065,7 @@ Picture(
 assert totals == [109_482_240, 124_439_808, 86_567_656]
 
 # %% [markdown]
-# The totals match the published 110, 124 and 86 million. (GPT-2's authors first wrote 117 and corrected it later; ViT's number leaves out the last layer for 1,000 classes.) What makes BERT smaller than GPT-2, and ViT smaller than both, is nearly all in the embeddings.
+# The totals match the published 110, 124 and 86 million. (GPT-2's authors first wrote 117 and corrected it later; ViT's number leaves out the last layer for 1,000 classes.) BERT is smaller than GPT-2, and ViT smaller than both; nearly all of the difference is in the embeddings.
 #
 # ## What today's language models changed
 #
@@ -1073,7 +1087,7 @@ centred = x - x.mean(-1, keepdim=True)
 assert_close(F.rms_norm(centred, (32,), eps=1e-5), F.layer_norm(x, (32,)))
 
 # %% [markdown]
-# **SwiGLU** ([Shazeer, 2020](https://arxiv.org/abs/2002.05202)) is a feed-forward network with a gate. A third matrix computes a factor for every hidden value. To keep the number of parameters, the hidden width shrinks to two thirds.
+# **SwiGLU** ([Shazeer, 2020](https://arxiv.org/abs/2002.05202)) is a feed-forward network with a gate. A third matrix, followed by SiLU ($x \cdot \text{sigmoid}(x)$, similar to GELU), computes a factor for every hidden value. To keep the number of parameters, the hidden width shrinks to two thirds.
 
 
 # %%
@@ -1089,25 +1103,26 @@ class GatedFeedForward(nn.Module):
 
 
 # %% [markdown]
-# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): each step of decoding has to read all cached keys and values from memory, and that is what limits its speed. So several query heads share one head of keys and values. With as many groups as heads, it is the paper's attention.
+# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): each step of decoding has to read all cached keys and values from memory, and that is what limits its speed. So several query heads share one head of keys and values. `project` returns these few heads, which are all that a cache has to keep; `attend` repeats them for the query heads. With as many groups as heads, it is the paper's attention.
 
 
 # %%
 class GroupedQueryAttention(MultiHeadAttention):
-    def __init__(self, d_model, n_heads, n_groups, rotation=None):
+    def __init__(self, d_model, n_heads, n_groups, rotation):
         super().__init__(d_model, n_heads, rotation=rotation)
-        self.sizes = [d_model, *2 * [n_groups * d_model // n_heads]]
-        self.query_key_value = nn.Linear(d_model, sum(self.sizes))
+        self.heads = heads = [n_heads, n_groups, n_groups]
+        self.query_key_value = nn.Linear(d_model, sum(heads) * d_model // n_heads)
 
     def project(self, x, position=None):
-        d_head = self.d_model // self.n_heads
-        parts = self.query_key_value(x).split(self.sizes, dim=-1)
-        q, k, v = (p.unflatten(-1, (-1, d_head)).transpose(1, 2) for p in parts)
-        if self.rotation is not None:
-            q, k = (rotate(t, self.rotation[:, : x.size(1)]) for t in (q, k))
-        heads_per_group = self.n_heads // k.size(1)
-        k, v = (t.repeat_interleave(heads_per_group, dim=1) for t in (k, v))
-        return q, KeyValue(k, v)
+        q_k_v = self.query_key_value(x).unflatten(-1, (sum(self.heads), -1))
+        q, k, v = q_k_v.transpose(1, 2).split(self.heads, dim=1)
+        at = slice(x.size(1)) if position is None else [position]
+        q, k = (rotate(t, self.rotation[:, at]) for t in (q, k))
+        return q, KeyValue(k, v)  # a cache keeps n_groups heads of each
+
+    def attend(self, q, k, v, mask, is_causal):
+        k, v = (t.repeat_interleave(q.size(1) // t.size(1), dim=1) for t in (k, v))
+        return super().attend(q, k, v, mask, is_causal)
 
 
 # %% tags=["remove-cell"]
@@ -1117,9 +1132,15 @@ gated.inner.load_state_dict({"weight": torch.zeros(64, 32), "bias": torch.ones(6
 gated.gate, gated.outer = ungated.inner, ungated.outer
 x = torch.randn(2, 5, 32)
 assert_close(gated(x), ungated.outer(F.silu(ungated.inner(x))))
-full, grouped = MultiHeadAttention(32, 4), GroupedQueryAttention(32, 4, n_groups=4)
+rotation = rotary_table(5, 8)
+full = MultiHeadAttention(32, 4, rotation=rotation)
+grouped = GroupedQueryAttention(32, 4, n_groups=4, rotation=rotation)
 grouped.load_state_dict(full.state_dict())
 assert_close(grouped(x), full(x))
+grouped = GroupedQueryAttention(32, 4, n_groups=2, rotation=rotation)
+cache = KeyValueCache(2, 1, n_heads=2, max_length=5, d_head=8, like=x)
+steps = [grouped(x[:, i : i + 1], cache=cache) for i in range(5)]
+assert_close(torch.cat(steps, 1), grouped(x, is_causal=True))
 
 # %% [markdown]
 # **All of it together** is our `EncoderLayer` with these parts, and with a causal mask it is a layer of [LLaMA](https://arxiv.org/abs/2302.13971). Is it the same layer, really? Counting parameters is a strict test, because a single bias too many would show. LLaMA's smallest model has 32 layers with $d_\text{model} = 4096$ and 32 heads, each with its own keys and values. Its vocabulary has 32,000 tokens, in two matrices that are not tied, and the hidden width is two thirds of $4\,d_\text{model}$, rounded up to a multiple of 256.
@@ -1160,7 +1181,7 @@ before, after = (modern(y, causal_mask(10)) for y in (x, later))
 assert_close(before[:, :7], after[:, :7])  # nothing before a change moves
 
 # %% [markdown]
-# That is the published "7B", 6.7 billion, to the last parameter.
+# That is exactly the size of the published weights of "7B" (the paper rounds it to 6.7 billion).
 #
 # How much do groups save? Llama 2 with 70 billion parameters has 80 layers and 64 query heads of 128 dimensions, in 8 groups. In 16-bit numbers, the KV cache of one text of 4,096 tokens, its longest context, takes:
 
@@ -1188,7 +1209,7 @@ for n_groups in (64, 8, 1):
 # | the decoder's input | `decoder_input_ids` |
 # | `greedy_search`, `beam_search`, `sample` | `generate(...)` with `num_beams`, `do_sample` |
 #
-# **Marian** is the architecture of the *opus-mt* models, of which there are more than a thousand, each for another pair or group of languages. It is the paper's model, except for four details: SiLU ($x \cdot \text{sigmoid}(x)$) instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens. So its weights fit into our classes, under other names: `load_marian` reads `model.encoder.layers.0.fc1.weight`, for example, as `encoder.0.feed_forward.inner.weight`, and joins the matrices of queries, keys and values into one. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
+# **Marian** is the architecture of the *opus-mt* models, of which there are more than a thousand, each for another pair or group of languages. It is the paper's model, except for four details: SiLU instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens. So its weights fit into our classes, under other names: `load_marian` reads `model.encoder.layers.0.fc1.weight`, for example, as `encoder.0.feed_forward.inner.weight`, and joins the matrices of queries, keys and values into one. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
 #
 # ```python
 # from transformers import MarianTokenizer
@@ -1201,7 +1222,7 @@ for n_groups in (64, 8, 1):
 # print(tokenizer.decode(marian.marian_ids[best.tokens]))
 # ```
 #
-# Do both compute the same? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (`transformers` isn't one of this course's requirements. Where it is missing, the cell says so; one of the package's tests makes the same comparison.)
+# Do both compute the same? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (`transformers` isn't one of this course's requirements. Where it is missing, the cell says so. The same comparison is `test_logits_are_equal` in `tests/transformer/test_huggingface.py`, which also has padding in the source, and passes: all logits agree within a tolerance of 1e-4. `test_greedy_translations_are_equal` finds the same translations.)
 
 # %% tags=["hide-input"]
 try:
@@ -1377,11 +1398,11 @@ assert change > 0.01
 #
 # </details>
 #
-# **4. A text of 1,000 tokens goes through a GPT. Then an encoder–decoder gets 500 of them as source and 500 as target. Which of the two computes fewer attention scores in a layer?**
+# **4. A text of 1,000 tokens goes through a GPT. Then an encoder–decoder gets 500 of them as source and 500 as target. Which of the two computes fewer attention scores in a layer, if a causal square counts as half?**
 #
 # <details><summary>Answer</summary>
 #
-# GPT, if a causal square counts as half: $1000^2 / 2 = 500{,}000$. The encoder computes $500^2$ scores, cross-attention $500^2$, and the decoder $500^2 / 2$, together $625{,}000$. But each matrix product is applied to 500 tokens only, so the encoder–decoder has about twice as many parameters for the same amount of computation (§3.2 of the T5 paper).
+# GPT: $1000^2 / 2 = 500{,}000$. The encoder computes $500^2$ scores, cross-attention $500^2$, and the decoder $500^2 / 2$, together $625{,}000$. (If masked scores are computed too, it is $1{,}000{,}000$ against $750{,}000$, and the encoder–decoder wins.) But each matrix product is applied to 500 tokens only, so the encoder–decoder has about twice as many parameters for the same amount of computation (§3.2 of the T5 paper).
 #
 # </details>
 #
@@ -1427,7 +1448,7 @@ assert 12 * (encoder_layer + decoder_layer) + rest == 222_903_552
 # ## Going further
 #
 # - **The common ancestor:** §3.2.3 of the paper has the three attentions and their masks, and row E of its Table 3 has learned positions.
-# - **BERT:** [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), §3.1 for the masking, and the appendix for the reasons. [Liu et al. (2019)](https://arxiv.org/abs/1907.11692) tested what in its recipe matters.
+# - **BERT:** [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), §3.1 for the masking, and the appendix for the reasons. [Liu et al. (2019)](https://arxiv.org/abs/1907.11692), the RoBERTa paper, tested what in its recipe matters.
 # - **GPT:** [Radford et al. (2018)](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf) pre-train one model and fine-tune it for each task. [Radford et al. (2019)](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) only prompt it.
 # - **T5:** §3 of [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683) compares architectures, masks and objectives under equal conditions. It is the best map of this family. Relative positions began with [Shaw et al. (2018)](https://arxiv.org/abs/1803.02155).
 # - **ViT:** [Dosovitskiy et al. (2021)](https://arxiv.org/abs/2010.11929); §4.5 looks inside.
