@@ -397,8 +397,8 @@ def masked_attention(query, key, value, mask):
 
 
 # %% [markdown]
-# It equals the package's `attention`, PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours, and `fused_attention`, with which the package calls that function. With `is_causal=True`,
-# PyTorch applies the causal mask itself, and you need not build one:
+# It gives the same result as the package's `attention` and as PyTorch's `scaled_dot_product_attention`, whose boolean masks have the same meaning as ours. (The package calls PyTorch's function through `fused_attention`.) With `is_causal=True`,
+# PyTorch applies the causal mask itself, and you don't have to build one:
 
 # %%
 torch.manual_seed(0)
@@ -440,9 +440,9 @@ print("lowest number   ", finite)
 print("times the mask  ", finite * nothing)
 
 # %% [markdown]
-# The package's `attention` takes both steps. Its `fused_attention` doesn't need them, because PyTorch's function returns zeros for such a query by itself (since PyTorch 2.5).
+# The package's `attention` takes both steps. `fused_attention` doesn't need them, because PyTorch's function returns zeros for such a query by itself (since PyTorch 2.5).
 #
-# Many programs use `-1e9` as the low number. It is too large for float16, a number format of 16 bits that ends at 65,504: `masked_fill` refuses it, and where a program adds it to
+# Many programs use `-1e9` as the low number. Its absolute value is too large for float16, a 16-bit number format that ends at ±65,504: `masked_fill` refuses it, and where a program adds it to
 # the scores instead, it becomes $-\infty$ and the NaN is back. `torch.finfo(dtype).min` is right for every type.
 
 # %% tags=["remove-cell"]
@@ -533,7 +533,7 @@ print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins.*
 #
-# Weights with the future and one token of padding hidden before the softmax:
+# Weights with the future and one padding token hidden before the softmax:
 #
 # | | `<bos>` | it | was | very | `<pad>` | sum |
 # |---|---|---|---|---|---|---|
@@ -560,7 +560,7 @@ weights[0].detach()
 #
 # **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position but the last sees one token too many, the very one that it should predict.
 #
-# The causality test finds all three. In the figure, an exclamation mark is a cell where the measurement differs from the causal mask. (With the inverted mask, two cells are right by accident: a word's own token is also its query, and in the first two rows it still changes how the weights are divided.)
+# The causality test finds all three. In the figure, an exclamation mark is a cell where the measurement differs from the causal mask. (With the inverted mask, two cells are right by accident: in the first two rows, a word's own token is hidden as a key, but its query still decides how the weights are divided. The last row has no key left, so the package returns zeros there, and nothing changes them.)
 
 # %%
 one_too_many = torch.ones(4, 4, dtype=torch.bool).tril(diagonal=1)
@@ -727,7 +727,7 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 # <details><summary>Answer</summary>
 #
 # It is. A real token attends only to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. That is why the package, in training, gives this layer
-# `is_causal=True` and no mask tensor: on CUDA, PyTorch's FlashAttention kernel takes no mask tensor, so with one PyTorch has to choose a slower kernel. Elsewhere the package uses the combined mask, which is right wherever the padding is. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
+# `is_causal=True` and no mask tensor: on CUDA, PyTorch's fastest attention routine (FlashAttention) doesn't accept a mask tensor, so if PyTorch is given one, it falls back to a slower routine. Elsewhere the package uses the combined mask, which is right wherever the padding is. (With padding in front, the first queries have no key left, and get zeros.) In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
 #
 # </details>
 #
@@ -762,5 +762,5 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 # - **In the paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) say in §3.1 that a decoder position may depend only on earlier outputs, and in §3.2.3 that $-\infty$ inside the softmax
 #   ensures it.
 # - **The same idea without attention:** [Germain et al. (2015)](https://arxiv.org/abs/1502.03509) mask the weights of an ordinary network so that each output depends only on earlier inputs.
-# - **Models without a causal mask:** BERT, by [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), hides *words* instead of positions and lets every position attend to both sides.
+# - **Models without a causal mask:** BERT, by [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), replaces some input words with a special token and has to guess them. Every position may attend to both sides.
 # - **Masks in between:** §3.2.1 of [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683) compares three patterns: causal, fully visible, and causal with a fully visible prefix.

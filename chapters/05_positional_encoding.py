@@ -281,7 +281,7 @@ def positional_encoding(length, d_model):
 assert_close(positional_encoding(50, 32), sinusoidal_encoding(50, 32))
 
 # %% [markdown]
-# The package's version differs in one detail: it computes the angles in float64. The section on what goes wrong in practice shows why.
+# The package's version differs in one detail: it computes the angles in float64. The section on what goes wrong in practice shows what low precision would do.
 
 # %%
 SourceCode(angles, sinusoidal_encoding)
@@ -298,7 +298,7 @@ assert_close(x, model.embed(ids, model.source_embedding))
 # %% [markdown]
 # ## Similarity depends only on distance
 #
-# How similar are the vectors of two positions $m$ and $n$? Attention measures similarity by the dot product, so we use it, too. Each hand contributes a product of sines and a product of cosines, and the formula for $\cos(a - b)$ joins them:
+# How similar are the vectors of two positions $m$ and $n$? Attention measures similarity by the dot product, so we do the same. Each hand contributes a product of sines and a product of cosines, and the formula for $\cos(a - b)$ joins them:
 #
 # $$
 # \begin{aligned}
@@ -420,7 +420,7 @@ assert weights[range(3, 10), three_back[3:]].min() > 0.8
 # ## Why add, and why scale the embeddings?
 #
 # **Why add?** It may look as if adding a position to a word mixes up the two for good. Concatenating them seems cleaner. But the next thing that happens to the vector is a product with a matrix, and for a concatenation that is a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is
-# the special case $W_1 = W_2$, and it needs no additional dimensions. In 512 dimensions, training can keep words and positions in different directions, where matrices can separate them again.
+# the special case $W_1 = W_2$, and it needs no additional dimensions. 512 dimensions leave room for training to keep words and positions in different directions, where matrices can separate them again, though nothing forces it to.
 #
 # **Why scale?** A sum is only useful if neither part drowns out the other. Each hand contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1 ([The full model](07_full_model.ipynb) explains
 # why). So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions (§3.4). What happens if you forget it? We compare the cosine similarity of the same word
@@ -447,7 +447,7 @@ for scale in (math.sqrt(512), 1):
 # **Learned positional embeddings** are the simplest alternative: a second embedding table, with a trained vector for each position, as in [Gehring et al. (2017)](https://arxiv.org/abs/1705.03122). The paper tried them and got nearly the same
 # BLEU (Table 3, row E). BERT and GPT-2 use them. Their drawback is that after the last row of the table there is nothing.
 #
-# **Rotary positions** ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), or *RoPE*, keep the clock hands but add nothing. They are what Llama and most other recent language models use. Inside every head, each pair of
+# **Rotary positions** ([Su et al., 2021](https://arxiv.org/abs/2104.09864)), or *RoPE*, keep the clock hands but add nothing to the embedding. Llama and most other recent language models use them. Inside every head, each pair of
 # numbers in a query or key is itself treated as a clock hand and **rotated by the angle of its position**. If $R_m$ is the rotation at position $m$, the score of a query $q$ at position $m$ and a key $k$ at position $n$ is
 #
 # $$
@@ -619,18 +619,18 @@ assert back["rotary"] > 0.9 > 0.6 > max(back["sinusoidal"], back["learned"])
 assert first["learned"] > 0.7 > 0.4 > first["rotary"]
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: the distance three is a rotation by an angle that it has seen in every training example. The learned table has no trained rows after position 15. For sinusoids, $M_{-3}$ would work everywhere, but nothing forces training to find exactly this matrix: on 16 positions, others do as well, and they fail further out.
+# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: distance three turns each pair by an angle that it has seen in every training example. Distances beyond 15 are new to it. They could have scored as high, but here they don't. The learned table has no trained rows after position 15. For sinusoids, $M_{-3}$ would work everywhere, but nothing forces training to find exactly this matrix: on 16 positions, others do as well, and they fail further out.
 #
-# For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it. Rotary has no absolute positions. It knows the first token only as the one *farthest to the left*, and beyond length 16 that is a distance it has never met. Sinusoidal loses some accuracy: position 0 is familiar, but the vectors of unseen positions have the same norm, so their scores can be just as high.
+# For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it; the untrained rows keep their small initial values, and score lower. Rotary has no absolute positions. It knows the first token only as the one *farthest to the left*. Beyond length 16 that is a distance it has never met, and now other unseen distances do score higher. Sinusoidal loses some accuracy: position 0 is familiar, but the vectors of unseen positions are just as long, so their scores can be just as high.
 #
-# Apart from sinusoidal on *the first*, one rule fits the curves: **a model can use what it has been trained on, whether that is an angle, a row of a table or a distance. Being defined at a position is not the same as being learned there.** Our models are tiny and ask for a single thing. In language models, [Press et al. (2022)](https://arxiv.org/abs/2108.12409) found that sinusoidal positions hardly extrapolate at all, and rotary ones only a little. So the package refuses sequences longer than the model's `max_length`.
+# Five of the six curves fit one rule: **a model can use only what it has met in training, be it a row of a table or a distance. Being defined at a position is not the same as being learned there.** (The exception is sinusoidal on *the first*.) Our models are tiny and ask for a single thing. In language models, [Press et al. (2022)](https://arxiv.org/abs/2108.12409) found that sinusoidal positions hardly extrapolate at all, and rotary ones only a little. So the package refuses sequences longer than the model's `max_length`.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
 # Bugs in positions are quiet: all shapes fit, the model trains, and it is just a little worse than it should be.
 #
-# **The first word isn't at position 0.** Padding at the end is harmless, because the mask hides it. But sentences that are generated in batches often have padding at the *front*, which moves all words to the right. So does a decoding loop that starts counting at 1:
+# **The first word isn't at position 0.** Padding at the end is harmless, because the mask hides it. But language models that continue several prompts in one batch often pad them at the *front*, which moves all words to the right. So does a decoding loop that starts counting at 1:
 
 # %%
 torch.manual_seed(0)
@@ -647,7 +647,7 @@ for positions in ("sinusoidal", "rotary"):
 assert change < 1e-5
 
 # %% [markdown]
-# Rotary positions don't mind, as long as *all* tokens move by the same amount. They do mind if a prompt is read with positions from 0 and the generated tokens are then counted from somewhere else. The test for this bug: **generating token by token must give the same logits as reading the whole sequence at once.**
+# Rotary positions don't mind, as long as *all* tokens move by the same amount. They do mind if the prompt is read with positions from 0 and the generated tokens are then counted from somewhere else. The test for this bug: **generating token by token must give the same logits as reading the whole sequence at once.**
 #
 # **Angles in low precision.** bfloat16, a 16-bit format in which many models are trained, has 8 significant bits, so from 256 on it can't represent odd numbers. If you compute angles in it, neighbouring positions become equal:
 
@@ -656,7 +656,7 @@ positions = torch.arange(512).to(torch.bfloat16)
 print(len(positions.unique()), "of 512 positions are left")
 
 # %% [markdown]
-# That is why the package computes angles in float64 and rounds only the resulting sines and cosines. Rounding a sine costs a little precision. Rounding an angle turns it into the angle of another position.
+# That is why the package never computes angles in the model's number format: it rounds only the resulting sines and cosines. (float32 would do for sequences of ordinary length. But the table is computed only once, so float64 costs next to nothing.) Rounding a sine costs a little precision. Rounding an angle turns it into the angle of another position.
 #
 # **Two layouts of rotary pairs.** The RoPE paper and this package rotate neighbouring dimensions, $(2i, 2i+1)$. Hugging Face's Llama rotates dimension $i$ of the first half with dimension $i$ of the second. Both are correct, and one is a permutation of the other. But a model trained with one layout and run with the other has wrong scores
 # that still depend only on the distance, so it passes every test of that property. Only a comparison with the outputs of the original program finds it.

@@ -18,7 +18,7 @@
 #
 # By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show when the placement of the layer norm decides whether a deep stack trains.
 #
-# **About 45 minutes.** The chapter builds on [Attention](02_attention.ipynb) to [Positional encoding](05_positional_encoding.ipynb).
+# **About 45 minutes.** The chapter builds on all chapters so far, from [Attention](02_attention.ipynb) on.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -156,11 +156,13 @@ def variation(x):
 
 for depth in (0, 1, 2, 4):
     only, complete = attention_only[depth], complete_layers[depth]
-    print(f"depth {depth}:  attention only  {variation(only):.0e}")
-    print(f"          complete layers {variation(complete):.0e}")
+    print(f"depth {depth}:  attention only  {variation(only):.1g}")
+    print(f"          complete layers {variation(complete):.1g}")
 
 # %% [markdown]
-# This isn't an accident of our random weights. [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that stacks of pure attention tend to this state, and that the differences shrink faster than exponentially with the depth. (Our last number is as close to 0 as rounding in float32 allows.)
+# Why is nearly everything lost between depth 1 and depth 2? After the first layer the vectors are more alike, and also much shorter. So the scores of the second layer are close to 0, all its weights are close to $1/8$, and every position gets nearly the same average.
+#
+# The collapse isn't an accident of our random weights. [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that stacks of pure attention tend to this state, and that the differences shrink faster than exponentially with the depth. (Our last number is as close to 0 as rounding in float32 allows.)
 #
 # The paper puts three more things into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
 # We look at them one at a time, and then put them together.
@@ -188,7 +190,7 @@ print("output", inner.relu() @ W2 + b2)
 # %% [markdown]
 # *Position-wise* means that the two rows don't interact: the same small network is applied to each position separately. Attention and the feed-forward network are called the **sublayers** of a layer, and they divide the work. **Attention moves information between positions, and the feed-forward network processes it within each position.**
 #
-# In the paper the inner width $d_\text{ff}$ is four times $d_\text{model}$. The two matrices of the feed-forward network then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So two thirds of an encoder layer's parameters are there.
+# In the paper the inner width $d_\text{ff}$ is four times $d_\text{model}$. The two matrices of the feed-forward network then have $8\,d_\text{model}^2$ weights, and the four matrices of attention have $4\,d_\text{model}^2$ together. So the feed-forward network has two thirds of an encoder layer's parameters.
 
 # %% tags=["remove-cell"]
 layer = EncoderLayer(ModelConfig(100))
@@ -373,7 +375,7 @@ assert abs(1.1**12 - 3.1) < 0.05
 # %% [markdown]
 # ## Layer normalisation
 #
-# A stream to which something is added twelve times grows. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector back to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
+# A stream to which every sublayer adds something grows. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector back to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
 #
 # - the mean is $20/4 = 5$, so the deviations from it are $(-5, 1, 1, 3)$;
 # - the variance is the mean of their squares, $(25 + 1 + 1 + 9)/4 = 9$;
@@ -396,7 +398,7 @@ x = torch.randn(2, 5, 32)
 assert_close(layer_norm(x), F.layer_norm(x, (32,)))
 
 # %% [markdown]
-# Mean and size are gone, and **what remains is the direction** of the deviations. Multiply a vector by 10 or add 7 to all its values, and its layer norm is the same. The next figure shows it for vectors of three numbers. After subtracting their means, they lie in a plane, and the norm moves each of
+# Mean and size are gone, and **what remains is the direction** of the deviations. Multiply a vector by 10 or add 7 to all its values, and its layer norm is the same. The next figure shows it for vectors of three numbers. After subtracting their means, they lie in a plane, and layer norm moves each of
 # them straight towards or away from the centre until it has length $\sqrt 3$. So all of them end on a circle.
 
 # %% tags=["hide-input"]
@@ -469,7 +471,7 @@ SourceCode(Residual.forward)
 SourceCode(EncoderLayer.forward)
 
 # %% [markdown]
-# The `lambda` is needed because `Residual` calls its sublayer with a single argument, and attention needs the mask as well. Here it is with everything written out, on PyTorch's own layer, which has other names for the same parts:
+# The `lambda` is needed because `Residual` calls its sublayer with a single argument, and attention needs the mask as well. Here is an encoder layer with everything written out, using the parts of PyTorch's own layer, which have other names:
 
 # %%
 torch.manual_seed(0)
@@ -517,6 +519,7 @@ SourceCode(DecoderLayer.forward)
 # Written out, with the package's own parts:
 
 # %%
+# d_model 32, 4 heads, d_ff 128, no dropout
 layer = DecoderLayer(small_config(norm="post"))
 norm_1, norm_2, norm_3 = (residual.norm for residual in layer.residuals)
 memory = torch.randn(2, 5, 32)  # (batch, source, d_model)
@@ -601,20 +604,20 @@ assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
 #
-# | sublayer | mean square of its output | of the sum | of the stream | cosine with the input |
-# |---|---|---|---|---|
-# | 1, attention | 1.20 | 2.43 | 1.00 | 0.72 |
-# | 1, feed-forward | 1.02 | 2.26 | 1.00 | 0.50 |
-# | 2, attention | 0.82 | 1.70 | 1.00 | 0.39 |
-# | 2, feed-forward | 0.91 | 1.63 | 1.00 | 0.34 |
-# | 3, attention | 1.00 | 1.69 | 1.00 | 0.35 |
-# | 3, feed-forward | 0.90 | 2.02 | 1.00 | 0.29 |
-# | 4, attention | 0.95 | 2.00 | 1.00 | 0.04 |
-# | 4, feed-forward | 0.91 | 1.97 | 1.00 | -0.08 |
+# | sublayer | mean square of its output | of the sum | of the stream | cosine with the input | the same with pre-norm |
+# |---|---|---|---|---|---|
+# | 1, attention | 1.20 | 2.43 | 1.00 | 0.72 | 0.72 |
+# | 1, feed-forward | 1.02 | 2.26 | 1.00 | 0.50 | 0.59 |
+# | 2, attention | 0.82 | 1.70 | 1.00 | 0.39 | 0.55 |
+# | 2, feed-forward | 0.91 | 1.63 | 1.00 | 0.34 | 0.57 |
+# | 3, attention | 1.00 | 1.69 | 1.00 | 0.35 | 0.56 |
+# | 3, feed-forward | 0.90 | 2.02 | 1.00 | 0.29 | 0.55 |
+# | 4, attention | 0.95 | 2.00 | 1.00 | 0.04 | 0.51 |
+# | 4, feed-forward | 0.91 | 1.97 | 1.00 | -0.08 | 0.49 |
 #
 # </div>
 #
-# (With pre-norm the stream grows. With post-norm its mean square stays at 1, but it forgets the input.)
+# (With pre-norm the stream grows, and its similarity to the input falls slowly. With post-norm the mean square stays at 1, and the similarity soon falls to about 0.)
 
 # %% [markdown]
 # ## Post-norm against pre-norm: a race
@@ -710,7 +713,7 @@ assert final["post", "warm-up", 0.01] < 1.4
 assert max(final["pre", name, 0.01] for name in warmups) < 1
 
 # %% [markdown]
-# Eleven of the twelve runs learn. (There is one run per setting, so ignore small differences.) The paper's choice, post-norm, learns in five of its six settings. But at the highest learning rate and without warm-up it learns *nothing*: the loss stays at the level of guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm doesn't even need one.
+# Eleven of the twelve runs learn. (There is one run per setting, so ignore small differences. Warm-up can also end a little behind, because it spends 60 of the 160 steps at a lower rate.) The paper's choice, post-norm, learns in five of its six settings. But at the highest learning rate and without warm-up it learns *nothing*: the loss stays at the level of guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm doesn't even need one.
 #
 # ### What happened to it?
 #
@@ -762,11 +765,28 @@ for model in (before, later):
 assert added[1].square().mean() > 3 * added[0].square().mean()
 assert variation(added[1]) < 0.5 * variation(added[0])
 
+# Pre-norm: the differences stay in the stream, and its common part grows.
+streams = []
+for steps in (0, 10):
+    model = train("pre", 1, 0.01, steps=steps)[0]
+    last = model.layers[-1]
+    last.register_forward_hook(
+        lambda module, inputs, output: streams.append(output)
+    )
+    model(torch.randint(12, (16, 6)))
+common = [x.mean(dim=-2, keepdim=True) for x in streams]
+differences = [x - mean for x, mean in zip(streams, common, strict=True)]
+assert differences[1].square().mean() > 0.8 * differences[0].square().mean()
+assert common[1].square().mean() > 10 * common[0].square().mean()
+
 # %% [markdown]
 # It is the collapse from the beginning of this chapter. After a single step, less than a hundredth of the variation is left. After ten steps the six positions have practically the same vector. With one vector for all positions, the model can only predict the same distribution everywhere. If that vector doesn't show which letters the input has either, the best it can do is guess, which costs $\ln 12$.
 #
-# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). When all weights of a matrix move together, what it adds to different positions becomes larger and more alike. (We measured it in the first feed-forward network: after ten steps, its output has more than three times the mean square, and less than half the variation.) Pre-norm suffers the same blow, as the plot shows. But there the differences between the positions stay in the stream, and the gradient
-# has its direct path to every layer, so the model recovers. With post-norm, each norm shrinks what is left of the differences, and the next sublayer adds its common vector at full size. After twelve norms hardly any difference is left, and the gradient, which passes the same norms on its way back, shrinks with it.
+# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). Then the sublayers add larger vectors that are more alike at all positions. We don't derive that, but we measured it: after ten steps, the output of the first feed-forward network has more than three times the mean square, and less than half the variation.
+#
+# With post-norm, the sum of stream and common vector is longer than the stream was. The norm scales it back to variance 1, and the differences between positions shrink with it. The next sublayer adds its common vector at full size again. After twelve norms hardly any difference is left, and the gradient, which passes the same norms on its way back, shrinks as well.
+#
+# Pre-norm suffers the same blow: the common part of the stream grows, so the variation, which is relative, falls. But nothing scales the differences down, so they stay in the stream. The gradient has its direct path to every layer, and the model recovers.
 #
 # [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) explain the need for warm-up by the size of the gradients at initialisation. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes of the weights, and they find that where post-norm trains, it can end up better.
 # Today most models use pre-norm, because it is easier to train. The package has both: `norm="post"` and `norm="pre"`.
@@ -804,7 +824,7 @@ print("with both:", *translator.greedy_search(caption))
 # %% [markdown]
 # Without the decoder's norm, this translation is still right: here the largest logits happened to stay the largest. That hides the bug, but the probabilities are wrong. Without the encoder's, cross-attention gets keys and values of a scale that it has never seen, and the translation is lost.
 #
-# **Dropout at inference time.** `nn.Dropout` is switched off by `model.eval()`. The function `F.dropout(x, 0.1)` isn't: its argument `training` is `True` by default. Pass `self.training`. (The package's `attention` leaves it out, because its caller passes a rate of 0 at inference.)
+# **Dropout at inference time.** `nn.Dropout` is switched off by `model.eval()`. The function `F.dropout(x, 0.1)` isn't: its argument `training` is `True` by default. Pass `self.training`. (The package's `attention` doesn't pass it: at inference, its caller sets the rate to 0 instead.)
 
 # %% tags=["remove-cell"]
 x = torch.randn(1000, 512)
@@ -867,7 +887,7 @@ assert (F.dropout(torch.ones(1000), 0.1) == 0).any()
 #
 # <details><summary>A. Whether the activations have mean square 1</summary>
 #
-# No. With post-norm they are always close to it, because the norm makes sure of it, and in a collapsed model, too.
+# No. With post-norm they are always close to 1, because the norm sees to it, even in a collapsed model.
 #
 # </details>
 # <details><summary>B. Whether the positions differ at the end of the stack</summary>
@@ -928,7 +948,7 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 #
 # 1. **Depth.** Make the number of layers in `Sorter` an argument. For 2, 4 and 10 layers, what is the highest learning rate at which post-norm trains without warm-up? And pre-norm?
 # 2. **How short a warm-up** is enough for post-norm at learning rate 0.01? Try 2, 5, 10 and 20 steps, and plot the variation.
-# 3. **On translation**, a few minutes per run. Without warm-up, the schedule of the recipe starts at a learning rate of about 0.05: which placement of the norm withstands that?
+# 3. **On translation**, a few minutes per run. Without warm-up, `transformer train` starts at a learning rate of about 0.05 ([Training](11_training.ipynb) explains its schedule). `pocket` uses pre-norm unless you say otherwise: which placement of the norm withstands such a start?
 #
 # ```bash
 # transformer train pocket --run runs/post      --model.norm post
