@@ -1222,7 +1222,7 @@ for n_groups in (64, 8, 1):
 # print(tokenizer.decode(marian.marian_ids[best.tokens]))
 # ```
 #
-# Do both compute the same? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (`transformers` isn't one of this course's requirements. Where it is missing, the cell says so. The same comparison is `test_logits_are_equal` in `tests/transformer/test_huggingface.py`, which also has padding in the source, and passes: all logits agree within a tolerance of 1e-4. `test_greedy_translations_are_equal` finds the same translations.)
+# Do both compute the same? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (`transformers` isn't one of this course's requirements. Where it is missing, the cell says so. The same comparison is `test_logits_are_equal` in `tests/transformer/test_huggingface.py`, which also has padding in the source. With `transformers` 5.23 it passes: all logits agree within a tolerance of 1e-4. `test_greedy_translations_are_equal` finds the same translations.)
 
 # %% tags=["hide-input"]
 try:
