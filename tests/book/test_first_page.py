@@ -31,7 +31,7 @@ def test_each_chapter_has_a_card_with_a_thumbnail(html):
     assert [card.a["href"] for card in cards] == [f"{name}.html" for name in chapters()]
     assert [card.a.text.split(" · ")[0] for card in cards] == [str(number) for number in range(1, len(cards) + 1)]
     images = [(html / card.img["src"]).read_text("utf-8") for card in cards]
-    assert all(image.count("<path") > 10 for image in images)
+    assert all(image.count("<path") >= 5 for image in images)  # two bars and a legend; a blank one has none
     assert sum(map(len, images)) < 300_000
 
 
