@@ -50,8 +50,7 @@ def fix_bibliography_roles(app: Sphinx, page: str, template: str, context: dict[
 
 def link_within_the_book(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Turn links to the published book into links within this build: notebooks have absolute links, for Colab."""
-    owner, name = app.config.html_theme_options["repository_url"].split("/")[-2:]
-    published = f"https://{owner}.github.io/{name}/"
+    published = app.config.html_baseurl
     for link in doctree.findall(nodes.reference):
         target, _, anchor = link.get("refuri", "").removeprefix(published).partition(".html")
         if link.get("refuri", "").startswith(published) and target in app.env.found_docs:
