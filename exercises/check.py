@@ -4,9 +4,14 @@ An answer is right if it gives the same results as the reference on every input:
 and once more on the first. If it doesn't, its results are compared with those of each named mistake. If they are equal,
 the learner is told which mistake it is. Otherwise the learner sees the wrong numbers next to the expected ones, on the
 first input on which they differ; inputs therefore go from small to large. If one mistake gives the same wrong results
-on most inputs, and no other comes near, the learner is told that it looks like this one.
+on most inputs, and no other comes near, the learner is told that it looks like this one. Of any other mistake the
+learner is told what can be found out: which arguments aren't used, what the wrong results have to do with the right
+ones, and what is special about the inputs for which they are wrong.
 
 An answer with the right results must also have the right gradients, and must leave its inputs as they were.
+
+An answer need not be a function of the inputs: if it's a class, or draws into a figure, `Exercise.observe` tells what
+its results are. And an answer that trains a model is called only once: see `Trial`.
 """
 
 import contextlib
@@ -14,18 +19,21 @@ import inspect
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from exercises.calls import CallResult, Function, Guard, Inputs, call, changed_inputs
-from exercises.compare import describe_difference, equal_gradients, type_with_article
-from exercises.formatting import format_inputs, format_shapes, tables_side_by_side
+from exercises.compare import describe_difference, equal, same_kind, type_with_article
+from exercises.errors import explain
+from exercises.formatting import format_inputs, format_shapes
 from exercises.fresh_inputs import fresh_inputs
-from exercises.limits import LimitReached, limited
+from exercises.limits import MAX_SECONDS, LimitReached, limited
 from exercises.notebooks import NOT_DONE
+from exercises.relations import Finding, Wrong, find_relation
+from exercises.special_cases import what_is_special
+from exercises.tensors import equal_gradients, is_tensor, tables_side_by_side
+from exercises.unused import unused_arguments
+from transformer.errors import quote
 
 TAMPERED = (
     "the check can no longer tell right answers from wrong ones\n"
@@ -88,6 +96,10 @@ class Mistake:
     function: Function
 
 
+Test = tuple[Inputs, CallResult, CallResult]
+"""Inputs, what an answer does with them, and what it should do."""
+
+
 @dataclass
 class Exercise:
     """One blank to fill in."""
@@ -102,9 +114,14 @@ class Exercise:
     guard: Guard = contextlib.nullcontext
     """Answers are called inside this context; the course's own functions are not."""
     keep: Collection[str] = ()
-    """Inputs whose numbers can't be replaced by any others (see `fresh_inputs`)."""
+    """Inputs whose contents can't be replaced by any others (see `fresh_inputs`)."""
     differentiable: bool = True
     """Whether gradients must flow from the results to the inputs; no, if nobody trains a model through it."""
+    observe: Function | None = None
+    """Takes the answer and the inputs, uses the answer, and returns the results that are compared; None: the answer is
+    a function of the inputs."""
+    seconds: float = MAX_SECONDS
+    """Computing time that the check may take."""
 
     def mistake(self, title: str, hint: str) -> Callable[[Function], Function]:
         """Return a decorator that registers a wrong answer with its title and hint."""
@@ -128,11 +145,10 @@ class Exercise:
             return str(actual.error)
         if number == len(self._cases) - 1:
             return NOT_REPEATABLE
-        has_tensors = any(isinstance(value, Tensor) for value in self._cases[number].values())
+        has_tensors = any(map(is_tensor, self._cases[number].values()))
         if has_tensors and number >= len(self.inputs) and actual.equals(self._expected[number - len(self.inputs)]):
             return STALE
-        failure = self._describe_failure(answer, number, actual)
-        return self._match_mistake(answer) or self._resembling_mistake(answer) or failure
+        return self._match_mistake(answer) or self._resembling_mistake(answer) or self._explain(answer, number, actual)
 
     def is_right(self, answer: Function) -> bool:
         """Return whether `judge` finds nothing wrong."""
@@ -233,6 +249,61 @@ class Exercise:
             lines += ["Your result is right, though, for", *format_inputs(self._cases[number])]
         return "\n".join(lines)
 
+    def _explain(self, answer: Function, number: int, first: CallResult) -> str:
+        """Return what can be found out about a mistake that has no name, with the first inputs on which it shows."""
+        actual = self._call_on_all(answer)[:-1]
+        actual[number] = first  # an answer may give another result each time
+        tests = list(zip(self._cases, actual, self._expected, strict=False))
+        wrong = [test for test in tests if not test[1].equals(test[2])]
+        failure = self._describe_failure(answer, number, actual[number])
+        only_form = first.equals_in_numbers(self._expected[number])
+        found = [] if only_form else self._find_causes(answer, tests, wrong)
+        text = [finding.text for finding in found]
+        if error := actual[number].error:
+            what, _, rest = failure.partition("\n\n")
+            return "\n".join([what, *filter(None, [explain(error)]), *text]) + f"\n\n{rest}"
+        return "\n".join([found[0].title, *text, "", failure]) if found else failure
+
+    def _find_causes(self, answer: Function, tests: Sequence[Test], wrong: Sequence[Test]) -> list[Finding]:
+        run_reference, run_answer = partial(self._call, self.reference), partial(self._call, answer)
+        inputs_of_tests = [inputs for inputs, *_ in tests]
+        is_constant = len(wrong) > 2 and all(actual.equals(wrong[0][1]) for _, actual, _ in wrong)
+        same_kinds = all(actual.same_kind(expected) for _, actual, expected in wrong)
+        can_ignore = self.observe is None and same_kinds and not is_constant
+        if can_ignore and (unused := unused_arguments(run_reference, run_answer, inputs_of_tests)):
+            return [_describe_unused(unused)]
+        relation = self._find_relation(wrong)
+        of_wrong, of_right = (
+            [inputs for inputs, a, b in tests if a.equals(b) == is_right] for is_right in (False, True)
+        )
+        special = what_is_special(of_wrong, of_right, is_telling=True)
+        if not special and relation is None:
+            special = what_is_special(of_wrong, of_right, is_telling=False)
+        found = [_describe_special_case(special, len(of_right), len(tests), relation is None)] if special else []
+        return [*found, *([relation] if relation else [])]
+
+    def _find_relation(self, wrong: Sequence[Test]) -> Finding | None:
+        """Return what the wrong results have to do with the right ones."""
+        if any(a.error or b.error or len(a.results) != len(b.results) for _, a, b in wrong):
+            return None
+        if len(self.results) > 1 and all(all(map(equal, a.results, b.results[::-1])) for _, a, b in wrong):
+            return Finding("the results are in the wrong order", f"They should be: {', '.join(self.results)}.")
+        pairs = [list(zip(a.results, b.results, strict=True)) for _, a, b in wrong]
+        places = [i for i in range(len(self.results)) if not all(equal(*row[i]) for row in pairs)]
+        for i in places:
+            if not all(same_kind(*row[i]) for row in pairs):
+                continue
+            cases = [Wrong(inputs, *row[i]) for (inputs, *_), row in zip(wrong, pairs, strict=True)]
+            if found := find_relation([case for case in cases if not equal(case.yours, case.expected)]):
+                if len(self.results) == 1:
+                    return found
+                where = f"Only `{self.results[i]}` is wrong. " if len(places) == 1 else f"In `{self.results[i]}`: "
+                return Finding(found.title, where + found.text)
+        if len(places) == 1 < len(self.results):
+            name = self.results[places[0]]
+            return Finding("one of the results is wrong", f"Only `{name}` is wrong; everything else is right already.")
+        return None
+
     def _call_on_all(self, function: Function) -> list[CallResult]:
         return [self._call(function, inputs) for inputs in self._cases]
 
@@ -240,6 +311,7 @@ class Exercise:
         functions_of_the_course = (self.reference, *(mistake.function for mistake in self.mistakes))
         is_trusted = any(function is trusted for trusted in functions_of_the_course)
         guard = contextlib.nullcontext if is_trusted else self.guard
+        function = partial(self.observe, function) if self.observe else function
         return call(function, inputs, guard, multiple_results=len(self.results) > 1, with_gradients=with_gradients)
 
     def _describe_failure(self, answer: Function, number: int, actual: CallResult) -> str:
@@ -253,6 +325,34 @@ class Exercise:
         if actual.printed:
             lines += ["", "your code printed"] + ["  " + line for line in actual.printed[:2000].splitlines()[:10]]
         return "\n".join(lines)
+
+
+@dataclass
+class Trial(Exercise):
+    """A blank whose answer trains a model. It is called once, and its result is examined rather than compared."""
+
+    draw: Callable[[], Inputs] = dict
+    """Makes the inputs; they are too large to be made before they are needed."""
+    examine: Callable[[Any], str | None] = field(default=lambda result: None)
+    """Returns None if the result is right, else a message for the learner, as `judge` does."""
+
+    def judge(self, answer: Function) -> str | None:
+        """Return None if the answer is right, else a message for the learner: what is wrong, then a hint."""
+        if not callable(answer):
+            return f"{self.name} is {type_with_article(answer)}, and should be a function"
+        result = call(answer, self.draw(), self.guard)
+        if result.error:
+            is_open = isinstance(result.error, NotImplementedError) and str(result.error).startswith(NOT_DONE)
+            return str(result.error) if is_open else _describe_error(answer, result.error)
+        return self.examine(result.results[0])
+
+    def is_right(self, answer: Function) -> bool:
+        """Return whether `judge` finds nothing wrong."""
+        return self.judge(answer) is None
+
+    def rejects_mistakes(self) -> bool:
+        """Return whether the check still rejects a result that is no model; to train with mistakes takes too long."""
+        return self.examine(None) is not None
 
 
 class Topic:
@@ -270,6 +370,7 @@ class Topic:
         guard: Guard | None = None,
         keep: Collection[str] = (),
         differentiable: bool = True,
+        observe: Function | None = None,
     ) -> Callable[[Function], Exercise]:
         """Return a decorator that turns a reference implementation into an exercise; see `Exercise`."""
 
@@ -282,9 +383,23 @@ class Topic:
                 guard=guard or self.guard,
                 keep=keep,
                 differentiable=differentiable,
+                observe=observe,
             )
             self.exercises[exercise.name] = exercise
             return exercise
+
+        return register
+
+    def trial(
+        self, draw: Callable[[], Inputs], examine: Callable[[Any], str | None], seconds: float
+    ) -> Callable[[Function], Trial]:
+        """Return a decorator that turns a reference implementation into an exercise that trains; see `Trial`."""
+
+        def register(reference: Function) -> Trial:
+            name = reference.__name__
+            trial = Trial(name, reference, (), ("result",), seconds=seconds, draw=draw, examine=examine)
+            self.exercises[name] = trial
+            return trial
 
         return register
 
@@ -296,12 +411,12 @@ class Topic:
             ValueError: if there is no such exercise.
         """
         if name not in self.exercises:
-            raise ValueError(f"there is no exercise {name!r}; choose from {', '.join(self.exercises)}")
+            raise ValueError(f"there is no exercise {quote(name)}; choose from {', '.join(self.exercises)}")
         self.given.answers.pop(name, None)
         exercise = self.exercises[name]
         self.given.in_check = name
         try:
-            with limited():
+            with limited(exercise.seconds):
                 message = exercise.judge(answer)
                 if message is None and not exercise.rejects_mistakes():
                     message = TAMPERED
@@ -326,7 +441,7 @@ class Given:
 
     def __getattr__(self, name: str) -> Function:
         if name not in self._topic.exercises:
-            raise AttributeError(f"there is no function {name!r}; choose from {', '.join(self._topic.exercises)}")
+            raise AttributeError(f"there is no function {quote(name)}; choose from {', '.join(self._topic.exercises)}")
 
         def function(*arguments: Any, **named: Any) -> Any:
             if name == self.in_check:
@@ -339,20 +454,29 @@ class Given:
         return function
 
 
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    """Return normally distributed random numbers for an input; they depend on nothing but the arguments."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).float()
-
-
 def _describe_error(answer: Function, error: BaseException) -> str:
     """Return a line with the exception and, if it comes from the learner's own code, the line of that code."""
     text = f"it stopped with {type(error).__name__}: {error}"
-    function = inspect.unwrap(answer)
+    function = inspect.unwrap(vars(answer).get("__init__", answer) if isinstance(answer, type) else answer)
     file = function.__code__.co_filename if hasattr(function, "__code__") else None
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     if frames:
         text += f"\nin line {frames[-1].lineno} of its cell: {frames[-1].line}"
     return text
+
+
+def _describe_unused(names: Sequence[str]) -> Finding:
+    listed = ", ".join(f"`{name}`" for name in names)
+    return Finding(
+        "an argument is not used",
+        f"Your result doesn't depend on {listed}: it stays the same with other values. Is a step missing, or does your "
+        "code use something else in its place, such as a fixed number?",
+    )
+
+
+def _describe_special_case(special: Sequence[str], n_right: int, n_tests: int, is_alone: bool) -> Finding:
+    text = f"Your result is right in {n_right} of {n_tests} tests. It is wrong only where {' and '.join(special)}."
+    return Finding("right, except in a special case", text + (" What should happen then?" if is_alone else ""))
 
 
 def _describe_changed_input(name: str, is_meant_to_change: bool) -> str:

@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from exercises.formatting import format_value, is_close, rows_side_by_side, tables_side_by_side
+from exercises import tensors
+from exercises.formatting import format_value, rows_side_by_side
+from exercises.tensors import is_tensor
 
 
 def to_builtin(value: Any) -> Any:
@@ -17,8 +16,8 @@ def to_builtin(value: Any) -> Any:
     A parameter becomes the tensor it contains. A tensor of any other subclass stays as it is, and is equal to nothing.
     """
     family = type(value)
-    if family is torch.nn.Parameter:
-        return value.data
+    if is_tensor(value):
+        return tensors.without_parameter(value)
     if issubclass(family, str):
         return str.__str__(value)
     if issubclass(family, Real) and not isinstance(value, bool):
@@ -37,34 +36,47 @@ def equal(a: Any, b: Any) -> bool:
     """Return whether two results are equal up to rounding.
 
     Tensors must also have the same shape and dtype. Lists and dicts are compared entry by entry. An integer may replace
-    a float, a tuple a list, and any mapping a dict.
+    a float, but not a float an integer; a tuple may replace a list, and any mapping a dict.
+
+    Args:
+        a: a result.
+        b: what it should be.
     """
     if (family := _family(a)) != _family(b):
         return False
-    if family is Tensor:
-        return a.shape == b.shape and a.dtype == b.dtype and bool(is_close(a, b).all())
+    if is_tensor(a):
+        return tensors.equal_tensors(a, b)
     if family is Real:
-        exact = isinstance(a, Integral) and isinstance(b, Integral)
-        return bool(a == b) if exact else math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-9) or a != a and b != b
+        if isinstance(b, Integral):
+            return isinstance(a, Integral) and bool(a == b)
+        return _is_close(a, b)
     if family is list:
         return len(a) == len(b) and all(map(equal, a, b))
     if family is Mapping:
         return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
-    return bool(a == b)
+    try:
+        return bool(a == b)
+    except ValueError:  # arrays are compared entry by entry
+        return False
+
+
+def same_kind(a: Any, b: Any) -> bool:
+    """Return whether two results are of the same kind, such as two numbers, or a list and a tuple."""
+    return _family(a) is _family(b)
 
 
 def equal_numbers(a: Any, b: Any) -> bool:
     """Return whether two tensors or numbers contain the same numbers in the same order, in any shape and dtype."""
-    a, b = (torch.tensor(x, dtype=torch.float64) if _family(x) is Real else x for x in (a, b))
-    if not (type(a) is type(b) is Tensor) or a.numel() != b.numel():
-        return False
-    return bool(is_close(a.flatten(), b.flatten()).all())
+    if is_tensor(a) or is_tensor(b):
+        return tensors.equal_numbers(a, b)
+    return _family(a) is _family(b) is Real and _is_close(a, b)
 
 
-def equal_gradients(a: Tensor, b: Tensor, scale: float) -> bool:
-    """Return whether two gradients are equal up to rounding, which grows with the largest gradient, the scale."""
-    tolerance = 1e-2 if b.dtype == torch.float16 else 1e-4
-    return bool(torch.isclose(a.double(), b.double(), rtol=tolerance, atol=tolerance * scale, equal_nan=True).all())
+def _is_close(a: Any, b: Any) -> bool:
+    try:
+        return math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-9) or a != a and b != b
+    except OverflowError:  # an integer that is larger than any float
+        return bool(a == b)
 
 
 def describe_difference(names: tuple[str, ...], yours: tuple[Any, ...], expected: tuple[Any, ...]) -> list[str]:
@@ -94,8 +106,6 @@ def type_with_article(value: Any) -> str:
 
 def _family(value: Any) -> type:
     """Return the kind of a value; only values of the same kind can be equal."""
-    if type(value) is Tensor:
-        return Tensor
     if isinstance(value, Real) and not isinstance(value, bool):
         return Real
     if isinstance(value, (list, tuple)):
@@ -108,27 +118,18 @@ def _difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
         yield f"{name} is {type_with_article(yours)}, and should be {type_with_article(expected)}" + (
             ": the value is right, only its type is wrong" if equal_numbers(yours, expected) else ""
         )
-    elif not isinstance(yours, Tensor):
-        yield from _plain_difference(name, yours, expected)
-    elif yours.shape != expected.shape:
-        yield f"{name} has the shape {tuple(yours.shape)}, and should have {tuple(expected.shape)}" + (
-            ": the values are right, only their axes are wrong" if equal_numbers(yours, expected) else ""
-        )
-    elif yours.dtype != expected.dtype:
-        actual, right = (str(t.dtype).removeprefix("torch.") for t in (yours, expected))
-        yield f"{name} has the dtype {actual}, and should have {right}" + (
-            ": the values are right, only their dtype is wrong" if equal_numbers(yours, expected) else ""
-        )
-    elif yours.isnan().any() and not expected.isnan().any():
-        yield f"{name} contains NaN"
-        yield from tables_side_by_side(yours, expected)
+    elif is_tensor(yours):
+        yield from tensors.describe_difference(name, yours, expected)
     else:
-        yield f"{name} has wrong {'entries' if expected.dtype == torch.bool else 'numbers'}, marked with *"
-        yield from tables_side_by_side(yours, expected)
+        yield from _plain_difference(name, yours, expected)
 
 
 def _plain_difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
     """Describe the difference between two values of the same kind that are not tensors."""
+    if isinstance(expected, Integral) and isinstance(yours, Real) and not isinstance(yours, Integral | bool):
+        told = ": the value is right, only its type is wrong" if yours == expected else ""
+        yield f"{name} is the float {format_value(yours)}, and should be the int {expected}{told}"
+        return
     if _family(yours) not in (list, Mapping):
         actual, right = format_value(yours), format_value(expected)
         if actual == right:  # they differ in a later digit
@@ -138,7 +139,7 @@ def _plain_difference(name: str, yours: Any, expected: Any) -> Iterator[str]:
     a, b = (value if isinstance(value, Mapping) else dict(enumerate(value)) for value in (yours, expected))
     differs = [key for key in {**b, **a} if key not in a or key not in b or not equal(a[key], b[key])]
     first = differs[0]
-    if isinstance(a.get(first), Tensor) and isinstance(b.get(first), Tensor):
+    if is_tensor(a.get(first)) and is_tensor(b.get(first)):
         yield from _difference(f"entry {first!r} of {name}", a[first], b[first])
         return
     if len(a) != len(b):

@@ -4,9 +4,7 @@ import random
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+from exercises.tensors import FreshTensors, is_tensor
 
 SHARE_OF_CAPITALS = 0.3
 
@@ -20,22 +18,21 @@ def fresh_inputs(inputs: Mapping[str, Any], keep: Collection[str], seed: int) ->
 
     Args:
         inputs: argument name → value.
-        keep: names of inputs whose numbers mean something, such as probabilities; only their rows change places.
+        keep: names of inputs whose contents mean something, such as probabilities or names of settings: texts stay as
+            they are, and in tensors, only rows change places.
         seed: seed of the random numbers.
     """
-    generator = torch.Generator().manual_seed(seed)
+    tensors = FreshTensors(seed)
     capitals = random.Random(seed)
 
     def fresh(value: Any, keep: bool = False) -> Any:
+        if is_tensor(value):
+            return tensors.draw(value, keep)
         match value:
-            case Tensor():
-                if value.is_floating_point() and not keep:
-                    return _slice_of_larger(_redrawn(value, generator))
-                return _slice_of_larger(value.roll(1, -2 if keep and value.dim() > 1 else 0))
             case str():
-                return _with_capitals(value, capitals)
+                return value if keep else _with_capitals(value, capitals)
             case dict():
-                return {_fresh_key(key, seed): fresh(entry, keep) for key, entry in value.items()}
+                return {key if keep else _fresh_key(key, seed): fresh(entry, keep) for key, entry in value.items()}
             case list():
                 return [fresh(entry, keep) for entry in value]
             case tuple():
@@ -44,18 +41,6 @@ def fresh_inputs(inputs: Mapping[str, Any], keep: Collection[str], seed: int) ->
                 return value
 
     return {name: fresh(value, name in keep) for name, value in inputs.items()}
-
-
-def _redrawn(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Return normally distributed numbers of the same root mean square; infinities stay where they are."""
-    finite = x[x.isfinite()].double()
-    scale = finite.square().mean().sqrt() if len(finite) else torch.tensor(0.0)
-    drawn = scale * torch.randn(x.shape, generator=generator, dtype=torch.float64)
-    return torch.where(x.isfinite(), drawn.to(x.dtype), x)
-
-
-def _slice_of_larger(x: Tensor) -> Tensor:
-    return F.pad(x, (0, 2))[..., :-2] if x.dim() > 1 else x
 
 
 def _fresh_key(key: Any, seed: int) -> Any:

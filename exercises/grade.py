@@ -26,6 +26,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
+from exercises.limits import TRAINING_TOPICS
 from exercises.notebooks import (
     NOT_DONE,
     ROOT,
@@ -33,11 +34,11 @@ from exercises.notebooks import (
     answer_key,
     check_key,
     course_notebooks,
+    find_notebooks,
     notebook_text,
     read_notebook,
     topic_of,
 )
-from transformer.command_line import check_name
 from transformer.errors import UserError
 
 MARK = "EXERCISES_GRADING"
@@ -50,8 +51,9 @@ STARTUP = """\
 import exercises.checks.{topic}  # takes seconds, because it imports PyTorch, and must not count towards a cell's time
 from pathlib import Path
 
-from exercises import audit, limits
+from exercises import audit, limits, tensors
 
+tensors.compute_first_gradient()
 limits.start({seconds})
 audit.start(Path({folder!r}))
 """
@@ -102,16 +104,21 @@ class Grade:
         """Number of right answers."""
         return sum(message is None for message in self.messages.values())
 
+    def describe(self, key: str) -> list[str]:
+        """Return the lines for one exercise: its mark, its name and the message."""
+        message = self.messages[key]
+        first, *rest = (message or "").splitlines() or [""]
+        mark = "✓" if message is None else "·" if first.startswith(NOT_DONE) else "✗"
+        lines = [f"  {mark} {key}: {first}" if message else f"  {mark} {key}"]
+        for line in rest:
+            parts = textwrap.wrap(line, 100) if len(line) > 100 else [line]
+            lines += [f"      {part}".rstrip() for part in parts]
+        return lines
+
     def __str__(self) -> str:
-        lines = [f"{self.exercise.replace('_', ' ')} · {self.path}"]
-        for key, message in self.messages.items():
-            first, *rest = (message or "").splitlines() or [""]
-            mark = "✓" if message is None else "·" if first.startswith(NOT_DONE) else "✗"
-            lines.append(f"  {mark} {key}: {first}" if message else f"  {mark} {key}")
-            for line in rest:
-                parts = textwrap.wrap(line, 100) if len(line) > 100 else [line]
-                lines += [f"      {part}".rstrip() for part in parts]
-        return "\n".join([*lines, f"  {self.points} of {len(self.messages)}"])
+        lines = [line for key in self.messages for line in self.describe(key)]
+        title = f"{self.exercise.replace('_', ' ')} · {self.path}"
+        return "\n".join([title, *lines, f"  {self.points} of {len(self.messages)}"])
 
 
 def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> list[Grade]:
@@ -119,7 +126,7 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
 
     Args:
         names: topics, their numbers, paths of notebooks or of folders with notebooks, or ``all``.
-        seconds: time limit for each cell.
+        seconds: time limit for each cell; topics that train a model have more (`limits.TRAINING_TOPICS`).
         root: the checkout of the course.
 
     Returns:
@@ -148,35 +155,6 @@ def grade_all(names: Sequence[str], seconds: int = 10, root: Path = ROOT) -> lis
             _kill_processes(run)
 
 
-def find_notebooks(names: Sequence[str], root: Path = ROOT) -> list[Path]:
-    """Return the paths of the notebooks with these names, each once.
-
-    Args:
-        names: as in `grade_all`.
-        root: the checkout of the course.
-
-    Raises:
-        UserError: if there is no notebook for a name.
-    """
-    topics = {path.stem: root / "exercises" / path.name for path in course_notebooks(root)}
-    paths: list[Path] = []
-    for name in names:
-        if name == "all":
-            paths += topics.values()
-        elif matches := [p for stem, p in topics.items() if name in (stem, stem[3:], stem[:2], stem[:2].lstrip("0"))]:
-            paths += matches
-        elif Path(name).is_dir():
-            inside = [path for path in sorted(Path(name).rglob("*.ipynb")) if ".ipynb_checkpoints" not in path.parts]
-            if not inside:
-                raise UserError(f"there is no notebook in the folder {name}")
-            paths += inside
-        elif name.endswith(".ipynb") or os.sep in name or Path(name).exists():
-            paths.append(Path(name).expanduser())
-        else:
-            check_name(name, [*(stem[3:] for stem in topics), "all"], "exercise")
-    return list(dict.fromkeys(paths))
-
-
 def read_submission(path: Path, root: Path = ROOT) -> Submission:
     """Read a learner's answers.
 
@@ -201,6 +179,7 @@ def read_submission(path: Path, root: Path = ROOT) -> Submission:
 def grade(submission: Submission, seconds: int, mark: str) -> Grade:
     """Run one notebook and collect the results of its checks."""
     keys = _keys(assemble(submission))
+    seconds = max(seconds, TRAINING_TOPICS.get(topic_of(submission.course_notebook), 0))
     folder = Path(tempfile.mkdtemp(prefix="grading-"))
     try:
         records = _run(submission, folder, seconds, mark, timeout=150 + 2 * len(keys) * (seconds + 5))

@@ -1,19 +1,22 @@
-"""Save grades to files: JSON for programs of your own, JUnit XML for tools that read test results."""
+"""Save grades to files: CSV for spreadsheets, JSON for programs, JUnit XML for tools that read test results."""
 
+import csv
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 from exercises.grade import Grade
+from exercises.mistakes import count_mistakes
 from transformer.errors import UserError
 
 
 def as_json(grades: Sequence[Grade]) -> str:
-    """Return a JSON list with one object for each notebook.
+    """Return a JSON object with ``grades``, one object for each notebook, and ``mistakes`` (see `count_mistakes`).
 
-    ``messages`` contains, for each exercise, null if it is right and otherwise the message for the learner. ``failure``
-    is the reason why a notebook could not be graded, or null.
+    In a grade, ``messages`` contains, for each exercise, null if it is right and otherwise the message for the learner.
+    ``failure`` is the reason why a notebook could not be graded, or null.
     """
     rows = [
         {
@@ -26,7 +29,31 @@ def as_json(grades: Sequence[Grade]) -> str:
         }
         for grade in grades
     ]
-    return json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps({"grades": rows, "mistakes": count_mistakes(grades)}, indent=1, ensure_ascii=False) + "\n"
+
+
+def as_csv(grades: Sequence[Grade]) -> str:
+    """Return CSV with a row for each notebook: its path, the exercise, the points, and 1 or 0 for each blank.
+
+    The column of a blank is named like ``masking.causal_mask``; it is empty for notebooks of other exercises.
+    """
+    rows = []
+    for grade in grades:
+        columns = {"notebook": _as_text(str(grade.path)), "exercise": grade.exercise}
+        counts = {"points": grade.points, "of": len(grade.messages)} if grade.exercise else {}
+        blanks = {f"{grade.exercise[3:]}.{key}": int(message is None) for key, message in grade.messages.items()}
+        rows.append({**columns, **counts, "failure": _as_text(grade.failure), **blanks})
+    fields = dict.fromkeys(["notebook", "exercise", "points", "of", "failure", *(key for row in rows for key in row)])
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fields, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _as_text(value: str) -> str:
+    """Return a text so that a spreadsheet doesn't take it for a formula: students choose the names of their files."""
+    return f"'{value}" if value.startswith(("=", "+", "-", "@")) else value
 
 
 def as_junit(grades: Sequence[Grade]) -> str:

@@ -9,6 +9,7 @@ import copy
 import difflib
 import importlib
 import json
+import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -50,7 +51,7 @@ def make(root: Path = ROOT) -> list[Path]:
             raise UserError(
                 f"{path} contains answers ({', '.join(filled)}), which would be overwritten: move it away first"
             )
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         solutions = dict(zip((path.with_suffix(".ipynb") for path in paths), pool.map(execute, paths), strict=True))
     written = []
     for path, text in (exercises | solutions).items():
@@ -127,7 +128,8 @@ def execute(source: Path) -> str:
         resources={"metadata": {"path": str(source.parent)}},
     )
     try:
-        asyncio.run(client.async_execute())
+        # Notebooks are executed side by side: with one thread each, they don't wait for each other's.
+        asyncio.run(client.async_execute(env=os.environ | {"OMP_NUM_THREADS": "1"}))
     except CellExecutionError as error:
         raise UserError(f"{source} cannot be executed: {error.ename}: {error.evalue}") from None
     nbformat.validate(running)

@@ -4,11 +4,15 @@ Notebooks are read as plain JSON, because importing nbformat takes seconds.
 """
 
 import json
+import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from transformer.command_line import check_name
 from transformer.errors import UserError
+from transformer.files import read_bytes
 
 Notebook = dict[str, Any]
 Cell = dict[str, Any]
@@ -49,6 +53,35 @@ def course_notebooks(root: Path = ROOT) -> list[Path]:
     )
 
 
+def find_notebooks(names: Sequence[str], root: Path = ROOT) -> list[Path]:
+    """Return the paths of the notebooks with these names, each once.
+
+    Args:
+        names: as in `grade_all`.
+        root: the checkout of the course.
+
+    Raises:
+        UserError: if there is no notebook for a name.
+    """
+    topics = {path.stem: root / "exercises" / path.name for path in course_notebooks(root)}
+    paths: list[Path] = []
+    for name in names:
+        if name == "all":
+            paths += topics.values()
+        elif matches := [p for stem, p in topics.items() if name in (stem, stem[3:], stem[:2], stem[:2].lstrip("0"))]:
+            paths += matches
+        elif Path(name).is_dir():
+            inside = [path for path in sorted(Path(name).rglob("*.ipynb")) if ".ipynb_checkpoints" not in path.parts]
+            if not inside:
+                raise UserError(f"there is no notebook in the folder {name}")
+            paths += inside
+        elif name.endswith(".ipynb") or os.sep in name or Path(name).exists():
+            paths.append(Path(name).expanduser())
+        else:
+            check_name(name, [*(stem[3:] for stem in topics), "all"], "exercise")
+    return list(dict.fromkeys(paths))
+
+
 def exercise_path(source: Path) -> Path:
     """Return the path of the exercise: ``solutions/02_attention.py`` → ``exercises/02_attention.ipynb``."""
     return source.parent.parent / "exercises" / f"{source.stem}.ipynb"
@@ -74,30 +107,46 @@ def check_key(cell: Cell) -> str | None:
 def read_notebook(path: Path) -> Notebook:
     """Read a notebook, and join the source of every cell to one string.
 
-    Halves of surrogate pairs, which no file can contain, become question marks.
+    So is the text of every output. Halves of surrogate pairs, which no file can contain, become question marks.
 
     Raises:
         UserError: if the file is missing, unreadable or not a notebook.
     """
+    data = read_bytes(path, f"the notebook {path}", MAX_BYTES)
     try:
-        if path.exists() and not path.is_file():
-            raise UserError(f"{path} is not a file")
-        if path.stat().st_size > MAX_BYTES:
-            raise UserError(f"{path} is larger than {MAX_BYTES // 10**6} MB: clear its outputs and save it again")
-        notebook: Notebook = json.loads(path.read_text("utf-8-sig"))
+        notebook: Notebook = json.loads(data.decode("utf-8-sig"))
         for cell in notebook["cells"]:
             cell["source"] = "".join(cell["source"]).encode("utf-8", "replace").decode()
             cell["cell_type"]
-    except FileNotFoundError:
-        raise UserError(f"there is no notebook {path}") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+            if "outputs" in cell:
+                cell["outputs"] = _outputs(cell["outputs"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise UserError(f"{path} is not a notebook") from None
     return notebook
 
 
+def _outputs(outputs: Any) -> list[dict[str, Any]]:
+    """Return the outputs of a cell with the text of each as one string, without any that Jupyter wouldn't write."""
+    kept = [output for output in outputs if isinstance(output, dict)] if isinstance(outputs, list) else []
+    for output in kept:
+        text = output.get("text", "")
+        lines = text if isinstance(text, list) else [text]
+        if "text" in output:
+            output["text"] = "".join(line for line in lines if isinstance(line, str))
+    return kept
+
+
 def notebook_text(notebook: Notebook) -> str:
     """Return the notebook as JSON text, formatted as Jupyter saves it."""
-    cells = [{**cell, "source": "".join(cell["source"]).splitlines(keepends=True)} for cell in notebook["cells"]]
+    cells = []
+    for cell in notebook["cells"]:
+        cell = _with_lines(cell, "source")
+        if "outputs" in cell:
+            cell["outputs"] = [_with_lines(output, "text") for output in cell["outputs"]]
+        cells.append(cell)
     return json.dumps({**notebook, "cells": cells}, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _with_lines(values: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a copy in which a text, if it is there, is a list of lines, as in Jupyter's files."""
+    return {**values, name: "".join(values[name]).splitlines(keepends=True)} if name in values else dict(values)

@@ -1,41 +1,54 @@
-"""Show a learner's progress."""
+"""Show a learner's progress in the terminal, and as a badge."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from exercises.notebooks import (
-    PLACEHOLDER,
-    ROOT,
-    Cell,
-    answer_key,
-    check_key,
-    exercise_path,
-    read_notebook,
-    solution_sources,
-)
+from exercises.blanks import Blank, first_unsolved, notebook_title, read_all_blanks, solved
+from exercises.notebooks import ROOT
 
 
-def status(root: Path = ROOT) -> Iterator[str]:
-    """Yield one line for each notebook, and a total: ✓ for a check that passed, ✗ for one that failed, · for the rest.
+def status(names: Sequence[str] = (), root: Path = ROOT) -> Iterator[str]:
+    """Yield one line for each notebook, a total, and the badge.
 
-    Nothing is run: the marks come from the outputs with which the notebooks were saved.
+    ✓ is a check that passed, ✗ is one that failed, and · stands for the rest.
+
+    Args:
+        names: as in `read_all_blanks`.
+        root: the checkout of the course.
     """
-    solved = count = 0
-    for source in solution_sources(root):
-        marks = _marks(exercise_path(source))
-        solved, count = solved + marks.count("✓"), count + len(marks)
-        name = source.stem.replace("_", " ")
-        yield f"{name:24} {' '.join(marks):24} {marks.count('✓')} of {len(marks)}"
-    yield f"{'total':49} {solved} of {count}"
+    notebooks = read_all_blanks(names, root)
+    for path, blanks in notebooks.items():
+        marks = " ".join(blank.mark for blank in blanks)
+        yield f"{notebook_title(path):24} {marks:24} {solved(blanks)} of {len(blanks)}"
+    every = [blank for blanks in notebooks.values() for blank in blanks]
+    yield f"{'total':49} {solved(every)} of {len(every)}"
+    yield f"badge: {badge(every)}"
 
 
-def _marks(path: Path) -> list[str]:
-    """Return the mark of each exercise in a notebook."""
-    cells = read_notebook(path)["cells"]
-    blanks = {key for cell in cells if (key := answer_key(cell)) and PLACEHOLDER in cell["source"]}
-    return [_mark(key, cell, blanks) for cell in cells if (key := check_key(cell))]
+def badge(blanks: Sequence[Blank], image: str = "progress.svg") -> str:
+    """Return Markdown that shows the image with the learner's progress, or where it is missing, the text."""
+    return f"![{badge_text(blanks)}]({image})"
 
 
-def _mark(key: str, check: Cell, blanks: set[str]) -> str:
-    printed = "".join("".join(output.get("text", "")) for output in check["outputs"])
-    return "✓" if printed == f"✓ {key}\n" else "·" if key in blanks or not check["outputs"] else "✗"
+def badge_text(blanks: Sequence[Blank]) -> str:
+    """Return the text of the badge."""
+    return f"Transformer course: {solved(blanks)} of {len(blanks)} exercises solved"
+
+
+def next_exercise(names: Sequence[str] = (), root: Path = ROOT) -> tuple[Path | None, list[str]]:
+    """Return the first notebook that isn't complete, and lines that name its next blank.
+
+    Args:
+        names: as in `read_all_blanks`.
+        root: the checkout of the course.
+
+    Returns:
+        The notebook, or None if all are complete; and the lines.
+    """
+    notebooks = read_all_blanks(names, root)
+    found = first_unsolved(notebooks)
+    if found is None:
+        return None, ["All exercises are solved. Well done!"]
+    path, blank = found
+    blanks = notebooks[path]
+    return path, [f"{notebook_title(path)} · {path}", f"  {solved(blanks)} of {len(blanks)} solved; next: {blank}"]

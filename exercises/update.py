@@ -16,6 +16,7 @@ from exercises.notebooks import (
     solution_sources,
 )
 from transformer.errors import UserError
+from transformer.files import read_bytes, write_atomically
 
 COURSE_CELL_ID = re.compile(r"[a-z0-9-]+-\d{1,2}")
 """The ids of the course's cells look like this; those that Jupyter and Colab give to new cells don't."""
@@ -54,8 +55,12 @@ def update(path: Path, root: Path = ROOT) -> str:
     before = path.with_suffix(".before.ipynb")
     if before.exists():
         raise UserError(f"{before} exists already, and would be overwritten: move it away first")
-    before.write_bytes(path.read_bytes())
-    path.write_text(text, "utf-8", newline="\n")
+    try:
+        write_atomically(before, read_bytes(path))
+        write_atomically(path, text.encode())
+    except OSError as error:
+        before.unlink(missing_ok=True)
+        raise UserError(f"cannot write {path}: {error.strerror}; it is as it was") from None
     return summary
 
 

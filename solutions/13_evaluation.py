@@ -61,12 +61,7 @@ if "google.colab" in sys.modules:
 import math
 from collections import Counter
 
-import torch
-from torch import Tensor
-
 from exercises.checks.evaluation import check, given
-
-torch.set_printoptions(precision=2, sci_mode=False)
 
 # %% [markdown]
 # ## 1 · Counting n-grams
@@ -330,35 +325,42 @@ check("chrf", chrf)
 # <details><summary>Hint</summary>
 #
 # ```text
-# a table indexed by the draws: first[draws]              (draws, drawn sentences, 2)
-# add up within each draw                                 (draws, 2)
-# matches / total: the score of each draw                 (draws,)
-# do the same for the second system; in which fraction of the draws is its score larger?
+# for each draw
+#     for each system
+#         add up the matches of the drawn sentences, and their totals
+#         matches / total: its score
+#     is the second system's score larger?
+# in which fraction of the draws is it?
 # ```
 # </details>
-# <details><summary>Help: <code>the result is a Tensor, and should be a float</code></summary>
+# <details><summary>Help: <code>list indices must be integers or slices, not list</code></summary>
 #
-# `float(…)` or `.item()` turns a tensor with a single element into a plain number.
+# A draw is a list of indices. Take its sentences one by one: `[first[i] for i in draw]`.
 # </details>
-# <details><summary>Help: <code>mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype</code></summary>
+# <details><summary>Help: <code>unsupported operand type(s) for +: 'int' and 'tuple'</code></summary>
 #
-# PyTorch computes no mean of booleans. Convert them to numbers first, with `.float()`.
+# `sum` adds numbers, and a sentence is a pair of them. Add up the matches and the totals separately.
 # </details>
 
 
 # %% tags=["answer"]
 # answer: share_of_wins
-def share_of_wins(first: Tensor, second: Tensor, draws: Tensor) -> float:
+def share_of_wins(first: list[tuple[int, int]], second: list[tuple[int, int]], draws: list[list[int]]) -> float:
     """The fraction of draws in which the second system has the higher precision.
 
-    first, second: (sentences, 2), int64: matches and total of each sentence, for two systems
-    draws: (draws, drawn sentences), int64: the indices of the sentences in each draw
+    first, second: matches and total of each sentence, for two systems
+    draws: the indices of the sentences in each draw
     returns: from 0 to 1
     """
     ### BEGIN SOLUTION
-    one, other = (counts[draws].sum(dim=1) for counts in (first, second))  # (draws, 2)
-    wins = other[:, 0] / other[:, 1] > one[:, 0] / one[:, 1]  # (draws,)
-    return float(wins.float().mean())
+    wins = 0
+    for draw in draws:
+        scores = []
+        for counts in (first, second):
+            matches, totals = zip(*(counts[i] for i in draw), strict=True)
+            scores.append(sum(matches) / sum(totals))
+        wins += scores[1] > scores[0]
+    return wins / len(draws)
     ### END SOLUTION
 
 

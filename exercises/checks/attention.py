@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.check import Topic, numbers
+from exercises.check import Topic
 from exercises.restrictions import SOFTMAX, forbid
+from exercises.tensors import numbers
 from transformer.attention import attention
 
 topic = Topic()
@@ -115,6 +116,31 @@ def _(query: Tensor, key: Tensor) -> Tensor:
     return (query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))).softmax(dim=-1)
 
 
+@attention_scores.mistake(
+    "reshaped instead of transposed",
+    "You give the keys another shape, but that doesn't move any number: each column then mixes features of "
+    "several keys. Swap the axes instead.",
+)
+def _(query: Tensor, key: Tensor) -> Tensor:
+    return query @ key.reshape(*key.shape[:-2], key.size(-1), key.size(-2)) / math.sqrt(query.size(-1))
+
+
+@attention_scores.mistake(
+    "the root is rounded down",
+    "Your scale is a whole number, because the root is rounded down. That is right only where d_k is a square number.",
+)
+def _(query: Tensor, key: Tensor) -> Tensor:
+    return query @ key.transpose(-2, -1) / math.isqrt(query.size(-1))
+
+
+@attention_scores.mistake(
+    "axes counted from the front",
+    "You swap axes 1 and 2. In a tensor with other axes before them, those are not the last two: count from the end.",
+)
+def _(query: Tensor, key: Tensor) -> Tensor:
+    return query @ key.transpose(1, 2) / math.sqrt(query.size(-1))
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -212,6 +238,36 @@ def _(scores: Tensor) -> Tensor:
     return e / e.sum(dim=-1)
 
 
+@softmax.mistake(
+    "the mean subtracted",
+    "You subtract the mean of each row. A score far above the mean still overflows. Subtract a number that no "
+    "score exceeds.",
+)
+def _(scores: Tensor) -> Tensor:
+    e = (scores - scores.mean(dim=-1, keepdim=True)).exp()
+    return e / e.sum(dim=-1, keepdim=True)
+
+
+@softmax.mistake(
+    "large scores cut off",
+    "You cut off large scores, so that those above the limit get equal weights. Nothing needs to be cut off: "
+    "shift all scores of a row by the same number.",
+)
+def _(scores: Tensor) -> Tensor:
+    e = scores.clamp(max=80).exp()
+    return e / e.sum(dim=-1, keepdim=True)
+
+
+@softmax.mistake(
+    "a small number added to the sum",
+    "The number that you add to the sum keeps your rows from summing to one exactly, and an overflow remains an "
+    "overflow. The sum can't be 0 if the largest exponential of each row is 1.",
+)
+def _(scores: Tensor) -> Tensor:
+    e = scores.exp()
+    return e / (e.sum(dim=-1, keepdim=True) + 1e-9)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -302,6 +358,33 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     output, weights = attention(query, key, value)
     return weights, output
+
+
+@scaled_dot_product_attention.mistake(
+    "scaled by the width of the values",
+    "You take d_k from the values. Their width may be another one: the dot products are those of queries and keys.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    weights = (query @ key.transpose(-2, -1) / math.sqrt(value.size(-1))).softmax(dim=-1)
+    return weights @ value, weights
+
+
+@scaled_dot_product_attention.mistake(
+    "scores returned instead of weights",
+    "Your output is right, but you return the scores with it. Return the weights: the scores after the softmax.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
+    return scores.softmax(dim=-1) @ value, scores
+
+
+@scaled_dot_product_attention.mistake(
+    "divided by the root of the number of keys",
+    "The scale should depend on the width of queries and keys. You take the number of keys.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    weights = (query @ key.transpose(-2, -1) / math.sqrt(key.size(-2))).softmax(dim=-1)
+    return weights @ value, weights
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -460,6 +543,14 @@ def _(heads: Tensor) -> Tensor:
     return heads.transpose(1, 2).view(batch, length, n_heads * d_head)
 
 
+@join_heads.mistake(
+    "heads in reverse order",
+    "Each head is whole, but the last one comes first. Head 0 should come first.",
+)
+def _(heads: Tensor) -> Tensor:
+    return torch.cat(heads.unbind(1)[::-1], dim=-1)
+
+
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -606,3 +697,37 @@ def _(
 ) -> Tensor:
     query, key, value = (_cut(t, n_heads).transpose(1, 2) for t in (x @ w_query, memory @ w_key, memory @ w_value))
     return attention(query, key, value)[0].reshape(x.shape) @ w_output
+
+
+@multi_head_attention.mistake(
+    "heads split without swapping axes",
+    "You reshape to (batch, heads, length, d_head) at once. That mixes positions: split the last axis first, and "
+    "then swap two axes, and the same backwards at the end.",
+)
+def _(
+    x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    query, key, value = (
+        t.reshape(len(t), n_heads, t.size(1), -1) for t in (x @ w_query, memory @ w_key, memory @ w_value)
+    )
+    return attention(query, key, value)[0].reshape(x.shape) @ w_output
+
+
+@multi_head_attention.mistake(
+    "values from x",
+    "Your values come from x. Keys and values both come from the memory: it is the memory that is averaged.",
+)
+def _(
+    x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    return _multi_head(x @ w_query, memory @ w_key, x @ w_value, n_heads) @ w_output
+
+
+@multi_head_attention.mistake(
+    "keys from x",
+    "Your keys come from x. Keys and values both come from the memory.",
+)
+def _(
+    x: Tensor, memory: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, w_output: Tensor, n_heads: int
+) -> Tensor:
+    return _multi_head(x @ w_query, x @ w_key, memory @ w_value, n_heads) @ w_output

@@ -7,7 +7,8 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from exercises.check import Topic, numbers
+from exercises.check import Topic
+from exercises.tensors import numbers
 
 topic = Topic()
 check, given = topic.check, topic.given
@@ -267,6 +268,24 @@ def _(weights: Tensor) -> Tensor:
 )
 def _(weights: Tensor) -> Tensor:
     return -weights.log2().sum(-1)
+
+
+@row_entropy.mistake(
+    "small weights cut off",
+    "You raise small weights to some limit before you take the logarithm. Only 0 is a problem, so the limit has "
+    "to be far below any real weight.",
+)
+def _(weights: Tensor) -> Tensor:
+    return _entropy(weights, lambda x: x.clamp(min=0.01).log2())
+
+
+@row_entropy.mistake(
+    "rows normalised again",
+    "You divide each row by its sum. The rows of weights sum to one already, and where a query can attend to "
+    "nothing, all are 0: 0 / 0 is NaN.",
+)
+def _(weights: Tensor) -> Tensor:
+    return _entropy(weights / weights.sum(-1, keepdim=True))
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -589,6 +608,15 @@ def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
     return 1 - (a_s + a_p) / (a + s - a_s)
 
 
+@alignment_error_rate.mistake(
+    "sentences without links skipped",
+    "You skip sentences in which no link was found. Their sure links are missed, and have to count.",
+)
+def _(found: list[Links], sure: list[Links], possible: list[Links]) -> float:
+    kept = [i for i, links in enumerate(found) if links]
+    return alignment_error_rate.reference(*([column[i] for i in kept] for column in (found, sure, possible)))
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -741,3 +769,15 @@ def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
 )
 def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
     return heads_off.reference(heads, [], w_output, bias)
+
+
+@heads_off.mistake(
+    "the output set to zero",
+    "You set entries of the output to 0. W_O mixes all heads, so no entry of the output belongs to a single one. "
+    "Set the head itself to 0, before the product.",
+)
+def _(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> Tensor:
+    output, width = _joined_heads(heads) @ w_output + bias, heads.size(-1)
+    for h in off:
+        output[..., h * width : (h + 1) * width] = 0
+    return output

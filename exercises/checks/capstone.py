@@ -9,8 +9,9 @@ import torch._dynamo  # an optimiser's first step would import it, which takes s
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from exercises.check import Topic, numbers
+from exercises.check import Topic
 from exercises.restrictions import own_parts_only
+from exercises.tensors import numbers
 from transformer.data.tokenizer import BOS, EOS, PAD
 
 topic = Topic(guard=own_parts_only)
@@ -371,6 +372,18 @@ def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
     return _look_up(part, memory, x, mask)
 
 
+@attend.mistake(
+    "heads split without swapping axes",
+    "You reshape to (batch, heads, length, d_head) at once, and back in the same way. That mixes positions: split "
+    "the last axis first, and then swap two axes, and backwards at the end.",
+)
+def _(part: Attention, x: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    def split(x: Tensor, n_heads: int) -> Tensor:
+        return x.reshape(len(x), n_heads, x.size(1), -1)
+
+    return _look_up(part, x, memory, mask, split=split, join=lambda heads: heads.reshape(x.shape))
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -661,6 +674,44 @@ def _(layer: _Layer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tenso
     return x + _feed_forward(layer, layer.norms[2](x))
 
 
+@decoder_layer.mistake(
+    "the last two norms swapped",
+    "The norms 1 and 2 are swapped. Each sublayer has a norm of its own, in the order of the sublayers.",
+)
+def _(layer: DecoderLayer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
+    return _decoder_layer(layer, x, memory, mask, memory_mask, norms=(0, 2, 1))
+
+
+@decoder_layer.mistake(
+    "no residual connection around cross-attention",
+    "What went into cross-attention isn't added to its output. Each of the three sublayers has a residual connection.",
+)
+def _(layer: DecoderLayer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
+    x = layer.norms[0](x + _look_up(layer.self_attention, x, x, mask))
+    x = layer.norms[1](_look_up(layer.cross_attention, x, memory, memory_mask))
+    return layer.norms[2](x + _feed_forward(layer, x))
+
+
+@decoder_layer.mistake(
+    "no residual connection around self-attention",
+    "What went into self-attention isn't added to its output. Each of the three sublayers has a residual connection.",
+)
+def _(layer: DecoderLayer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
+    x = layer.norms[0](_look_up(layer.self_attention, x, x, mask))
+    x = layer.norms[1](x + _look_up(layer.cross_attention, x, memory, memory_mask))
+    return layer.norms[2](x + _feed_forward(layer, x))
+
+
+@decoder_layer.mistake(
+    "no residual connection around feed-forward",
+    "What went into feed-forward isn't added to its output. Each of the three sublayers has a residual connection.",
+)
+def _(layer: DecoderLayer, x: Tensor, memory: Tensor, mask: Tensor, memory_mask: Tensor) -> Tensor:
+    x = layer.norms[0](x + _look_up(layer.self_attention, x, x, mask))
+    x = layer.norms[1](x + _look_up(layer.cross_attention, x, memory, memory_mask))
+    return layer.norms[2](_feed_forward(layer, x))
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -814,6 +865,21 @@ def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
     return torch.linalg.lstsq(model.embedding.weight.expand(len(scores), -1, -1), scores.mT).solution.mT
 
 
+@next_token_logits.mistake(
+    "each decoder layer reads the encoder layer of its own height",
+    "Your decoder layers read what the encoder layer of the same number returns. All of them read the output of "
+    "the last one.",
+)
+def _(model: Model, source: Tensor, target: Tensor) -> Tensor:
+    real = (source != PAD)[:, None, None]
+    memory, y = (embed_tokens.reference(ids, model.embedding.weight) for ids in (source, target))
+    layers: Any = zip(model.encoder, model.decoder, strict=False)
+    for below, layer in layers:
+        memory = encoder_layer.reference(below, memory, real)
+        y = _decoder_layer(layer, y, memory, _no_future(target.size(1)), real)
+    return y @ model.embedding.weight.T
+
+
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -947,6 +1013,25 @@ def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return ((1 - smoothing) * right - smoothing * log_p.mean(-1))[target[:, 1:] != PAD].mean()
 
 
+@translation_loss.mistake(
+    "the labels as the input",
+    "The decoder reads the labels, so each position already knows what it should predict. Its input begins with "
+    "bos, one position earlier.",
+)
+def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    losses, real = _losses(model, source, target, smoothing, read=slice(1, None))
+    return losses[real].mean()
+
+
+@translation_loss.mistake(
+    "ε isn't used",
+    "You write a number where ε belongs. It is the argument `smoothing`.",
+)
+def _(model: Model, source: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    losses, real = _losses(model, source, target, 0.1)
+    return losses[real].mean()
+
+
 # 7 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -1024,6 +1109,7 @@ def _train(
             "forget": optimizer.zero_grad,
             "backward": loss.backward,
             "clip": lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
+            "clip-each": lambda: [nn.utils.clip_grad_norm_([p], 1.0) for p in model.parameters()],
             "clip-values": lambda: nn.utils.clip_grad_value_(model.parameters(), 1.0),
             "step": optimizer.step,
         }
@@ -1142,6 +1228,21 @@ def _(*inputs: Any) -> list[float]:
     return _train(*inputs, rate=lambda step, d, w: _rate(step, 1, w))
 
 
+@train_model.mistake(
+    "each weight clipped by itself",
+    "You clip the gradient of each weight on its own. The norm is that of all gradients together, so that their "
+    "direction stays the same.",
+)
+def _(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    loss_of: Callable[[nn.Module, Batch], Tensor],
+    d_model: int,
+    warmup_steps: int,
+) -> list[float]:
+    return _train(model, batches, loss_of, d_model, warmup_steps, order="forget backward clip-each step")
+
+
 # 8 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -1177,12 +1278,13 @@ def _greedy(
     choose: Callable[[Tensor], Tensor] = lambda scores: scores[:, -1].argmax(-1),
     read: Callable[[Tensor], Tensor] = lambda target: target,
     until: Callable[[Tensor], bool] = lambda ended: bool(ended.all()),
+    cut: Callable[[list[int]], list[int]] = lambda row: _cut(row, EOS),
 ) -> list[list[int]]:
     target = source.new_full((len(source), 1), first)
     while target.size(1) <= limit and not until((target == EOS).any(1)):
         newest = choose(_next_word_scores(model, source, read(target)))
         target = torch.cat([target, newest[:, None]], 1)
-    return [_cut(row, EOS) for row in target[:, 1:].tolist()]
+    return [cut(row) for row in target[:, 1:].tolist()]
 
 
 def _cut(tokens: list[int], end: int) -> list[int]:
@@ -1275,3 +1377,21 @@ def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
 )
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit)[:1] * len(source)
+
+
+@translate.mistake(
+    "cut at the last eos",
+    "A sentence that has ended may predict eos again while the others go on. Cut at its first eos.",
+)
+def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
+    return _greedy(
+        model, source, limit, cut=lambda row: row[: max((i for i, t in enumerate(row) if t == EOS), default=len(row))]
+    )
+
+
+@translate.mistake(
+    "only eos removed",
+    "You remove eos, but keep what a sentence says after it while the others go on. Cut there.",
+)
+def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
+    return _greedy(model, source, limit, cut=lambda row: [token for token in row if token != EOS])

@@ -480,6 +480,15 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     return source, labels, decoder_input
 
 
+@training_batch.mistake(
+    "another padding for the labels",
+    "You pad the labels with -100, PyTorch's default for what is ignored. This course pads with PAD everywhere, "
+    "and leaves it out of the loss by that id.",
+)
+def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
+    return _padded(_ended(sources)), _padded(_begun(targets)), _padded(_ended(targets), fill=-100)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -552,6 +561,31 @@ def _(lengths: list[int], batches: Rows) -> float:
 @padding_share.mistake("a percentage", "You return a percentage. A share of one half is 0.5.")
 def _(lengths: list[int], batches: Rows) -> float:
     return 100 * padding_share.reference(lengths, batches)
+
+
+@padding_share.mistake(
+    "the last sentence taken for the longest",
+    "You take the last sentence of a batch for its longest. A batch needn't be sorted: look for the longest.",
+)
+def _(lengths: list[int], batches: Rows) -> float:
+    return 1 - sum(lengths) / sum(len(batch) * lengths[batch[-1]] for batch in batches)
+
+
+@padding_share.mistake(
+    "the first sentence taken for the longest",
+    "You take the first sentence of a batch for its longest. A batch needn't be sorted: look for the longest.",
+)
+def _(lengths: list[int], batches: Rows) -> float:
+    return 1 - sum(lengths) / sum(len(batch) * lengths[batch[0]] for batch in batches)
+
+
+@padding_share.mistake(
+    "sentences taken in order",
+    "You take the sentences in the order of the corpus. A batch consists of those whose numbers are in its list.",
+)
+def _(lengths: list[int], batches: Rows) -> float:
+    rest = iter(lengths)
+    return 1 - sum(lengths) / sum(len(batch) * max(next(rest) for _ in batch) for batch in batches)
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -707,6 +741,16 @@ def _(lengths: list[int], budget: int) -> Rows:
     return [*batches, batch]
 
 
+@batches_by_tokens.mistake(
+    "ties in reverse order",
+    "Sentences of the same length come in reverse order. Did you sort from long to short, and reverse the list? "
+    "Then ties are reversed with it.",
+)
+def _(lengths: list[int], budget: int) -> Rows:
+    reverse = batches_by_tokens.reference(lengths[::-1], budget)
+    return [[len(lengths) - 1 - i for i in batch] for batch in reverse]
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -728,12 +772,28 @@ def four_or_two(epoch: int) -> list[int]:
     return [1, 0] if epoch % 2 else [3, 1, 0, 2]
 
 
+class Kept:
+    """An order that makes its lists once and keeps them."""
+
+    def __init__(self, lists: Rows) -> None:
+        self.lists = lists
+
+    def __call__(self, epoch: int) -> list[int]:
+        """The list itself, not a copy."""
+        _bounded(epoch)
+        return self.lists[epoch % len(self.lists)]
+
+    def __repr__(self) -> str:
+        return f"a function: {' and '.join(map(str, self.lists))} in turn; it keeps these lists"
+
+
 @topic.exercise(
     {"order": three_batches, "epoch": 0, "step": 1, "count": 2},
     {"order": three_batches, "epoch": 1, "step": 0, "count": 2},
     {"order": three_batches, "epoch": 0, "step": 2, "count": 3},
     {"order": three_batches, "epoch": 1, "step": 3, "count": 2},
     {"order": four_or_two, "epoch": 4, "step": 1, "count": 10},
+    {"order": Kept([[2, 0, 1], [1, 2, 0]]), "epoch": 0, "step": 1, "count": 4},
 )
 def read_on(order: Order, epoch: int, step: int, count: int) -> list[int]:
     """Epoch after epoch, the first from the step on."""

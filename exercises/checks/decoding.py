@@ -93,6 +93,7 @@ OTHER_IDS = Toy(
     {"model": TALKS_ON, "bos": 1, "eos": 0, "limit": 4},
     {"model": OTHER_IDS, "bos": 5, "eos": 2, "limit": 8},
     {"model": Dice(7, seed=3), "bos": 1, "eos": 0, "limit": 12},
+    {"model": OTHER_IDS, "bos": 0, "eos": 2, "limit": 3},
 )
 def greedy_search(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     """The most probable token, step by step."""
@@ -217,6 +218,15 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[Tensor]:
     return [torch.tensor(token) for token in _greedy(model, bos, eos, limit)]
 
 
+@greedy_search.mistake(
+    "the id of bos removed everywhere",
+    "You remove the id of bos wherever it occurs. It isn't in the result anyway, unless the model predicts it, "
+    "and then it should stay.",
+)
+def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
+    return [token for token in _greedy(model, bos, eos, limit) if token != bos]
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +309,31 @@ def _(length: int, length_penalty: float) -> float:
 @length_normalisation.mistake("the logarithm", "You return the logarithm of the penalty. Return the penalty itself.")
 def _(length: int, length_penalty: float) -> float:
     return length_penalty * math.log((5 + length) / 6)
+
+
+@length_normalisation.mistake(
+    "only the denominator raised",
+    "Python raises to a power before it divides, so your exponent belongs to the 6 alone. Put the fraction in "
+    "parentheses.",
+)
+def _(length: int, length_penalty: float) -> float:
+    return (5 + length) / 6**length_penalty
+
+
+@length_normalisation.mistake(
+    "rounded down",
+    "You divide by `//`, so the fraction is rounded down before it is raised to the power.",
+)
+def _(length: int, length_penalty: float) -> float:
+    return float(((5 + length) // 6) ** length_penalty)
+
+
+@length_normalisation.mistake(
+    "the exponent is always 0.6",
+    "You write 0.6 where `length_penalty` belongs.",
+)
+def _(length: int, length_penalty: float) -> float:
+    return float(((5 + length) / 6) ** 0.6)
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -447,6 +482,18 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
     return values.flip(0), parents.flip(0), tokens.flip(0)
 
 
+@best_extensions.mistake(
+    "two tokens of each beam",
+    "Only the two best tokens of each beam compete. All of the best may come from one beam: let all tokens of all "
+    "beams compete.",
+)
+def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    total = scores[:, None] + log_probs
+    best, tokens = total.topk(min(2, total.size(1)), dim=1)
+    values, order = best.flatten().topk(min(count, best.numel()))
+    return values, order // best.size(1), tokens.flatten()[order]
+
+
 def _unravel(table: Tensor, count: int, sign: int = 1) -> tuple[Tensor, Tensor, Tensor]:
     values, places = table.flatten().topk(count)
     return sign * values, places // table.size(1), places % table.size(1)
@@ -553,6 +600,24 @@ def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]
 def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
     ends = [place for place, token in enumerate(tokens) if token == eos]
     return [place for place in ends if place < beam_size - 1], _others(ends, tokens)[:beam_size]
+
+
+@finished_and_living.mistake(
+    "one rank too many",
+    "An eos at the rank `beam_size` finishes in your code. Ranks count from 0, so this one is just outside.",
+)
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    _, living = finished_and_living.reference(tokens, eos, beam_size)
+    return [place for place, token in enumerate(tokens) if token == eos and place <= beam_size], living
+
+
+@finished_and_living.mistake(
+    "the first place of equal tokens",
+    "`index` finds the first place of a token, so tokens that occur twice get the same number. Count along.",
+)
+def _(tokens: list[int], eos: int, beam_size: int) -> tuple[list[int], list[int]]:
+    finished, living = finished_and_living.reference(tokens, eos, beam_size)
+    return [tokens.index(tokens[i]) for i in finished], [tokens.index(tokens[i]) for i in living]
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------
@@ -688,6 +753,26 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[Hypot
     )[:n]
 
 
+@n_best.mistake(
+    "eos not removed",
+    "Your sentences end with eos. Return the words between bos and eos.",
+)
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return _ranked(
+        hypotheses,
+        lambda value, length: value / decoding.length_normalisation(length, length_penalty),
+        words=lambda tokens: tokens[1:],
+    )[:n]
+
+
+@n_best.mistake(
+    "divided by a power of the length",
+    "You divide by the length to the power of `length_penalty`. The paper's formula is the one of exercise 2: use it.",
+)
+def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
+    return _ranked(hypotheses, lambda value, length: value / length**length_penalty)[:n]
+
+
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -722,6 +807,8 @@ def _search(
     shrink: bool = False,
     reads: Callable[[list[int]], list[int]] = lambda tokens: tokens,
     last_counts: bool = False,
+    unfinished_count: bool = False,
+    only_last: bool = False,
     most: int | None = None,
     parent: Callable[[int], int] = lambda parent: parent,
 ) -> list[int]:
@@ -743,8 +830,12 @@ def _search(
             beam_size -= len(done)
         if not beam_size or stop_at_first and finished:
             break
+        if only_last:
+            finished = [candidates[place] for place in done] or finished
     if last_counts:
         finished += [(score, [*tokens, eos]) for score, tokens in living]
+    if unfinished_count:
+        finished += living
     return n_best.reference(finished[:most], length_penalty, 1)[0]
 
 
@@ -846,3 +937,20 @@ def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, s
 @beam_search.mistake("bos and eos not removed", "The tokens are right, but the result should not contain bos and eos.")
 def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
     return [bos, *_search(model, bos, eos, beam_size, length_penalty, steps), eos]
+
+
+@beam_search.mistake(
+    "unfinished hypotheses compete",
+    "At the end, your living hypotheses compete with the finished ones, and lose their last token, as if it were "
+    "eos. Only finished ones count.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, unfinished_count=True)
+
+
+@beam_search.mistake(
+    "only the last finished hypotheses",
+    "You forget what has finished in earlier steps. Collect all finished hypotheses.",
+)
+def _(model: Model, bos: int, eos: int, beam_size: int, length_penalty: float, steps: int) -> list[int]:
+    return _search(model, bos, eos, beam_size, length_penalty, steps, only_last=True)

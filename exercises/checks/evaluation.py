@@ -4,10 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain, combinations
+from random import Random
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from exercises.check import Topic
 
@@ -103,6 +101,14 @@ def _(words: list[str], n: int) -> Any:
 )
 def _(words: list[str], n: int) -> Any:
     return Counter(combinations(words, n))
+
+
+@ngram_counts.mistake(
+    "a text that is too short",
+    "A text with fewer than n words has no n-gram. Your code still counts one, which is too short.",
+)
+def _(words: list[str], n: int) -> dict[tuple[str, ...], int]:
+    return dict(Counter(tuple(words[i : i + n]) for i in range(max(1, len(words) - n + 1))))
 
 
 # 2 --------------------------------------------------------------------------------------------------------------------
@@ -319,6 +325,22 @@ def _(c: int, r: int) -> float:
     return _unless_empty(c, lambda: float(10 ** min(0.0, 1 - r / c)))
 
 
+@brevity_penalty.mistake(
+    "the fraction upside down",
+    "You divide c by r. Then a shorter hypothesis gets more, not less.",
+)
+def _(c: int, r: int) -> float:
+    return _unless_empty(c, lambda: math.exp(1 - c / r) if c < r else 1.0)
+
+
+@brevity_penalty.mistake(
+    "the fraction rounded down",
+    "You divide by `//`, so the fraction is rounded down.",
+)
+def _(c: int, r: int) -> float:
+    return _unless_empty(c, lambda: math.exp(1 - r // c) if c < r else 1.0)
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -493,6 +515,15 @@ def _(hypotheses: Words, references: Words) -> float:
     return _bleu(hypotheses, references, smooth=1)
 
 
+@corpus_bleu.mistake(
+    "missing n-grams left out",
+    "If no sentence has an n-gram of some length, you leave this length out. A precision of 0 makes the score 0.",
+)
+def _(hypotheses: list[list[str]], references: list[list[str]]) -> float:
+    longest = max(n for n in range(1, 5) if n == 1 or any(len(h) >= n for h in hypotheses))
+    return _bleu(hypotheses, references, longest=longest)
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -640,39 +671,69 @@ def _(hypothesis: str, reference: str) -> float:
     return 100 * 5 * precision * recall / (4 * precision + recall)
 
 
+@chrf.mistake(
+    "β isn't squared",
+    "Your denominator contains β. The formula has β², both times.",
+)
+def _(hypothesis: str, reference: str) -> float:
+    shares = _shares(hypothesis.replace(" ", ""), reference.replace(" ", ""))
+    precision, recall = (sum(column) / len(shares) for column in zip(*shares, strict=True))
+    return 100 * 5 * precision * recall / (2 * precision + recall) if precision else 0.0
+
+
+@chrf.mistake(
+    "n-grams that only one of the two has",
+    "You leave out a length only where the hypothesis is too short for it. Leave it out where either of the two is.",
+)
+def _(hypothesis: str, reference: str) -> float:
+    h, r = hypothesis.replace(" ", ""), reference.replace(" ", "")
+    shares = _shares(h, r)
+    precision = sum(share for share, _ in shares) / min(6, len(h))
+    recall = sum(share for _, share in shares) / len(shares)
+    return 100 * _f(precision, recall, 4.0)
+
+
 # 6 --------------------------------------------------------------------------------------------------------------------
 
 
-def _counts(sentences: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    total = torch.randint(2, 30, (sentences,), generator=generator)
-    right = (total * (0.4 + 0.5 * torch.rand(sentences, generator=generator))).long()
-    return torch.stack([right, total], dim=1)
+Counts = list[tuple[int, int]]
+Draws = list[list[int]]
 
 
-def _draws(draws: int, sentences: int, seed: int) -> Tensor:
-    return torch.randint(0, sentences, (draws, sentences), generator=torch.Generator().manual_seed(seed))
+def _counts(sentences: int, seed: int) -> Counts:
+    generator = Random(seed)
+    totals = [generator.randint(2, 29) for _ in range(sentences)]
+    return [(int(total * generator.uniform(0.4, 0.9)), total) for total in totals]
+
+
+def _draws(draws: int, sentences: int, seed: int) -> Draws:
+    generator = Random(seed)
+    return [generator.choices(range(sentences), k=sentences) for _ in range(draws)]
 
 
 @topic.exercise(
     {
-        "first": torch.tensor([[3, 10], [1, 2], [4, 4]]),
-        "second": torch.tensor([[5, 10], [0, 2], [4, 4]]),
-        "draws": torch.tensor([[0, 1, 2], [1, 1, 2], [2, 2, 2], [0, 0, 1]]),
+        "first": [(3, 10), (1, 2), (4, 4)],
+        "second": [(5, 10), (0, 2), (4, 4)],
+        "draws": [[0, 1, 2], [1, 1, 2], [2, 2, 2], [1, 0, 1]],
     },
     {"first": _counts(12, 1), "second": _counts(12, 2), "draws": _draws(50, 12, 3)},
     {"first": _counts(30, 4), "second": _counts(30, 5), "draws": _draws(200, 30, 6)},
     {"first": _counts(30, 4), "second": _counts(30, 4), "draws": _draws(20, 30, 8)},
 )
-def share_of_wins(first: Tensor, second: Tensor, draws: Tensor) -> float:
+def share_of_wins(first: Counts, second: Counts, draws: Draws) -> float:
     """In which share of the draws the second is better."""
-    return float((_precision(second, draws) > _precision(first, draws)).double().mean())
+    return sum(after > before for before, after in _scores(first, second, draws)) / len(draws)
 
 
-def _precision(counts: Tensor, draws: Tensor) -> Tensor:
-    """(draws,)"""
-    right, total = counts[draws].sum(dim=1).unbind(-1)
-    return right.double() / total
+def _precision(counts: Counts) -> float:
+    matches, totals = zip(*counts, strict=True)
+    return sum(matches) / sum(totals)
+
+
+def _scores(first: Counts, second: Counts, draws: Draws) -> list[tuple[float, float]]:
+    """The precisions of both systems on each draw."""
+    return [(_precision([first[i] for i in draw]), _precision([second[i] for i in draw])) for draw in draws]
 
 
 @share_of_wins.mistake(
@@ -680,36 +741,35 @@ def _precision(counts: Tensor, draws: Tensor) -> Tensor:
     "You average the precisions of the sentences. As for a test set, add up matches and totals within each draw, then "
     "divide.",
 )
-def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    one, other = ((c[:, 0].double() / c[:, 1])[draws].mean(dim=1) for c in (first, second))
-    return float((other > one).double().mean())
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    one, other = ([matches / total for matches, total in counts] for counts in (first, second))
+    return sum(sum(other[i] for i in draw) > sum(one[i] for i in draw) for draw in draws) / len(draws)
 
 
 @share_of_wins.mistake(
     "wins of the first system", "You count how often the first system wins. Count the second one's wins."
 )
-def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    return float((_precision(second, draws) < _precision(first, draws)).double().mean())
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    return share_of_wins.reference(second, first, draws)
 
 
 @share_of_wins.mistake(
     "ties counted as wins", "You count a tie as a win. Two equal systems never win against each other."
 )
-def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    return float((_precision(second, draws) >= _precision(first, draws)).double().mean())
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    return 1 - share_of_wins.reference(second, first, draws)
 
 
 @share_of_wins.mistake("ties counted as half a win", "You count a tie as half a win. It counts as none.")
-def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    one, other = (_precision(c, draws) for c in (first, second))
-    return float(((other > one).double() + 0.5 * (other == one).double()).mean())
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    return (share_of_wins.reference(first, second, draws) + 1 - share_of_wins.reference(second, first, draws)) / 2
 
 
 @share_of_wins.mistake(
     "a number instead of a share", "You return how many draws are won. Divide by the number of draws."
 )
-def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    return float((_precision(second, draws) > _precision(first, draws)).sum())
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    return share_of_wins.reference(first, second, draws) * len(draws)
 
 
 @share_of_wins.mistake(
@@ -717,47 +777,53 @@ def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
     "You score the two systems on different draws, so the luck of the draw becomes part of the difference. Use the "
     'same sentences for both; that is what "paired" means.',
 )
-def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    return float((_precision(second, draws.roll(1, dims=0)) > _precision(first, draws)).double().mean())
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    others = [draws[-1], *draws[:-1]]
+    pairs = zip(_scores(first, second, draws), _scores(first, second, others), strict=True)
+    return sum(after > before for (before, _), (_, after) in pairs) / len(draws)
 
 
 @share_of_wins.mistake(
     "repetitions dropped", "If a sentence is drawn twice, you count it once. It should count as often as it was drawn."
 )
-def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    wins = [bool(_precision(second, d.unique()[None]) > _precision(first, d.unique()[None])) for d in draws]
-    return sum(wins) / len(wins)
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    return share_of_wins.reference(first, second, [sorted(set(draw)) for draw in draws])
 
 
 @share_of_wins.mistake(
     "matches compared instead of precisions",
     "You compare the numbers of matches. The totals of the two systems may differ, so compare precisions.",
 )
-def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    one, other = (c[draws].sum(dim=1)[:, 0] for c in (first, second))
-    return float((other > one).double().mean())
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    return sum(sum(second[i][0] for i in draw) > sum(first[i][0] for i in draw) for draw in draws) / len(draws)
 
 
 @share_of_wins.mistake(
-    "summed over the wrong axis", "You add up over the draws. Add up within each draw, over its sentences."
+    "all draws added up", "You add up over all draws, and compare once. Score each draw on its own, and count the wins."
 )
-def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    one, other = (c[draws].sum(dim=0) for c in (first, second))
-    return float((other[:, 0] / other[:, 1] > one[:, 0] / one[:, 1]).double().mean())
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    return share_of_wins.reference(first, second, [list(chain.from_iterable(draws))])
 
 
 @share_of_wins.mistake(
     "sentences compared instead of draws",
     "You compare the systems on each drawn sentence. Compare their scores on each draw as a whole.",
 )
-def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    one, other = ((c[:, 0] / c[:, 1])[draws] for c in (first, second))
-    return float((other > one).double().mean())
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    return share_of_wins.reference(first, second, [[i] for i in chain.from_iterable(draws)])
 
 
 @share_of_wins.mistake(
     "the draws not used", "You compare the systems on the test set itself. Compare them on each draw."
 )
-def _(first: Tensor, second: Tensor, draws: Tensor) -> float:
-    one, other = (c[:, 0].sum() / c[:, 1].sum() for c in (first, second))
-    return float(other > one)
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    return share_of_wins.reference(first, second, [list(range(len(first)))])
+
+
+@share_of_wins.mistake(
+    "ties left out",
+    "You leave draws out in which both are equally good. Divide by the number of all draws.",
+)
+def _(first: Counts, second: Counts, draws: Draws) -> float:
+    scores = [pair for pair in _scores(first, second, draws) if pair[0] != pair[1]]
+    return sum(after > before for before, after in scores) / len(scores) if scores else 0.0

@@ -7,7 +7,8 @@ import torch
 import torch._dynamo  # making a model on the device meta would import it, which takes seconds and belongs to no answer
 from torch import Tensor
 
-from exercises.check import Topic, numbers
+from exercises.check import Topic
+from exercises.tensors import numbers
 from transformer.config import ModelConfig
 from transformer.model import Transformer
 
@@ -53,6 +54,12 @@ def times_memory(y: Tensor, memory: Tensor) -> Tensor:
         "target": numbers(2, 3, 4, seed=1),
         "encoder": [doubled, plus_one, doubled],
         "decoder": [times_memory, plus_memory, plus_memory],
+    },
+    {
+        "source": numbers(1, 2, 3),
+        "target": numbers(1, 3, 3, seed=1),
+        "encoder": [plus_one],
+        "decoder": [plus_memory, times_memory, plus_memory],
     },
 )
 def stacks(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
@@ -141,6 +148,27 @@ def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Ten
     return _encoded(source, encoder)
 
 
+@stacks.mistake(
+    "as many decoder layers as encoder layers",
+    "You run through the decoder as often as the encoder has layers. The two stacks may be of different height: "
+    "each has a list of its own.",
+)
+def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
+    return _decoded(target, [_encoded(source, encoder)] * len(encoder), decoder[: len(encoder)])
+
+
+@stacks.mistake(
+    "the memory overwritten in the decoder",
+    "Each decoder layer reads the target again, and its output becomes the memory. It should be the other way "
+    "round: the memory stays, and each layer goes on with the output of the one before.",
+)
+def _(source: Tensor, target: Tensor, encoder: Encoder, decoder: Decoder) -> Tensor:
+    memory = _encoded(source, encoder)
+    for layer in decoder:
+        memory = layer(target, memory)
+    return memory
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -205,10 +233,24 @@ def _(states: Tensor, embedding: Tensor) -> Tensor:
     return states @ embedding
 
 
+@unembed.mistake(
+    "reshaped instead of transposed",
+    "You give the matrix another shape, but that doesn't move any number, so the embeddings are torn apart. Swap "
+    "its axes.",
+)
+def _(states: Tensor, embedding: Tensor) -> Tensor:
+    return states @ embedding.reshape(embedding.shape[::-1])
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
-@topic.exercise({"n_in": 2, "n_out": 6}, {"n_in": 512, "n_out": 2048}, {"n_in": 100, "n_out": 100})
+@topic.exercise(
+    {"n_in": 2, "n_out": 6},
+    {"n_in": 512, "n_out": 2048},
+    {"n_in": 100, "n_out": 100},
+    {"n_in": 3, "n_out": 4},
+)
 def xavier_deviation(n_in: int, n_out: int) -> float:
     """Glorot and Bengio's."""
     return math.sqrt(2 / (n_in + n_out))
@@ -271,6 +313,23 @@ def _(n_in: int, n_out: int) -> float:
 )
 def _(n_in: int, n_out: int) -> float:
     return math.sqrt((n_in + n_out) / 2)
+
+
+@xavier_deviation.mistake(
+    "the mean rounded down",
+    "You divide by `//`, so the mean of an odd sum is rounded down. It needn't be a whole number.",
+)
+def _(n_in: int, n_out: int) -> float:
+    return 1 / math.sqrt((n_in + n_out) // 2)
+
+
+@xavier_deviation.mistake(
+    "the mean of two variances",
+    "You compute a variance for n_in and another for n_out, and average them. The variance is one over the mean "
+    "of both numbers.",
+)
+def _(n_in: int, n_out: int) -> float:
+    return math.sqrt((1 / n_in + 1 / n_out) / 2)
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -354,6 +413,47 @@ def _(d: int, f: int, n: int, v: int) -> int:
 )
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v) - n * 5 * d
+
+
+@count_parameters.mistake(
+    "the output matrix counted again",
+    "You count the matrix of the output layer. It is the embedding matrix, which you have counted already.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v) + v * d
+
+
+@count_parameters.mistake(
+    "a bias in the output layer",
+    "You count a bias for the output layer. It is the transposed embedding matrix and nothing else.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v) + v
+
+
+@count_parameters.mistake(
+    "final norms as in pre-norm",
+    "You count a norm at the end of each stack. Only pre-norm models have one; in the paper, each layer ends with "
+    "its norm.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v) + 4 * d
+
+
+@count_parameters.mistake(
+    "both biases of feed-forward of the same width",
+    "The inner layer of feed-forward has f outputs, so its bias has f numbers. Only the outer one has d.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v) + 2 * n * (d - f)
+
+
+@count_parameters.mistake(
+    "d_ff taken for 4d",
+    "You write 4d where f belongs. The paper has f = 4d, but f is an argument.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, 4 * d, n, v)
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------

@@ -102,6 +102,24 @@ def _(logits: Tensor, target: Tensor) -> Tensor:
     return _by_token(logits, target, 0.0) / math.log(2)
 
 
+@cross_entropy.mistake(
+    "one maximum for all rows",
+    "You subtract the largest logit of all rows. In a row whose logits are all much smaller, every exponential "
+    "then becomes 0. Take the maximum of each row.",
+)
+def _(logits: Tensor, target: Tensor) -> Tensor:
+    largest = logits.max()
+    return (logits - largest).exp().sum(1).log() + largest - logits.gather(1, target[:, None])[:, 0]
+
+
+@cross_entropy.mistake(
+    "normalised over the tokens",
+    "You normalise over the tokens. Each token has a distribution over the vocabulary, which is on the last axis.",
+)
+def _(logits: Tensor, target: Tensor) -> Tensor:
+    return (logits.logsumexp(0, keepdim=True) - logits.gather(1, target[:, None])).mean(1)
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -171,6 +189,34 @@ def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
 )
 def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
     return F.one_hot(target, vocab_size) * smoothing + (1 - smoothing) / vocab_size
+
+
+@smoothed_target.mistake(
+    "the targets of all rows in each row",
+    "You raise the columns of all targets in every row. Each row has a target of its own: the row's number "
+    "belongs into the index, too.",
+)
+def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
+    q = torch.full((len(target), vocab_size), smoothing / vocab_size)
+    q[:, target] += 1 - smoothing
+    return q
+
+
+@smoothed_target.mistake(
+    "ε isn't used",
+    "You write a number where ε belongs. It is the argument `smoothing`.",
+)
+def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
+    return F.one_hot(target, vocab_size) * 0.9 + 0.1 / vocab_size
+
+
+@smoothed_target.mistake(
+    "the vocabulary as large as the largest target",
+    "You take the size of the vocabulary from the targets. It may have tokens that don't occur: use `vocab_size`.",
+)
+def _(target: Tensor, vocab_size: int, smoothing: float) -> Tensor:
+    hot = F.one_hot(target)
+    return hot * (1 - smoothing) + smoothing / hot.size(1)
 
 
 # 3 --------------------------------------------------------------------------------------------------------------------
@@ -266,6 +312,26 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     return _by_token(logits, target, smoothing).mean()
 
 
+@smoothed_loss.mistake(
+    "every token gets all of ε",
+    "You multiply the sum of all log-probabilities by ε. The tokens share ε: each gets ε divided by the number of "
+    "tokens.",
+)
+def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    log_p = logits.log_softmax(1)
+    return -(1 - smoothing) * log_p.gather(1, target[:, None])[:, 0] - smoothing * log_p.sum(1)
+
+
+@smoothed_loss.mistake(
+    "a small number added to the probabilities",
+    "The number that you add keeps the logarithm finite, but very unlikely tokens then cost too little. Compute "
+    "the logarithms from the logits, without the probabilities.",
+)
+def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    q = smoothed_target.reference(target, logits.size(1), smoothing)
+    return -(q * (logits.softmax(1) + 1e-12).log()).sum(1)
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -342,6 +408,22 @@ def _(logits: Tensor, q: Tensor) -> Tensor:
     return logits.exp() / logits.exp().sum(-1, keepdim=True) - q
 
 
+@gradient.mistake(
+    "log-probabilities",
+    "You subtract q from the logarithms of the probabilities. Take the probabilities.",
+)
+def _(logits: Tensor, q: Tensor) -> Tensor:
+    return logits.log_softmax(1) - q
+
+
+@gradient.mistake(
+    "hard targets",
+    "You turn q into zeros and a one. It is smoothed: subtract it as it is.",
+)
+def _(logits: Tensor, q: Tensor) -> Tensor:
+    return logits.softmax(1) - F.one_hot(q.argmax(1), q.size(1))
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -355,6 +437,7 @@ def _(logits: Tensor, q: Tensor) -> Tensor:
     {"losses": torch.tensor([[1.0, 2.0], [4.0, 9.0]]), "target": torch.tensor([[0, 6], [7, 3]]), "pad_id": 3},
     {"losses": torch.tensor([[3.0, 2.0]]), "target": torch.tensor([[0, 7]]), "pad_id": 0},
     {"losses": torch.tensor([[1.0, 2.0]]), "target": torch.tensor([[0, 0]]), "pad_id": 0},
+    {"losses": torch.tensor([[0.0, 2.0], [4.0, 9.0]]), "target": torch.tensor([[5, 6], [7, 0]]), "pad_id": 0},
 )
 def mean_loss(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     """Every real token weighs the same."""
@@ -420,6 +503,25 @@ def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
 )
 def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
     real = target != 0
+    return (losses * real).sum() / real.sum().clamp(min=1)
+
+
+@mean_loss.mistake(
+    "losses of 0 taken for padding",
+    "You count the losses that aren't 0. A token that the model is certain of has the loss 0, and counts "
+    "nevertheless: the target tells what is padding.",
+)
+def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
+    losses = losses * (target != pad_id)
+    return losses.sum() / (losses != 0).sum().clamp(min=1)
+
+
+@mean_loss.mistake(
+    "only larger ids counted",
+    "You count the ids above `pad_id`. All ids but this one are real, also smaller ones.",
+)
+def _(losses: Tensor, target: Tensor, pad_id: int) -> Tensor:
+    real = target > pad_id
     return (losses * real).sum() / real.sum().clamp(min=1)
 
 

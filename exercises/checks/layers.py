@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.check import Topic, numbers
+from exercises.check import Topic
 from exercises.restrictions import LAYER_NORM, forbid
+from exercises.tensors import numbers
 
 topic = Topic()
 check, given = topic.check, topic.given
@@ -94,6 +95,14 @@ def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
 )
 def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     return F.gelu(x @ w_1 + b_1) @ w_2 + b_2
+
+
+@feed_forward.mistake(
+    "cut off at 1 as well",
+    "Your activation never exceeds 1. ReLU only replaces negative numbers by 0, and leaves all others as they are.",
+)
+def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
+    return (x @ w_1 + b_1).clamp(0, 1) @ w_2 + b_2
 
 
 # 2 --------------------------------------------------------------------------------------------------------------------
@@ -217,6 +226,14 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     return (centred / (variance + eps).sqrt() + bias) * gain
 
 
+@layer_norm.mistake(
+    "another ε",
+    "You write a number where ε belongs. It is an argument, and it matters where the variance is small.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], gain, bias, 1e-5)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +316,16 @@ def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
     return x
 
 
+@dropout.mistake(
+    "scaled by the share that was kept",
+    "You divide by the share of numbers that happened to be kept. Divide by the probability of being kept, which "
+    "doesn't depend on the draw.",
+)
+def _(x: Tensor, rate: float, draw: Tensor, training: bool) -> Tensor:
+    keep = (draw >= rate).to(x.dtype)
+    return x * keep / keep.mean().clamp(min=1e-6) if training else x
+
+
 # 4 and 5 --------------------------------------------------------------------------------------------------------------
 
 
@@ -317,9 +344,15 @@ def norm(x: Tensor) -> Tensor:
     return F.layer_norm(x, x.shape[-1:])
 
 
+def unchanged(x: Tensor) -> Tensor:
+    """what it gets, itself"""
+    return x
+
+
 RESIDUALS = (
     {"x": torch.tensor([[[1.0, 2.0, 6.0]]]), "sublayer": turned, "norm": norm},
     {"x": numbers(2, 3, 4), "sublayer": squared, "norm": norm},
+    {"x": numbers(2, 2, 4, seed=1), "sublayer": unchanged, "norm": unchanged},
 )
 
 
@@ -397,6 +430,14 @@ def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
 )
 def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
     return norm(x)
+
+
+@post_norm.mistake(
+    "normalised twice",
+    "You normalise the sum, and then the result once more. Once is enough.",
+)
+def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
+    return norm(norm(x + sublayer(x)))
 
 
 @pre_norm.mistake("the normalised x added", "You add the normalised x. Add x itself, so that it goes on unchanged.")

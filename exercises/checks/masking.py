@@ -17,7 +17,12 @@ OTHER_PAD = {"ids": torch.tensor([[0, 4, 1, 1], [7, 0, 5, 1], [6, 6, 6, 6]]), "p
 # 1 --------------------------------------------------------------------------------------------------------------------
 
 
-@topic.exercise({"ids": IDS, "pad_id": 0}, {"ids": TWO_SENTENCES, "pad_id": 0}, OTHER_PAD)
+@topic.exercise(
+    {"ids": IDS, "pad_id": 0},
+    {"ids": TWO_SENTENCES, "pad_id": 0},
+    OTHER_PAD,
+    {"ids": torch.tensor([[0, 5, 6], [7, 0, 8]]), "pad_id": 0},
+)
 def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
     """The package's padding mask."""
     return masks.padding_mask(ids, pad_id)
@@ -94,10 +99,24 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
     return torch.zeros(ids.shape).masked_fill(ids == pad_id, -torch.inf)[:, None, None, :]
 
 
+@padding_mask.mistake(
+    "everything after the first padding hidden",
+    "You hide all that comes after the first padding. Padding can also be in front of a sentence: look at each "
+    "token by itself.",
+)
+def _(ids: Tensor, pad_id: int) -> Tensor:
+    return ((ids == pad_id).cumsum(1) == 0)[:, None, None]
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
-@topic.exercise({"length": 3}, {"length": 1}, {"length": 5})
+@topic.exercise(
+    {"length": 3},
+    {"length": 1},
+    {"length": 5},
+    {"length": 70},
+)
 def causal_mask(length: int) -> Tensor:
     """The package's causal mask."""
     return masks.causal_mask(length)
@@ -258,6 +277,14 @@ def _(ids: Tensor, pad_id: int) -> Tensor:
     return masks.target_mask(ids, 0)
 
 
+@target_mask.mistake(
+    "the diagonal is always visible",
+    "You let every position see itself, even if it is padding. A padding key should be hidden from all queries.",
+)
+def _(ids: Tensor, pad_id: int) -> Tensor:
+    return masks.target_mask(ids, pad_id) | torch.eye(ids.size(1), dtype=torch.bool)
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 _TRUE, _FALSE = True, False
@@ -393,6 +420,17 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.softmax(dim=-1)
 
 
+@masked_softmax.mistake(
+    "normalised after the softmax",
+    "You compute the softmax over all keys, set hidden weights to 0 and divide by the new sum. If a hidden score "
+    "is much larger than all visible ones, the visible weights are 0 by then. Hide the scores first.",
+)
+def _(scores: Tensor, mask: Tensor) -> Tensor:
+    weights = scores.softmax(dim=-1) * mask
+    total = weights.sum(dim=-1, keepdim=True)
+    return torch.where(total > 0, weights / total.clamp(min=torch.finfo(scores.dtype).tiny), 0)
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -469,3 +507,36 @@ def _(target: Tensor) -> tuple[Tensor, Tensor]:
 )
 def _(target: Tensor) -> tuple[Tensor, Tensor]:
     return target[:-1], target[1:]
+
+
+@shift_target.mistake(
+    "bos and eos left out of both",
+    "You cut off both ends both times. The decoder reads bos at the beginning, and at the end it should predict eos.",
+)
+def _(target: Tensor) -> tuple[Tensor, Tensor]:
+    return target[:, 1:-1], target[:, 1:-1]
+
+
+@shift_target.mistake(
+    "rolled the wrong way",
+    "You roll the target to the right, so each label is the token before. It should be the one after.",
+)
+def _(target: Tensor) -> tuple[Tensor, Tensor]:
+    return target[:, :-1], target.roll(1, 1)[:, :-1]
+
+
+@shift_target.mistake(
+    "eos removed from the input",
+    "You replace eos in the decoder's input. In shorter sentences it stays there: its label is padding, which "
+    "doesn't count.",
+)
+def _(target: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.where(target == 2, 0, target)[:, :-1], target[:, 1:]
+
+
+@shift_target.mistake(
+    "the whole target as input",
+    "The decoder's input is one token too long: after the last token there is nothing left to predict.",
+)
+def _(target: Tensor) -> tuple[Tensor, Tensor]:
+    return target, target[:, 1:]

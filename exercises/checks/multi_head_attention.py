@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.check import Topic, numbers
+from exercises.check import Topic
 from exercises.checks import attention as earlier
+from exercises.tensors import numbers
 from transformer.attention import MultiHeadAttention, attention
 
 topic = Topic()
@@ -117,6 +118,16 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
     return (query_key_value.reference(x, weight, bias)[0],) * 3
 
 
+@query_key_value.mistake(
+    "the parts overlap by one",
+    "Your parts don't begin where the one before ends. The first d numbers are the query, the next d the key, and "
+    "the last d the value.",
+)
+def _(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    y, d = F.linear(x, weight, bias), x.size(-1)
+    return y[..., :d], y[..., d - 1 : 2 * d - 1], y[..., 2 * d :]
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -146,7 +157,9 @@ def _layer_inputs(batch: int, n_query: int, n_key: int, d: int, n_heads: int, re
         "n_heads": 2,
     },
     _layer_inputs(2, 3, 5, 4, 2, [3, 5]),  # as many sentences as heads: a mask on the wrong axis is no error
-    _layer_inputs(3, 4, 4, 12, 4, [4, 2, 3]),  # as many queries as keys: nor is the wrong sentence
+    _layer_inputs(3, 4, 4, 12, 4, [4, 2, 3]),  # as many queries as keys: nor is the wrong sentence,
+    _layer_inputs(2, 2, 5, 4, 2, [3, 5])
+    | {"real": torch.tensor([[False, True, True, False, True], [True, True, False, True, True]])},
 )
 def cross_attention(
     x: Tensor,
@@ -357,6 +370,42 @@ def _(x: Tensor, memory: Tensor, real: Tensor, *layer: Any) -> Tensor:
     return F.linear(heads.reshape(x.shape), w_output, b_output)
 
 
+@cross_attention.mistake(
+    "the mask of the first sentence",
+    "You hide the padding of the first sentence in all of them. Each sentence has padding of its own.",
+)
+def _(
+    x: Tensor,
+    memory: Tensor,
+    real: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    w_output: Tensor,
+    b_output: Tensor,
+    n_heads: int,
+) -> Tensor:
+    return _cross(x, memory, _stretched(real[:1]), weight, bias, w_output, b_output, n_heads)
+
+
+@cross_attention.mistake(
+    "padding taken to be at the end",
+    "You count the real tokens and hide whatever comes after so many. That is right only where the padding is at "
+    "the end: `real` tells for each position.",
+)
+def _(
+    x: Tensor,
+    memory: Tensor,
+    real: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    w_output: Tensor,
+    b_output: Tensor,
+    n_heads: int,
+) -> Tensor:
+    at_end = torch.arange(real.size(1)) < real.sum(1, keepdim=True)
+    return _cross(x, memory, _stretched(at_end), weight, bias, w_output, b_output, n_heads)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -444,6 +493,14 @@ def _(heads: Tensor, w_output: Tensor) -> Tensor:
 )
 def _(heads: Tensor, w_output: Tensor) -> Tensor:
     return head_contributions.reference(heads, w_output).transpose(1, 2)
+
+
+@head_contributions.mistake(
+    "running sums",
+    "You add each head to those before it. Each entry should be the contribution of a single head.",
+)
+def _(heads: Tensor, w_output: Tensor) -> Tensor:
+    return head_contributions.reference(heads, w_output).cumsum(1)
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -578,6 +635,15 @@ def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> Any:
     return parameters, products, n_query * n_key
 
 
+@layer_cost.mistake(
+    "the output projection counted for the keys",
+    "The output projection is applied to what each query has collected, so once for each query. Only keys and "
+    "values are computed from the memory.",
+)
+def _(n_query: int, n_key: int, d_model: int, n_heads: int) -> tuple[int, int, int]:
+    return _cost(n_query, n_key, d_model, n_heads, from_x=1, from_memory=3)
+
+
 # 5 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -689,3 +755,14 @@ def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 )
 def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return attention(query / math.sqrt(query.size(-1)), _each(query, key), _each(query, value))[0]
+
+
+@grouped_attention.mistake(
+    "queries averaged in each group",
+    "You average the queries of a group, so all its heads give the same result. Only keys and values are shared. "
+    "Each head keeps its own queries.",
+)
+def _(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    share = query.size(1) // key.size(1)
+    grouped = query.unflatten(1, (key.size(1), share)).mean(2)
+    return attention(grouped, key, value)[0].repeat_interleave(share, dim=1)

@@ -5,7 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from exercises.check import Topic, numbers
+from exercises.check import Topic
+from exercises.tensors import numbers
 from transformer import positions
 
 topic = Topic()
@@ -99,6 +100,22 @@ def _(d_model: int) -> Tensor:
     return 2 * math.pi * 10000.0 ** (torch.arange(0, d_model, 2) / d_model)
 
 
+@frequencies.mistake(
+    "counted from 1",
+    "Your pairs are counted from 1. The first pair has i = 0, and so the frequency 1.",
+)
+def _(d_model: int) -> Tensor:
+    return 10000.0 ** (-torch.arange(2, d_model + 2, 2) / d_model)
+
+
+@frequencies.mistake(
+    "the exponent rounded down",
+    "You divide by `//`, so nearly all your exponents are the same. They are fractions.",
+)
+def _(d_model: int) -> Tensor:
+    return 10000.0 ** (-torch.arange(0, d_model, 2) // d_model).float()
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -186,6 +203,26 @@ def _(length: int, d_model: int) -> Tensor:
     return _together(angle, angle).float()
 
 
+@sinusoidal_encoding.mistake(
+    "the exponent twice as large",
+    "The factor 2 of the exponent 2i / d_model is in your code twice: if i already counts 0, 2, 4, …, don't "
+    "double it again.",
+)
+def _(length: int, d_model: int) -> Tensor:
+    angle = torch.arange(length)[:, None] * frequencies.reference(d_model) ** 2
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+
+
+@sinusoidal_encoding.mistake(
+    "sines and cosines stacked on the wrong axis",
+    "The right sines and cosines are there, but in the wrong rows: stack them on a new last axis, so that each "
+    "sine has its cosine next to it, before you merge the axes.",
+)
+def _(length: int, d_model: int) -> Tensor:
+    angle = torch.arange(length)[:, None] * frequencies.reference(d_model)
+    return torch.stack([angle.sin(), angle.cos()]).reshape(length, d_model)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -200,7 +237,6 @@ def _step(encoding: Tensor, k: int) -> Tensor:
     {"encoding": positions.sinusoidal_encoding(40, 4)[[30, 2, 11]], "k": 7},
     {"encoding": positions.sinusoidal_encoding(6, 4)[5:], "k": -2},
     keep=("encoding",),
-    differentiable=False,
 )
 def shift(encoding: Tensor, k: int) -> Tensor:
     """Each pair turned by its step."""
@@ -281,6 +317,14 @@ def _(encoding: Tensor, k: int) -> Tensor:
 def _(encoding: Tensor, k: int) -> Tensor:
     angle = (torch.arange(len(encoding)) + k)[:, None] * frequencies.reference(encoding.size(-1))
     return _together(angle.sin(), angle.cos())
+
+
+@shift.mistake(
+    "negative shifts do nothing",
+    "A negative k moves the positions back. In your code nothing happens then, as in a loop over range(k).",
+)
+def _(encoding: Tensor, k: int) -> Tensor:
+    return shift.reference(encoding, max(k, 0))
 
 
 # 4 --------------------------------------------------------------------------------------------------------------------
@@ -481,3 +525,19 @@ def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
 )
 def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
     return table[ids] * math.sqrt(table.size(1)) + encoding[: len(ids), None]
+
+
+@embed.mistake(
+    "positions by the size of the batch",
+    "You take as many positions as there are sentences. There is one for each token of a sentence.",
+)
+def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
+    return table[ids] * math.sqrt(table.size(1)) + encoding[: len(ids)]
+
+
+@embed.mistake(
+    "the root is rounded down",
+    "You round the root of d_model down. That is right only where d_model is a square number.",
+)
+def _(ids: Tensor, table: Tensor, encoding: Tensor) -> Tensor:
+    return table[ids] * math.isqrt(table.size(1)) + encoding[: ids.size(1)]

@@ -20,6 +20,7 @@ SymbolPair = tuple[str, str]
     {"words": [["d", "o", "g"], ["d", "o"]], "counts": [3, 1]},
     {"words": [["o", "d", "d", "o"], ["d", "o", "o", "o"]], "counts": [2, 5]},
     {"words": [["th", "e"], ["e", "th"], ["a"]], "counts": [4, 1, 9]},
+    {"words": [["b", "a", "n", "a", "n", "a"], ["a", "a", "a"]], "counts": [2, 1]},
 )
 def count_pairs(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     """Every pair of neighbours, as often as its word occurs."""
@@ -96,6 +97,49 @@ def _(words: list[list[str]], counts: list[int]) -> dict[str, int]:
     return dict(found)
 
 
+@count_pairs.mistake(
+    "overlapping pairs counted once",
+    "In a word like `a a a` the pair (a, a) occurs twice: the middle symbol belongs to both. You skip the second one.",
+)
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
+    found: Counter[SymbolPair] = Counter()
+    for symbols, count in zip(words, counts, strict=True):
+        last: SymbolPair | None = None
+        for pair in pairwise(symbols):
+            if pair != last:
+                found[pair] += count
+            last = None if pair == last else pair
+    return dict(found)
+
+
+@count_pairs.mistake(
+    "split into characters again",
+    "You go through the characters of a word. After the first merges, its symbols are longer: count pairs of symbols.",
+)
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
+    return count_pairs.reference([list("".join(symbols)) for symbols in words], counts)
+
+
+@count_pairs.mistake(
+    "pairs that don't overlap",
+    "You go on by two symbols, and miss every second pair. Each symbol but the last begins a pair.",
+)
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
+    found: Counter[SymbolPair] = Counter()
+    for symbols, count in zip(words, counts, strict=True):
+        for i in range(0, len(symbols) - 1, 2):
+            found[symbols[i], symbols[i + 1]] += count
+    return dict(found)
+
+
+@count_pairs.mistake(
+    "overwritten instead of added",
+    "A pair that occurs in several words has the count of the last of them. Add the counts up.",
+)
+def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
+    return {pair: count for symbols, count in zip(words, counts, strict=True) for pair in pairwise(symbols)}
+
+
 # 2 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -105,6 +149,7 @@ def _(words: list[list[str]], counts: list[int]) -> dict[str, int]:
     {"pairs": {("ab", "c"): 4, ("x", "y"): 4, ("b", "bbb"): 4, ("a", "bc"): 3}},
     {"pairs": {("a", "bc"): 4, ("ab", "a"): 4}},
     {"pairs": {("z", "zz"): 9, ("a", "b"): 1, ("a", "c"): 1}},
+    {"pairs": {("a", "b"): 3, ("Z", "b"): 3}},
 )
 def best_pair(pairs: dict[SymbolPair, int]) -> SymbolPair:
     """The most frequent; of those the shortest, then the first."""
@@ -197,6 +242,14 @@ def _(pairs: dict[SymbolPair, int]) -> int:
     return max(pairs.values())
 
 
+@best_pair.mistake(
+    "capitals ignored",
+    "You compare in lower case. Compare the joined symbols as they are.",
+)
+def _(pairs: dict[SymbolPair, int]) -> SymbolPair:
+    return min(pairs, key=lambda pair: (-pairs[pair], len("".join(pair)), "".join(pair).lower()))
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -207,6 +260,7 @@ def _(pairs: dict[SymbolPair, int]) -> int:
     {"symbols": ["ca", "b", "a", "bc"], "pair": ("a", "b")},
     {"symbols": ["a"], "pair": ("a", "b")},
     {"symbols": ["a", "c", "a", "b", "a", "b"], "pair": ("a", "b")},
+    {"symbols": ["ab", "c", "a", "bc"], "pair": ("a", "bc")},
 )
 def merge_pair(symbols: list[str], pair: SymbolPair) -> list[str]:
     """The package's merge."""
@@ -295,6 +349,20 @@ def _(symbols: list[str], pair: SymbolPair) -> list[str]:
     return list(symbols)
 
 
+@merge_pair.mistake(
+    "only the joined symbols compared",
+    "You merge whatever gives the same text, such as (ab, c) for the pair (a, bc). Both symbols have to be those "
+    "of the pair.",
+)
+def _(symbols: list[str], pair: SymbolPair) -> list[str]:
+    merged: list[str] = []
+    i = 0
+    while i < len(symbols):
+        width = 2 if "".join(symbols[i : i + 2]) == "".join(pair) and len(symbols[i : i + 2]) == 2 else 1
+        merged, i = [*merged, "".join(symbols[i : i + width])], i + width
+    return merged
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 SMALL = {"dog": 3, "do": 2, "log": 1}
@@ -306,6 +374,7 @@ ANIMALS = {"lower": 5, "lowest": 2, "newer": 6, "wider": 3, "new": 2}
     {"text": ANIMALS, "n_merges": 8},
     {"text": {"cat": 1, "at": 1}, "n_merges": 9},
     {"text": {"banana": 2, "ban": 1}, "n_merges": 4},
+    {"text": SMALL, "n_merges": 0},
 )
 def learn(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     """The package's learner."""
@@ -387,6 +456,23 @@ def _(text: dict[str, int], n_merges: int) -> list[str]:
 )
 def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
     return _learn(text, n_merges, merge=merge_pair.mistakes[0].function)
+
+
+@learn.mistake(
+    "one merge even if none is wanted",
+    "With `n_merges` = 0 you still learn one. Ask whether another merge is wanted before you look for it.",
+)
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
+    return _learn(text, max(1, n_merges))
+
+
+@learn.mistake(
+    "the words are never merged",
+    "Your words stay as they were, so the same pair is found again and again. An assignment to a loop's variable "
+    "doesn't change the list that it runs through.",
+)
+def _(text: dict[str, int], n_merges: int) -> list[SymbolPair]:
+    return _learn(text, n_merges, merge=lambda symbols, pair: symbols)
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------
@@ -553,3 +639,12 @@ def _(symbols: list[str]) -> str:
 )
 def _(symbols: list[str]) -> list[str]:
     return bpe.decode(symbols).split()
+
+
+@decode.mistake(
+    "spaces removed at both ends",
+    "You remove spaces at both ends. Only the one at the beginning comes from the first mark; one at the end "
+    "belongs to the text.",
+)
+def _(symbols: list[str]) -> str:
+    return "".join(symbols).replace("▁", " ").strip()

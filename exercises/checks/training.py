@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from exercises.check import Topic, numbers
+from exercises.check import Topic
+from exercises.tensors import numbers
 from transformer import schedule
 
 topic = Topic()
@@ -244,6 +245,16 @@ def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
     return _surprise(logits, expected)[expected != pad_id].mean() / math.log(2)
 
 
+@batch_loss.mistake(
+    "reshaped instead of transposed",
+    "You give the logits the shape (batch, vocab_size, length) by a view. That doesn't move any number, so the "
+    "logits of different positions get mixed. Swap the axes, or flatten batch and length.",
+)
+def _(logits: Tensor, expected: Tensor, pad_id: int) -> Tensor:
+    batch, length, vocab_size = logits.shape
+    return F.cross_entropy(logits.reshape(batch, vocab_size, length), expected, ignore_index=pad_id)
+
+
 # 3 --------------------------------------------------------------------------------------------------------------------
 
 Part = tuple[Tensor, Tensor]
@@ -265,6 +276,11 @@ _MORE: list[Part] = [
     {"weight": numbers(6, 4, seed=6), "parts": _MORE, "pad_id": 5},
     {"weight": numbers(6, 4, seed=7), "parts": _MORE[:1], "pad_id": 5},
     {"weight": numbers(3, 1), "parts": [(numbers(2, 1, seed=1), torch.tensor([1, 2]))], "pad_id": 0},
+    {
+        "weight": numbers(6, 4, seed=8),
+        "parts": [*_MORE[:2], (numbers(2, 4, seed=9), torch.tensor([5, 5]))],
+        "pad_id": 5,
+    },
     differentiable=False,
 )
 def accumulated_gradient(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
@@ -401,6 +417,29 @@ def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
     return -_accumulated(weight, parts, pad_id)
 
 
+@accumulated_gradient.mistake(
+    "NaN for a part without real tokens",
+    "A part may consist of padding only. Its mean is 0 / 0, and the NaN stays in the sum. Add sums, and divide once.",
+)
+def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
+    counts = [_real(part, pad_id) for part in parts]
+    means = [_gradient(weight, part, pad_id) / torch.tensor(count) for part, count in zip(parts, counts, strict=True)]
+    return torch.stack([mean * count for mean, count in zip(means, counts, strict=True)]).sum(0) / sum(counts)
+
+
+@accumulated_gradient.mistake(
+    "divided by the tokens so far",
+    "You divide each part by the number of real tokens that you have seen by then. All parts have to be divided "
+    "by the same number: that of all their tokens.",
+)
+def _(weight: Tensor, parts: list[Part], pad_id: int) -> Tensor:
+    total, seen = torch.zeros_like(weight), 0
+    for part in parts:
+        seen += _real(part, pad_id)
+        total = total + _gradient(weight, part, pad_id) / max(1, seen)
+    return total
+
+
 # 4 --------------------------------------------------------------------------------------------------------------------
 
 
@@ -507,6 +546,14 @@ def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
 @clip_by_norm.mistake("nothing is clipped", "You return the gradients unchanged.")
 def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
     return gradients
+
+
+@clip_by_norm.mistake(
+    "the largest entry instead of the norm",
+    "You compare the largest entry with `max_norm`. The norm is the root of the sum of all squares.",
+)
+def _(gradients: list[Tensor], max_norm: float) -> list[Tensor]:
+    return _clipped(gradients, max_norm, lambda gradients: max(float(g.abs().max()) for g in gradients))
 
 
 # 5 --------------------------------------------------------------------------------------------------------------------
@@ -729,7 +776,6 @@ def _checkpoint(seed: int) -> Weights:
     },
     {"checkpoints": [_checkpoint(seed) for seed in range(7)]},
     {"checkpoints": [_checkpoint(9)]},
-    differentiable=False,
 )
 def average_checkpoints(checkpoints: list[Weights]) -> Weights:
     """The mean of each weight."""
@@ -817,3 +863,19 @@ def _(checkpoints: list[Weights]) -> Weights:
     for checkpoint in checkpoints[1:]:
         mean = {name: 0.9 * mean[name] + 0.1 * checkpoint[name] for name in mean}
     return mean
+
+
+@average_checkpoints.mistake(
+    "always divided by five",
+    "You divide by 5. There may be more checkpoints, or fewer.",
+)
+def _(checkpoints: list[Weights]) -> Weights:
+    return {name: _stacked(checkpoints, name).sum(0) / 5 for name in checkpoints[0]}
+
+
+@average_checkpoints.mistake(
+    "only the last five",
+    "You average the last five checkpoints. Average all that you get.",
+)
+def _(checkpoints: list[Weights]) -> Weights:
+    return average_checkpoints.reference(checkpoints[-5:])

@@ -16,6 +16,9 @@ from exercises.compare import equal
 from exercises.fresh_inputs import fresh_inputs
 from tests.exercises.test_checks import EXERCISES
 
+FUNCTIONS = [exercise for exercise in EXERCISES if exercise.observe is None]
+"""Exercises whose answers are called with their inputs, and nothing else."""
+
 
 def judged(exercise: Exercise, answer: Callable[..., Any]) -> str:
     """The message for an answer that may use everything, since it calls the reference."""
@@ -35,6 +38,10 @@ def contents(value: Any, change: Callable[[Any], Any]) -> Any:
             return value
 
 
+def detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
+
+
 def gradients(exercise: Exercise) -> set[str]:
     """The inputs that a gradient flows back to, such as ``x`` and ``part.query.weight``."""
     if not exercise.differentiable:
@@ -44,7 +51,7 @@ def gradients(exercise: Exercise) -> set[str]:
 
 
 def some_with(exist: Callable[[Exercise], Any]) -> Any:
-    return pytest.mark.parametrize("exercise", [e for e in EXERCISES if exist(e)], ids=lambda e: e.name)
+    return pytest.mark.parametrize("exercise", [e for e in FUNCTIONS if exist(e)], ids=lambda e: e.name)
 
 
 def tensors(exercise: Exercise) -> list[str]:
@@ -52,11 +59,12 @@ def tensors(exercise: Exercise) -> list[str]:
 
 
 def test_whatever_is_trained_through_is_compared_by_its_gradients() -> None:
-    names = {exercise.name for exercise in EXERCISES if gradients(exercise)}
+    names = {exercise.name for exercise in FUNCTIONS if gradients(exercise)}
     assert names == set(
-        "attention_scores softmax scaled_dot_product_attention split_heads join_heads multi_head_attention "
-        "query_key_value cross_attention head_contributions grouped_attention masked_softmax rotate embed feed_forward "
-        "layer_norm dropout post_norm pre_norm stacks unembed cross_entropy smoothed_loss mean_loss batch_loss "
+        "look_up attention_scores softmax scaled_dot_product_attention split_heads join_heads multi_head_attention "
+        "query_key_value cross_attention head_contributions grouped_attention masked_softmax shift rotate embed "
+        "feed_forward layer_norm dropout post_norm pre_norm stacks unembed cross_entropy smoothed_loss mean_loss "
+        "batch_loss average_checkpoints reorder_query_key_value causal_lm_loss classify blockwise_attention "
         "embed_tokens attend encoder_layer decoder_layer next_token_logits translation_loss".split()
     )
 
@@ -67,7 +75,7 @@ def test_a_result_without_a_gradient_is_refused(exercise: Exercise) -> None:
         with torch.no_grad():
             return exercise.reference(*arguments)
 
-    for answer in (frozen, lambda *arguments: contents(exercise.reference(*arguments), Tensor.detach)):
+    for answer in (frozen, lambda *arguments: contents(exercise.reference(*arguments), detached)):
         said = judged(exercise, answer).splitlines()
         assert said[0].startswith("no gradient flows back to `")
         assert said[1] == NO_GRADIENT
@@ -145,7 +153,7 @@ def change(value: Any) -> bool:
             return False
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
+@pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda e: e.name)
 def test_a_changed_input_is_named(exercise: Exercise) -> None:
     for position, (name, value) in enumerate(exercise.inputs[0].items()):
         is_earlier_one = any(value is other for other in list(exercise.inputs[0].values())[:position])
@@ -184,7 +192,7 @@ def test_a_result_remembered_by_shape_is_refused(exercise: Exercise) -> None:
         assert said == STALE
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
+@pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda e: e.name)
 def test_what_is_left_over_from_earlier_calls_is_noticed(exercise: Exercise) -> None:
     calls = 0
 
@@ -225,11 +233,13 @@ def test_fresh_inputs_are_like_the_given_ones() -> None:
         "kept": torch.tensor([[0.1, 0.9], [0.5, 0.5]]),
         "ids": torch.tensor([[1, 2], [3, 4], [5, 0]]),
         "texts": [("straße", 3), {"abcd": "▁dog"}, {"abcd": ""}],
+        "settings": {"tokenizer": ["intl"]},
         "n": 4,
     }
     before = copy.deepcopy(inputs)
-    fresh: Any = fresh_inputs(inputs, keep=("kept",), seed=0)
+    fresh: Any = fresh_inputs(inputs, keep=("kept", "settings"), seed=0)
     assert equal(inputs, before)
+    assert fresh["settings"] == before["settings"]
     assert fresh["x"].shape == (2, 2) and fresh["x"][1, 0] == -torch.inf and not fresh["x"].is_contiguous()
     assert 20 < fresh["x"][0].abs().max() < 2000
     assert fresh["kept"].tolist() == before["kept"].flip(0).tolist()  # type: ignore[attr-defined]
@@ -237,5 +247,5 @@ def test_fresh_inputs_are_like_the_given_ones() -> None:
     (word, count), entry, other = fresh["texts"]
     assert word != "straße" and word.lower() == "straße" and count == fresh["n"] - 1 == 3
     assert str(entry).lower() == "{'abcd': '▁dog'}" and entry.keys() == other.keys() != {"abcd"}
-    assert equal(fresh, fresh_inputs(inputs, keep=("kept",), seed=0))
-    assert not equal(fresh, fresh_inputs(inputs, keep=("kept",), seed=1))
+    assert equal(fresh, fresh_inputs(inputs, keep=("kept", "settings"), seed=0))
+    assert not equal(fresh, fresh_inputs(inputs, keep=("kept", "settings"), seed=1))

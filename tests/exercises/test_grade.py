@@ -12,8 +12,8 @@ import pytest
 
 from exercises import __main__ as command
 from exercises import grade as grading
-from exercises.grade import MARK, Grade, find_notebooks, forbidden_name, grade_all, read_submission
-from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, notebook_text, read_notebook
+from exercises.grade import MARK, Grade, forbidden_name, grade_all, read_submission
+from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, find_notebooks, notebook_text, read_notebook
 from transformer.errors import UserError
 
 OPEN_MESSAGE = "not done yet: write your code in place of this line"
@@ -318,8 +318,8 @@ def test_the_solutions_pass_and_untouched_exercises_do_not() -> None:
     ("arguments", "message"),
     [
         (["atention"], "there is no exercise 'atention'; did you mean attention?"),
-        (["xyz"], "there is no exercise 'xyz'; choose from attention, multi_head_attention, masking, "),
-        (["nowhere.ipynb"], "there is no notebook nowhere.ipynb"),
+        (["xyz"], "there is no exercise 'xyz'; choose from translation, attention, multi_head_attention, "),
+        (["nowhere.ipynb"], "the notebook nowhere.ipynb is missing"),
         ([str(ROOT / "README.md")], "README.md is not a notebook"),
         (["attention", "--seconds", "0"], "--seconds must be at least 1; got 0"),
         ([], "name at least one notebook, or all"),
@@ -381,8 +381,8 @@ def test_no_file_keeps_the_others_from_being_graded(tmp_path: Path, monkeypatch:
     told = {stem: failure.removeprefix(f"{tmp_path}/{stem}.ipynb ") for stem, failure in failures.items()}
     not_a_notebook = dict.fromkeys(["b_binary", "c_cells", "d_empty", "f_nested"], "is not a notebook")
     assert told == not_a_notebook | {
-        "e_folder": "is not a file",
-        "g_pipe": "is not a file",
+        "e_folder": f"cannot read the notebook {tmp_path}/e_folder.ipynb: it is not a file",
+        "g_pipe": f"cannot read the notebook {tmp_path}/g_pipe.ipynb: it is not a file",
         "i_crash": "could not be graded: RuntimeError: a fault of the grader",
     }
 

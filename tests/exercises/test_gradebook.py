@@ -1,5 +1,6 @@
-"""Grades as files: they contain every message in full."""
+"""Grades as files."""
 
+import csv
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -8,8 +9,9 @@ import pytest
 
 from exercises import __main__ as command
 from exercises import grade as grading
-from exercises.grade import Grade, find_notebooks
-from exercises.gradebook import as_json, as_junit
+from exercises.grade import Grade
+from exercises.gradebook import as_csv, as_json, as_junit
+from exercises.notebooks import find_notebooks
 
 GRADES = [
     Grade(Path("a/ann.ipynb"), "04_masking", {"padding_mask": None, "causal_mask": "inverted\nTrue means <may>."}),
@@ -19,7 +21,7 @@ GRADES = [
 
 
 def test_json_has_a_row_for_each_notebook() -> None:
-    rows = json.loads(as_json(GRADES))
+    rows = json.loads(as_json(GRADES))["grades"]
     assert [(row["notebook"], row["exercise"], row["points"], row["of"]) for row in rows] == [
         ("a/ann.ipynb", "04_masking", 1, 2),
         ("a/bob.ipynb", "04_masking", 2, 2),
@@ -27,6 +29,32 @@ def test_json_has_a_row_for_each_notebook() -> None:
     ]
     assert rows[0]["messages"] == GRADES[0].messages
     assert [row["failure"] for row in rows] == [None, None, "a/cleo.ipynb is not a notebook"]
+
+
+def test_json_has_the_counts_of_mistakes() -> None:
+    counts = {"04_masking": {"padding_mask": {}, "causal_mask": {"inverted": 1}}}
+    assert json.loads(as_json(GRADES))["mistakes"] == counts
+
+
+def test_csv_has_a_column_for_each_blank() -> None:
+    other = Grade(Path("a/dan.ipynb"), "06_layers", {"dropout": "wrong, and in\ntwo lines", "pre_norm": None})
+    rows = list(csv.DictReader(as_csv([*GRADES, other]).splitlines()))
+    assert list(rows[0]) == [
+        *["notebook", "exercise", "points", "of", "failure"],
+        *["masking.padding_mask", "masking.causal_mask", "layers.dropout", "layers.pre_norm"],
+    ]
+    assert [list(row.values()) for row in rows] == [
+        ["a/ann.ipynb", "04_masking", "1", "2", "", "1", "0", "", ""],
+        ["a/bob.ipynb", "04_masking", "2", "2", "", "1", "1", "", ""],
+        ["a/cleo.ipynb", "", "", "", "a/cleo.ipynb is not a notebook", "", "", "", ""],
+        ["a/dan.ipynb", "06_layers", "1", "2", "", "", "", "0", "1"],
+    ]
+
+
+def test_no_name_of_a_file_is_a_formula() -> None:
+    name = '=HYPERLINK("x").ipynb'
+    (row,) = csv.DictReader(as_csv([Grade(Path(name), "", {}, f"{name} is not a notebook")]).splitlines())
+    assert (row["notebook"], row["failure"]) == (f"'{name}", f"'{name} is not a notebook")
 
 
 def test_junit_has_a_case_for_each_exercise() -> None:
@@ -46,6 +74,15 @@ def test_a_folder_means_all_notebooks_in_it(tmp_path: Path) -> None:
     assert find_notebooks([str(tmp_path)]) == [tmp_path / "b" / "two.ipynb", tmp_path / "one.ipynb"]
 
 
+@pytest.mark.parametrize("option", ["--csv", "--json", "--junit"])
+def test_a_file_that_cannot_be_written_is_told_before_the_work(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(grading, "grade_all", lambda *_: pytest.fail("it was graded"))
+    assert command.main(["grade", "all", option, str(tmp_path / "no" / "grades")]) == 2
+    assert "its folder does not exist" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("grades", "code"), [(GRADES, 2), (GRADES[:2], 1), (GRADES[1:2], 0)], ids=["failure", "wrong", "right"]
 )
@@ -57,16 +94,21 @@ def test_a_class_is_graded_to_its_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(grading, "grade_all", lambda names, seconds: grades)
-    files = tmp_path / "grades.json", tmp_path / "grades.xml"
-    assert command.main(["grade", "a", "--json", str(files[0]), "--junit", str(files[1])]) == code
-    assert [path.read_text("utf-8") for path in files] == [as_json(grades), as_junit(grades)]
+    files = [tmp_path / name for name in ("grades.json", "grades.xml", "grades.csv")]
+    json_file, xml_file, csv_file = map(str, files)
+    assert command.main(["grade", "a", "--json", json_file, "--junit", xml_file, "--csv", csv_file]) == code
+    assert [path.read_text("utf-8") for path in files] == [as_json(grades), as_junit(grades), as_csv(grades)]
     output = capsys.readouterr()
     assert output.err == ("error: a/cleo.ipynb is not a notebook\n" if code == 2 else "")
 
 
-def test_a_file_that_cannot_be_written_is_told_before_the_work(
+def test_grades_are_printed_even_if_they_cannot_be_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(grading, "grade_all", lambda *_: pytest.fail("it was graded"))
-    assert command.main(["grade", "all", "--json", str(tmp_path / "no" / "grades.json")]) == 2
-    assert "its folder does not exist" in capsys.readouterr().err
+    grades = [Grade(Path("a.ipynb"), "02_attention", {"softmax": None})]
+    monkeypatch.setattr(grading, "grade_all", lambda *_: grades)
+    (tmp_path / "full.csv").symlink_to("/dev/full")
+    assert command.main(["grade", "02", "--csv", str(tmp_path / "full.csv"), "--json", str(tmp_path / "x.json")]) == 2
+    printed = capsys.readouterr()
+    assert "1 of 1" in printed.out and "No space left on device" in printed.err
+    assert (tmp_path / "x.json").exists()

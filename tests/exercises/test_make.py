@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from exercises import __main__ as command
-from exercises.check import Exercise, WrongAnswerError
+from exercises.calls import call
+from exercises.check import Exercise, Trial, WrongAnswerError
 from exercises.make import filled_answers, find_drift, make, make_exercise, read_solution
 from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, notebook_text, read_notebook, solution_sources
 from transformer.errors import UserError
@@ -132,12 +134,20 @@ def test_exercise_gives_nothing_away_and_its_cells_have_lasting_names(source: Pa
             assert "<summary>Help: <code>" in cell["source"]
 
 
+def train_briefly(trial: Trial, answer: Any) -> str | None:
+    """Call the answer with the first twenty entries of each list, and judge only whether it raises an exception."""
+    inputs = {name: value[:20] if isinstance(value, list) else value for name, value in trial.draw().items()}
+    error = call(answer, inputs).error
+    return None if error is None else str(error)
+
+
 @pytest.mark.parametrize("source", solution_sources(), ids=lambda path: path.stem)
 def test_each_open_blank_fails_its_own_check_and_no_other(
     source: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nobody tampers with the checks here, and to make sure of it takes longer than the rest.
     monkeypatch.setattr(Exercise, "rejects_mistakes", lambda exercise: True)
+    monkeypatch.setattr(Trial, "judge", train_briefly)
     notebook, exercise = read_solution(source), make_exercise(read_solution(source))
     keys = [key for cell in notebook["cells"] if (key := answer_key(cell))]
     for still_open in keys:
@@ -176,6 +186,21 @@ def test_the_capstones_own_training_runs(capsys: pytest.CaptureFixture[str]) -> 
     assert printed.count("expected") == 8
     assert "epoch 2: loss" in printed
     assert "BLEU = " in printed
+
+
+def test_what_follows_the_graded_training_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setattr(Exercise, "rejects_mistakes", lambda exercise: True)
+    names: dict[str, Any] = {}
+    for cell in read_solution(ROOT / "solutions" / "19_train_your_own.py")["cells"]:
+        text = cell["source"]
+        if cell["cell_type"] != "code" or check_key(cell) or "grade_this_notebook" in text:
+            continue
+        text = text.replace("given.train_translator(data.train,", "given.train_translator(data.train[:50],")
+        exec(compile(text, cell["id"], "exec"), names)
+    labels = [label.get_text() for label in names["axes"].get_yticklabels()]
+    assert labels[-1] == "<eos>" and len(labels) == names["weights"].size(0)
+    torch.testing.assert_close(names["weights"].sum(dim=1), torch.ones(len(labels)))
 
 
 def test_the_json_written_is_jupyters_own() -> None:

@@ -11,6 +11,9 @@ TEN = 10
 
 LAST_OF_TWO = "the tensor has two axes, so that 1 and -1 mean the same one"
 LAST_OF_ONE = "the axis has length one, so that 0 and -1 mean the same entry"
+AT_THE_BORDER = "no random number is exactly at the border, neither here nor in training"
+FIRST_EPOCH = "the first epoch is better than infinity, and replaces what was there before"
+STYLE = "colors and styles are up to the learner"
 ANY_SEQUENCE = "what is read from it in order is the same, and it is not returned"
 
 EQUIVALENT = {
@@ -53,6 +56,42 @@ EQUIVALENT = {
     ("corpus_bleu", "for n in (2, 1, 3, 4):"): "the order of a product's factors does not matter",
     ("chrf", "mine, there = (hypothesis.replace(' ', ''), list(reference.replace(' ', '')))"): ANY_SEQUENCE,
     ("chrf", "mine, there = (list(hypothesis.replace(' ', '')), reference.replace(' ', ''))"): ANY_SEQUENCE,
+    (
+        "roofline",
+        "return (flop / n_bytes, max(arithmetic, traffic), arithmetic >= traffic)",
+    ): "when both take equally long, it is neither compute-bound nor memory-bound",
+    (
+        "blockwise_attention",
+        "total, weighted = (torch.zeros_like(query), torch.zeros_like(maximum))",
+    ): "both are broadcast to the width of what is added to them",
+    (
+        "blockwise_attention",
+        "total, weighted = (torch.zeros_like(maximum), query)",
+    ): "what it begins with is multiplied by the first correction, which is zero",
+    ("update_softmax", "new_maximum = torch.maximum(maximum, scores.amax(dim=1))"): LAST_OF_TWO,
+    ("update_softmax", "return (new_maximum, total * correction + exponentials.sum(dim=1))"): LAST_OF_TWO,
+    ("mask_tokens", "chosen = (choice <= 0.15) & (ids > mask_id)"): AT_THE_BORDER,
+    ("mask_tokens", "masked = torch.where(chosen & (kind <= 0.8), mask_id, ids)"): AT_THE_BORDER,
+    ("mask_tokens", "masked = torch.where(chosen & (kind > 0.8) & (kind < 0.9), other, masked)"): AT_THE_BORDER,
+    ("mask_tokens", "masked = torch.where(chosen & (kind >= 0.8) & (kind <= 0.9), other, masked)"): AT_THE_BORDER,
+    ("validation_loss", "total, count = (0, 0.0)"): "a sum has the same value as an int and as a float",
+    ("fit", "best, best_epoch, best_weights = (math.inf, -1, None)"): FIRST_EPOCH,
+    ("fit", "best, best_epoch, best_weights = (math.inf, 1, None)"): FIRST_EPOCH,
+    (
+        "bleu_score",
+        "references += [decode([i for i in row if i not in (BOS, PAD, EOS)]) for row in target.tolist()]",
+    ): "the order of what is left out does not matter",
+    (
+        "bleu_score",
+        "references += [decode([i for i in row if i not in (PAD, BOS, EOS)]) for row in target]",
+    ): "a row of a tensor gives its numbers one by one, as a list does",
+    (
+        "Transformer",
+        "self.unembedding = nn.Linear(config.vocab_size, d, bias=False)",
+    ): "the embedding's weight, which replaces its own, decides the shape",
+    ("plot_attention", "axes.imshow(weights, vmin=0, vmax=1)"): "matplotlib makes an array of a tensor by itself",
+    ("plot_losses", "axes.axvline(validation.index(min(validation)) + 1, linestyle=':')"): STYLE,
+    ("plot_losses", "axes.axvline(validation.index(min(validation)) + 1, color='gray')"): STYLE,
 }
 """Changes that survive, and why each is the same function still."""
 

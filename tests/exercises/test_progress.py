@@ -1,14 +1,15 @@
 """A learner's progress: shown by ``status``, and carried over into a new version by ``update``."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
-from exercises.notebooks import ROOT, Notebook, answer_key, check_key, notebook_text, read_notebook
+from exercises.blanks import read_blanks
+from exercises.notebooks import ROOT, Notebook, answer_key, notebook_text, read_notebook
 from exercises.progress import status
 from exercises.update import update
+from tests.exercises.learner import copy_of_course, fill, run_checks
 from transformer.errors import UserError
 
 ANSWER = "# answer: causal_mask\ndef causal_mask(length):\n    return 'mine'"
@@ -100,30 +101,50 @@ def test_what_is_no_exercise_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def course(tmp_path: Path) -> Path:
-    """The sources and exercises of a course with one notebook."""
-    for folder, name in (("solutions", "04_masking.py"), ("exercises", "04_masking.ipynb")):
-        (tmp_path / folder).mkdir()
-        shutil.copy(ROOT / folder / name, tmp_path / folder / name)
-    return tmp_path
+    return copy_of_course(tmp_path, "04_masking")
 
 
 def test_status_tells_right_from_wrong_from_open(course: Path) -> None:
-    assert list(status(course))[-1].split() == ["total", "0", "of", "5"]
+    assert list(status(root=course))[-2].split() == ["total", "0", "of", "5"]
     path = course / "exercises" / "04_masking.ipynb"
-    outputs = {
-        "padding_mask": [{"output_type": "stream", "name": "stdout", "text": ["✓ padding_mask\n"]}],
-        "causal_mask": [{"output_type": "error", "ename": "WrongAnswerError", "evalue": "", "traceback": []}],
-        "target_mask": [],
-        "masked_softmax": [{"output_type": "stream", "name": "stdout", "text": ["✓ another\n"]}],
-    }
-    notebook = read_notebook(path)
-    for cell in notebook["cells"]:
-        if answer_key(cell) in outputs:
-            cell["source"] = f"# answer: {answer_key(cell)}\ndone"
-        if (key := check_key(cell)) in outputs:
-            cell["outputs"] = outputs[str(key)]
-    path.write_text(notebook_text(notebook), "utf-8")
-    assert [line.split() for line in status(course)] == [
+    run_checks(path, {"padding_mask": None, "causal_mask": "inverted", "masked_softmax": "too large"})
+    fill(path, {"target_mask": "done"})
+    assert [line.split() for line in status(root=course)] == [
         ["04", "masking", "✓", "✗", "·", "✗", "·", "1", "of", "5"],
         ["total", "1", "of", "5"],
+        ["badge:", *"![Transformer course: 1 of 5 exercises solved](progress.svg)".split()],
     ]
+    assert list(status([str(path)], course)) == list(status(root=course))
+
+
+@pytest.mark.parametrize(
+    "outputs", [5, None, "x", {}, [5], [None], ["x"], [[]], [{"text": 5}], [{"text": [1]}], [{"text": {"a": 1}}]]
+)
+def test_outputs_that_jupyter_would_not_write_are_left_out(outputs: object, course: Path) -> None:
+    path = course / "exercises" / "04_masking.ipynb"
+    notebook = json.loads(path.read_text())
+    for cell in notebook["cells"]:
+        cell["outputs"] = outputs
+    path.write_text(json.dumps(notebook))
+    assert [blank.mark for blank in read_blanks(path)] == ["·"] * len(read_blanks(path))
+
+
+def test_a_number_of_minutes_that_cannot_be_is_left_out(course: Path) -> None:
+    path = course / "exercises" / "04_masking.ipynb"
+    path.write_text(path.read_text().replace(" minutes", "0" * 5000 + " minutes"))
+    assert {blank.minutes for blank in read_blanks(path)} == {0}
+
+
+def test_an_update_that_cannot_be_written_changes_nothing(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, calls = filled.read_bytes(), []
+
+    def fails_the_second_time(path: Path, data: bytes) -> None:
+        calls.append(path)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device", str(path))
+        path.write_bytes(data)
+
+    monkeypatch.setattr("exercises.update.write_atomically", fails_the_second_time)
+    with pytest.raises(UserError, match="No space left on device; it is as it was"):
+        update(filled)
+    assert filled.read_bytes() == before and not calls[0].exists()

@@ -1,0 +1,130 @@
+"""Read the blanks of exercise notebooks: what each one asks for, its hint, and whether the learner has solved it.
+
+Nothing is run: how far the learner is comes from the outputs with which the notebooks were saved.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from exercises.notebooks import (
+    PLACEHOLDER,
+    ROOT,
+    Cell,
+    answer_key,
+    check_key,
+    find_notebooks,
+    read_notebook,
+    solution_sources,
+)
+from transformer.errors import UserError
+
+Mark = Literal["✓", "✗", "·"]
+"""✓ for a check that passed, ✗ for one that failed, · for an exercise that has not been done."""
+
+HINT = re.compile(r"<summary>Hint</summary>(.*?)</details>", flags=re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Blank:
+    """One exercise of a notebook."""
+
+    name: str
+    """The name of the function to write, such as ``softmax``."""
+    title: str
+    """Its heading, such as ``2 · Softmax``."""
+    stars: str
+    """How difficult it is, from ★☆☆ to ★★★."""
+    minutes: int
+    """How long it takes."""
+    hint: tuple[str, ...]
+    """The lines of its hint, each a step further."""
+    mark: Mark
+    message: str = ""
+    """What the learner's check said last, if it failed."""
+
+    def __str__(self) -> str:
+        return f"{self.title}  {self.stars} {self.minutes} minutes"
+
+
+def read_blanks(path: Path) -> list[Blank]:
+    """Read the blanks of a notebook; none if it isn't an exercise notebook.
+
+    Raises:
+        UserError: if the file cannot be read.
+    """
+    cells = read_notebook(path)["cells"]
+    checks = {key: cell for cell in cells if (key := check_key(cell))}
+    text, blanks = "", []
+    for cell in cells:
+        if cell["cell_type"] == "markdown" and cell["source"].startswith("## "):
+            text = cell["source"]
+        if key := answer_key(cell):
+            blanks.append(_read_blank(key, text, cell, checks.get(key)))
+    return blanks
+
+
+def read_all_blanks(names: Sequence[str] = (), root: Path = ROOT) -> dict[Path, list[Blank]]:
+    """Return the blanks of every exercise notebook among these notebooks, by path.
+
+    Args:
+        names: as in `find_notebooks`; all notebooks of the course if empty.
+        root: the checkout of the course.
+
+    Raises:
+        UserError: if there is no exercise notebook with these names, or one cannot be read.
+    """
+    if not names:
+        solution_sources(root)  # elsewhere than in a clone, nobody works on the notebooks that were installed
+    found = {path: blanks for path in find_notebooks(names or ["all"], root) if (blanks := read_blanks(path))}
+    if not found:
+        raise UserError(f"no exercise notebook in {', '.join(names)}: none has a cell that begins with `# answer: …`")
+    return found
+
+
+def first_unsolved(notebooks: Mapping[Path, Sequence[Blank]]) -> tuple[Path, Blank] | None:
+    """Return the first blank that isn't solved, with the path of its notebook; None if all are solved."""
+    return next(((path, blank) for path, blanks in notebooks.items() for blank in blanks if blank.mark != "✓"), None)
+
+
+def solved(blanks: Sequence[Blank]) -> int:
+    """Return how many of the blanks are solved."""
+    return sum(blank.mark == "✓" for blank in blanks)
+
+
+def notebook_title(path: Path) -> str:
+    """Return the title of a notebook: ``02_attention.ipynb`` → ``02 attention``."""
+    return path.stem.replace("_", " ")
+
+
+def _read_blank(name: str, text: str, answer: Cell, check: Cell | None) -> Blank:
+    title = re.match(r"## *(.*)", text)
+    effort = re.search(r"^([★☆]+) · (\d{1,4}) minutes", text, flags=re.MULTILINE)
+    hint = HINT.search(text)
+    lines = [line for line in (hint[1] if hint else "").splitlines() if line.strip() and not line.startswith("```")]
+    mark, message = _result(name, answer, check)
+    return Blank(
+        name,
+        title[1] if title else name,
+        effort[1] if effort else "",
+        int(effort[2]) if effort else 0,
+        tuple(lines),
+        mark,
+        message,
+    )
+
+
+def _result(name: str, answer: Cell, check: Cell | None) -> tuple[Mark, str]:
+    """Return the mark of a blank, and the message of its check if that failed."""
+    outputs = check.get("outputs", []) if check else []
+    if "".join(output.get("text", "") for output in outputs) == f"✓ {name}\n":
+        return "✓", ""
+    if PLACEHOLDER in answer["source"] or not outputs:
+        return "·", ""
+    error = next((output for output in outputs if output.get("output_type") == "error"), None)
+    if error is None:
+        return "✗", "its check did not print the expected line"
+    value = str(error.get("evalue", "")).removeprefix(f"✗ {name}: ")
+    return "✗", value if error.get("ename") == "WrongAnswerError" else f"{error.get('ename')}: {value}"

@@ -1,0 +1,2005 @@
+"""Checks of 19 train your own: a Transformer made of modules, its loader, training, evaluation and plots (§3, §5)."""
+
+import copy
+import math
+import random
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+import torch
+import torch._dynamo  # an optimiser's first step would import it, which takes seconds and belongs to no answer
+import torch.nn.functional as F
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from sacrebleu import corpus_bleu
+from torch import Tensor, nn
+
+from exercises.check import Topic
+from exercises.compare import type_with_article
+from exercises.tensors import numbers
+from transformer.attention import MultiHeadAttention
+from transformer.config import ModelConfig
+from transformer.data import pocket
+from transformer.data.batching import pad
+from transformer.data.tokenizer import BOS, EOS, PAD, Tokenizer
+from transformer.layers import EncoderLayer, FeedForward
+from transformer.masks import padding_mask, target_mask
+from transformer.models import load_model
+from transformer.positions import sinusoidal_encoding
+
+topic = Topic()
+check, given = topic.check, topic.given
+
+Pair = tuple[list[int], list[int]]
+"""The token ids of a source, with eos at its end, and of its target, from bos to eos."""
+
+Batch = tuple[Tensor, Tensor]
+"""Sources and targets, each (batch, length), int64."""
+
+# What the notebook uses -----------------------------------------------------------------------------------------------
+
+
+class PocketData(NamedTuple):
+    """Short sentences of the pocket corpus. No sentence is in two of the lists."""
+
+    train: list[Pair]
+    validation: list[Pair]
+    test: list[Pair]
+    tokenizer: Tokenizer
+
+
+HELD_OUT = 150
+"""Number of pairs in the validation data, and in the test data."""
+
+
+@cache
+def pocket_data() -> PocketData:
+    """Generate the data of this notebook: sentences of up to six words, all of them frequent."""
+    short = [pair for pair in pocket.pairs("train", 20_000) if len(pair.source_words) <= 6]
+    counts = Counter(word for pair in short for word in pair.source_words)
+    texts = list({p.source: p.target for p in short if min(counts[word] for word in p.source_words) >= 20}.items())
+    random.Random(0).shuffle(texts)
+    tokenizer = Tokenizer.train([line for pair in texts for line in pair], vocab_size=600)
+    pairs = [([*tokenizer.encode(source), EOS], [BOS, *tokenizer.encode(target), EOS]) for source, target in texts]
+    validation, test, train = pairs[:HELD_OUT], pairs[HELD_OUT : 2 * HELD_OUT], pairs[2 * HELD_OUT :]
+    return PocketData(train, validation, test, tokenizer)
+
+
+def shipped_weights(name: str) -> tuple[ModelConfig, dict[str, Tensor]]:
+    """Load a pretrained model, and give its weights the names that they have in this notebook's `Transformer`."""
+    model = load_model(name, device="cpu", precision="fp32").model
+    weights = {}
+    for key, weight in model.state_dict().items():
+        if key.startswith("decoder."):
+            key = key.replace(".residuals.", ".norms.").replace(".norm.", ".")
+        if not key.startswith("target_embedding."):  # it is tied to the source's
+            weights[key.replace("source_embedding.", "embedding.")] = weight
+    return model.config, weights
+
+
+def translate(model: nn.Module, source: Tensor, limit: int = 40) -> list[list[int]]:
+    """Translate sentences by greedy search, as in the capstone.
+
+    Args:
+        source: token ids, (batch, length), int64.
+        limit: the largest number of tokens in a translation.
+
+    Returns:
+        The token ids of each translation, without bos and eos.
+    """
+    target = source.new_full((len(source), 1), BOS)
+    with torch.inference_mode():
+        for _ in range(limit):
+            best = model(source, target)[:, -1].argmax(dim=-1)
+            target = torch.cat([target, best[:, None]], dim=1)
+            if bool((target == EOS).any(dim=1).all()):
+                break
+    return [row[: row.index(EOS)] if EOS in row else row for row in target[:, 1:].tolist()]
+
+
+# What the checks look at ----------------------------------------------------------------------------------------------
+
+
+def _named(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters by name, in alphabetical order; one that has two names is listed once, with the first."""
+    names = sorted(model.named_parameters(remove_duplicate=False), reverse=True)
+    first = {id(parameter): name for name, parameter in names}
+    return {name: parameter for name, parameter in reversed(names) if first[id(parameter)] == name}
+
+
+def _shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(parameter.shape) for name, parameter in _named(model).items()}
+
+
+def _fill(model: nn.Module) -> None:
+    """Give each parameter numbers that depend on its name only."""
+    for name, parameter in _named(model).items():
+        drawn = numbers(*parameter.shape, seed=zlib.crc32(name.encode()))
+        parameter.data = 1 + drawn / 4 if "norm" in name else drawn / math.sqrt(parameter.shape[-1])
+
+
+@contextmanager
+def _visible_dropout() -> Iterator[None]:
+    """Let dropout multiply by fixed numbers, so that it can be seen in the result where it was applied."""
+
+    def dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        return x * (1 + p * torch.arange(x.size(-1)).cos()) if training else x
+
+    with mock.patch.object(F, "dropout", dropout):
+        yield
+
+
+def _observe_module(
+    answer: Callable[[ModelConfig], nn.Module],
+    reference: Callable[[ModelConfig], nn.Module],
+    config: ModelConfig,
+    inputs: Sequence[Tensor],
+    prepare: Callable[[nn.Module], object] = _fill,
+) -> tuple[Any, ...]:
+    """Parameters, both outputs, and which parameters get a gradient.
+
+    A module with other parameters than the reference's isn't run, because nobody knows what to fill them with.
+    """
+    torch.manual_seed(0)
+    model = answer(config)
+    if not isinstance(model, nn.Module) or _shapes(model) != _shapes(reference(config)):
+        return _shapes(model) if isinstance(model, nn.Module) else model, None, None, None
+    prepare(model)
+    with _visible_dropout():
+        evaluated = model.eval()(*inputs)
+        trained = model.train()(*inputs)
+    reached: list[str] = []
+    if isinstance(trained, Tensor) and trained.requires_grad:
+        trained.square().sum().backward()
+        reached = [name for name, p in _named(model).items() if p.grad is not None and p.grad.any()]
+    evaluated, trained = (x.detach() if isinstance(x, Tensor) else x for x in (evaluated, trained))
+    return _shapes(model), evaluated, trained, reached
+
+
+_OF_MODULE = (
+    "the list of parameters",
+    "the output in evaluation mode",
+    "the output in training mode (here, dropout multiplies by fixed numbers)",
+    "the list of parameters that get a gradient",
+)
+
+# 1 --------------------------------------------------------------------------------------------------------------------
+
+
+class DecoderLayer(nn.Module):
+    """The solution: pre-norm, with dropout on the output of each sublayer."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config.d_model, config.n_heads)
+        self.cross_attention = MultiHeadAttention(config.d_model, config.n_heads)
+        self.feed_forward = FeedForward(config.d_model, config.d_ff)
+        self.norms = nn.ModuleList(nn.LayerNorm(config.d_model) for _ in range(3))
+        self.dropout = nn.Dropout(config.dropout)
+
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Apply a sublayer within its residual connection."""
+        return x + self.dropout(sublayer(norm(x)))
+
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        """Apply the three sublayers; ``own`` is the mask of self-attention."""
+        x = self.residual(x, self.norms[0], lambda y: self.self_attention(y, mask=own))
+        x = self.residual(x, self.norms[1], lambda y: self.cross_attention(y, memory, mask=memory_mask))
+        return self.residual(x, self.norms[2], self.feed_forward)
+
+
+def _observe_layer(answer: Any, config: ModelConfig, *inputs: Tensor) -> tuple[Any, ...]:
+    return _observe_module(answer, DecoderLayer, config, inputs)
+
+
+_SMALL = ModelConfig(vocab_size=11, d_model=4, n_heads=2, d_ff=6, n_layers=1, dropout=0.5, norm="pre", max_length=8)
+_WIDER = ModelConfig(vocab_size=13, d_model=8, n_heads=2, d_ff=12, n_layers=2, dropout=0.2, norm="pre", max_length=10)
+_CAUSAL = torch.ones(3, 3, dtype=torch.bool).tril()[None, None]
+_REAL = torch.tensor([[1, 1, 1], [1, 1, 0]]).bool()[:, None, None]
+
+decoder_layer = topic.exercise(
+    {
+        "config": _SMALL,
+        "x": numbers(2, 3, 4),
+        "memory": numbers(2, 3, 4, seed=1),
+        "target_mask": _CAUSAL,
+        "memory_mask": _REAL,
+    },
+    {
+        "config": _WIDER,
+        "x": numbers(2, 3, 8, seed=2),
+        "memory": numbers(2, 3, 8, seed=3),
+        "target_mask": _CAUSAL,
+        "memory_mask": _REAL,
+    },
+    results=_OF_MODULE,
+    observe=_observe_layer,
+)(DecoderLayer)
+
+
+@decoder_layer.mistake(
+    "post-norm",
+    "You normalise the sum, as in the paper. Here the norm comes before the sublayer (pre-norm), and the residual "
+    "connection goes around both.",
+)
+class _PostNorm(DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return norm(x + self.dropout(sublayer(x)))
+
+
+@decoder_layer.mistake(
+    "no dropout", "In evaluation mode your layer is right, but in training nothing is dropped. Use config.dropout."
+)
+class _NoDropout(DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return x + sublayer(norm(x))
+
+
+@decoder_layer.mistake(
+    "dropout on the sum",
+    "You drop entries of the sum, so the residual connection loses them for all later layers. §5.4 drops entries of "
+    "the sublayer's output, before it is added.",
+)
+class _DropoutOnSum(DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return self.dropout(x + sublayer(norm(x)))
+
+
+@decoder_layer.mistake(
+    "dropout on the sublayer's input",
+    "You drop entries of what the sublayer reads. Let it read everything, and drop entries of its output.",
+)
+class _DropoutOnInput(DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return x + sublayer(self.dropout(norm(x)))
+
+
+@decoder_layer.mistake(
+    "dropout in evaluation mode as well",
+    "Your layer drops entries even after model.eval(), so every translation would be a game of chance. A module for "
+    "dropout is switched off by itself; the function has to be told.",
+)
+class _DropoutAlways(DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return x + F.dropout(sublayer(norm(x)), self.dropout.p)
+
+
+@decoder_layer.mistake(
+    "dropout after the feed-forward network only",
+    "The outputs of your two attentions aren't dropped. Dropout applies to the output of every sublayer.",
+)
+class _DropoutOnce(DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        y = sublayer(norm(x))
+        return x + (self.dropout(y) if sublayer is self.feed_forward else y)
+
+
+@decoder_layer.mistake(
+    "norms in a plain list",
+    "PyTorch doesn't look for modules inside a Python list, so your norms have no registered parameters: the optimiser "
+    "won't train them, they aren't saved, and they don't move to a GPU. There is a list that PyTorch does look into.",
+)
+class _PlainList(DecoderLayer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        del self.norms
+        self.norms = [nn.LayerNorm(config.d_model) for _ in range(3)]  # type: ignore[assignment]
+
+
+@decoder_layer.mistake(
+    "one norm for all three sublayers",
+    "Your three norms are one and the same module: multiplying a list repeats references, it doesn't make copies. Each "
+    "sublayer has a norm of its own.",
+)
+class _OneNorm(DecoderLayer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.norms = nn.ModuleList([nn.LayerNorm(config.d_model)] * 3)
+
+
+@decoder_layer.mistake(
+    "one attention for both",
+    "Self-attention and cross-attention share one set of weights. They are two modules, with the names of the table.",
+)
+class _OneAttention(DecoderLayer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.cross_attention = self.self_attention
+
+
+@decoder_layer.mistake(
+    "no residual connection", "Each sublayer replaces its input. Its output should be added to the input."
+)
+class _NoResidual(DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return self.dropout(sublayer(norm(x)))
+
+
+@decoder_layer.mistake(
+    "the normalised input is added",
+    "You add the sublayer's output to the normalised x. The residual connection should carry x itself, unchanged, from "
+    "the first layer to the last.",
+)
+class _NormalisedResidual(DecoderLayer):
+    def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        y = norm(x)
+        return y + self.dropout(sublayer(y))
+
+
+@decoder_layer.mistake(
+    "memory not used",
+    "Your cross-attention attends to the target again, so no word of the source ever reaches the decoder. Keys and "
+    "values come from the memory.",
+)
+class _NoMemory(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        x = self.residual(x, self.norms[0], lambda y: self.self_attention(y, mask=own))
+        x = self.residual(x, self.norms[1], lambda y: self.cross_attention(y, y, mask=memory_mask))
+        return self.residual(x, self.norms[2], self.feed_forward)
+
+
+@decoder_layer.mistake(
+    "no causal mask",
+    "Your self-attention sees the tokens that it should predict. In training the loss would fall beautifully, and the "
+    "translations would be nonsense.",
+)
+class _NoCausalMask(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        return super().forward(x, memory, torch.ones_like(own), memory_mask)
+
+
+@decoder_layer.mistake(
+    "the source's padding attended to", "Your cross-attention attends to padding. It needs the memory's mask."
+)
+class _NoMemoryMask(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        return super().forward(x, memory, own, torch.ones_like(memory_mask))
+
+
+@decoder_layer.mistake(
+    "cross-attention first", "You attend to the memory before the target. Self-attention is the first sublayer (§3.1)."
+)
+class _CrossFirst(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        x = self.residual(x, self.norms[0], lambda y: self.cross_attention(y, memory, mask=memory_mask))
+        x = self.residual(x, self.norms[1], lambda y: self.self_attention(y, mask=own))
+        return self.residual(x, self.norms[2], self.feed_forward)
+
+
+@decoder_layer.mistake(
+    "no dropout on feed-forward",
+    "You drop entries of both attentions, but not of feed-forward. §5.4 drops the output of each sublayer.",
+)
+class _NoFeedForwardDropout(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        x = self.residual(x, self.norms[0], lambda y: self.self_attention(y, mask=own))
+        x = self.residual(x, self.norms[1], lambda y: self.cross_attention(y, memory, mask=memory_mask))
+        return x + self.feed_forward(self.norms[2](x))
+
+
+@decoder_layer.mistake(
+    "always the same probability of dropout",
+    "You write a number where the probability of the configuration belongs.",
+)
+class _FixedDropout(DecoderLayer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.dropout = nn.Dropout(0.1)
+
+
+@decoder_layer.mistake(
+    "the memory normalised",
+    "You normalise the memory as well. The encoder ends with a norm of its own: only x is normalised here.",
+)
+class _NormalisedMemory(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        return super().forward(x, self.norms[1](memory), own, memory_mask)
+
+
+# 2 --------------------------------------------------------------------------------------------------------------------
+
+
+class Transformer(nn.Module):
+    """The solution."""
+
+    positions: Tensor
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        d = config.d_model
+        self.embedding = nn.Embedding(config.vocab_size, d)
+        nn.init.normal_(self.embedding.weight, std=d**-0.5)
+        self.register_buffer("positions", sinusoidal_encoding(config.max_length, d), persistent=False)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
+        self.decoder = nn.ModuleList(given.DecoderLayer(config) for _ in range(config.n_layers))
+        self.encoder_norm, self.decoder_norm = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.unembedding = nn.Linear(d, config.vocab_size, bias=False)
+        self.unembedding.weight = self.embedding.weight
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Embed tokens, source or target."""
+        x = self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)
+        return self.dropout(x + self.positions[: ids.size(1)])
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Return the logits of each next token."""
+        memory, memory_mask = self.embed(source), padding_mask(source, PAD)
+        for layer in self.encoder:
+            memory = layer(memory, memory_mask)
+        memory, x = self.encoder_norm(memory), self.embed(target)
+        for layer in self.decoder:
+            x = layer(x, memory, target_mask(target, PAD), memory_mask)
+        return self.unembedding(self.decoder_norm(x))
+
+
+_SHIPPED = "pocket-small"
+
+
+@cache
+def _shipped() -> tuple[ModelConfig, dict[str, Tensor]]:
+    return shipped_weights(_SHIPPED)
+
+
+def _observe_transformer(answer: Any, config: ModelConfig, *inputs: Tensor) -> tuple[Any, ...]:
+    """What is observed of every module; then the buffers, what is saved, and the size of the first embeddings."""
+    is_shipped = config.d_model == 128  # the model that this configuration belongs to
+    fill = (lambda model: model.load_state_dict(_shipped()[1], strict=False)) if is_shipped else _fill
+    of_module = _observe_module(answer, Transformer, config, inputs, fill)
+    torch.manual_seed(0)
+    model = answer(config)
+    buffers: dict[str, Any] = {}
+    scale, saved = 0.0, []
+    if isinstance(model, nn.Module):
+        buffers = {name: tuple(buffer.shape) for name, buffer in model.named_buffers()}
+        saved = [name for name in model.state_dict() if name in buffers]
+        if isinstance(table := getattr(model, "embedding", None), nn.Embedding):
+            digits = 1 if table.weight.numel() > 10_000 else 0  # the deviation of few numbers is uncertain
+            scale = round(float(table.weight.detach().std()) * math.sqrt(config.d_model), digits)
+    return (*of_module, buffers, saved, scale)
+
+
+_SOURCE = torch.tensor([[5, 6, 7, EOS], [8, 9, EOS, PAD]])
+_TARGET = torch.tensor([[BOS, 7, 6, 5], [BOS, 9, 8, PAD]])
+
+transformer = topic.exercise(
+    {"config": _SMALL, "source": _SOURCE, "target": _TARGET},
+    {"config": _WIDER, "source": _SOURCE, "target": _TARGET},
+    {
+        "config": ModelConfig(4000, 128, 4, 256, 2, dropout=0.0, norm="pre", max_length=128),
+        "source": torch.tensor([[95, 432, 60, 11, EOS]]),
+        "target": torch.tensor([[BOS, 97, 51]]),
+    },
+    results=(
+        *_OF_MODULE,
+        "the list of buffers",
+        "the list of buffers that are saved",
+        "the first embeddings' standard deviation, times √d_model and rounded,",
+    ),
+    observe=_observe_transformer,
+)(Transformer)
+
+
+@transformer.mistake(
+    "layers in a plain list",
+    "Your layers have no registered parameters, because PyTorch doesn't look for modules inside a Python list. Most of "
+    "your model would never be trained.",
+)
+class _PlainLayers(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        del self.encoder, self.decoder
+        self.encoder = [EncoderLayer(config)]  # type: ignore[assignment]
+        self.decoder = [DecoderLayer(config)]  # type: ignore[assignment]
+
+
+@transformer.mistake(
+    "the same layer several times",
+    "All layers of your stacks are one and the same module, so there is only one set of weights. Multiplying a list "
+    "repeats references: make a new layer for each entry.",
+)
+class _SameLayer(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.encoder = nn.ModuleList([EncoderLayer(config)] * config.n_layers)
+        self.decoder = nn.ModuleList([DecoderLayer(config)] * config.n_layers)
+
+
+@transformer.mistake(
+    "embeddings not tied",
+    "Your output layer has a matrix of its own. It should be the very parameter of the embedding, not a copy with the "
+    "same numbers, which would drift apart in training (§3.4).",
+)
+class _Untied(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.unembedding = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.unembedding.weight.data = self.embedding.weight.data
+
+
+@transformer.mistake(
+    "the output layer has a bias",
+    "Your output layer has a bias. The paper's is the transposed embedding matrix and nothing else.",
+)
+class _Biased(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.unembedding.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+
+@transformer.mistake(
+    "the positional encoding is a parameter",
+    "Your positional encoding is a parameter, so training would change it. The paper's is fixed: it should move to the "
+    "GPU with the model, but not be trained.",
+)
+class _LearnedPositions(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        del self.positions
+        self.positions = nn.Parameter(sinusoidal_encoding(config.max_length, config.d_model))
+
+
+@transformer.mistake(
+    "the positional encoding is a plain tensor",
+    "Your positional encoding is an ordinary attribute, which stays on the CPU when the model moves to a GPU. Register "
+    "it, so that PyTorch knows about it.",
+)
+class _PlainPositions(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        del self.positions
+        self.positions = sinusoidal_encoding(config.max_length, config.d_model)
+
+
+@transformer.mistake(
+    "the positional encoding is saved",
+    "Your buffer is part of the state dict, so the shipped weights, which don't contain it, can't be loaded strictly. "
+    "It can be computed at any time: an argument keeps it out of the saved weights.",
+)
+class _SavedPositions(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        del self.positions
+        self.register_buffer("positions", sinusoidal_encoding(config.max_length, config.d_model))
+
+
+@transformer.mistake(
+    "embeddings as PyTorch initialises them",
+    "Your first embeddings have the standard deviation 1, and then they are multiplied by √d_model: they drown the "
+    "positions, and the first logits are huge. Give them 1 / √d_model.",
+)
+class _LargeEmbeddings(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        nn.init.normal_(self.embedding.weight)
+
+
+@transformer.mistake(
+    "the output layer's initialisation kept",
+    "You tie the matrices, but the numbers are those of a linear layer, so your first embeddings are too small. Set "
+    "the standard deviation of the shared matrix.",
+)
+class _LinearInitialisation(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        nn.init.kaiming_uniform_(self.embedding.weight, a=math.sqrt(5))
+
+
+@transformer.mistake(
+    "embeddings without dropout",
+    "In training your embeddings aren't dropped. §5.4 applies dropout to the sums of embeddings and positions, too, "
+    "with the probability of the configuration.",
+)
+class _NoEmbeddingDropout(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.dropout = nn.Dropout(0.0)
+
+
+@transformer.mistake(
+    "no final norms",
+    "Pre-norm layers return sums that nobody has normalised. Each stack ends with a layer norm: see the table.",
+)
+class _NoFinalNorm(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.encoder_norm = self.decoder_norm = nn.Identity()  # type: ignore[assignment]
+
+
+@transformer.mistake(
+    "one final norm for both stacks", "Encoder and decoder share their final norm. Each stack has one of its own."
+)
+class _OneFinalNorm(Transformer):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.decoder_norm = self.encoder_norm
+
+
+# 3 --------------------------------------------------------------------------------------------------------------------
+
+
+def _pairs(*lengths: tuple[int, int]) -> list[Pair]:
+    """Pairs with these numbers of tokens, all different."""
+    return [([4 + i] * (s - 1) + [EOS], [BOS] + [4 + i] * (t - 2) + [EOS]) for i, (s, t) in enumerate(lengths)]
+
+
+def _order_of(batches: Any) -> Any:
+    """The first source of each batch, in order."""
+    return [source[:1].tolist() for source, _ in batches]
+
+
+def _observe_batches(answer: Any, pairs: list[Pair], max_tokens: int) -> tuple[Any, ...]:
+    """The batches sorted, so that their random order doesn't matter; then what the order depends on."""
+    random.seed(0)
+    torch.manual_seed(0)
+    batches = answer(pairs, max_tokens, 0)
+    if not isinstance(batches, list | tuple):
+        return batches, None, None
+    contents = sorted([list(map(_as_lists, batch)) for batch in batches], key=str)
+    random.seed(1)
+    torch.manual_seed(1)
+    is_repeatable = _order_of(answer(pairs, max_tokens, 0)) == _order_of(batches)
+    if len({str(_order_of(answer(pairs, max_tokens, seed))) for seed in range(6)}) > 1:
+        order = "another one for another seed"
+    else:
+        widths = [max(side.size(1) for side in batch) for batch in batches]
+        order = "always from short to long" if widths == sorted(widths) else "the same for every seed"
+    return contents, is_repeatable, order
+
+
+def _as_lists(x: Any) -> Any:
+    return x.tolist() if isinstance(x, Tensor) else type_with_article(x)
+
+
+@topic.exercise(
+    {"pairs": _pairs((2, 3), (4, 4), (2, 3), (2, 3), (6, 5), (7, 4), (8, 8)), "max_tokens": 8},
+    {"pairs": _pairs((5, 4), (3, 6), (2, 3), (4, 4), (3, 3), (6, 5), (2, 4), (5, 3), (3, 4)), "max_tokens": 12},
+    {"pairs": _pairs(*((2 + i % 5, 3 + i % 3) for i in range(14))), "max_tokens": 18},
+    {"pairs": _pairs((9, 8), (8, 8), (9, 10), (11, 9)), "max_tokens": 6},
+    {
+        "pairs": [
+            ([9, EOS], [BOS, 9, EOS]),
+            ([8, EOS], [BOS, 8, EOS]),
+            ([7, EOS], [BOS, 7, EOS]),
+            ([6, EOS], [BOS, 6, EOS]),
+        ],
+        "max_tokens": 6,
+    },
+    results=(
+        "the list of batches (sorted here)",
+        "that the same seed gives the same order",
+        "the order",
+    ),
+    differentiable=False,
+    observe=_observe_batches,
+)
+def token_batches(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    """The solution."""
+    return _make_batches(pairs, max_tokens, seed)
+
+
+def _longer(pair: Pair) -> int:
+    return max(map(len, pair))
+
+
+def _fits(rows: list[Pair], max_tokens: int) -> bool:
+    return len(rows) * max(map(_longer, rows)) <= max_tokens
+
+
+def _padded(rows: list[Pair]) -> Batch:
+    sources, targets = zip(*rows, strict=True)
+    return pad(sources), pad(targets)
+
+
+def _shuffled(rows: list[Any], seed: int) -> list[Any]:
+    return random.Random(seed).sample(rows, len(rows))
+
+
+def _make_batches(
+    pairs: list[Pair],
+    max_tokens: int,
+    seed: int,
+    *,
+    key: Callable[[Pair], Any] = _longer,
+    fits: Callable[[list[Pair], int], bool] = _fits,
+    shuffle: Callable[[list[Any], int], list[Any]] = _shuffled,
+    padded: Callable[[list[Pair]], Batch] = _padded,
+) -> list[Batch]:
+    groups: list[list[Pair]] = [[]]
+    for pair in sorted(pairs, key=key):
+        if groups[-1] and not fits([*groups[-1], pair], max_tokens):
+            groups.append([])
+        groups[-1].append(pair)
+    return [padded(group) for group in shuffle(groups, seed)]
+
+
+@token_batches.mistake(
+    "not sorted",
+    "Your batches mix short and long sentences, so most of what the model computes is padding. Sort by length before "
+    "you fill the batches.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, key=lambda pair: 0)
+
+
+@token_batches.mistake(
+    "sorted by the source only", "You sort by the source. A long target makes the batch just as wide: look at both."
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, key=lambda pair: len(pair[0]))
+
+
+@token_batches.mistake(
+    "longest first", "You sort in descending order. The result is as good, but not what the task describes."
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, key=lambda pair: -_longer(pair))
+
+
+@token_batches.mistake(
+    "padding not counted",
+    "Your batches exceed the budget, because you add up the sentences' own lengths. In a batch every row is as long as "
+    "the longest, and the padding takes as much memory as the rest.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, fits=lambda rows, most: sum(map(_longer, rows)) <= most)
+
+
+@token_batches.mistake(
+    "the sources only are counted", "Your targets exceed the budget: count the longer side of each pair."
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(
+        pairs, max_tokens, seed, fits=lambda rows, most: len(rows) * max(len(s) for s, _ in rows) <= most
+    )
+
+
+@token_batches.mistake(
+    "both sides counted together",
+    "You count source and target together, so your batches are about half as large as they could be. The budget is for "
+    "the longer side.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(
+        pairs, max_tokens, seed, fits=lambda rows, most: len(rows) * max(len(s) + len(t) for s, t in rows) <= most
+    )
+
+
+@token_batches.mistake(
+    "one sentence too few",
+    "You close a batch when it is exactly full. A batch may reach the budget, it must not exceed it.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, fits=lambda rows, most: len(rows) * _longer(rows[-1]) < most)
+
+
+@token_batches.mistake(
+    "one sentence too many",
+    "You notice that a batch is full only when it already exceeds the budget. Look before you add the sentence.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, fits=lambda rows, most: len(rows) == 1 or _fits(rows[:-1], most))
+
+
+@token_batches.mistake(
+    "the last batch is missing",
+    "The sentences of the last batch are lost: when the loop ends, a batch is still open, and here it holds the "
+    "longest sentences.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, shuffle=lambda groups, seed: _shuffled(groups[:-1], seed))
+
+
+@token_batches.mistake(
+    "the order is always the same",
+    "Every epoch goes from short to long sentences, so each one ends with many steps on long sentences only. Shuffle "
+    "the finished batches.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, shuffle=lambda groups, seed: groups)
+
+
+@token_batches.mistake(
+    "the seed isn't used",
+    "Two calls with the same seed give different orders, so nobody could repeat your experiment. Draw from a generator "
+    "that is seeded with the argument.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, shuffle=lambda groups, seed: random.sample(groups, len(groups)))
+
+
+@token_batches.mistake(
+    "every epoch has the same order",
+    "Your batches are shuffled, but every seed gives the same order. Use the argument rather than a fixed number.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, 0)
+
+
+@token_batches.mistake(
+    "padded to one length for all",
+    "You pad every batch to the longest sentence of the data, so sorting gains nothing. Pad each batch to its own "
+    "longest sentence.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    longest = [max(len(pair[side]) for pair in pairs) for side in (0, 1)]
+
+    def padded(rows: list[Pair]) -> Batch:
+        source, target = _padded(rows)
+        return F.pad(source, (0, longest[0] - source.size(1))), F.pad(target, (0, longest[1] - target.size(1)))
+
+    return _make_batches(pairs, max_tokens, seed, padded=padded)
+
+
+@token_batches.mistake(
+    "ties sorted by content",
+    "Among pairs of the same length you sort by their tokens. Sort by length alone, and leave pairs of the same "
+    "length in their order: `sorted` with a key does that.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(pairs, max_tokens, seed, key=lambda pair: (_longer(pair), pair))
+
+
+@token_batches.mistake(
+    "only the source looked at",
+    "You sort and count by the source alone. A long target makes the batch just as wide: look at the longer side "
+    "of each pair.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(
+        pairs,
+        max_tokens,
+        seed,
+        key=lambda pair: len(pair[0]),
+        fits=lambda rows, most: len(rows) * max(len(s) for s, _ in rows) <= most,
+    )
+
+
+@token_batches.mistake(
+    "the new pair isn't counted",
+    "You compare the batch as it is with the budget, and then add a pair to it. Ask whether it fits with the new pair.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    return _make_batches(
+        pairs, max_tokens, seed, fits=lambda rows, most: (len(rows) - 1) * max(map(_longer, rows)) < most
+    )
+
+
+@token_batches.mistake(
+    "both sides padded to one width",
+    "You pad sources and targets to a common width. Each side is padded to its own longest sentence.",
+)
+def _(pairs: list[Pair], max_tokens: int, seed: int) -> list[Batch]:
+    def padded(rows: list[Pair]) -> Batch:
+        both = pad([side for column in zip(*rows, strict=True) for side in column])
+        return both[: len(rows)], both[len(rows) :]
+
+    return _make_batches(pairs, max_tokens, seed, padded=padded)
+
+
+# 4 --------------------------------------------------------------------------------------------------------------------
+
+
+class _Bigrams(nn.Module):
+    """A model that reads the last token and the source's first; in training mode, it is disturbed."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(numbers(9, 9, seed=seed))
+        self.gradients: list[bool] = []
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        self.gradients.append(torch.is_grad_enabled())
+        logits = self.table[target] + self.table[source[:, :1]].flip(-1)
+        return logits * 0.5 if self.training else logits
+
+    def __repr__(self) -> str:
+        return "a model whose logits are other numbers in training mode"
+
+
+def _observe_validation(answer: Any, model: _Bigrams, batches: list[Batch], training: bool) -> tuple[Any, ...]:
+    model.train(training)
+    loss = answer(model, batches)
+    return loss, model.training, any(model.gradients)
+
+
+_BATCHES: list[Batch] = [
+    (torch.tensor([[5, 6], [7, 8]]), torch.tensor([[BOS, 5, 6, EOS], [BOS, 8, EOS, PAD]])),
+    (torch.tensor([[4, 6], [6, 5]]), torch.tensor([[BOS, EOS, PAD, PAD, PAD], [BOS, 4, EOS, PAD, PAD]])),
+    (torch.tensor([[8, 4]]), torch.tensor([[BOS, 7, 4, 4, 5, 8, EOS]])),
+]
+
+
+@topic.exercise(
+    {"model": _Bigrams(0), "batches": _BATCHES[:1], "training": True},
+    {"model": _Bigrams(1), "batches": _BATCHES, "training": True},
+    {"model": _Bigrams(2), "batches": _BATCHES[1:], "training": False},
+    results=("the loss", "that the model is in training mode afterwards", "that gradients were recorded"),
+    differentiable=False,
+    observe=_observe_validation,
+)
+def validation_loss(model: nn.Module, batches: list[Batch]) -> float:
+    """The solution."""
+    return _validate(model, batches)
+
+
+def _token_losses(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+    """Of each position, zero at padding."""
+    return F.cross_entropy(model(source, target[:, :-1]).mT, target[:, 1:], ignore_index=PAD, reduction="none")
+
+
+def _n_labels(target: Tensor) -> int:
+    return int((target[:, 1:] != PAD).sum())
+
+
+def _validate(
+    model: nn.Module,
+    batches: list[Batch],
+    *,
+    losses_of: Callable[..., Tensor] = _token_losses,
+    count: Callable[[Tensor], int] = _n_labels,
+    switch: bool = True,
+    restore: bool = True,
+    grad: bool = False,
+) -> float:
+    was_training = model.training
+    if switch:
+        model.eval()
+    with torch.set_grad_enabled(grad):
+        total = sum(losses_of(model, *batch).sum().item() for batch in batches)
+    if restore:
+        model.train(was_training)
+    return total / sum(count(target) for _, target in batches)
+
+
+@validation_loss.mistake(
+    "evaluation mode forgotten",
+    "You validate in training mode, with dropout. The validation loss would be too high, and different each time.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches, switch=False)
+
+
+@validation_loss.mistake(
+    "left in evaluation mode",
+    "Your loss is right, but afterwards the model is still in evaluation mode: from the second epoch on, it would be "
+    "trained without dropout. Leave it in the mode in which you found it.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches, restore=False)
+
+
+@validation_loss.mistake(
+    "always back to training mode",
+    "You end in training mode, even if the model was in evaluation mode before. Remember the mode, and restore it.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    loss = _validate(model, batches)
+    model.train()
+    return loss
+
+
+@validation_loss.mistake(
+    "gradients recorded",
+    "Your loss is right, but PyTorch records everything for a backward pass that never comes. That takes a multiple of "
+    "the memory; turn it off.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches, grad=True)
+
+
+@validation_loss.mistake(
+    "the mean of the batches' means",
+    "You average over the batches, so a token of a small batch gets a larger weight. Add up the losses of all tokens, "
+    "and divide once.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return sum(_validate(model, [batch]) * (not torch.is_grad_enabled() or 1) for batch in batches) / len(batches)
+
+
+@validation_loss.mistake(
+    "padding counted as tokens",
+    "Your sum is right, but you divide by all positions. Divide by the number of labels that aren't padding.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches, count=lambda target: target[:, 1:].numel())
+
+
+@validation_loss.mistake(
+    "padding in the loss", "Your loss includes the positions where the label is padding. Leave them out."
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    def losses_of(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(model(source, target[:, :-1]).mT, target[:, 1:], reduction="none")
+
+    return _validate(model, batches, losses_of=losses_of, count=lambda target: target[:, 1:].numel())
+
+
+@validation_loss.mistake(
+    "labels not shifted",
+    "You compare the logits with the very tokens that the decoder has read. Each position should predict the next one.",
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    def losses_of(model: nn.Module, source: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(model(source, target).mT, target, ignore_index=PAD, reduction="none")
+
+    return _validate(model, batches, losses_of=losses_of, count=lambda target: int((target != PAD).sum()))
+
+
+@validation_loss.mistake(
+    "bos counted", "You count bos among the tokens. It is read, but never predicted, so it has no loss."
+)
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches, count=lambda target: int((target != PAD).sum()))
+
+
+@validation_loss.mistake("not divided", "This is the sum over all tokens. Divide it by their number.")
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches, count=lambda target: 1) * len(batches)
+
+
+@validation_loss.mistake("only the last batch", "This is the loss of the last batch. Take all of them.")
+def _(model: nn.Module, batches: list[Batch]) -> float:
+    return _validate(model, batches[-1:])
+
+
+# 5 --------------------------------------------------------------------------------------------------------------------
+
+
+def _line(seed: int) -> nn.Linear:
+    line = nn.Linear(2, 1)
+    for i, parameter in enumerate(line.parameters()):
+        parameter.data = numbers(*parameter.shape, seed=seed + i)
+    return line
+
+
+def _points(count: int, seed: int, size: float = 1.0) -> list[Batch]:
+    return [(size * numbers(3, 2, seed=seed + i), numbers(3, 1, seed=seed + 100 + i)) for i in range(count)]
+
+
+def _observe_fit(
+    answer: Any, model: nn.Module, batches: list[Batch], validation: list[float], max_epochs: int, patience: int
+) -> tuple[Any, ...]:
+    """Train a straight line; the validation losses are given, whatever was learned."""
+    epochs: list[int] = []
+    modes: list[bool] = []
+    coming = iter(validation)
+
+    def epoch_batches(epoch: int) -> list[Batch]:
+        epochs.append(epoch)
+        return batches
+
+    def loss_of(model: nn.Module, batch: Batch) -> Tensor:
+        modes.append(model.training)
+        return (model(batch[0]) - batch[1]).square().mean()
+
+    def validate(model: nn.Module) -> float:
+        model.eval()  # and a careless one leaves it there
+        return next(coming)
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.5)
+    losses = answer(model, optimizer, epoch_batches, loss_of, validate, max_epochs, patience)
+    weights = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    return losses, epochs, all(modes), weights
+
+
+@topic.exercise(
+    {
+        "model": _line(0),
+        "batches": _points(2, 0),
+        "validation": [3.0, 2.0, 2.5, 2.75, 2.2, 2.1],
+        "max_epochs": 4,
+        "patience": 4,
+    },
+    {
+        "model": _line(1),
+        "batches": _points(3, 10, 3.0),
+        "validation": [3.0, 1.0, 2.0, 1.5, 1.75, 0.5, 0.75, 0.75, 0.8],
+        "max_epochs": 9,
+        "patience": 2,
+    },
+    {
+        "model": _line(2),
+        "batches": _points(2, 20),
+        "validation": [2.0, 1.5, 1.5, 1.5, 1.5, 1.0, 0.5],
+        "max_epochs": 7,
+        "patience": 3,
+    },
+    {
+        "model": _line(3),
+        "batches": _points(4, 30, 0.3),
+        "validation": [4.0, 3.0, 2.0],
+        "max_epochs": 3,
+        "patience": 1,
+    },
+    {
+        "model": _line(4),
+        "batches": _points(2, 40),
+        "validation": [2.0, 3.0, 2.5, 1.0, 1.5],
+        "max_epochs": 5,
+        "patience": 2,
+    },
+    {
+        "model": _line(5),
+        "batches": _points(2, 50),
+        "validation": [3.0, 3.5, 2.0, 2.5, 1.0, 1.5, 0.5, 0.75],
+        "max_epochs": 8,
+        "patience": 2,
+    },
+    results=(
+        "the pair of lists of losses",
+        "the list of epochs",
+        "that every step was in training mode",
+        "the model afterwards",
+    ),
+    differentiable=False,
+    observe=_observe_fit,
+)
+def fit(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    epoch_batches: Callable[[int], Iterable[Batch]],
+    loss_of: Callable[[nn.Module, Batch], Tensor],
+    validate: Callable[[nn.Module], float],
+    max_epochs: int,
+    patience: int,
+) -> tuple[list[float], list[float]]:
+    """The solution."""
+    return _fit(model, optimizer, epoch_batches, loss_of, validate, max_epochs, patience)
+
+
+def _copied(model: nn.Module) -> Any:
+    return copy.deepcopy(model.state_dict())
+
+
+def _fit(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    epoch_batches: Callable[[int], Iterable[Batch]],
+    loss_of: Callable[[nn.Module, Batch], Tensor],
+    validate: Callable[[nn.Module], float],
+    max_epochs: int,
+    patience: int,
+    *,
+    order: str = "forget backward clip step",
+    train_mode: str = "each epoch",
+    keep: Callable[[nn.Module], Any] = _copied,
+    better: Callable[[list[float]], bool] = lambda losses: losses[-1] < min([math.inf, *losses[:-1]]),
+    is_over: Callable[[int, int], bool] = lambda waited, patience: waited >= patience,
+    mean: Callable[[list[float]], float] = lambda losses: sum(losses) / len(losses),
+    first: int = 0,
+    in_all: bool = False,
+) -> tuple[list[float], list[float]]:
+    """The loop with these settings; the words of ``order`` are what is done with each loss, one after the other."""
+    history: tuple[list[float], list[float]] = ([], [])
+    best, waited = keep(model), 0
+    if train_mode == "once":
+        model.train()
+    for epoch in range(first, first + max_epochs):
+        if train_mode == "each epoch":
+            model.train()
+        losses = []
+        for batch in epoch_batches(epoch):
+            loss = loss_of(model, batch)
+            actions: dict[str, Callable[[], Any]] = {
+                "forget": optimizer.zero_grad,
+                "backward": loss.backward,
+                "clip": lambda: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
+                "clip-values": lambda: nn.utils.clip_grad_value_(model.parameters(), 1.0),
+                "step": optimizer.step,
+            }
+            for action in order.split():
+                actions[action]()
+            losses.append(loss.item())
+        history[0].append(mean(losses))
+        history[1].append(validate(model))
+        if better(history[1]):
+            best, waited = keep(model), waited if in_all else 0
+        else:
+            waited += 1
+            if is_over(waited, patience):
+                break
+    model.load_state_dict(best)
+    return history
+
+
+@fit.mistake(
+    "the last weights instead of the best",
+    "You stop at the right time, but afterwards the model has its last weights. Either you never load the best ones, "
+    "or you kept them without a copy: the tensors in a state dict are the model's own, and later steps change them.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, keep=lambda model: model.state_dict())
+
+
+@fit.mistake(
+    "training mode set only once",
+    "Only your first epoch trains in training mode. Validation switches to evaluation mode, so switch back in every "
+    "epoch.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, train_mode="once")
+
+
+@fit.mistake(
+    "patience not used", "You stop as soon as the validation loss isn't lower. Wait as many epochs as patience says."
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, is_over=lambda waited, _: waited >= 1)
+
+
+@fit.mistake(
+    "it never stops early",
+    "You always train for max_epochs. Stop when too many epochs in a row brought no new minimum.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, is_over=lambda waited, patience: False)
+
+
+@fit.mistake(
+    "one epoch too patient", "You wait one epoch too long: stop when patience epochs in a row brought no new minimum."
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, is_over=lambda waited, patience: waited > patience)
+
+
+@fit.mistake(
+    "compared with the epoch before",
+    "You compare with the epoch before. After a bad epoch, a slightly better one isn't the best: compare with the "
+    "lowest loss so far.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, better=lambda losses: len(losses) == 1 or losses[-1] < losses[-2])
+
+
+@fit.mistake(
+    "an equal loss counts as better",
+    "You count a validation loss that only equals the minimum as progress, so a model that has stopped learning is "
+    "never stopped. It has to be lower.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, better=lambda losses: losses[-1] <= min(losses))
+
+
+@fit.mistake("the worst epoch is kept", "You keep the epoch with the highest validation loss. Lower is better.")
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, better=lambda losses: losses[-1] > max([-math.inf, *losses[:-1]]))
+
+
+@fit.mistake(
+    "gradients never reset", "You never reset the gradients, so each step uses the sum over all batches so far."
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, order="backward clip step")
+
+
+@fit.mistake(
+    "nothing learned", "The weights don't change: either no step uses the gradients, or they are reset before the step."
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, order="backward clip forget step")
+
+
+@fit.mistake(
+    "not clipped", "The gradients aren't clipped. Clip them to the norm 1, after backward and before the step."
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, order="forget backward step")
+
+
+@fit.mistake(
+    "the training loss of the last batch",
+    "Your training loss is that of the epoch's last batch, which is mostly noise. Return the mean over the epoch.",
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, mean=lambda losses: losses[-1])
+
+
+@fit.mistake(
+    "the training loss not divided", "Your training loss is the sum over the epoch. Divide by the number of batches."
+)
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, mean=sum)
+
+
+@fit.mistake("epochs counted from 1", "You ask for the batches of the epochs 1, 2, …. Count from 0.")
+def _(*inputs: Any) -> Any:
+    return _fit(*inputs, first=1)
+
+
+@fit.mistake(
+    "patience for all bad epochs together",
+    "You count the epochs without improvement of the whole training. Only those since the last improvement count: "
+    "begin anew with each.",
+)
+def _(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    epoch_batches: Callable[[int], Iterable[Batch]],
+    loss_of: Callable[[nn.Module, Batch], Tensor],
+    validate: Callable[[nn.Module], float],
+    max_epochs: int,
+    patience: int,
+) -> tuple[list[float], list[float]]:
+    return _fit(model, optimizer, epoch_batches, loss_of, validate, max_epochs, patience, in_all=True)
+
+
+@fit.mistake(
+    "values clipped instead of the norm",
+    "You clip each value of the gradient, which changes its direction. Clip the norm of the whole gradient.",
+)
+def _(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    epoch_batches: Callable[[int], Iterable[Batch]],
+    loss_of: Callable[[nn.Module, Batch], Tensor],
+    validate: Callable[[nn.Module], float],
+    max_epochs: int,
+    patience: int,
+) -> tuple[list[float], list[float]]:
+    return _fit(
+        model,
+        optimizer,
+        epoch_batches,
+        loss_of,
+        validate,
+        max_epochs,
+        patience,
+        order="forget backward clip-values step",
+    )
+
+
+# 6 --------------------------------------------------------------------------------------------------------------------
+
+_WORDS = ["<pad>", "<bos>", "<eos>", "<unk>", *"the a dog cat house sees likes small old big is not".split()]
+
+
+def _text(ids: list[int]) -> str:
+    """the words of these ids, special tokens included"""
+    return " ".join(_WORDS[i] for i in ids)
+
+
+def _copy_source(model: nn.Module, source: Tensor) -> list[list[int]]:
+    """the source's tokens, but never "small"; in training mode, backwards"""
+    small = _WORDS.index("small")
+    rows = [[i for i in row if i not in (PAD, BOS, EOS, small)] for row in source.tolist()]
+    return [row[::-1] for row in rows] if model.training else rows
+
+
+def _sentences(*texts: tuple[str, str]) -> Batch:
+    sources = [[*map(_WORDS.index, source.split()), EOS] for source, _ in texts]
+    targets = [[BOS, *map(_WORDS.index, target.split()), EOS] for _, target in texts]
+    return pad(sources), pad(targets)
+
+
+_FIRST = _sentences(
+    ("the small dog sees a house", "the small dog sees a house"), ("a cat is not old", "a cat is not a big old dog")
+)
+_SECOND = _sentences(("the old house is big is not small", "the house is big"))
+_THIRD = _sentences(("a big dog likes the small cat", "the big dog likes a cat"), ("the cat is old", "the cat sees"))
+
+
+class _Switch(nn.Module):
+    """A model that only knows whether it is in training mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+
+    def __repr__(self) -> str:
+        return "a model"
+
+
+@topic.exercise(
+    {"model": _Switch(), "batches": [_FIRST], "translate": _copy_source, "decode": _text},
+    {"model": _Switch(), "batches": [_FIRST, _SECOND, _THIRD], "translate": _copy_source, "decode": _text},
+    {"model": _Switch(), "batches": [_THIRD, _FIRST], "translate": _copy_source, "decode": _text},
+    differentiable=False,
+)
+def bleu_score(
+    model: nn.Module,
+    batches: list[Batch],
+    translate: Callable[[nn.Module, Tensor], list[list[int]]],
+    decode: Callable[[list[int]], str],
+) -> float:
+    """The solution."""
+    return _bleu(*_texts(model, batches, translate, decode))
+
+
+def _bleu(hypotheses: list[str], references: list[str]) -> float:
+    return corpus_bleu(hypotheses, [references]).score
+
+
+def _texts(
+    model: nn.Module, batches: list[Batch], translate: Any, decode: Any, *, special: tuple[int, ...] = (PAD, BOS, EOS)
+) -> tuple[list[str], list[str]]:
+    """All translations and all references; of those, the special tokens are removed."""
+    model.eval()
+    hypotheses = [decode(ids) for source, _ in batches for ids in translate(model, source)]
+    references = [decode([i for i in row if i not in special]) for _, target in batches for row in target.tolist()]
+    return hypotheses, references
+
+
+@bleu_score.mistake(
+    "the mean of the batches' scores",
+    "You average the BLEU of the batches. BLEU isn't a mean: collect all translations, and call corpus_bleu once.",
+)
+def _(model: nn.Module, batches: list[Batch], *functions: Any) -> float:
+    return sum(_bleu(*_texts(model, [batch], *functions)) for batch in batches) / len(batches)
+
+
+@bleu_score.mistake(
+    "the mean of the sentences' scores",
+    "You average the BLEU of single sentences, where a 4-gram rarely matches. Collect all, and score them once.",
+)
+def _(*inputs: Any) -> float:
+    scores = [_bleu([h], [r]) for h, r in zip(*_texts(*inputs), strict=True)]
+    return sum(scores) / len(scores)
+
+
+@bleu_score.mistake(
+    "translations and references swapped",
+    "You score the references against the translations. BLEU isn't symmetric: it punishes translations that are too "
+    "short.",
+)
+def _(*inputs: Any) -> float:
+    hypotheses, references = _texts(*inputs)
+    return _bleu(references, hypotheses)
+
+
+@bleu_score.mistake(
+    "one reference list for each sentence",
+    "sacrebleu expects lists the other way round: one list for each set of references, and in it one reference for "
+    "each sentence. You have one set.",
+)
+def _(*inputs: Any) -> float:
+    hypotheses, references = _texts(*inputs)
+    return corpus_bleu(hypotheses, [[reference] for reference in references]).score
+
+
+@bleu_score.mistake(
+    "special tokens in the references",
+    "Your references contain special tokens, which no translation has. Remove bos, eos and padding before you decode.",
+)
+def _(*inputs: Any) -> float:
+    return _bleu(*_texts(*inputs, special=()))
+
+
+@bleu_score.mistake(
+    "eos in the references",
+    "Your references contain one special token each, bos or eos, and the translations don't. Remove both.",
+)
+def _(*inputs: Any) -> float:
+    return _bleu(*_texts(*inputs, special=(PAD, BOS)))
+
+
+@bleu_score.mistake(
+    "padding in the references",
+    "Your references contain padding, a word for each entry. Remove it before you decode.",
+)
+def _(*inputs: Any) -> float:
+    return _bleu(*_texts(*inputs, special=(BOS, EOS)))
+
+
+@bleu_score.mistake(
+    "translated in training mode", "The model translates with dropout. Switch to evaluation mode before you translate."
+)
+def _(model: nn.Module, batches: list[Batch], translate: Any, decode: Any) -> float:
+    def careless(model: nn.Module, source: Tensor) -> Any:
+        return translate(model.train(), source)
+
+    return _bleu(*_texts(model, batches, careless, decode))
+
+
+@bleu_score.mistake("as a fraction", "Your score is between 0 and 1. BLEU is reported between 0 and 100.")
+def _(*inputs: Any) -> float:
+    return _bleu(*_texts(*inputs)) / 100
+
+
+@bleu_score.mistake("only the last batch", "You score the last batch only. Collect the sentences of all batches.")
+def _(model: nn.Module, batches: list[Batch], *functions: Any) -> float:
+    return _bleu(*_texts(model, batches[-1:], *functions))
+
+
+@bleu_score.mistake(
+    "bos and eos in the references",
+    "You remove only the padding from the references. bos and eos are no words: remove them, too.",
+)
+def _(
+    model: nn.Module,
+    batches: list[Batch],
+    translate: Callable[[nn.Module, Tensor], list[list[int]]],
+    decode: Callable[[list[int]], str],
+) -> float:
+    return _bleu(*_texts(model, batches, translate, decode, special=(PAD,)))
+
+
+# 7 --------------------------------------------------------------------------------------------------------------------
+
+
+def _observe_losses(answer: Any, train: list[float], validation: list[float]) -> tuple[Any, ...]:
+    """What a figure contains, whichever functions drew it."""
+    axes = Figure().subplots()
+    answer(axes, train, validation)
+    lines: list[tuple[str, Any, Any]] = [(str(line.get_label()), *line.get_data()) for line in axes.get_lines()]
+    vertical = [float(x[0]) for _, x, _ in lines if _is_vertical(x)]
+    for collection in axes.collections:  # what `vlines` draws
+        ends = [np.asarray(path.vertices) for path in collection.get_paths()]
+        vertical += [float(points[0, 0]) for points in ends if len(points) == 2]
+    curves = {label: [_numbers(x), _numbers(y)] for label, x, y in lines if not _is_vertical(x)}
+    legend = axes.get_legend()
+    texts = [text.get_text() for text in legend.get_texts()] if legend else []
+    labels = [_keyword("epoch", axes.get_xlabel()), _keyword("loss", axes.get_ylabel())]
+    return curves, labels, [text for text in texts if text in curves], vertical
+
+
+def _is_vertical(x: Any) -> bool:
+    return len(x) == 2 and bool(x[0] == x[1])
+
+
+def _numbers(values: Any) -> list[float]:
+    return [float(value) for value in values]
+
+
+def _keyword(word: str, label: str) -> str:
+    return word if word in label.lower() else label
+
+
+@topic.exercise(
+    {"train": [3.0, 2.0, 1.0], "validation": [3.5, 2.5, 2.75]},
+    {"train": [5.0, 3.0, 2.0, 1.5, 1.0, 1.25], "validation": [4.0, 3.25, 2.5, 2.25, 2.5, 3.0]},
+    {"train": [2.0, 1.0, 0.5, 0.25], "validation": [2.5, 2.0, 1.5, 1.25]},
+    results=(
+        "the dict of curves (label, x and y)",
+        "the list of axis labels",
+        "the legend",
+        "the list of vertical lines",
+    ),
+    differentiable=False,
+    observe=_observe_losses,
+)
+def plot_losses(axes: Axes, train: list[float], validation: list[float]) -> None:
+    """The solution."""
+    _draw_losses(axes, train, validation)
+
+
+def _draw_losses(
+    axes: Axes,
+    train: list[float],
+    validation: list[float],
+    *,
+    first: int = 1,
+    labels: Sequence[str] = ("training", "validation"),
+    axis_labels: Sequence[str] = ("epoch", "loss"),
+    legend: bool = True,
+    best: Callable[[list[float], list[float]], int] = lambda train, validation: validation.index(min(validation)),
+    marked: bool = True,
+) -> None:
+    epochs = range(first, first + len(train))
+    axes.plot(epochs, train, label=labels[0])
+    axes.plot(epochs, validation, label=labels[1])
+    if marked:
+        axes.axvline(best(train, validation) + first, linestyle=":")
+    axes.set(xlabel=axis_labels[0], ylabel=axis_labels[1])
+    if legend:
+        axes.legend()
+
+
+@plot_losses.mistake(
+    "epochs counted from 0", "Your x-axis starts at epoch 0. Readers count from 1; pass matplotlib the x values, too."
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, first=0)
+
+
+@plot_losses.mistake("no legend", "Your curves have labels, but nobody sees them: the legend is missing.")
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, legend=False)
+
+
+@plot_losses.mistake(
+    "labels swapped", "Your labels are swapped: the curve that you call training shows the validation loss."
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, labels=("validation", "training"))
+
+
+@plot_losses.mistake(
+    "axes without labels", "Your axes have no labels. A reader can't know whether x counts epochs, steps or hours."
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, axis_labels=("", ""))
+
+
+@plot_losses.mistake("axis labels swapped", "The labels of your axes are swapped: x is the epoch, and y the loss.")
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, axis_labels=("loss", "epoch"))
+
+
+@plot_losses.mistake(
+    "the best epoch isn't marked", "The vertical line is missing that shows which epoch's weights are kept."
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, marked=False)
+
+
+@plot_losses.mistake(
+    "the best training loss is marked",
+    "Your line marks the lowest training loss, which is nearly always the last. The weights are kept where the "
+    "validation loss is lowest.",
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, best=lambda train, validation: train.index(min(train)))
+
+
+@plot_losses.mistake(
+    "the line is one epoch too early",
+    "Your curves count from 1, but the vertical line uses an index, which counts from 0. It marks the epoch before.",
+)
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, best=lambda train, validation: validation.index(min(validation)) - 1)
+
+
+@plot_losses.mistake("the last epoch is marked", "Your line marks the last epoch, not the one with the lowest loss.")
+def _(*inputs: Any) -> None:
+    _draw_losses(*inputs, best=lambda train, validation: len(validation) - 1)
+
+
+@plot_losses.mistake(
+    "drawn into another figure",
+    "Nothing is in the axes that you got. Functions of pyplot draw into its current figure: call the methods of "
+    "`axes`.",
+)
+def _(axes: Axes, train: list[float], validation: list[float]) -> None:
+    _draw_losses(Figure().subplots(), train, validation)
+
+
+@plot_losses.mistake(
+    "a horizontal line",
+    "Your line is horizontal. The best epoch is a place on the x-axis: mark it by a vertical line.",
+)
+def _(axes: Axes, train: list[float], validation: list[float]) -> None:
+    _draw_losses(axes, train, validation, marked=False)
+    axes.axhline(min(validation))
+
+
+# 8 --------------------------------------------------------------------------------------------------------------------
+
+
+def _observe_attention(answer: Any, weights: Tensor, source: list[str], target: list[str]) -> tuple[Any, ...]:
+    axes = Figure().subplots()
+    answer(axes, weights, source, target)
+    image = axes.images[0] if axes.images else None
+    array = None if image is None else torch.tensor(np.asarray(image.get_array()).tolist())
+    columns = _tick_texts(axes.get_xticks(), axes.get_xticklabels(), len(source))
+    rows = _tick_texts(axes.get_yticks(), axes.get_yticklabels(), len(target))
+    scale = None if image is None else _numbers(image.get_clim())
+    return array, columns, rows, axes.yaxis_inverted(), scale
+
+
+def _tick_texts(positions: Any, labels: Any, count: int) -> list[str]:
+    """The text at each of the positions 0, 1, …; empty where there is none."""
+    found = {float(position): label.get_text() for position, label in zip(positions, labels, strict=False)}
+    return [found.get(float(i), "") for i in range(count)]
+
+
+@topic.exercise(
+    {
+        "weights": torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]),
+        "source": ["the", "dog", "sleeps"],
+        "target": ["der", "Hund"],
+    },
+    {"weights": numbers(4, 4).softmax(-1), "source": list("abcd"), "target": list("wxyz")},
+    {"weights": numbers(3, 5, seed=1).softmax(-1), "source": list("abcde"), "target": list("xyz")},
+    results=(
+        "the image",
+        "the list of labels of the columns",
+        "the list of labels of the rows",
+        "that the first row is at the top",
+        "the color scale",
+    ),
+    keep=("weights",),
+    differentiable=False,
+    observe=_observe_attention,
+)
+def plot_attention(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    """The solution."""
+    _draw_attention(axes, weights, source, target)
+
+
+def _draw_attention(
+    axes: Axes,
+    weights: Tensor,
+    columns: list[str],
+    rows: list[str],
+    *,
+    origin: Any = "upper",
+    scale: tuple[float | None, float | None] = (0.0, 1.0),
+    first: int = 0,
+) -> None:
+    axes.imshow(weights.tolist(), vmin=scale[0], vmax=scale[1], origin=origin)
+    axes.set_xticks(range(first, first + len(columns)), columns)
+    axes.set_yticks(range(first, first + len(rows)), rows)
+
+
+@plot_attention.mistake(
+    "transposed",
+    "Your heat map is transposed. Each row is a query, that is a token of the target, and its weights sum to one.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights.T, target, source)
+
+
+@plot_attention.mistake(
+    "image transposed, but not the labels",
+    "Your image is transposed, and the labels aren't: they now belong to other cells. Rows are queries.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights.T, source, target)
+
+
+@plot_attention.mistake(
+    "labels swapped", "Your labels are on the wrong axes: columns are keys, which are the source's tokens."
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights, target, source)
+
+
+@plot_attention.mistake(
+    "no labels", "Without its tokens, a heat map shows nothing. Give each row and each column its token."
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    axes.imshow(weights.tolist(), vmin=0.0, vmax=1.0)
+
+
+@plot_attention.mistake(
+    "labels without positions",
+    "You set the labels but not the positions of the ticks, so matplotlib puts them wherever it has placed ticks. Set "
+    "both at once.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights, source, target, first=1)
+
+
+@plot_attention.mistake(
+    "the first row at the bottom",
+    "Your first row is at the bottom, so the translation reads upwards. Images in matplotlib can start at either end.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights, source, target, origin="lower")
+
+
+@plot_attention.mistake(
+    "each image has its own scale",
+    "You let matplotlib choose the scale, so the largest weight always gets the brightest color, be it 0.9 or 0.09. "
+    "Fix the scale from 0 to 1, so that heat maps can be compared.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights, source, target, scale=(None, None))
+
+
+@plot_attention.mistake(
+    "rows scaled to their largest weight",
+    "You divide each row by its largest weight. Then every row looks sharp, even one that attends to everything alike.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights / weights.amax(-1, keepdim=True), source, target)
+
+
+@plot_attention.mistake(
+    "the color scale begins at the smallest weight",
+    "Only the upper end of your color scale is fixed. The lower end should be 0 in every figure.",
+)
+def _(axes: Axes, weights: Tensor, source: list[str], target: list[str]) -> None:
+    _draw_attention(axes, weights, source, target, scale=(None, 1.0))
+
+
+# 9 --------------------------------------------------------------------------------------------------------------------
+
+BLEU_GOAL = 40
+"""What the trained model must reach on sentences that it has never seen."""
+
+TRAINING_SECONDS = 120
+"""Computing time for the training and its evaluation."""
+
+
+def _draw_data() -> dict[str, Any]:
+    torch.manual_seed(0)
+    data = pocket_data()
+    return {"train": data.train, "validation": data.validation, "vocab_size": len(data.tokenizer)}
+
+
+def _find_other_losses(model: nn.Module, train: list[float], validation: list[float]) -> str | None:
+    """Lists that are swapped, or validation losses that aren't those of the validation set."""
+    data = pocket_data()
+    unseen, seen = (_validate(model, _make_batches(pairs, 1000, 0)) for pairs in (data.validation, data.train))
+    best = min(validation, default=math.nan)
+    if math.isclose(min(train, default=math.nan), unseen, rel_tol=1e-3):
+        return (
+            "training and validation losses are swapped\nThe lowest of your training losses is the loss on the "
+            "validation set. Return the model, then the training losses, then the validation losses."
+        )
+    if math.isclose(best, seen, rel_tol=1e-3) and not math.isclose(best, unseen, rel_tol=1e-3):
+        return (
+            "validated on the training data\nYour lowest validation loss is the loss on the training data. It would "
+            "never show that the model memorises them: validate on the validation set."
+        )
+    return None
+
+
+def _examine_run(result: Any) -> str | None:
+    """Look for what the curves and the trained model give away, the clearest signs first."""
+    if not (isinstance(result, tuple | list) and len(result) == 3 and isinstance(result[0], nn.Module)):
+        return "it should return three values: the model, the training losses and the validation losses"
+    model, train, validation = result
+    model.eval()
+    data = pocket_data()
+    if not all(math.isfinite(loss) for loss in (*train, *validation)):
+        return (
+            "the losses are no longer numbers\nThe training diverged: lower the learning rate, and check that "
+            "`given.fit` does the steps, since it clips the gradients."
+        )
+    guessing = math.log(len(data.tokenizer))
+    source, target = next(iter(_make_batches(data.test, 400, 0)))
+    return (
+        _find_chance(model, source, target)
+        or _find_blindness(model, source, target)
+        or _find_leak(model, source, target)
+        or _find_frozen(model, source, target)
+        or _find_other_losses(model, train, validation)
+        or _judge_curves(train, validation, guessing)
+        or _judge_translations(model, validation)
+    )
+
+
+def _are_same(a: Tensor, b: Tensor) -> bool:
+    """Whether two results differ by no more than rounding."""
+    return bool((a - b).abs().max() <= 1e-5 * a.abs().max())
+
+
+def _find_chance(model: nn.Module, source: Tensor, target: Tensor) -> str | None:
+    """A model with dropout in evaluation mode."""
+    with torch.no_grad():
+        if _are_same(model(source, target), model(source, target)):
+            return None
+    return (
+        "the same input gives another result each time\nEven in evaluation mode your model drops entries. PyTorch "
+        "switches dropout off in all modules that it knows: is one of yours hidden in a Python list?"
+    )
+
+
+def _find_leak(model: nn.Module, source: Tensor, target: Tensor) -> str | None:
+    """Positions that see later tokens, or padding."""
+    with torch.no_grad():
+        logits = model(source, target)
+        changed = target.clone()
+        changed[:, -1] = EOS + 2
+        if not _are_same(logits[:, :-1], model(source, changed)[:, :-1]):
+            return (
+                "the decoder sees later tokens\nYour training loss looks excellent because each position reads the "
+                "token that it should predict. At inference there is nothing to read. Use a causal mask."
+            )
+        if not _are_same(logits, model(F.pad(source, (0, 3), value=PAD), target)):
+            return (
+                "padding changes the result\nThe same sentence gets other logits when its batch is wider, so a "
+                "translation depends on its neighbours in the batch. Padding of the source has to be masked."
+            )
+    return None
+
+
+def _find_blindness(model: nn.Module, source: Tensor, target: Tensor) -> str | None:
+    """A model that ignores the source, or the order of its words."""
+    with torch.no_grad():
+        logits = model(source, target)
+        if _are_same(logits, model(source.roll(1, 0), target)):
+            return (
+                "the model doesn't read the source\nWith another source its logits stay the same. It has learned which "
+                "German words follow each other, and translates nothing: look at the cross-attention."
+            )
+        row = source[:1, : int((source[0] != PAD).sum())]
+        if _are_same(logits[:1], model(row.flip(1), target[:1])):
+            return (
+                "the order of the source's words doesn't matter\nRead backwards, a sentence gets the same logits: the "
+                "encoder has no positional encoding, so to it a sentence is a bag of words."
+            )
+    return None
+
+
+def _find_frozen(model: nn.Module, source: Tensor, target: Tensor) -> str | None:
+    """Parameters that no gradient reaches, and an output matrix of its own."""
+    table = getattr(model, "embedding", None), getattr(model, "unembedding", None)
+    if all(isinstance(layer, nn.Module) for layer in table) and table[0].weight is not table[1].weight:  # type: ignore[union-attr]
+        return (
+            "the embeddings aren't tied\nInput and output started with the same numbers, perhaps, but they are two "
+            "parameters, and training has driven them apart. Assign the parameter itself."
+        )
+    model.zero_grad()
+    with torch.enable_grad():
+        F.cross_entropy(model(source, target[:, :-1]).mT, target[:, 1:], ignore_index=PAD).backward()
+    stuck = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    model.zero_grad()
+    if stuck:
+        return (
+            f"{len(stuck)} parameters get no gradient, such as `{stuck[0]}`\nThey still have the numbers that they had "
+            "at first. Something between them and the loss cuts the gradient off: look for `detach()`, "
+            "`no_grad()` and `requires_grad_(False)`."
+        )
+    return None
+
+
+def _judge_curves(train: list[float], validation: list[float], guessing: float) -> str | None:
+    if not train or len(train) != len(validation):
+        return f"{len(train)} training losses and {len(validation)} validation losses\nReturn what `given.fit` returns."
+    if min(validation) > guessing and train[-1] < guessing / 2:
+        return (
+            f"the training loss falls to {train[-1]:.2f}, and the validation loss is {validation[-1]:.2f}, worse than "
+            f"guessing ({guessing:.2f})\nThe model learns something, but not what it is validated on. It probably "
+            "copies the token that it has just read: in your loss, are the labels shifted by one position?"
+        )
+    if train[-1] > 0.7 * train[0]:
+        return (
+            f"the training loss goes from {train[0]:.2f} to {train[-1]:.2f} in {len(train)} epochs\nThat is far too "
+            "little for these short sentences. Is the learning rate too low or too high? Has the optimizer got the "
+            "parameters of the model that you train?"
+        )
+    return None
+
+
+def _judge_translations(model: nn.Module, validation: list[float]) -> str | None:
+    """Translate sentences that the learner's code has never had."""
+    data = pocket_data()
+    score = bleu_score.reference(model, _make_batches(data.test, 2000, 0), translate, data.tokenizer.decode)
+    if score >= BLEU_GOAL:
+        return None
+    if validation[-1] == min(validation):
+        advice = "The validation loss was still falling at the end: train for more epochs."
+    else:
+        advice = "The validation loss has passed its minimum, so more epochs won't help. Change the size or the rate."
+    return f"BLEU {score:.1f} on unseen sentences, and the goal is {BLEU_GOAL}\n{advice}"
+
+
+@topic.trial(_draw_data, _examine_run, TRAINING_SECONDS)
+def train_translator(
+    train: list[Pair], validation: list[Pair], vocab_size: int
+) -> tuple[nn.Module, list[float], list[float]]:
+    """The solution."""
+    return _train_translator(train, validation, vocab_size)
+
+
+def _loss_of(model: nn.Module, batch: Batch) -> Tensor:
+    source, target = batch
+    return F.cross_entropy(model(source, target[:, :-1]).mT, target[:, 1:], ignore_index=PAD)
+
+
+def _train_translator(
+    train: list[Pair],
+    validation: list[Pair],
+    vocab_size: int,
+    *,
+    build: Callable[[ModelConfig], nn.Module] = Transformer,
+    loss_of: Callable[[nn.Module, Batch], Tensor] = _loss_of,
+    rate: float = 5e-3,
+    max_epochs: int = 14,
+    **settings: Any,
+) -> tuple[nn.Module, list[float], list[float]]:
+    config = ModelConfig(vocab_size, 64, 4, 128, 1, dropout=0.1, norm="pre", max_length=64)
+    model = build(config)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    held_out = _make_batches(validation, 1000, 0)
+    losses = _fit(
+        model,
+        optimizer,
+        lambda epoch: _make_batches(train, 1000, epoch),
+        loss_of,
+        lambda model: _validate(model, held_out),
+        max_epochs,
+        3,
+        **settings,
+    )
+    return model, *losses

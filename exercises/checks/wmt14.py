@@ -1,0 +1,980 @@
+"""Checks of 17 training the full model on WMT14 (§5.1, §5.2, §6.1)."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from exercises.check import Topic
+
+topic = Topic()
+check, given = topic.check, topic.given
+
+OVERHEAD = 1.5
+
+Pairs = list[tuple[str, str]]
+Checksums = dict[str, str]
+"""Name of a file → the checksum of its content."""
+Plan = list[list[int]]
+
+
+# 1 --------------------------------------------------------------------------------------------------------------------
+
+
+@topic.exercise(
+    {"d_model": 2, "d_ff": 3, "n_layers": 1, "vocab_size": 5, "n": 1, "m": 1},
+    {"d_model": 4, "d_ff": 8, "n_layers": 2, "vocab_size": 10, "n": 3, "m": 2},
+    {"d_model": 64, "d_ff": 256, "n_layers": 2, "vocab_size": 1000, "n": 7, "m": 5},
+    {"d_model": 512, "d_ff": 2048, "n_layers": 6, "vocab_size": 37_000, "n": 25, "m": 30},
+)
+def training_flop(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    """The package's count; a test compares them."""
+    return _flop(d_model, d_ff, n_layers, vocab_size, n, m)
+
+
+def _flop(
+    d: int,
+    f: int,
+    n_layers: int,
+    vocab_size: int,
+    n: int,
+    m: int,
+    *,
+    per_weight: int = 6,
+    at_source: tuple[int, int, int] = (6, 2, 0),
+    at_target: tuple[int, int, int] = (6, 2, 1),
+    scores: Callable[[int, int], int] = lambda n, m: 2 * (n * n + m * m + m * n),
+) -> int:
+    """``at_source`` and ``at_target``: matrices of d × d and of d × f in each layer, and of V × d in all."""
+
+    def weights(squares: int, inner: int, tables: int) -> int:
+        return n_layers * (squares * d * d + inner * d * f) + tables * vocab_size * d
+
+    return per_weight * (n * weights(*at_source) + m * weights(*at_target) + n_layers * d * scores(n, m))
+
+
+@training_flop.mistake(
+    "only the forward pass",
+    "You count 2 FLOP per weight and token, those of the forward pass. The backward pass needs twice as many again: "
+    "the gradients of the inputs, and those of the weights.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, per_weight=2)
+
+
+@training_flop.mistake(
+    "multiplications only",
+    "You count 3 FLOP per weight and token, one for each of three products. Each weight takes a multiplication and an "
+    "addition.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, per_weight=3)
+
+
+@training_flop.mistake(
+    "weights instead of FLOP",
+    "You count each weight once per token. In training, each of them takes several operations per token.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, per_weight=1)
+
+
+@training_flop.mistake(
+    "no output layer",
+    "The logits are missing. The output layer has a row of d_model weights for each token of the vocabulary; in the "
+    "base model, nothing takes more work.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_target=(6, 2, 0))
+
+
+@training_flop.mistake(
+    "logits for the source, too",
+    "You count the output layer for source tokens as well. Nothing is predicted there: only the decoder's positions "
+    "get logits.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_source=(6, 2, 1))
+
+
+@training_flop.mistake(
+    "embedding counted as a product",
+    "You count the embeddings of source and target as matrix products. Looking up a row takes no multiplication.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_source=(6, 2, 1), at_target=(6, 2, 2))
+
+
+@training_flop.mistake(
+    "keys and values of cross-attention from the target",
+    "You count all four matrices of cross-attention for each target token. Its keys and values are computed from the "
+    "encoder's output, so those two meet the source tokens.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_source=(4, 2, 0), at_target=(8, 2, 1))
+
+
+@training_flop.mistake(
+    "no cross-attention",
+    "The matrices of cross-attention are missing: two meet the source tokens, two the target tokens.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_source=(4, 2, 0), at_target=(4, 2, 1))
+
+
+@training_flop.mistake(
+    "half of the feed-forward network",
+    "You count one matrix of the feed-forward network. It has two: from d_model to d_ff, and back.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, at_source=(6, 1, 0), at_target=(6, 1, 1))
+
+
+@training_flop.mistake(
+    "no scores and weighted sums",
+    "You count the products with weights only. Attention also multiplies queries by keys, and the attention weights by "
+    "values.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, scores=lambda n, m: 0)
+
+
+@training_flop.mistake(
+    "scores without weighted sums",
+    "You count the comparisons of queries and keys. The weighted sums of the values take as much work again.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, scores=lambda n, m: n * n + m * m + m * n)
+
+
+@training_flop.mistake(
+    "no scores in cross-attention",
+    "Two of the three kinds of attention are right. In cross-attention, each of m queries is compared with n keys.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, scores=lambda n, m: 2 * (n * n + m * m))
+
+
+@training_flop.mistake(
+    "half of the decoder's scores left out",
+    "You leave out the scores that the decoder's mask hides. They are computed all the same, and hidden afterwards.",
+)
+def _(*sizes: int) -> int:
+    return _flop(*sizes, scores=lambda n, m: 2 * n * n + m * m + 2 * m * n)
+
+
+@training_flop.mistake(
+    "the rule of thumb",
+    "This is 6 × parameters × target tokens. It's a good estimate if both sides are equally long, but here you count "
+    "exactly: the encoder's weights meet the source tokens, and attention takes work, too.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    return _flop(d_model, d_ff, n_layers, vocab_size, m, m, scores=lambda n, m: 0)
+
+
+@training_flop.mistake(
+    "attention without the factor 6",
+    "The products with weights are right, but you add the scores and weighted sums without the factor 6. They are made "
+    "of multiplications and additions, and have a backward pass, like all others.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    products = 2 * n_layers * d_model * (n * n + m * m + m * n)
+    return _flop(d_model, d_ff, n_layers, vocab_size, n, m, scores=lambda n, m: 0) + products
+
+
+@training_flop.mistake(
+    "a single layer", "You count one encoder layer and one decoder layer. There are n_layers of each."
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    return _flop(d_model, d_ff, 1, vocab_size, n, m)
+
+
+@training_flop.mistake(
+    "attention's scores counted for inference only",
+    "You multiply the weights by 6, but the scores of attention by 2. They, too, cost twice as much in the "
+    "backward pass as in the forward pass.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    return _flop(d_model, d_ff, n_layers, vocab_size, n, m, scores=lambda n, m: 0) + 4 * n_layers * d_model * (
+        n * n + m * m + m * n
+    )
+
+
+@training_flop.mistake(
+    "d_ff taken for 4d",
+    "You write 4 d_model where d_ff belongs.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    return _flop(d_model, 4 * d_model, n_layers, vocab_size, n, m)
+
+
+@training_flop.mistake(
+    "cross-attention between source tokens",
+    "In cross-attention each of the m target tokens attends to the n source tokens. You count n · n.",
+)
+def _(d_model: int, d_ff: int, n_layers: int, vocab_size: int, n: int, m: int) -> int:
+    return _flop(d_model, d_ff, n_layers, vocab_size, n, m, scores=lambda n, m: 2 * (n * n + m * m + n * n))
+
+
+# 2 --------------------------------------------------------------------------------------------------------------------
+
+
+@topic.exercise(
+    {"flop": 3.6e15, "teraflops": 10.0, "utilisation": 0.1, "gpus": 1, "watts": 100.0, "euros_per_gpu_hour": 0.5},
+    {"flop": 7.2e17, "teraflops": 100.0, "utilisation": 0.2, "gpus": 4, "watts": 250.0, "euros_per_gpu_hour": 2.0},
+    {"flop": 9e17, "teraflops": 312.0, "utilisation": 0.15, "gpus": 8, "watts": 400.0, "euros_per_gpu_hour": 1.25},
+    results=("hours", "kwh", "euros"),
+)
+def run_costs(
+    flop: float, teraflops: float, utilisation: float, gpus: int, watts: float, euros_per_gpu_hour: float
+) -> tuple[float, float, float]:
+    """Time, energy and rent."""
+    gpu_hours = flop / (teraflops * 1e12 * utilisation * 3600)
+    return gpu_hours / gpus, gpu_hours * watts * OVERHEAD / 1000, gpu_hours * euros_per_gpu_hour
+
+
+@run_costs.mistake(
+    "seconds instead of hours",
+    "FLOP divided by FLOP per second are seconds. An hour has 3,600 of them.",
+)
+def _(*arguments: Any) -> tuple[float, ...]:
+    return tuple(3600 * value for value in run_costs.reference(*arguments))
+
+
+@run_costs.mistake(
+    "teraflops taken for flops",
+    "Your run takes far too long: the peak is in TFLOP/s. How many FLOP per second is one TFLOP/s?",
+)
+def _(*arguments: Any) -> tuple[float, ...]:
+    return tuple(1e12 * value for value in run_costs.reference(*arguments))
+
+
+@run_costs.mistake(
+    "gigaflops",
+    "All your results are 1,000 times too large: giga stands for 10^9, tera for 10^12.",
+)
+def _(*arguments: Any) -> tuple[float, ...]:
+    return tuple(1000 * value for value in run_costs.reference(*arguments))
+
+
+@run_costs.mistake(
+    "full utilisation",
+    "You assume that the GPUs reach their peak. They reach the share of it that is called utilisation.",
+)
+def _(
+    flop: float, teraflops: float, utilisation: float, gpus: int, watts: float, euros_per_gpu_hour: float
+) -> tuple[float, float, float]:
+    return run_costs.reference(flop, teraflops, 1.0, gpus, watts, euros_per_gpu_hour)
+
+
+@run_costs.mistake(
+    "utilisation on the wrong side",
+    "You multiply the time by the utilisation. A GPU that reaches less of its peak takes longer, not shorter.",
+)
+def _(
+    flop: float, teraflops: float, utilisation: float, gpus: int, watts: float, euros_per_gpu_hour: float
+) -> tuple[float, float, float]:
+    return run_costs.reference(flop, teraflops, 1 / utilisation, gpus, watts, euros_per_gpu_hour)
+
+
+@run_costs.mistake(
+    "the time of a single GPU",
+    "Energy and price are right, but the GPUs share the work, so the run takes less time.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours * arguments[3], kwh, euros
+
+
+@run_costs.mistake(
+    "energy and price of a single GPU",
+    "The hours are right, but you use the power and the price of one GPU. All of them run for this time.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, kwh / arguments[3], euros / arguments[3]
+
+
+@run_costs.mistake("energy of a single GPU", "Your energy is that of one GPU. All of them run for this time.")
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, kwh / arguments[3], euros
+
+
+@run_costs.mistake("price of a single GPU", "Your price is that of one GPU. You rent all of them for this time.")
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, kwh, euros / arguments[3]
+
+
+@run_costs.mistake("watt-hours", "Your energy is in watt-hours. A kilowatt-hour has 1,000 of them.")
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, 1000 * kwh, euros
+
+
+@run_costs.mistake(
+    "without the overhead",
+    "You count the power of the GPUs only. Multiply it by OVERHEAD, for the rest of the machine and its cooling.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, kwh / OVERHEAD, euros
+
+
+@run_costs.mistake(
+    "electricity added to the rent",
+    "Hours and energy are right, but you add the price of the electricity. It is included in the rent.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, euros = run_costs.reference(*arguments)
+    return hours, kwh, euros + 0.3 * kwh
+
+
+@run_costs.mistake(
+    "the price of an hour",
+    "Your price doesn't depend on the time. Multiply it by the hours of the run.",
+)
+def _(*arguments: Any) -> tuple[float, float, float]:
+    hours, kwh, _ = run_costs.reference(*arguments)
+    return hours, kwh, arguments[3] * arguments[5]
+
+
+# 3 --------------------------------------------------------------------------------------------------------------------
+
+NEWS = [("It is raining.", "Es regnet."), ("Yes, we can", "Ja, wir können das")]
+
+
+@topic.exercise(
+    {"pairs": [("It is raining.", "Es regnet."), ("It is late.", "Es ist spät.")], "test_pairs": NEWS},
+    {
+        "pairs": [("It rains.", "Es regnet."), ("It is raining.", "Regen fällt."), ("It snows.", "Es schneit.")],
+        "test_pairs": NEWS,
+    },
+    {
+        "pairs": [
+            ("It is RAINING.", "So ist es."),
+            ("It is  raining.", "So ist das."),
+            ("So it is. ", "Es regnet. "),
+            ("Is it raining.", "Es ist so."),
+        ],
+        "test_pairs": NEWS,
+    },
+    {
+        "pairs": [("Yes, we", "Ja."), ("Oh yes, we can", "Oh ja, wir können"), ("It is raining", "Es  regnet nicht.")],
+        "test_pairs": NEWS,
+    },
+    {
+        "pairs": [("Es regnet.", "German for: it rains"), ("Late", "Spät"), ("Late", "Spät")],
+        "test_pairs": [*NEWS, ("Now", "Late")],
+    },
+    {"pairs": [("Good day", "Guten Tag")], "test_pairs": []},
+    {"pairs": [("Yes, we can not", "Nein."), ("Yes, wecan", "Ja, wirkönnen das")], "test_pairs": NEWS},
+)
+def without_test_sentences(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    """Neither side may be in the test set."""
+    return _kept(pairs, test_pairs)
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _kept(
+    pairs: Pairs,
+    test_pairs: Pairs,
+    normal: Callable[[str], Any] = _normal,
+    overlaps: Callable[[bool, bool], bool] = lambda source, target: source or target,
+) -> Pairs:
+    """The pairs that don't overlap, given whether their source and their target are in the test set."""
+    sources, targets = [[normal(pair[side]) for pair in test_pairs] for side in (0, 1)]
+    return [(s, t) for s, t in pairs if not overlaps(normal(s) in sources, normal(t) in targets)]
+
+
+@without_test_sentences.mistake(
+    "only whole pairs compared",
+    "You drop a pair only if both of its sides are together in the test set. One side is enough: the same sentence may "
+    "have another translation there.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    tested = [(_normal(source), _normal(target)) for source, target in test_pairs]
+    return [(s, t) for s, t in pairs if (_normal(s), _normal(t)) not in tested]
+
+
+@without_test_sentences.mistake(
+    "only the sources compared",
+    "You don't compare the targets. A model that has been trained to generate a sentence of the test set finds it too "
+    "easily, whatever the source was.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, overlaps=lambda source, target: source)
+
+
+@without_test_sentences.mistake(
+    "only the targets compared", "You don't compare the sources. If one of them is in the test set, its pair should go."
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, overlaps=lambda source, target: target)
+
+
+@without_test_sentences.mistake(
+    "compared exactly",
+    "You compare the strings as they are. A sentence of the test set that has other capital letters or other "
+    "whitespace is still the same sentence.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, normal=lambda text: text)
+
+
+@without_test_sentences.mistake(
+    "upper and lower case distinguished",
+    "You treat `RAINING` and `raining` as different words. Upper and lower case shouldn't matter.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, normal=str.split)
+
+
+@without_test_sentences.mistake(
+    "whitespace between words distinguished",
+    "Two spaces instead of one hide a test sentence from your code. Compare the words, whatever is between them.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, normal=lambda text: text.lower().strip())
+
+
+@without_test_sentences.mistake(
+    "whitespace distinguished",
+    "A space at the end, or two instead of one, hide a test sentence from your code. Compare the words, whatever is "
+    "between them.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, normal=str.lower)
+
+
+@without_test_sentences.mistake(
+    "compared without word order",
+    "You compare the words of two sentences as sets, so `Is it raining.` is taken for `It is raining.` Their order "
+    "matters.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, normal=lambda text: set(text.lower().split()))
+
+
+@without_test_sentences.mistake(
+    "punctuation ignored",
+    "You compare the sentences without their punctuation. Here it belongs to the words: `raining` and `raining.` are "
+    "different ones.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, normal=lambda text: re.findall(r"\w+", text.lower()))
+
+
+@without_test_sentences.mistake(
+    "sentences that contain a test sentence",
+    "You also drop longer sentences, such as `Oh yes, we can` because of `Yes, we can`. Only a whole sentence counts.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    sources, targets = [[_normal(pair[side]) for pair in test_pairs] for side in (0, 1)]
+    return [
+        (s, t)
+        for s, t in pairs
+        if not any(a in _normal(s) or b in _normal(t) for a, b in zip(sources, targets, strict=True))
+    ]
+
+
+@without_test_sentences.mistake(
+    "parts of sentences compared",
+    "You drop a pair if its source or target is a part of a test sentence, such as `Yes, we` of `Yes, we can`. Only "
+    "whole sentences count: `in` looks for a part if the right side is a string.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    sources, targets = ("\n".join(_normal(pair[side]) for pair in test_pairs) for side in (0, 1))
+    return [(s, t) for s, t in pairs if _normal(s) not in sources and _normal(t) not in targets]
+
+
+@without_test_sentences.mistake(
+    "the two sides mixed",
+    "You look for each sentence on both sides of the test set. A source that happens to be a *target* there gives "
+    "nothing away: compare sources with sources, and targets with targets.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    tested = [_normal(side) for pair in test_pairs for side in pair]
+    return [(s, t) for s, t in pairs if _normal(s) not in tested and _normal(t) not in tested]
+
+
+@without_test_sentences.mistake(
+    "the sentences are changed",
+    "You drop the right pairs, but you return the others in the form in which you compared them. Return each pair "
+    "exactly as it was.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return [(_normal(s), _normal(t)) for s, t in _kept(pairs, test_pairs)]
+
+
+@without_test_sentences.mistake("the dropped pairs", "You return the pairs that should be dropped. Return the others.")
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, overlaps=lambda source, target: not (source or target))
+
+
+@without_test_sentences.mistake(
+    "removed during the loop",
+    "You remove pairs from the list that your loop goes through. The next pair then moves to the free place, and the "
+    "loop skips it. Make a new list of the pairs to keep.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    for pair in pairs:
+        if not _kept([pair], test_pairs):
+            pairs.remove(pair)
+    return pairs
+
+
+@without_test_sentences.mistake(
+    "duplicates dropped",
+    "You keep each pair only once. Duplicates are the task of another filter, which runs before; leave the rest of the "
+    "training data as it is.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return list(dict.fromkeys(_kept(pairs, test_pairs)))
+
+
+@without_test_sentences.mistake(
+    "whitespace removed altogether",
+    "You remove all whitespace, so `a way` equals `away`. Whitespace of any length is the same, but it isn't the "
+    "same as none.",
+)
+def _(pairs: Pairs, test_pairs: Pairs) -> Pairs:
+    return _kept(pairs, test_pairs, lambda text: "".join(text.lower().split()))
+
+
+# 4 --------------------------------------------------------------------------------------------------------------------
+
+WRITTEN = {
+    1000: {"weights-1000": "a3f0", "state-1000": "77c2"},
+    2000: {"weights-2000": "09be", "state-2000": "d41d"},
+    3000: {"weights-3000": "5e5e", "state-3000": "8b1a"},
+}
+
+
+def _on_disk(*missing: str, **damaged: str) -> Checksums:
+    """All files, but for the missing ones; the checksums of damaged ones are others."""
+    files = {name: checksum for needed in WRITTEN.values() for name, checksum in needed.items() if name not in missing}
+    return files | {name.replace("_", "-"): checksum for name, checksum in damaged.items()}
+
+
+@topic.exercise(
+    {"checkpoints": WRITTEN, "on_disk": _on_disk("state-3000")},
+    {"checkpoints": WRITTEN, "on_disk": _on_disk("weights-2000", weights_3000="ffff")},
+    {"checkpoints": WRITTEN, "on_disk": _on_disk("weights-1000", state_3000="c0de")},
+    {"checkpoints": dict(list(WRITTEN.items())[::-1]), "on_disk": _on_disk() | {"best": "1234"}},
+    {
+        "checkpoints": {9: {"a": "11", "b": "22", "c": "33"}, 10: {"d": "44"}, 100: {"e": "55", "f": "66", "g": "77"}},
+        "on_disk": {"a": "11", "b": "22", "c": "33", "d": "44", "e": "55", "f": "00", "g": "77"},
+    },
+    {"checkpoints": WRITTEN, "on_disk": _on_disk("weights-1000", "state-2000", "state-3000", weights_3000="bad0")},
+    {"checkpoints": {}, "on_disk": {"weights-1000": "a3f0"}},
+    {"checkpoints": {0: {"weights-0": "a3f0"}}, "on_disk": {"weights-0": "a3f0"}},
+    {"checkpoints": WRITTEN, "on_disk": _on_disk("weights-3000") | {"best": "5e5e"}},
+)
+def newest_complete(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    """Every file must be there, with its checksum."""
+    return max(_complete(checkpoints, on_disk), default=None)
+
+
+def _complete(checkpoints: dict[int, Checksums], on_disk: Checksums) -> list[int]:
+    return [step for step, files in checkpoints.items() if files.items() <= on_disk.items()]
+
+
+@newest_complete.mistake(
+    "the newest, complete or not",
+    "You return the newest checkpoint without looking at its files. The process may have been killed while it wrote "
+    "them.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    return max(checkpoints, default=None)
+
+
+@newest_complete.mistake(
+    "checksums not compared",
+    "You make sure that the files are there, but not that they are undamaged. Compare their checksums, too.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    return max((step for step, files in checkpoints.items() if files.keys() <= on_disk.keys()), default=None)
+
+
+@newest_complete.mistake(
+    "a missing file stops the program",
+    "Your code stops with an error at a file that isn't on the disk. That is what it should expect after a crash: such "
+    "a checkpoint isn't complete.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    steps = (step for step, files in checkpoints.items() if all(on_disk[name] == files[name] for name in files))
+    return max(steps, default=None)
+
+
+@newest_complete.mistake(
+    "no checkpoint stops the program",
+    "Your code stops with an error if no checkpoint is complete. Return None then, so that the run can start anew.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    return max(_complete(checkpoints, on_disk))
+
+
+@newest_complete.mistake(
+    "0 instead of None", "You return 0 if no checkpoint is complete. There is no checkpoint of step 0: return None."
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    return max(_complete(checkpoints, on_disk), default=0)
+
+
+@newest_complete.mistake(
+    "one good file is enough",
+    "A checkpoint counts as complete in your code if any of its files is right. It needs all of them.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    return max((step for step, files in checkpoints.items() if files.items() & on_disk.items()), default=None)
+
+
+@newest_complete.mistake(
+    "only the first file checked",
+    "You look at the first file of each checkpoint only. Without the others, such as the state of Adam, the run can't "
+    "go on as if nothing had happened.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    first = {step: dict(list(files.items())[:1]) for step, files in checkpoints.items()}
+    return max(_complete(first, on_disk), default=None)
+
+
+@newest_complete.mistake(
+    "only the newest considered",
+    "If the newest checkpoint isn't complete, you give up. An earlier one costs some steps, but not the whole run.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    newest = max(checkpoints, default=None)
+    return newest if newest in _complete(checkpoints, on_disk) else None
+
+
+@newest_complete.mistake(
+    "the oldest complete one", "You return the oldest complete checkpoint. Resuming there repeats more than necessary."
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    return min(_complete(checkpoints, on_disk), default=None)
+
+
+@newest_complete.mistake(
+    "the last in the dict",
+    "You return the last complete checkpoint in the order of the dict. The newest one is that with the largest step, "
+    "and it may be anywhere.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    return next(iter(_complete(checkpoints, on_disk)[::-1]), None)
+
+
+@newest_complete.mistake(
+    "sorted as text",
+    "You sort the steps as strings, and as a string 9 comes after 10. Compare them as numbers.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    return max(_complete(checkpoints, on_disk), key=str, default=None)
+
+
+@newest_complete.mistake("all complete ones", "You return all complete checkpoints. Return the newest one only.")
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> list[int]:
+    return sorted(_complete(checkpoints, on_disk))
+
+
+@newest_complete.mistake(
+    "step 0 taken for none",
+    "A checkpoint of step 0 is a checkpoint. In Python 0 is as good as False: compare with None.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    return newest_complete.reference(checkpoints, on_disk) or None
+
+
+@newest_complete.mistake(
+    "a checksum of any file",
+    "You only ask whether a checksum is on the disk. It has to be that of the file with this name.",
+)
+def _(checkpoints: dict[int, Checksums], on_disk: Checksums) -> int | None:
+    there = [*on_disk.values()]
+    return max((step for step, files in checkpoints.items() if all(c in there for c in files.values())), default=None)
+
+
+# 5 --------------------------------------------------------------------------------------------------------------------
+
+
+def _plan(parts: int) -> Plan:
+    """Parts of different sizes, with different numbers."""
+    return [[3 * part, 3 * part + 1, 3 * part + 2][: 1 + part % 3] for part in range(parts)]
+
+
+@topic.exercise(
+    {"plan": _plan(4), "step": 1, "rank": 1, "world_size": 2, "accumulation": 1},
+    {"plan": _plan(6), "step": 1, "rank": 0, "world_size": 1, "accumulation": 2},
+    {"plan": _plan(16), "step": 1, "rank": 1, "world_size": 2, "accumulation": 2},
+    {"plan": _plan(24), "step": 2, "rank": 3, "world_size": 4, "accumulation": 2},
+    {"plan": _plan(12), "step": 0, "rank": 2, "world_size": 3, "accumulation": 2},
+    {"plan": _plan(12), "step": 4, "rank": 2, "world_size": 3, "accumulation": 1},
+)
+def parts_left(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    """Every world_size-th part, less those of the steps that are done."""
+    return plan[rank::world_size][step * accumulation :]
+
+
+@parts_left.mistake(
+    "from the beginning of the epoch",
+    "You return all parts of this rank. Those of the first `step` steps are done: the model would see them twice in "
+    "this epoch.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank::world_size]
+
+
+@parts_left.mistake(
+    "the parts of all ranks",
+    "You return the parts of all ranks. Then each GPU does the work of all, and every sentence is used several times.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[step * world_size * accumulation :]
+
+
+@parts_left.mistake(
+    "gradient accumulation not counted",
+    "You skip one part of this rank for each step. With gradient accumulation, it has used more than one in each.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank::world_size][step:]
+
+
+@parts_left.mistake(
+    "too many skipped",
+    "You skip the parts that all ranks have used, but in the list of one rank. It has only its own share of them.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank::world_size][step * world_size * accumulation :]
+
+
+@parts_left.mistake(
+    "one part skipped for each step",
+    "You skip one part of the plan for each step. In a step, every rank uses `accumulation` parts of its own.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[step:][rank::world_size]
+
+
+@parts_left.mistake(
+    "the other ranks' parts not skipped",
+    "You skip only as many parts as one rank has used, but in the plan of all ranks. In each step, every rank uses "
+    "some.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[step * accumulation :][rank::world_size]
+
+
+@parts_left.mistake(
+    "the plan cut into blocks",
+    "You give each rank a block of consecutive parts. That uses every pair once, too, but then a step on four GPUs has "
+    "other sentences than on one. Each rank takes every world_size-th part.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    share = len(plan) // world_size
+    return plan[rank * share : (rank + 1) * share][step * accumulation :]
+
+
+@parts_left.mistake(
+    "ranks counted from 1", "You take the parts of the rank before. Ranks are counted from 0, and so are lists."
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[(rank - 1) % world_size :: world_size][step * accumulation :]
+
+
+@parts_left.mistake(
+    "a step repeated", "You begin one step too early. `step` steps are done, so step number `step` (from 0) is next."
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank::world_size][max(0, step - 1) * accumulation :]
+
+
+@parts_left.mistake(
+    "a step skipped",
+    "You begin one step too late, and nothing ever reports the sentences that were left out. `step` steps are done.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank::world_size][(step + 1) * accumulation :]
+
+
+@parts_left.mistake("only the next step", "You return the parts of one step. Return all that are left in this epoch.")
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank::world_size][step * accumulation : (step + 1) * accumulation]
+
+
+@parts_left.mistake("the parts that are done", "You return the parts that are done. Return those that are left.")
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    return plan[rank::world_size][: step * accumulation]
+
+
+@parts_left.mistake(
+    "neighbouring parts for each rank",
+    "You give each rank `accumulation` neighbouring parts. The parts are dealt one by one, like cards.",
+)
+def _(plan: Plan, step: int, rank: int, world_size: int, accumulation: int) -> Plan:
+    parts: Plan = []
+    for start in range(step * world_size * accumulation, len(plan), world_size * accumulation):
+        parts += plan[start + rank * accumulation :][:accumulation]
+    return parts
+
+
+# 6 --------------------------------------------------------------------------------------------------------------------
+
+DEFAULT = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+
+Settings = dict[str, tuple[str | None, str | None]]
+
+
+@topic.exercise(
+    {"signature": DEFAULT, "other": "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.6.0"},
+    {"signature": DEFAULT, "other": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.4.0"},
+    {"signature": "nrefs:1|case:mixed|eff:no|tok:intl|smooth:exp|version:2.0.0", "other": DEFAULT},
+    {"signature": "tok:13a|smooth:exp|eff:no|case:mixed|nrefs:1|version:2.6.0", "other": DEFAULT},
+    {"signature": "nrefs:2|case:mixed|eff:no|tok:spBLEU-1K|smooth:floor[0.10]|version:2.4.0", "other": DEFAULT},
+    {"signature": DEFAULT, "other": "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0"},
+    {"signature": "version:2.6.0|" + DEFAULT.removesuffix("|version:2.6.0"), "other": DEFAULT.replace("exp", "none")},
+    keep=("signature", "other"),
+)
+def different_settings(signature: str, other: str) -> Settings:
+    """Name → both values, wherever they differ."""
+    return _differing(_fields(signature), _fields(other))
+
+
+def _fields(signature: str) -> dict[str, str]:
+    return dict(field.split(":") for field in signature.split("|"))
+
+
+def _differing(
+    first: dict[str, str], second: dict[str, str], ignored: tuple[str, ...] = ("version",), equal: bool = False
+) -> Settings:
+    names = [name for name in first | second if name not in ignored]
+    pairs = {name: (first.get(name), second.get(name)) for name in names}
+    return {name: (a, b) for name, (a, b) in pairs.items() if (a == b) == equal}
+
+
+@different_settings.mistake(
+    "the version counted",
+    "You report the version of sacreBLEU, which isn't a setting. It is in the signature so that a difference can be "
+    "explained later, if there ever is one.",
+)
+def _(signature: str, other: str) -> Settings:
+    return _differing(_fields(signature), _fields(other), ignored=())
+
+
+@different_settings.mistake(
+    "only settings of the first signature",
+    "You go through the settings of the first signature. The other one may have settings that the first one lacks.",
+)
+def _(signature: str, other: str) -> Settings:
+    first = _fields(signature)
+    return {name: values for name, values in _differing(first, _fields(other)).items() if name in first}
+
+
+@different_settings.mistake(
+    "only settings of the second signature",
+    "You go through the settings of the second signature. The first one may have settings that the second one lacks.",
+)
+def _(signature: str, other: str) -> Settings:
+    second = _fields(other)
+    return {name: values for name, values in _differing(_fields(signature), second).items() if name in second}
+
+
+@different_settings.mistake(
+    "only settings that both have",
+    "You compare only the settings that both signatures have. If one of them lacks a setting, such as the tokenizer, "
+    "the two scores aren't even of the same metric: report None for its value.",
+)
+def _(signature: str, other: str) -> Settings:
+    found = _differing(_fields(signature), _fields(other))
+    return {name: values for name, values in found.items() if None not in values}
+
+
+@different_settings.mistake(
+    "compared by position",
+    "You compare the first field with the first, the second with the second, and so on. The same settings may come in "
+    "another order: compare them by name.",
+)
+def _(signature: str, other: str) -> Settings:
+    rows = zip(_fields(signature).items(), _fields(other).items(), strict=False)
+    return {name: (a, b) for (name, a), (_, b) in rows if a != b and name != "version"}
+
+
+@different_settings.mistake(
+    "a missing setting stops the program",
+    "Your code stops with an error if the second signature lacks a setting that the first one has. Its value is None.",
+)
+def _(signature: str, other: str) -> Settings:
+    first, second = _fields(signature), _fields(other)
+    return {name: (first[name], second[name]) for name in first if first[name] != second[name] and name != "version"}
+
+
+@different_settings.mistake(
+    "an empty string for what is missing", "If a signature lacks a setting, its value is None, not an empty string."
+)
+def _(signature: str, other: str) -> Any:
+    found = _differing(_fields(signature), _fields(other))
+    return {name: (a or "", b or "") for name, (a, b) in found.items()}
+
+
+@different_settings.mistake(
+    "the equal settings", "You return the settings that are the same. Return those that differ."
+)
+def _(signature: str, other: str) -> Settings:
+    return _differing(_fields(signature), _fields(other), equal=True)
+
+
+@different_settings.mistake(
+    "the values swapped", "In each pair, the value of the second signature comes first. It's the other way round."
+)
+def _(signature: str, other: str) -> Settings:
+    return _differing(_fields(other), _fields(signature))
+
+
+@different_settings.mistake(
+    "names without values",
+    "You return the names of the settings. Add the two values, so that we can see what differs.",
+)
+def _(signature: str, other: str) -> list[str]:
+    return list(_differing(_fields(signature), _fields(other)))
+
+
+@different_settings.mistake(
+    "yes or no",
+    "You return whether the scores can be compared. Return what is different: if they can be, that's an empty dict.",
+)
+def _(signature: str, other: str) -> bool:
+    return not _differing(_fields(signature), _fields(other))
+
+
+@different_settings.mistake(
+    "in lower case", "You change the values to lower case. Leave them as they are in the signature."
+)
+def _(signature: str, other: str) -> Settings:
+    return _differing(_fields(signature.lower()), _fields(other.lower()))
+
+
+@different_settings.mistake(
+    "the last field left out",
+    "You leave out the last field. The version may be anywhere: look for its name.",
+)
+def _(signature: str, other: str) -> Settings:
+    first, second = (_fields(text.rpartition("|")[0]) for text in (signature, other))
+    return _differing(first, second, ignored=())
+
+
+@different_settings.mistake(
+    "compared field by field",
+    "You compare the first field with the first, the second with the second. They may be in another order: look "
+    "the name up.",
+)
+def _(signature: str, other: str) -> Settings:
+    result: Settings = {}
+    for mine, theirs in zip(signature.split("|"), other.split("|"), strict=False):
+        (name, a), (its_name, b) = mine.split(":"), theirs.split(":")
+        if name != "version" and mine != theirs:
+            result[name] = (a, b if name == its_name else None)
+    return result

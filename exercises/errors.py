@@ -1,0 +1,104 @@
+"""Explain exceptions: what usually causes them in an answer, and where to look."""
+
+import re
+
+EXPLANATIONS = {
+    r"IndexError: Dimension out of range": (
+        "This tensor has fewer axes than your code counts on. Count axes from the end (-1 is the last), so that "
+        "any number of axes may come before."
+    ),
+    r"IndexError: (too many indices for tensor|.*is out of bounds for dimension)": (
+        "You index a tensor with more axes, or further along an axis, than it has. Compare the shapes below with "
+        "the axes you had in mind."
+    ),
+    r"IndexError: index out of range in self": (
+        "An id is as large as the table or larger. Is this the table that belongs to these ids, and its axis of rows?"
+    ),
+    r"IndexError: (list|string|tuple|deque).* out of range|IndexError: pop from empty": (
+        "Your code takes an entry that isn't there. What if the list is empty, or you are at its end?"
+    ),
+    r"IndexError|StopIteration": ("Your code takes an entry that isn't there. Where does your index begin and end?"),
+    r"KeyError": ("There is no entry with this key. What should happen when a key is missing?"),
+    r"ZeroDivisionError": ("The number that you divide by can be 0. When is it, and what should the result be then?"),
+    r"ValueError: (min|max)\(\)|ValueError: .*(empty sequence|iterable argument is empty)|IndexError: .*max\(\)": (
+        "There is nothing left to choose from. What should happen then?"
+    ),
+    r"(ValueError: (math domain error|expected a (positive|nonnegative) input))": (
+        "There is no such root or logarithm: the number is 0 or negative. When does that happen, and what should "
+        "the result be then?"
+    ),
+    r"OverflowError": ("A number becomes too large. Can you compute with smaller ones, for instance with logarithms?"),
+    r"RuntimeError: The size of tensor a .* must match|RuntimeError: .*(broadcast|expanded size)": (
+        "Two tensors meet here whose shapes don't fit: seen from the last axis, two lengths have to be equal, or "
+        "one of them has to be 1. Which axis did you have in mind for each? Print both shapes before this line."
+    ),
+    r"RuntimeError: (mat1 and mat2|mat1 dim|.*batch[12]|expected .*batch|size mismatch|"
+    r"inconsistent tensor size|.*must have same reduction dim|vector and)|RuntimeError: .*(matmul|bmm)": (
+        "These two tensors can't be multiplied: the last axis of the first must be as long as the last but one of "
+        "the second, and the axes before must agree. Does each come from the input you meant, and is it turned the "
+        "right way?"
+    ),
+    r"RuntimeError: shape '.*' is invalid": (
+        "The lengths of the new shape multiply to another number than the tensor has. Which length belongs to "
+        "which axis? See the shapes below."
+    ),
+    r"RuntimeError: view size is not compatible": (
+        "`view` can't be used here, since the tensor's numbers don't lie in memory in this order: after a "
+        "`transpose`, or in a slice. `reshape` copies them if it has to."
+    ),
+    r"RuntimeError: (stack expects|Sizes of tensors must match|Tensors must have same number)": (
+        "The tensors that you put together have different shapes. Which axis differs, and should it?"
+    ),
+    r"(RuntimeError|TypeError|IndexError): .*(expected scalar type|same dtype|must have the same dtype|"
+    r"to be of type|used as indices must be|expected m1 and m2|Long did not match|can't be cast|"
+    r"must be of integer type|only supported for|not implemented for|could not infer output dtype)": (
+        "A tensor has the wrong dtype for this step, such as numbers where ids or truth values are needed. Which "
+        "dtype does each tensor have?"
+    ),
+    r"(RuntimeError|ValueError): (Index tensor|Expected (input|target)|Dimension specified|.*number of dimensions)": (
+        "Two tensors have to have the same number of axes here, or axes of the same lengths, and don't. Compare the "
+        "shapes with those that the function's description asks for."
+    ),
+    r"RuntimeError: upper bound and lower bound": (
+        "The range ends before it begins: are its arguments in the right order?"
+    ),
+    r"RuntimeError: Boolean value of Tensor": (
+        "A tensor with several entries can't be true or false as a whole: `if`, `and`, `or` and `not` need a "
+        "single one. Compare entry by entry with `&`, `|`, `~` or `torch.where`."
+    ),
+    r"RuntimeError: (element \d+ of tensors does not require grad|.*does not require grad)": (
+        "The result isn't connected with the tensor whose gradient you want. Was gradient tracking switched on "
+        "before the computation, and does nothing cut it off?"
+    ),
+    r"RuntimeError: (a leaf Variable|a view of a leaf)": (
+        "You change a tensor in place that a gradient is computed for. Make a new one."
+    ),
+    r"RuntimeError: (grad can be implicitly|Trying to backward)": (
+        "`backward` starts from a single number, and only once: combine the losses to one first."
+    ),
+    r"(RuntimeError|ValueError): .*(numel|only one element|item\(\)|cannot be converted to Scalar|.*scalar)": (
+        "Your code takes a tensor with several entries for a single number."
+    ),
+    r"ValueError: .*unpack|TypeError: cannot unpack": (
+        "You assign to another number of names than there are values. What does the right side consist of?"
+    ),
+    r"ValueError: zip\(\)": ("You go through two things at once that aren't equally long."),
+    r"(UnboundLocalError|NameError)": (
+        "This name has no value yet. Is it spelled as elsewhere, and set on every path, also when a loop or an "
+        "`if` isn't entered?"
+    ),
+    r"TypeError: .*(missing|takes|unexpected keyword)": (
+        "This call has the wrong arguments: compare it with the description of the function."
+    ),
+    r"TypeError: .*NoneType": ("One of these values is None. Does the function that it comes from return anything?"),
+    r"TypeError": ("A value has another type than this step needs. Print its type before this line."),
+    r"AttributeError": ("This value has no such method or attribute. Is it what you take it for?"),
+    r"RecursionError": ("The function calls itself again and again: nothing ends it."),
+}
+"""The beginning of an exception's type and message, as a regular expression → its explanation."""
+
+
+def explain(error: BaseException) -> str | None:
+    """Return what usually causes such an exception."""
+    text = f"{type(error).__name__}: {error}"
+    return next((said for pattern, said in EXPLANATIONS.items() if re.match(pattern, text, re.DOTALL)), None)

@@ -1,0 +1,243 @@
+"""What the checks do with tensors.
+
+PyTorch may be missing, as in a browser. Then no value is a tensor, and nothing else in this module is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from numbers import Real
+from typing import Any, TypeGuard
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch import Tensor, nn
+except ModuleNotFoundError:
+    HAS_TORCH = False
+else:
+    HAS_TORCH = True
+
+MAX_ROWS, MAX_COLUMNS = 8, 8
+"""Larger tables are cut to this size, to a part that contains a difference."""
+
+
+def is_tensor(value: object) -> TypeGuard[Tensor]:
+    """Return whether a value is a tensor."""
+    return HAS_TORCH and isinstance(value, Tensor)
+
+
+def is_module(value: object) -> TypeGuard[nn.Module]:
+    """Return whether a value is a module, such as a layer."""
+    return HAS_TORCH and isinstance(value, nn.Module)
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    """Return normally distributed random numbers for an input; they depend on nothing but the arguments."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).float()
+
+
+def without_parameter(x: Tensor) -> Tensor:
+    """Return the tensor that a parameter contains; any other tensor stays as it is."""
+    return x.data if type(x) is nn.Parameter else x
+
+
+def is_close(a: Tensor, b: Tensor) -> Tensor:
+    """Compare two tensors of the same shape entry by entry, up to rounding."""
+    tolerance = 2e-3 if torch.float16 in (a.dtype, b.dtype) else 1e-5
+    return torch.isclose(a.double(), b.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def equal_tensors(a: Tensor, b: Tensor) -> bool:
+    """Return whether two tensors have the same shape and dtype, and the same numbers up to rounding."""
+    return a.shape == b.shape and a.dtype == b.dtype and bool(is_close(a, b).all())
+
+
+def equal_numbers(a: Any, b: Any) -> bool:
+    """Return whether two tensors or numbers contain the same numbers in the same order, in any shape and dtype."""
+    a, b = (
+        torch.tensor(x, dtype=torch.float64) if isinstance(x, Real) and not isinstance(x, bool) else x for x in (a, b)
+    )
+    if not (type(a) is type(b) is Tensor) or a.numel() != b.numel():
+        return False
+    return bool(is_close(a.flatten(), b.flatten()).all())
+
+
+def spread(x: Tensor, limit: int) -> list[float] | None:
+    """Return the numbers of a tensor one by one; None if it contains truth values, or more numbers than the limit."""
+    if x.dtype == torch.bool or x.is_complex() or x.numel() > limit:
+        return None
+    return list(map(float, x.detach().flatten().tolist()))
+
+
+def describe_tensor(x: Tensor) -> tuple[list[str], list[str], list[str]]:
+    """Return what may be special about a tensor among inputs, in three lists, the most telling first."""
+    if not x.numel():
+        return ["is empty"], [], []
+    telling = ["has a single entry"] if x.numel() == 1 else []
+    less = [f"has {x.dim()} {'axis' if x.dim() == 1 else 'axes'}"]
+    if x.dtype == torch.bool:
+        telling += ["is all True"] if x.all() else ["is all False"] if not x.any() else []
+        telling += ["has a row without any True"] if not x.any(-1).all() else []
+    elif x.is_floating_point():
+        telling += ["contains infinities"] if x.isinf().any() else []
+        telling += ["contains large numbers"] if (x[x.isfinite()].abs() > 50).any() else []
+        telling += [f"has the dtype {str(x.dtype).removeprefix('torch.')}"] if x.dtype != torch.float32 else []
+        less += ["is all zeros"] if not x.any() else ["contains 0"] if not x.all() else []
+    axes = [f"has an axis of length one (the {name})" for axis, name in AXES if x.dim() > -axis and x.size(axis) == 1]
+    return telling, less + axes, ["isn't contiguous in memory"] if not x.is_contiguous() else []
+
+
+AXES = [(-1, "last"), (-2, "last but one"), (-3, "last but two")]
+
+
+def equal_gradients(a: Tensor, b: Tensor, scale: float) -> bool:
+    """Return whether two gradients are equal up to rounding, which grows with the largest gradient, the scale."""
+    tolerance = 1e-2 if b.dtype == torch.float16 else 1e-4
+    return bool(torch.isclose(a.double(), b.double(), rtol=tolerance, atol=tolerance * scale, equal_nan=True).all())
+
+
+def float_tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Yield the float tensors inside a value, each with the Python expression that leads to it."""
+    if is_tensor(value):
+        if value.is_floating_point():
+            yield name, value
+    elif is_module(value):
+        yield from ((f"{name}.{key}", parameter) for key, parameter in value.named_parameters())
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            yield from float_tensors(entry, f"{name}[{key!r}]" if name else str(key))
+    elif isinstance(value, list | tuple):
+        for i, entry in enumerate(value):
+            yield from float_tensors(entry, f"{name}[{i}]")
+
+
+def gradients(value: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the gradients of a fixed weighted sum of all results."""
+    inputs = set(map(id, tensors.values()))
+    results = [r for _, r in float_tensors(value, "result") if r.grad_fn is not None or id(r) in inputs]
+    if not results or not tensors:
+        return {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
+    weights = [torch.linspace(-1, 2, result.numel(), dtype=result.dtype).view_as(result).cos() for result in results]
+    found = torch.autograd.grad(results, list(tensors.values()), weights, allow_unused=True, materialize_grads=True)
+    return dict(zip(tensors, found, strict=True))
+
+
+def compute_first_gradient() -> None:
+    """Compute a gradient, so that PyTorch imports what it needs for the first one, which may take seconds."""
+    if HAS_TORCH:
+        x = torch.zeros(1, requires_grad=True)
+        gradients(x * 2, {"x": x})
+
+
+class FreshTensors:
+    """Draws tensors like given ones, with other contents. None is contiguous in memory if it has two axes or more."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    @cached_property
+    def _generator(self) -> torch.Generator:
+        return torch.Generator().manual_seed(self._seed)
+
+    def draw(self, x: Tensor, keep: bool) -> Tensor:
+        """Return new random numbers of the same magnitude; if they aren't floats, the entries of the first axis move.
+
+        Args:
+            x: a tensor.
+            keep: whether its numbers mean something, such as probabilities; then only its rows move.
+        """
+        if x.is_floating_point() and not keep:
+            return _slice_of_larger(self._redrawn(x))
+        return _slice_of_larger(x.roll(1, -2 if keep and x.dim() > 1 else 0))
+
+    def _redrawn(self, x: Tensor) -> Tensor:
+        """Return normally distributed numbers of the same root mean square; infinities stay where they are."""
+        finite = x[x.isfinite()].double()
+        scale = finite.square().mean().sqrt() if len(finite) else torch.tensor(0.0)
+        drawn = scale * torch.randn(x.shape, generator=self._generator, dtype=torch.float64)
+        return torch.where(x.isfinite(), drawn.to(x.dtype), x)
+
+
+def changed_tensor(x: Tensor, seed: int) -> Tensor:
+    """Return a tensor of the same shape and dtype with other contents."""
+    if x.is_floating_point():
+        return FreshTensors(seed).draw(x + (not x.any()), keep=False)
+    if x.dtype == torch.bool:
+        return ~x if seed == 1 else x.flatten().roll(1).view(x.shape)
+    return x.flatten().roll(1).view(x.shape) if seed == 1 or not x.numel() else torch.full_like(x, int(x.min()))
+
+
+def _slice_of_larger(x: Tensor) -> Tensor:
+    return F.pad(x, (0, 2))[..., :-2] if x.dim() > 1 else x
+
+
+def describe_difference(name: str, yours: Tensor, expected: Tensor) -> Iterator[str]:
+    """Yield lines that describe the difference between two tensors."""
+    if yours.shape != expected.shape:
+        yield f"{name} has the shape {tuple(yours.shape)}, and should have {tuple(expected.shape)}" + (
+            ": the values are right, only their axes are wrong" if equal_numbers(yours, expected) else ""
+        )
+    elif yours.dtype != expected.dtype:
+        actual, right = (str(t.dtype).removeprefix("torch.") for t in (yours, expected))
+        yield f"{name} has the dtype {actual}, and should have {right}" + (
+            ": the values are right, only their dtype is wrong" if equal_numbers(yours, expected) else ""
+        )
+    elif yours.isnan().any() and not expected.isnan().any():
+        yield f"{name} contains NaN"
+        yield from tables_side_by_side(yours, expected)
+    else:
+        yield f"{name} has wrong {'entries' if expected.dtype == torch.bool else 'numbers'}, marked with *"
+        yield from tables_side_by_side(yours, expected)
+
+
+def tables_side_by_side(yours: Tensor, expected: Tensor) -> list[str]:
+    """Return two tables of the same shape side by side, with a * after each entry of yours that differs."""
+    yours, expected = yours.detach().cpu(), expected.detach().cpu()
+    differs = ~is_close(yours, expected)
+    where = ""
+    if yours.dim() > 2:  # the first table in which they differ
+        index = tuple(differs.flatten(-2).any(-1).nonzero()[0].tolist()) if differs.any() else (0,) * (yours.dim() - 2)
+        yours, expected, differs = yours[index], expected[index], differs[index]
+        where = "[" + ", ".join(map(str, index)) + "]"
+    rows, columns = (1, 1, *yours.shape)[-2:]
+    yours, expected, differs = (t.reshape(rows, columns) for t in (yours, expected, differs))
+    top, left = (differs.nonzero()[0].tolist()) if differs.any() else (0, 0)
+    top = top if top >= MAX_ROWS else 0
+    left = left if left >= MAX_COLUMNS else 0
+    window = (slice(top, top + MAX_ROWS), slice(left, left + MAX_COLUMNS))
+    decimals = _decimals(yours[window], expected[window], differs[window])
+    your_rows = _table(yours[window], decimals, differs[window])
+    expected_rows = _table(expected[window], decimals, torch.zeros_like(differs[window]))
+    headings = f"yours{where}", f"expected{where}"
+    width = max(len(headings[0]), *map(len, your_rows)) + 4
+    return ["", "  " + headings[0].ljust(width) + headings[1]] + [
+        "  " + a.ljust(width) + b for a, b in zip(your_rows, expected_rows, strict=True)
+    ]
+
+
+def _decimals(yours: Tensor, expected: Tensor, differs: Tensor) -> int:
+    """Return the number of decimals: 0 for integers, else at least 2, and enough to show every difference."""
+    both = torch.cat([yours.double(), expected.double()])
+    both = both[both.isfinite()]
+    if bool((both == both.round()).all()):
+        return 0
+    gaps = (yours.double() - expected.double()).abs()[differs]
+    gaps = gaps[gaps.isfinite()]
+    smallest = float(gaps.min()) if len(gaps) else 1.0
+    return next((d for d in range(2, 6) if smallest > 2 * 10**-d), 6)
+
+
+def _table(numbers: Tensor, decimals: int, marked: Tensor) -> list[str]:
+    def cell(value: Any) -> str:
+        if isinstance(value, bool):
+            return "True" if value else "·"
+        return f"{value + 0.0:.{decimals}f}"
+
+    cells = [
+        [cell(value) + ("*" if mark else " ") for value, mark in zip(row, marks, strict=True)]
+        for row, marks in zip(numbers.tolist(), marked.tolist(), strict=True)
+    ]
+    width = max((len(cell) for row in cells for cell in row), default=0)
+    return ["[" + " ".join(cell.rjust(width) for cell in row) + "]" for row in cells]

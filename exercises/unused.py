@@ -1,0 +1,68 @@
+"""Find arguments that an answer doesn't use: its result stays the same whatever they are."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from exercises.calls import CallResult
+from exercises.tensors import changed_tensor, is_tensor
+
+Inputs = Mapping[str, Any]
+Run = Callable[[Inputs], CallResult]
+
+MAX_INPUTS = 4
+"""As many inputs are varied."""
+
+MAX_SECONDS = 2
+"""If an answer takes so much computing time, nothing is said about its arguments."""
+
+
+def unused_arguments(reference: Run, answer: Run, inputs: Sequence[Inputs]) -> list[str]:
+    """Return the names of the arguments that change the reference's results, but never the answer's.
+
+    None are returned if no argument changes the answer's results: then something else is wrong.
+    """
+    end = time.thread_time() + MAX_SECONDS
+    is_unused: dict[str, bool | None] = {}
+    for name in inputs[0] if inputs else ():
+        is_unused[name] = _is_unused(name, reference, answer, inputs)
+        if time.thread_time() > end:
+            return []
+    return [name for name, it_is in is_unused.items() if it_is] if False in is_unused.values() else []
+
+
+def _is_unused(name: str, reference: Run, answer: Run, inputs: Sequence[Inputs]) -> bool | None:
+    """Return whether the answer doesn't use an argument; None if it makes no difference to the reference either."""
+    others = [case[name] for case in inputs if name in case]
+    counts = 0
+    for case in inputs[:MAX_INPUTS]:
+        expected, actual = reference(case), answer(case)
+        if expected.error or actual.error:
+            continue
+        for value in _variations(case[name], others):
+            changed = {**case, name: value}
+            other = reference(changed)
+            if other.error or other.equals(expected):
+                continue
+            if not answer(changed).equals(actual):
+                return False
+            counts += 1
+    return True if counts > 1 else None
+
+
+def _variations(value: Any, others: Sequence[Any]) -> Iterator[Any]:
+    """Yield other values of the same kind."""
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, int):
+        yield from (value + 1, value + 2, *(v for v in others if v != value))
+    elif isinstance(value, float):
+        yield from (value * 0.7 + 0.01, value * 1.3, *(v for v in others if v != value))
+    elif is_tensor(value):
+        yield from (changed_tensor(value, seed) for seed in (1, 2))
+    elif isinstance(value, list) and len(value) > 1:
+        yield value[::-1]
+        yield value[:-1]
+        yield value[1:]
+    elif isinstance(value, str | list | tuple | Mapping):
+        yield from (v for v in others if type(v) is type(value) and v is not value)

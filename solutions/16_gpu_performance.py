@@ -1,0 +1,422 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Exercises: making it fast on a GPU
+#
+# Six blanks: what limits a matrix product, the online softmax, FlashAttention's inner loop, mixed precision, loss scaling, and the gradient of several GPUs. Each is a few lines,
+# and none of them needs a GPU.
+#
+# - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
+#   what is wrong.
+# - The blanks do not depend on each other: you can skip one and come back later.
+# - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
+# - Leave the inputs of your functions as they are: the checks notice changes. Gradients should flow through your attention: its check compares them, too.
+# - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
+# - At the end, your function tells which products of the paper's model are limited by memory.
+
+# %% tags=["setup", "hide-cell"]
+# In Colab, this cell installs the course from the repository and branch that the
+# notebook was opened from. Colab's torch and numpy are kept. Elsewhere it does nothing.
+import sys
+
+if "google.colab" in sys.modules:
+    import os
+    import re
+    import subprocess
+    from contextlib import suppress
+    from importlib.metadata import version
+    from urllib.parse import unquote
+    from urllib.request import urlopen
+
+    source = ""  # or choose: "git+https://github.com/OWNER/REPOSITORY@BRANCH"
+    opened = "git+https://github.com/transformer-course/transformer-course@main"
+    with suppress(Exception):  # Colab's server has the notebook's GitHub address
+        server = "http://{COLAB_JUPYTER_IP}:{KMP_TARGET_PORT}".format(**os.environ)
+        sessions = urlopen(f"{server}/api/sessions", timeout=5).read().decode()
+        page = r"github\.com/([^/]+/[^/]+)/blob/(\S+?)/\w+/\d\d_"
+        repository, branch = re.search(page, unquote(sessions)).groups()
+        opened = f"git+https://github.com/{repository}@{branch}"
+    source = source or opened
+    print(f"Installing {source}. To use a fork or branch, set `source` above.")
+    keep = [f"{name}=={version(name)}" for name in ("numpy", "torch")]
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-color", *keep]
+    pip += [f"transformer-course[colab] @ {source}"]
+    process = subprocess.run(pip, capture_output=True, text=True)
+    if process.returncode:
+        message = "(?im)^ *((fatal|error): (?!subprocess).+)"
+        error = re.search(message, process.stderr)
+        reason = error[1] if error else "pip failed"
+        raise SystemExit(f"Cannot install the course from {source}: {reason}")
+
+# %%
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from exercises.checks.gpu_performance import check, given
+
+torch.set_printoptions(precision=3, sci_mode=False)
+
+# %% [markdown]
+# ## 1 · Compute-bound or memory-bound?
+#
+# ★☆☆ · 10 minutes
+#
+# A linear layer multiplies its input, (n_tokens, n_in), by its weight, (n_in, n_out). All numbers, including those of the result, have **16 bits**. The two matrices are
+# read once, and the result is written once. How many floating-point operations does that take, if multiplications and additions both count, and how many bytes are moved?
+#
+# Return three results:
+#
+# - the arithmetic intensity, in FLOP per byte,
+# - the shortest possible time in seconds, if arithmetic and memory traffic happen at the same time,
+# - whether the product is compute-bound (True) or memory-bound (False) on this chip.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# each number of the result is a sum of n_in products: n_in multiplications and as many additions
+# bytes: the size of three matrices, times two bytes
+# one time for the arithmetic, one for the memory; the longer one decides
+# ```
+# </details>
+# <details><summary>Help: <code>it returns one value, and should return 3: intensity, seconds, compute_bound</code></summary>
+#
+# A function returns three results as `return intensity, seconds, compute_bound`.
+# </details>
+# <details><summary>Help: <code>compute_bound is a str, and should be a bool</code></summary>
+#
+# Return True or False. A comparison such as `a > b` is one of the two already.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: roofline
+def roofline(n_tokens: int, n_in: int, n_out: int, flop_rate: float, byte_rate: float) -> tuple[float, float, bool]:
+    """What limits the matrix product of a linear layer.
+
+    flop_rate: the chip's peak, in FLOP per second
+    byte_rate: its memory bandwidth, in bytes per second
+    returns: intensity, seconds, compute_bound
+    """
+    ### BEGIN SOLUTION
+    flop = 2 * n_tokens * n_in * n_out
+    n_bytes = 2 * (n_tokens * n_in + n_in * n_out + n_tokens * n_out)
+    arithmetic, traffic = flop / flop_rate, n_bytes / byte_rate
+    return flop / n_bytes, max(arithmetic, traffic), arithmetic > traffic
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("roofline", roofline)
+
+# %% [markdown]
+# ## 2 · The online softmax
+#
+# ★★☆ · 15 minutes
+#
+# A softmax needs the largest score of a row, and the sum of the exponentials relative to it, $\sum_j e^{s_j - \max}$. The **online softmax** computes both block by block, and forgets each block of
+# scores at once. Write the step that takes one more block into account.
+#
+# If the new block raises the maximum, the sum so far is relative to the wrong one, and has to be corrected. Before the first block, the maximum is $-\infty$ and the sum is 0. A masked score is $-\infty$, too, but
+# the first block of each row has at least one that isn't. The check tries large scores, too.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# the new maximum: the larger one of the old maximum and the block's      (rows,)
+# by which factor do exponentials shrink if the maximum rises from a to b?  e^(s - b) = e^(s - a) · …
+# the new sum: the old one times that factor, plus the block's exponentials relative to the new maximum
+# ```
+# </details>
+# <details><summary>Help: <code>The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 1</code></summary>
+#
+# There is one maximum for each row. To subtract it from all scores of its row, it needs a second axis of length one.
+# </details>
+# <details><summary>Help: <code>maximum(): argument 'other' (position 2) must be Tensor, not torch.return_types.max</code></summary>
+#
+# `scores.max(dim=-1)` returns two things, the values and where they are. `amax` returns only the values.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: update_softmax
+def update_softmax(maximum: Tensor, total: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Take one more block of scores into account.
+
+    maximum: (rows,), the largest score of each row so far
+    total: (rows,), the sum of the exponentials so far, relative to maximum
+    scores: (rows, block)
+    returns: the new maximum and the new total
+    """
+    ### BEGIN SOLUTION
+    new_maximum = torch.maximum(maximum, scores.amax(dim=-1))
+    correction = (maximum - new_maximum).exp()
+    exponentials = (scores - new_maximum[:, None]).exp()
+    return new_maximum, total * correction + exponentials.sum(dim=-1)
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("update_softmax", update_softmax)
+
+# %% [markdown]
+# ## 3 · FlashAttention's inner loop
+#
+# ★★★ · 20 minutes
+#
+# Now with values. Go through keys and values block by block, and compute the output of attention,
+#
+# $$\mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}}\right)V,$$
+#
+# without ever having all scores of a query. Besides the maximum and the sum of the exponentials, keep their **weighted sum of values**. It is relative to the maximum, too. At the very end, divide one by the other.
+#
+# The check refuses PyTorch's own attention, and tables of scores with more columns than a block has. The last block may be shorter than the others. Large scores are among the inputs.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# three running results: maximum (-inf) and total (0), (…, n_query, 1); weighted (0), (…, n_query, d_k)
+# key.split(block, dim=-2) returns the blocks of keys
+# for each block of keys and of values:
+#     scores, divided by the root of d_k                   (…, n_query, block)
+#     the new maximum, the correction, the exponentials, as in the last exercise
+#     correct total and weighted, and add this block's part
+# weighted divided by total
+# ```
+# </details>
+# <details><summary>Help: <code>mat1 and mat2 shapes cannot be multiplied (3x2 and 4x2)</code></summary>
+#
+# The product of queries and keys needs the transpose of the keys: `k.mT`.
+# </details>
+# <details><summary>Help: <code>The size of tensor a (4) must match the size of tensor b (3) at non-singleton dimension 1</code></summary>
+#
+# `amax` and `sum` remove the axis along which they work. With `keepdim=True` it stays, with length one, so that each query has its own maximum and sum.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: blockwise_attention
+def blockwise_attention(query: Tensor, key: Tensor, value: Tensor, block: int) -> Tensor:
+    """The output of attention, computed block by block.
+
+    query: (..., n_query, d_k), with any number of axes before these two
+    key, value: (..., n_key, d_k)
+    block: how many keys to process at a time
+    returns: (..., n_query, d_k)
+    """
+    ### BEGIN SOLUTION
+    maximum = torch.full_like(query[..., :1], -math.inf)  # (..., n_query, 1)
+    total, weighted = torch.zeros_like(maximum), torch.zeros_like(query)
+    for k, v in zip(key.split(block, dim=-2), value.split(block, dim=-2), strict=True):
+        scores = query @ k.mT / math.sqrt(query.size(-1))  # (..., n_query, block)
+        new_maximum = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+        correction = (maximum - new_maximum).exp()
+        exponentials = (scores - new_maximum).exp()
+        total = total * correction + exponentials.sum(dim=-1, keepdim=True)
+        weighted = weighted * correction + exponentials @ v
+        maximum = new_maximum
+    return weighted / total
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("blockwise_attention", blockwise_attention)
+
+# %% [markdown]
+# ## 4 · Mixed precision
+#
+# ★★☆ · 10 minutes
+#
+# In bfloat16, 1 + 0.001 is 1, so a weight of 1 never moves if its steps are that small. In mixed precision the weight stays in **float32**. Only the forward and the backward pass run in bfloat16, with a
+# copy of the weight.
+#
+# Train a weight with plain gradient descent: in each step, subtract the learning rate times the gradient. `gradient_of` runs both passes. It takes the weight in bfloat16, and returns the gradient in bfloat16.
+# Everything else is computed in float32.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# so many times:
+#     the gradient, at a bfloat16 copy of the weight as it is now
+#     that gradient in float32, before anything is computed with it
+#     the step, in float32
+# ```
+# </details>
+# <details><summary>Help: <code>both passes run in bfloat16, but the weight is in float32</code></summary>
+#
+# Pass a copy: `weight.bfloat16()` makes one, and leaves the weight as it is.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: mixed_precision
+def mixed_precision(
+    weight: Tensor, gradient_of: Callable[[Tensor], Tensor], learning_rate: float, steps: int
+) -> Tensor:
+    """Some steps of gradient descent in mixed precision.
+
+    weight: any shape, float32
+    gradient_of: weight in bfloat16 → gradient in bfloat16, of the same shape
+    returns: the weight after these steps, float32
+    """
+    ### BEGIN SOLUTION
+    for _ in range(steps):
+        gradient = gradient_of(weight.bfloat16())
+        weight = weight - learning_rate * gradient.float()
+    return weight
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("mixed_precision", mixed_precision)
+
+# %% [markdown]
+# ## 5 · Loss scaling
+#
+# ★★☆ · 15 minutes
+#
+# float16 has a smaller range, so the loss is multiplied by a large **scale** before the backward pass. The gradient is then too large by this factor, and may overflow: some of its numbers are infinite or NaN.
+# Write what follows, a training step with a scale that adapts itself, like PyTorch's `GradScaler`:
+#
+# - **Overflow.** If any number of the gradient is infinite or NaN, leave the weight as it is, halve the scale, and count the good steps from 0 again.
+# - **Otherwise**, convert the gradient to float32, divide it by the scale, and subtract the learning rate times the result from the weight. That was a good step. After `growth_interval` good steps in a row,
+#   double the scale, and count from 0 again.
+#
+# Return the weight, the scale for the next step, and the number of good steps.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# isfinite() is True where a number is neither infinite nor NaN
+# if not all are: the old weight, half the scale, 0
+# otherwise: first float32, then divide by the scale the step was made with
+# add one to the good steps; if there are enough now, the scale doubles and the count is 0
+# ```
+# </details>
+# <details><summary>Help: <code>Boolean value of Tensor with more than one value is ambiguous</code></summary>
+#
+# `if` needs a single truth value. `.all()` and `.any()` make one of a tensor.
+# </details>
+# <details><summary>Help: <code>it returns one value, and should return 3: weight, scale, good_steps</code></summary>
+#
+# A function returns three results as `return weight, scale, good_steps`.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: loss_scaling_step
+def loss_scaling_step(
+    weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good_steps: int, growth_interval: int
+) -> tuple[Tensor, float, int]:
+    """A step of gradient descent with loss scaling.
+
+    weight: any shape, float32
+    gradient: the same shape, float16; of the loss times scale
+    good_steps: since the scale changed, or since the last overflow
+    returns: the new weight, scale and good_steps
+    """
+    ### BEGIN SOLUTION
+    if not gradient.isfinite().all():
+        return weight, scale / 2, 0
+    weight = weight - learning_rate * (gradient.float() / scale)
+    if good_steps + 1 == growth_interval:
+        return weight, scale * 2, 0
+    return weight, scale, good_steps + 1
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("loss_scaling_step", loss_scaling_step)
+
+# %% [markdown]
+# ## 6 · The gradient of several GPUs
+#
+# ★★☆ · 10 minutes
+#
+# A step's batch is divided among several GPUs, and each GPU divides its share into several smaller batches, which it processes one after another. For each of them you have the gradient of the **mean** loss over its
+# tokens, and the number of these tokens.
+#
+# Return what a single, very large GPU would have computed: the gradient of the mean loss over all tokens of the step.
+#
+# <details><summary>Hint</summary>
+#
+# ```text
+# a mean times its number of tokens is a sum
+# sums may be added: over the batches of a GPU, and over the GPUs
+# divide once, by all tokens together
+# ```
+# </details>
+# <details><summary>Help: <code>unsupported operand type(s) for +: 'int' and 'list'</code></summary>
+#
+# The lists are nested: a list of GPUs, each with a list of batches. Use two loops, one inside the other.
+# </details>
+
+
+# %% tags=["answer"]
+# answer: step_gradient
+def step_gradient(gradients: list[list[Tensor]], n_tokens: list[list[int]]) -> Tensor:
+    """The gradient of the mean loss over all tokens.
+
+    gradients: for each GPU a list: for each of its batches, the gradient of the mean loss
+    n_tokens: the same for the number of tokens; a batch may have none, and its gradient is 0 then
+    returns: a tensor of the same shape as each gradient
+    """
+    ### BEGIN SOLUTION
+    total, all_tokens = 0, 0
+    for gpu_gradients, gpu_tokens in zip(gradients, n_tokens, strict=True):
+        for gradient, n in zip(gpu_gradients, gpu_tokens, strict=True):
+            total = total + n * gradient
+            all_tokens += n
+    return total / all_tokens
+    ### END SOLUTION
+
+
+# %% tags=["nbval-check-output"]
+check("step_gradient", step_gradient)
+
+# %% [markdown]
+# ## The paper's model on three GPUs
+#
+# There is nothing to fill in here. Your function finds out what limits the matrix products of the base model: *c* stands for compute-bound, *m* for memory-bound. (If the blank isn't done yet, the course's function is used instead.)
+
+# %% tags=["nbval-skip"]
+from transformer.plots.roofline import GPUS
+
+layers = {"Q, K, V": (512, 1536), "output": (512, 512), "feed-forward in": (512, 2048), "logits": (512, 37_000)}
+for n_tokens in (1, 64, 1024, 16_384):
+    print(f"\n{n_tokens:,} tokens       FLOP/byte   " + "  ".join(f"{name:>5}" for name in ("T4", "A100", "H100")))
+    for name, (n_in, n_out) in layers.items():
+        limits = [
+            given.roofline(n_tokens, n_in, n_out, GPUS[gpu].teraflops * 1e12, GPUS[gpu].bandwidth * 1e9)
+            for gpu in ("T4", "A100", "H100")
+        ]
+        marks = "  ".join(f"{'c' if compute_bound else 'm':>5}" for _, _, compute_bound in limits)
+        print(f"{name:16} {limits[0][0]:9.0f}   {marks}")
+
+# %% [markdown]
+# Decoding one sentence, one token at a time, is the first table: a product does one multiplication and one addition for each weight that it reads, and every GPU waits for its memory. Only large batches make use of the arithmetic.
+
+# %% [markdown]
+# ## Done?
+#
+# Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade gpu_performance`.
+#
+# Then read `Trainer.step` and `Trainer._backward` in `transformer/training/trainer.py`. They call PyTorch's `GradScaler`, which does what your fifth blank does, and divide by the tokens of all batches
+# on all GPUs, as your sixth.
+
+# %% tags=["skip-execution", "nbval-skip"]
+from exercises.current_notebook import grade_this_notebook
+
+grade_this_notebook()

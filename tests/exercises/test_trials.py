@@ -1,0 +1,151 @@
+"""Blanks that train: what a faulty training leaves behind is recognised, and a right one reaches the goal."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from exercises import limits
+from exercises.check import Trial
+from exercises.checks import train_your_own as checks
+from exercises.notebooks import NOT_DONE
+from tests.exercises.test_checks import TRIALS
+from transformer.data.tokenizer import PAD
+from transformer.masks import padding_mask, target_mask
+
+
+class Changed(checks.Transformer):
+    """The solution's model, in which single steps of the computation can be replaced."""
+
+    def own_mask(self, target: Tensor) -> Tensor:
+        return target_mask(target, PAD)
+
+    def memory_mask(self, source: Tensor) -> Tensor:
+        return padding_mask(source, PAD)
+
+    def to_decoder(self, memory: Tensor) -> Tensor:
+        return memory
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        memory, mask = self.embed(source), self.memory_mask(source)
+        for layer in self.encoder:
+            memory = layer(memory, mask)
+        memory, x = self.to_decoder(self.encoder_norm(memory)), self.embed(target)
+        for layer in self.decoder:
+            x = layer(x, memory, self.own_mask(target), mask)
+        return self.unembedding(self.decoder_norm(x))
+
+
+class NoCausalMask(Changed):
+    def own_mask(self, target: Tensor) -> Tensor:
+        return padding_mask(target, PAD)
+
+
+class NoPaddingMask(Changed):
+    def memory_mask(self, source: Tensor) -> Tensor:
+        return torch.ones_like(padding_mask(source, PAD))
+
+
+class NoSource(Changed):
+    def to_decoder(self, memory: Tensor) -> Tensor:
+        return torch.ones_like(memory)
+
+
+class Detached(Changed):
+    def to_decoder(self, memory: Tensor) -> Tensor:
+        return memory.detach()
+
+
+class PlainLists(checks.Transformer):
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        layers = list(self.decoder)
+        del self.decoder
+        self.decoder = layers  # type: ignore[assignment]
+
+
+class LargeEmbeddings(checks.Transformer):
+    """Not as good, but nothing is missing."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        nn.init.normal_(self.embedding.weight)
+
+
+class NoPositions(checks.Transformer):
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.positions.zero_()
+
+
+class Untied(checks.Transformer):
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.unembedding = nn.Linear(config.d_model, config.vocab_size, bias=False)
+
+
+def not_shifted(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    source, target = batch
+    return F.cross_entropy(model(source, target).mT, target, ignore_index=PAD)
+
+
+def judged(max_epochs: int, count: int | None = None, **faults: Any) -> str:
+    """The first line of the message for a training with these faults on so many pairs."""
+    torch.manual_seed(0)
+    data = checks.pocket_data()
+    result = checks._train_translator(
+        data.train[:count], data.validation[:20], len(data.tokenizer), max_epochs=max_epochs, **faults
+    )
+    return str(checks._examine_run(result)).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (NoCausalMask, "the decoder sees later tokens"),
+        (NoPaddingMask, "padding changes the result"),
+        (NoSource, "the model doesn't read the source"),
+        (NoPositions, "the order of the source's words doesn't matter"),
+        (PlainLists, "the same input gives another result each time"),
+        (Untied, "the embeddings aren't tied"),
+        (Detached, "14 parameters get no gradient, such as `encoder.0.self_attention.query_key_value.weight`"),
+    ],
+)
+def test_a_faulty_model_is_recognised(model: Any, said: str) -> None:
+    assert judged(1, count=100, build=model) == said
+
+
+def test_a_faulty_training_is_recognised() -> None:
+    said = judged(8, count=300, loss_of=not_shifted)
+    assert said.startswith("the training loss falls to 0.") and "worse than guessing (6.40)" in said
+    assert judged(2, count=100, rate=1e-7).startswith("the training loss goes from ")
+    assert judged(2, count=100, rate=1e30) == "the losses are no longer numbers"
+    assert judged(4).startswith("BLEU ")
+    assert judged(4, build=LargeEmbeddings).startswith("BLEU ")
+
+
+@pytest.mark.slow
+def test_the_solution_reaches_the_goal_in_a_fraction_of_the_time() -> None:
+    for trial in TRIALS:
+        with limits.limited(trial.seconds / 2):
+            assert trial.judge(trial.reference) is None
+
+
+def test_a_trial_that_raises_or_returns_no_model_is_explained() -> None:
+    def open_blank(**_: Any) -> None:
+        raise NotImplementedError(f"{NOT_DONE}: write")
+
+    for trial in TRIALS:
+        assert isinstance(trial, Trial) and trial.rejects_mistakes()
+        assert trial.judge(lambda *_: None) == (
+            "it should return three values: the model, the training losses and the validation losses"
+        )
+        assert str(trial.judge(lambda *_: 1 / 0)).startswith("it stopped with ZeroDivisionError")
+        assert str(trial.judge(lambda *_: open_blank())) == f"{NOT_DONE}: write"
+        assert trial.judge(3) == f"{trial.name} is an int, and should be a function"  # type: ignore[arg-type]
+
+
+def test_the_grader_gives_a_training_more_time_than_its_check_may_take() -> None:
+    assert limits.TRAINING_TOPICS["train_your_own"] > max(trial.seconds for trial in TRIALS)

@@ -1,0 +1,297 @@
+"""Mistakes that have no name are explained all the same: by what the wrong results have to do with the right ones."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from exercises.check import Exercise, Topic
+from exercises.compare import equal
+from exercises.errors import EXPLANATIONS, explain
+from exercises.relations import Wrong, find_relation
+from exercises.special_cases import what_is_special
+from tests.exercises.test_checks import ALL
+from transformer.masks import causal_mask
+
+BY_NAME = {exercise.name: exercise for exercise in ALL}
+TABLE = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 7.0]])
+OTHER = torch.tensor([[3.0, -1.0, 2.0], [0.5, 4.0, 6.0]])
+
+
+def title(*pairs: tuple[Any, Any]) -> str | None:
+    """What is found about pairs of a result and the right one."""
+    found = find_relation([Wrong({}, a, b) for a, b in pairs if not equal(a, b)])
+    return found.title if found else None
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda x: -x, "the wrong sign"),
+        (lambda x: 100 * x, "percent or fraction"),
+        (lambda x: 1.5 * x, "off by a constant factor"),
+        (lambda x: x / x.square().sum(), "the scale is wrong"),
+        (lambda x: 0 * x, "nothing but zeros"),
+        (lambda x: x + 1, "too large by one"),
+        (lambda x: x - 0.25, "too small by a constant"),
+        (lambda x: 1 - x, "one minus the right result"),
+        (lambda x: 1 / x, "the reciprocal of the right result"),
+        (torch.exp, "the exponential of the right result"),
+        (torch.square, "the square of the right result"),
+        (torch.abs, "no sign"),
+        (lambda x: x.clamp(min=0), "cut off at 0"),
+        (lambda x: x.clamp(0, 1), "cut off at 0 and 1"),
+        (lambda x: torch.where(x > 2, torch.nan, x), "NaN, where there should be numbers"),
+        (lambda x: torch.where(x > 2, torch.inf, x), "infinite, where there should be numbers"),
+        (lambda x: x.flip(1), "reversed"),
+        (lambda x: x.roll(1, 1), "moved by one"),
+        (lambda x: x.cumsum(1), "a running sum"),
+        (lambda x: x[:1].expand(2, 3), "the same all along an axis"),
+        (lambda x: x.flatten()[[0, 3, 1, 4, 2, 5]].view(2, 3), "the right numbers in other places"),
+        (lambda x: x * x.sum(1, keepdim=True), "each row is off by a factor"),
+        (lambda x: x - x.sum(1, keepdim=True), "each row is off by a constant"),
+        (lambda x: x + torch.tensor([0.0, 0.0, 9.0]) * x**2, "only the last entry is wrong"),
+        (lambda x: x.T, "two axes are swapped"),
+        (lambda x: x.sum(0), "summed"),
+        (lambda x: x.mean(1), "averaged"),
+        (lambda x: x[:, 0], "cut to the first entry of an axis"),
+        (lambda x: torch.stack([x, 2 * x]), "not cut to the first entry"),
+        (lambda x: x[:, :-1], "one entry missing"),
+        (lambda x: x[:, 2:], "two entries missing"),
+        (lambda x: torch.cat([x[:, :1], x], 1), "one entry too many"),
+        (lambda x: x.T.reshape(6), "the right numbers in another shape"),
+    ],
+)
+def test_what_wrong_numbers_have_to_do_with_the_right_ones(change: Any, found: str) -> None:
+    assert title((change(TABLE), TABLE), (change(OTHER), OTHER)) == found
+
+
+def test_what_does_not_hold_for_all_results_is_not_told() -> None:
+    assert title((-TABLE, TABLE), (2 * OTHER, OTHER)) != "the wrong sign"
+    assert title((TABLE**2 + OTHER, TABLE), (OTHER**3 - TABLE, OTHER)) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (torch.logical_not, "True and False are swapped"),
+        (lambda mask: mask.tril(-1), "only the diagonal is wrong"),
+        (torch.ones_like, "too many entries are True"),
+        (lambda mask: mask & (torch.arange(mask.size(-1)) > 0), "too many entries are False"),
+    ],
+)
+def test_masks(change: Any, found: str) -> None:
+    assert title(*((change(mask), mask) for mask in (causal_mask(3), causal_mask(4)))) == found
+
+
+def test_factors_and_terms_are_told_by_the_inputs_that_they_equal() -> None:
+    widths = [4, 9, 16]
+    rows = [torch.arange(1.0, n + 1) for n in widths]
+    found = find_relation([Wrong({"x": x}, x * math.sqrt(len(x)), x) for x in rows])
+    assert found and found.title == "too large by a factor"
+    assert "the square root of the length of the last axis of `x`" in found.text
+    sizes = [(2, 3), (4, 5), (7, 2)]
+    found = find_relation([Wrong({"d": d, "v": v}, 100 + d * v, 100) for d, v in sizes])
+    assert found and found.title == "too large by one term" and "exactly `d` · `v`" in found.text
+
+
+@pytest.mark.parametrize(
+    ("yours", "expected", "found"),
+    [
+        ([], [1], "an empty result"),
+        ([1, 2], [1, 2, 3], "the last entry is missing"),
+        ([2, 3], [1, 2, 3], "the first entry is missing"),
+        ([1, 2, 9], [1, 2], "one entry too many at the end"),
+        ([9, 1, 2], [1, 2], "one entry too many at the beginning"),
+        (["a"], ["a", "b", "c"], "it stops too early"),
+        (["a", "b", "c"], ["a"], "it stops too late"),
+        (["c", "a", "b"], ["b", "a", "c"], "reversed"),
+        (["c", "b", "a"], ["b", "a", "c"], "the same entries in another order"),
+        ([[1, 2], [3]], [[1], [2, 3]], "grouped in another way"),
+        ([[2, 1], [3, 4]], [[1, 2], [3, 4]], "another order within the entries"),
+        (["a", "c"], ["a", "b", "c", "d"], "entries are missing"),
+        (["a", "b", "c", "d"], ["a", "d"], "too many entries"),
+        (["b", "a", "b"], ["a", "b"], "one entry too many at the beginning"),
+        ("a b", "ab", "only the spaces are wrong"),
+        ("Ab", "ab", "only the capitals are wrong"),
+        ({1: "a"}, {"a": 1}, "keys and values are swapped"),
+        ({"a": 1}, {"a": 1, "b": 2}, "entries are missing"),
+        ({"a": 3, "b": 2}, {"a": 1, "b": 2}, "some values are too large"),
+        ({"a": 2, "c": 5}, {"a": 2, "b": 5}, "other keys with the right values"),
+    ],
+)
+def test_lists_texts_and_dicts(yours: Any, expected: Any, found: str) -> None:
+    assert title((yours, expected)) == found
+
+
+def test_what_is_special_about_the_inputs() -> None:
+    right: list[dict[str, Any]] = [{"x": [1, 2], "n": 3}, {"x": [4], "n": 2}]
+    assert what_is_special([{"x": [], "n": 3}], right, is_telling=True) == ["`x` is empty"]
+    assert what_is_special([{"x": [5, 7], "n": -3}], right, is_telling=True) == ["`n` is negative"]
+    assert what_is_special([{"x": [5, 5], "n": 3}], right, is_telling=False) == ["`x` contains equal entries"]
+    assert what_is_special([{"x": [5, 6, 7], "n": 40}], right, is_telling=False) == ["`n` is larger than 3"]
+    assert what_is_special([{"x": [1, 2], "n": 3}], right, is_telling=False) == []
+
+
+def raised(function: Any) -> BaseException:
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        function()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda: TABLE.transpose(1, 2), "fewer axes"),
+        (lambda: TABLE @ TABLE, "can't be multiplied"),
+        (lambda: TABLE + TABLE.T, "shapes don't fit"),
+        (lambda: TABLE.view(4, 2), "another number"),
+        (lambda: TABLE.T.view(6), "`reshape` copies"),
+        (lambda: bool(TABLE), "as a whole"),
+        (lambda: {}["a"], "no entry with this key"),
+        (lambda: [][0], "isn't there"),
+        (lambda: min([]), "nothing left to choose from"),
+        (lambda: 1 // 0, "divide by"),
+        (lambda: math.log(0), "0 or negative"),
+    ],
+)
+def test_exceptions_are_explained(function: Any, said: str) -> None:
+    explanation = explain(raised(function))
+    assert explanation in EXPLANATIONS.values() and said in explanation
+    assert explain(Exception("?")) is None
+
+
+def judge(name: str, answer: Any) -> list[str]:
+    return str(BY_NAME[name].judge(answer)).splitlines()
+
+
+def reference(name: str) -> Any:
+    return BY_NAME[name].reference
+
+
+def without_gradient(name: str) -> Any:
+    def answer(*inputs: Any) -> Any:
+        result = reference(name)(*inputs)
+        if isinstance(result, dict):
+            return {key: tensor.detach() for key, tensor in result.items()}
+        return tuple(t.detach() for t in result) if isinstance(result, tuple) else result.detach()
+
+    return answer
+
+
+@pytest.mark.parametrize("name", ["shift", "average_checkpoints", "reorder_query_key_value"])
+def test_a_gradient_is_missed_wherever_the_notebook_asks_for_it(name: str) -> None:
+    assert judge(name, without_gradient(name))[0].startswith("no gradient flows back to ")
+
+
+@pytest.mark.parametrize("name", ["memory", "layer_cost"])
+def test_a_float_is_no_integer(name: str) -> None:
+    first = judge(name, lambda *inputs: tuple(map(float, reference(name)(*inputs))))[0]
+    assert first.endswith(": the value is right, only its type is wrong")
+
+
+def test_changes_are_noticed_in_what_a_function_returns_or_keeps() -> None:
+    def added_in_place(x: Tensor, sublayer: Any, norm: Any) -> Tensor:
+        y = sublayer(x)
+        y += x
+        return norm(y)
+
+    def read_on(order: Any, epoch: int, step: int, count: int) -> list[int]:
+        batches = order(epoch)
+        del batches[:step]
+        while len(batches) < count:
+            epoch += 1
+            batches += order(epoch)
+        return batches[:count]
+
+    assert judge("post_norm", added_in_place)[0] == "it changes its input `x`"
+    assert judge("read_on", read_on)[0] == "it changes its input `order`"
+
+
+def test_equally_probable_tokens_may_come_in_any_order() -> None:
+    def last_first(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        p = logits.exp() / logits.exp().sum()
+        order = sorted(range(len(p)), key=lambda i: (-p.tolist()[i], -i))[:n]
+        return p[order], torch.tensor(order)
+
+    def without_gradient(logits: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        return last_first(logits.detach(), n)
+
+    assert judge("most_probable", last_first) == ["None"]
+    assert judge("most_probable", without_gradient)[0] == "no gradient flows back to `logits`"
+
+
+def test_an_argument_that_is_not_used_is_named() -> None:
+    topic = Topic()
+
+    @topic.exercise({"x": TABLE, "n": 2}, {"x": OTHER, "n": 3})
+    def scaled(x: Tensor, n: int) -> Tensor:
+        return x * n + 1
+
+    said = scaled.judge(lambda x, n: x**2)
+    assert said is not None and said.splitlines()[0] == "an argument is not used" and "depend on `n`" in said
+
+
+def test_whatever_an_answer_returns_it_is_explained() -> None:
+    topic = Topic()
+
+    @topic.exercise({"x": 1}, {"x": 2}, results=("twice", "half"))
+    def both(x: int) -> tuple[int, float]:
+        return 2 * x, x / 2
+
+    calls: list[int] = []
+
+    def right_later(x: int) -> tuple[int, float]:
+        calls.append(x)
+        return (0, 0.0) if len(calls) == 1 else both.reference(x)
+
+    assert str(both.judge(right_later)).startswith("twice is 0, and should be 2")
+    for value in (10**400, math.inf, math.nan, {}, object(), {1: {2: 3}}, [[]], {1, 2}, b"", "", True, 1j):
+        assert both.judge(lambda x, value=value: (value, x / 2)) is not None
+        assert both.judge(lambda x, value=value: value) is not None
+
+
+def test_an_edge_case_is_named() -> None:
+    assert judge("decode", lambda symbols: reference("decode")(symbols) if symbols else None)[:2] == [
+        "right, except in a special case",
+        "Your result is right in 10 of 12 tests. It is wrong only where `symbols` is empty. What should happen then?",
+    ]
+
+
+def exercise_of_swapped_results() -> Exercise:
+    topic = Topic()
+
+    @topic.exercise({"x": TABLE}, {"x": OTHER}, results=("twice", "half"))
+    def both(x: Tensor) -> tuple[Tensor, Tensor]:
+        return 2 * x, x / 2
+
+    return both
+
+
+def test_several_results() -> None:
+    both = exercise_of_swapped_results()
+    assert str(both.judge(lambda x: (x / 2, 2 * x))).splitlines()[0] == "the results are in the wrong order"
+    said = str(both.judge(lambda x: (2 * x, -x / 2))).splitlines()
+    assert said[0] == "the wrong sign" and said[1].startswith("Only `half` is wrong. ")
+
+
+def test_modules_may_register_their_parts_in_any_order() -> None:
+    class Layer(reference("DecoderLayer")):  # type: ignore[misc]
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            norms = self.norms
+            del self.norms
+            self._modules = {"norms": norms, **self._modules}
+
+    class Tied(reference("Transformer")):  # type: ignore[misc]
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            embedding = self.embedding
+            del self.embedding
+            self.embedding = embedding
+
+    assert judge("DecoderLayer", Layer) == ["None"]
+    assert judge("Transformer", Tied) == ["None"]
+    assert isinstance(Tied(BY_NAME["Transformer"].inputs[0]["config"]), nn.Module)
