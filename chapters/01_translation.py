@@ -16,8 +16,7 @@
 # How does a network, a fixed stack of matrices, turn a sentence of any length into a sentence in another language, with another word order? The figure shows where one part of a trained Transformer, an *attention head*, looked
 # while the model generated each German word.
 #
-# By the end you will be able to follow a sentence through every stage of this model, decode a translation by hand, and explain what attention does better
-# than a recurrent network, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
+# By the end you will be able to follow a sentence through every stage of this model, generate a translation piece by piece, and explain what attention does better than the recurrent networks that came before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -131,8 +130,8 @@ assert chef.index("Küche") < chef.index("Essen") and chef[-1] == "zu."
 
 # %% [markdown]
 # The second translation shows why translating word by word would not do. *Is preparing* has become a verb in two parts, *bereitet … zu*, with *in der Küche* and *Essen* between
-# its parts. These two phrases have also swapped places: English has *food* first, German has *the kitchen* first. The endings of *einem roten* depend on the gender of *Hut*, two words
-# later, and on the preposition *mit* before them. Many German words need information from several English words, and from different ones each time.
+# its parts. These two phrases have also swapped places: English has *food* first, German *the kitchen*. The endings of *einem roten* depend on the gender of *Hut*,
+# which comes after them, and on the preposition *mit* before them. Many German words need information from several English words, and from different ones each time.
 #
 # ## Encoder and decoder
 #
@@ -220,7 +219,9 @@ Picture(
 #
 # The encoder is a stack of **layers**, all built alike: the output of one is the input of the next, and the shape never changes. What changes is what the
 # vectors mean. In every layer, each position gathers information from all the others and updates its own vector. After the last layer there is still one vector per
-# token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**. (`memory_mask` marks tokens that only fill up the shorter sentences of a batch; our single sentence has none.)
+# token, but it now represents *this token in this sentence*. Such a vector is called a **contextual representation**.
+#
+# `encode` returns these vectors, the memory. It also returns a mask that tells real tokens from *padding*, which fills up the shorter sentences of a batch. A single sentence needs none.
 
 # %%
 with torch.no_grad():
@@ -228,7 +229,7 @@ with torch.no_grad():
 memory.shape  # (batch, source, d_model)
 
 # %% [markdown]
-# We can test that claim with a word that has two meanings. *Light* can mean "not dark" (German *hell*), or what a lamp gives (German *Licht*). Both meanings share a single row of the table. In
+# Does a vector of the memory really represent its token *in this sentence*? We can test it with a word that has two meanings. *Light* can mean "not dark" (German *hell*), or what a lamp gives (German *Licht*). Both meanings share a single row of the table. In
 # the first four sentences below, *light* is always at position 4 (counting from 0), so its vector is exactly the same in all of them before the first layer. Does the encoder tell the meanings apart?
 
 # %%
@@ -284,7 +285,7 @@ for caption, word in zip(
 
 # %% [markdown]
 # The same row of the table has led to measurably different vectors, and the translations differ, too: *hell* for the shirt and the jacket, *Licht* for the sign and the sun. The words around *light* change together with its meaning, so
-# this test can't separate the two; but it is from those words that the encoder has to infer the meaning.
+# this test can't show whether the vectors differ because of the meaning or only because of the neighbouring words. But these words are all that the encoder can infer the meaning from.
 #
 # ## The decoder predicts the next token
 #
@@ -313,7 +314,8 @@ assert tokenizer.pieces(best.indices) == ["▁Ein", "▁Eine", "▁Der", "▁Zwe
 assert best.values[0] > 0.9
 
 # %% [markdown]
-# *Ein* is nearly certain (what is left is spread thinly over thousands of tokens, an effect of [label smoothing](10_label_smoothing.ipynb) in training), and not *Eine*, which also means "a" but goes with feminine nouns. The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine.
+# *Ein* is nearly certain. Why not *Eine*, which also means "a" but goes with feminine nouns? The noun has not been generated yet, but the memory already contains a dog, and *Hund* is masculine. (The rest of the probability is spread thinly over thousands of tokens: in training,
+# the model was always asked to give the correct token a little less than 100%, so it learned never to be quite certain. That is called [label smoothing](10_label_smoothing.ipynb).)
 #
 # To get a whole sentence, append the most probable token to the prefix, ask again, and stop at `<eos>`. This is **greedy search**. A model that generates each token given its own
 # previous ones is called **autoregressive**. Using a trained model, as we do here, is called **inference**.
@@ -381,8 +383,7 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 
 # %% [markdown]
 # The grammar adapts to the forced word. After *Zwei*, noun and verb are plural: *Hunde rennen*. After *Auf* comes the field, and then the verb before the dog, as
-# German word order requires. But the first sentence is now wrong, because the source has one dog, and the second has turned *the* field into *a* field. After a mistake of its own, greedy search is in the same position:
-# it can never take a token back. **Beam search**, which keeps several prefixes alive, makes such mistakes rarer.
+# German word order requires. But the first sentence is now wrong: the source has one dog. And the second sentence has turned *the* field into *a* field. The same happens when greedy search itself picks a wrong token: it can never take it back, and has to continue from there. **Beam search**, which keeps several prefixes alive, makes such mistakes rarer.
 #
 # ## Training: all positions at once
 #
@@ -390,7 +391,7 @@ assert tokenizer.decode(forced[1:-1]) == "Auf einem Feld rennt ein Hund."
 # token at every position in parallel, each from the correct tokens before it. This is called **teacher forcing**. A **mask** hides the tokens that follow, so that no
 # position can copy its answer (see [Masking](04_masking.ipynb)).
 #
-# One pass therefore gives the same probabilities as our eight steps:
+# If we feed it the model's own translation, the prefixes are the same as in our eight steps, and so are the probabilities:
 
 # %%
 output, steps = greedy_search([BOS])
@@ -417,7 +418,7 @@ SourceCode(Transformer.forward)
 #
 # The heat maps below show two of this model's heads, for the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
 # large weight. On the left, the head aligns word by word: *Ein* with *A*, *das* with *the*. On the right is the head from the top of this
-# page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*. For the articles that would make sense: the noun decides between *ein* and *eine*, or *das* and *der*. (Figures count layers and heads from 1, the code from 0.)
+# page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*. For the articles, this makes sense: the noun decides between *ein* and *eine*, or *das* and *der*. (Figures count layers and heads from 1, the code from 0.)
 
 # %% tags=["hide-input"]
 maps = []
@@ -459,29 +460,29 @@ for layer, head, expected in (
     assert [english[i] for i in weights.argmax(dim=1)][:6] == expected
 
 # %% [markdown]
-# Nobody told the model which words belong together: it learned these weights because they help to predict the next token. But what a head looks at does not
+# The model learned these weights because they help to predict the next token. But what a head looks at does not
 # prove *why* the model predicted a word. The chapter on [what attention heads do](14_attention_heads.ipynb) puts such explanations to the test.
 #
 # ## Why not a recurrent network?
 #
 # Before 2017, sentences were mostly read by a **recurrent neural network** (RNN), which reads one word after another and updates a state vector of fixed size at each. The variants in
-# use were the **LSTM** and the **GRU**, whose gates (factors between 0 and 1, computed anew at each word) help the state to survive for longer. A **bidirectional** RNN runs a second one from right to left, so that each word's vector reflects both sides. In the first
+# use were the **LSTM** and the **GRU**, whose gates (factors between 0 and 1, computed anew at each word) help information to survive in the state for longer. In the first
 # translators built from RNNs, the final state was all that the decoder received ([Sutskever et al., 2014](https://arxiv.org/abs/1409.3215)). Three weaknesses led from there to the Transformer.
 #
-# **The bottleneck.** However long the sentence, it has to fit into the same vector. The Transformer's memory grows with the sentence: one vector for each token. This weakness was the first to be removed:
+# **The bottleneck.** However long the sentence, it has to fit into a vector of the same size. The Transformer's memory grows with the sentence: one vector for each token. This weakness was the first to be removed:
 # [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) kept the states of all positions and let the decoder attend to them. That is where attention comes from.
 #
-# **The long path.** In *the dogs that we saw there were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In **self-attention**, where the positions of one sentence attend to each
+# **The long path.** In *the dogs that we saw today were tired*, *were* is plural because of *dogs*. In a recurrent network this information has to survive every step in between. In **self-attention**, where the positions of one sentence attend to each
 # other, the path has length one (§4, Table 1):
 
 # %% tags=["hide-input"]
 from transformer.plots.path_length import path_length
 
-words = "the dogs that we saw there were tired".split()
+words = "the dogs that we saw today were tired".split()
 Picture(
     path_length(words, start=1, end=6),
     alt=(
-        "The sentence 'the dogs that we saw there were tired' twice. Above, in a "
+        "The sentence 'the dogs that we saw today were tired' twice. Above, in a "
         "recurrent network, five arrows lead from dogs, one word at a time, to were. "
         "Below, in self-attention, a single arrow leads from dogs straight to were."
     ),
@@ -553,8 +554,8 @@ assert max(by_attention) < 1.3 * min(by_attention)
 assert by_convolution[5] > 0 and by_convolution[6] == 0
 
 # %% [markdown]
-# At a distance of five tokens the GRU is still slightly ahead; at 20, attention's gradient is about a thousand times as large. (It hardly depends on the distance, but it does shrink as the sentence grows, because an untrained head spreads its weight over all positions, here 41.) A trained LSTM can carry information much further than an untrained one, but it has to
-# *learn* to do so against this slope. A stack of convolutions sees nothing beyond its reach: each layer of width three adds one token on either side.
+# At a distance of five tokens the GRU is still slightly ahead; at 20, attention's gradient is about a thousand times as large. (It depends less on the distance than on the length of the sentence, here 41: an untrained head spreads its weight over all positions.) A trained LSTM can carry information much further than an untrained one, but it has to
+# *learn* to do so, and at the start of training hardly any gradient from far away tells it to. A stack of convolutions sees nothing beyond its reach: each layer of width three adds one token on either side.
 #
 # **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention and convolutions process all
 # positions at the same time. This is the paper's main argument (§1), and it is what made training on far more text affordable.
@@ -565,15 +566,15 @@ assert by_convolution[5] > 0 and by_convolution[6] == 0
 # |---|---|---|---|
 # | self-attention | $n^2 \cdot d$ | 1 | 1 |
 # | recurrent | $n \cdot d^2$ | $n$ | $n$ |
-# | convolutional | $k \cdot n \cdot d^2$ | 1 | $n/k$, or $\log_k n$ if dilated (with gaps) |
+# | convolutional | $k \cdot n \cdot d^2$ | 1 | $n/k$, or $\log_k n$ if each layer skips more positions than the one before (dilated convolutions) |
 #
-# The first column is attention's price. Every token meets every other, so the work grows with the square of the length. In sentences of 20 or 50 tokens, $n$ is much smaller than $d$ and attention is cheap. For whole books, the square is
+# The first column is attention's price. Every token meets every other, so the work grows with the square of the length. In sentences of 20 or 50 tokens, $n$ is much smaller than $d$ (512 in the paper), and attention is cheap. For whole books, the square is
 # one of the main problems of the field.
 #
 # ## Encoder-only and decoder-only models
 #
 # Take one half of the Transformer, and you have another famous family of models. What distinguishes them is which positions may attend to which. In the grids below, a row is a position that attends, and a filled cell is a position that it
-# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each sees only itself and what came before. From the decoder to the encoder's memory, everything is visible again.
+# may attend to. In an encoder, every position sees the whole sentence. In a decoder, each sees only itself and what came before. The decoder also sees every position of the encoder's memory.
 
 # %% tags=["hide-input"]
 from transformer.masks import causal_mask
@@ -603,7 +604,7 @@ Row(
 # | decoder-only | [GPT](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) | continuing a text; there is no memory, and the prompt is simply the prefix |
 # | encoder–decoder | [the Transformer](https://arxiv.org/abs/1706.03762), [T5](https://arxiv.org/abs/1910.10683) | reading one text and generating another |
 #
-# All three are built from the same parts; after the encoder–decoder, the other two hold few surprises. [A later chapter](15_transformer_family.ipynb) builds BERT, GPT, T5 and ViT (a Transformer for images) from our modules, in a few lines each.
+# [A later chapter](15_transformer_family.ipynb) builds BERT, GPT, T5 and ViT (a Transformer for images) from the same parts, in a few lines each.
 #
 # ## What goes wrong in practice
 #
@@ -694,7 +695,7 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 # </details>
 # <details><summary>B. One vector for each source token</summary>
 #
-# **Right.** At every step, each head of the decoder weights them anew.
+# **Right.** At every step, the heads that read the memory weight them anew.
 #
 # </details>
 # <details><summary>C. The source tokens</summary>
@@ -716,63 +717,37 @@ assert len({float(p) for p in runs}) == 1 and not model.training
 #
 # </details>
 #
-# **5. A GRU and a self-attention layer both read a sentence of 40 tokens, with $d = 512$. Which needs more operations, and which finishes first on a GPU?**
+# **5. A recurrent and a self-attention layer both read a sentence of 40 tokens, with $d = 512$. Which needs more operations by Table 1, and which finishes first on a GPU?**
 #
 # <details><summary>Answer</summary>
 #
-# By Table 1, the recurrent layer needs $40 \cdot 512^2$ operations and attention $40^2 \cdot 512$, about a thirteenth. The matrix products that prepare attention's vectors aren't in the table; they cost about as much as the GRU, so in all the work is comparable. But the GRU's
+# The recurrent layer needs $40 \cdot 512^2$ operations, about thirteen times attention's $40^2 \cdot 512$. (The table leaves out attention's products with its weight matrices. With them, it needs a few times $nd^2$, too, and this advantage is gone.) What decides, though, is the order of the work: the recurrent layer's
 # forty steps have to wait for one another, and attention's products do not, so attention finishes first by far. In very long texts, attention's $n^2$ uses up this lead.
 #
 # </details>
 #
 # ## Exercises
 #
-# **Score a translation.** The model can also judge a translation that it did not write. With teacher forcing, one pass gives the probability of each token given those before; the sum of their logarithms is
-# the log-probability of the whole translation. (`tokenizer.encode` adds no `<eos>`; `translator.encode` does.) Write `log_probability(translation)` for our dog, and compare *Ein Hund rennt über das Feld.* with *Das Feld rennt über einen Hund.* ("The field runs across a dog.").
+# Fill in six blanks: a vocabulary, the ids of a sentence, embeddings, the most probable next tokens, greedy search, and the length of the path between two words. Each has a hint, and a check that tells you which mistake you made. At the end, your own search translates with this chapter's model.
 #
-# <details><summary>Hint</summary>
+# - In Colab:
+#   [01_translation](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb).
+#   On GitHub: [01_translation.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/01_translation.ipynb).
+# - On your machine, open `exercises/01_translation.ipynb`, fill in the blanks, then:
 #
-# ```text
-# target: bos, the ids of the translation, eos
-# logits: model(source, target without its last token)
-# the token that position t should predict is target[t + 1]
-# ```
-# </details>
-# <details><summary>Solution</summary>
-#
-# ```python
-# def log_probability(translation):
-#     target = torch.tensor([BOS, *tokenizer.encode(translation), EOS])
-#     with torch.no_grad():
-#         logits = model(source, target[None, :-1])[0]  # (target, vocab_size)
-#     log_probabilities = logits.log_softmax(dim=-1)
-#     return log_probabilities.gather(1, target[1:, None]).sum().item()
+# ```bash
+# python -m exercises grade translation
 # ```
 #
-# The right translation has a log-probability of about −1.1, the other of about −36. The two consist of nearly the same words, so it is their order that makes the second one so improbable.
+# Worked answers are on the [Solutions](../book/solutions.md) page.
 #
-# </details>
-
-
-# %% tags=["remove-cell"]
-def log_probability(translation):
-    target = torch.tensor([BOS, *tokenizer.encode(translation), EOS])
-    with torch.no_grad():
-        logits = model(source, target[None, :-1])[0]  # (target, vocab_size)
-    log_probabilities = logits.log_softmax(dim=-1)
-    return log_probabilities.gather(1, target[1:, None]).sum().item()
-
-
-assert -1.15 < log_probability("Ein Hund rennt über das Feld.") < -1.05
-assert -36.5 < log_probability("Das Feld rennt über einen Hund.") < -35.5
-
-# %% [markdown]
-# **Experiments**, each a line or two in this notebook:
+# **Experiments**, each a few lines in this notebook:
 #
 # - Translate ten captions of your own. Which words are cut into several tokens?
 # - Load `"multi30k-de-en"`, and translate a sentence there and back again. What is lost on the way?
 # - In the folded code of the two heat maps, change the layers and heads. Which head aligns the words best, and which seems to do something else entirely?
 # - Find another word with two meanings, such as *rock* or *wave*, and repeat the measurement of *light*.
+# - The model can also score a translation that it did not write. With teacher forcing, one pass gives the probability of each of its tokens; add up their logarithms. Compare *Ein Hund rennt über das Feld.* with *Das Feld rennt über einen Hund.* ("The field runs across a dog.")
 #
 # From a terminal, you can see the four best translations that beam search finds:
 #

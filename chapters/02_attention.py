@@ -2,7 +2,7 @@
 # # Attention
 #
 # In the figure below, what does *it* refer to? In the first sentence to the dog, in the second to the milk: you see this at once, from a single word at the end. A network needs a mechanism by which *it*
-# can find the right word, and bring back information from there. The arcs show that mechanism, **attention**. The thicker an arc, the more information flows along it to the word *it*.
+# can find the right word, and bring back information from there. The arcs show that mechanism, **attention**: the thicker an arc, the more information flows along it to the word *it*. (The numbers behind it are made up; we'll soon compute with them by hand.)
 #
 # By the end you will be able to compute such weights with pencil and paper, write attention as two matrix products whose result matches PyTorch's, and explain why the paper's formula divides by a square root. **About 35 minutes.** The chapter assumes
 # vectors, matrix products and a little PyTorch.
@@ -72,7 +72,7 @@ Picture(
 # %% [markdown]
 # ## A soft lookup
 #
-# Python has a tool for finding something and bringing back information: the dictionary. You hand in a **query**, it is compared with every **key**, and you get the
+# Python has a tool for finding something and bringing back information: the dictionary. You supply a **query**, it is compared with every **key**, and you get the
 # **value** that belongs to the matching key.
 
 # %%
@@ -85,12 +85,12 @@ german_pronoun["dog"], german_pronoun.get("it", "no such key")
 #
 # A dictionary is a *hard* lookup: one key matches and contributes everything, or none does and there is no answer. That is useless for training, because there is no way to match a little better, so
 # there is no gradient. Attention is a *soft* lookup. It measures how well the query matches *each* key, turns these scores into weights that add up to one, and returns the average of *all* values,
-# weighted by them. A small change of the query changes the answer a little, and that is something gradient descent can work with.
+# weighted by them. A small change in the query changes the answer a little, and that is something gradient descent can work with.
 #
 # ## Attention by hand
 #
-# For now, we make up the numbers. Each word has a **key** of two numbers that describe what it can be found by: *is it alive?* and *is it food?* A positive number means yes, a negative one no, and zero leaves it open. Each word also has a **value** of two numbers, its contribution
-# to the choice between *er* and *sie*. We leave out the two *the*, and also *was tired*: what *tired* tells us goes into the query.
+# Each word has a **key**, two made-up numbers that describe what it can be found by: *is it alive?* and *is it food?* A positive number means yes, a negative one no, zero leaves it open, and the size says how strongly. Each word also has a **value** of two numbers, its contribution
+# to the choice between *er* and *sie*. We leave out both words *the*, and also *was tired*, because what *tired* tells us goes into the query.
 
 # %%
 words = ["dog", "left", "milk", "because", "it"]
@@ -133,7 +133,7 @@ sour = torch.tensor([0.0, 1])
 (key @ sour).softmax(dim=0) @ value  # (2,): er, sie
 
 # %% [markdown]
-# A different query gets a different answer: *sie*.
+# This time the answer is *sie*.
 #
 # The figure below shows the first lookup as a whole. Read it from top to bottom: scores, weights, weighted sum.
 # The colours mean the same throughout the course: **query blue, key orange, value green**.
@@ -207,7 +207,7 @@ query, key, value = x @ w_query, x @ w_key, x @ w_value  # each (5, 2)
 query
 
 # %% [markdown]
-# Row 4 is the query of *it* from above. Now that every word has a query, all five lookups together are **two matrix products**, with a softmax between them:
+# The last row (row 4, counting from 0) is the query of *it* from above. Now that every word has a query, all five lookups together are **two matrix products**, with a softmax between them:
 
 # %%
 scores = query @ key.T  # (5, 5): rows are queries, columns are keys
@@ -223,7 +223,7 @@ assert_close(output[4], weights[4, [0, 2]])
 assert_close(weights[1, 0], weights[1, 2])
 
 # %% [markdown]
-# The heat map shows all the weights. Row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*. The other three words have a query of zero, so they attend to everything
+# In the heat map of all the weights, row *it* is the lookup that we did by hand. Row *left* divides its attention between *dog* and *milk*. The other three words have a query of zero, so they attend to everything
 # equally: a softmax cannot abstain.
 
 # %% tags=["hide-input"]
@@ -241,8 +241,8 @@ Picture(
 # %% [markdown]
 # ## Why the scores are scaled
 #
-# The formula in the paper has one more part, and two dimensions are too few to see what it is for. In the paper's base model, queries and keys have $d_k = 64$ numbers (§3.2.2). Let us draw random queries and keys, all of
-# whose components have mean 0 and variance 1, as they roughly have before training. For each of 1,000 queries, we compute the scores of 16 keys:
+# The formula in the paper has one more part, and two dimensions are too few to see what it is for. In the paper's base model (the smaller of its two), queries and keys have $d_k = 64$ numbers (§3.2.2). Let us draw random queries and keys, all of
+# whose components have mean 0 and variance 1. (A model's initial weights are usually chosen so that this roughly holds.) For each of 1,000 queries, we compute the scores of 16 keys:
 
 
 # %%
@@ -261,8 +261,8 @@ for d_k in (4, 16, 64, 256):
 # The scores grow like $\sqrt{d_k}$. That is no accident: a score is a sum of $d_k$ products, each with variance 1. The variances of independent terms add up to $d_k$, so the standard deviation
 # is $\sqrt{d_k}$ (§3.2.1, footnote 4).
 #
-# You have already seen what large scores do to a softmax, when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and that is bad for training, because a small
-# change of the scores no longer changes the weights. We measure both effects, for the largest of the 16 weights: its value, and the norm of its gradient with respect to the scores.
+# You saw what large scores do to a softmax when you made the query longer: one weight takes almost everything. Such a softmax is **saturated**, and that is bad for training, because a small
+# change in the scores no longer changes the weights. We measure both effects, for the largest of the 16 weights: its value, and the norm of its gradient with respect to the scores.
 
 
 # %%
@@ -280,7 +280,7 @@ unscaled = [largest_weight(random_scores(d_k)) for d_k in sizes]
 scaled = [largest_weight(random_scores(d_k) / d_k**0.5) for d_k in sizes]
 
 # %% [markdown]
-# Follow the solid line, without scaling, from left to right: as $d_k$ grows, one key takes all the weight, and the gradient vanishes. With scaling, the line is level in both charts, so the softmax behaves the same at every $d_k$.
+# Follow the solid line, without scaling, from left to right: as $d_k$ grows, one key takes all the weight, and the gradient, after a small rise, vanishes. With scaling, the dashed line, it is level in both charts, so the softmax behaves the same at every $d_k$.
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -328,7 +328,7 @@ at = {d_k: gradient for d_k, (_, gradient) in zip(sizes, unscaled, strict=True)}
 assert at[64] < level[5] / 2 and at[512] < level[8] / 100 and at[8] > level[2]
 
 # %% [markdown]
-# At $d_k = 64$, the typical gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. The scaling is never switched off, but it is at the start of training that it should matter most. A trained model may well learn long queries and sharp weights, but it gets there
+# At $d_k = 64$, the typical gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. The scaling is never turned off, but it probably matters most at the start of training. A trained model may well learn long queries and sharp weights, but it gets there
 # step by step, with a gradient to guide it.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:
@@ -336,7 +336,7 @@ assert at[64] < level[5] / 2 and at[512] < level[8] / 100 and at[8] > level[2]
 # $$ \mathrm{Attention}(Q, K, V) = \mathrm{softmax}\Big(\tfrac{Q K^\top}{\sqrt{d_k}}\Big) V $$
 #
 # **Move the query, the keys and the values.** This example has three keys. Drag the tip of an arrow, or select it with the Tab key and use the arrow keys. Make the query long and turn off the scaling: at which value does the output end up? Then shorten
-# the query to nothing. The three values are the corners of a triangle. Can the output ever leave it? (No: an average with positive weights always lies between them.)
+# the query to nothing. The three values are the corners of a triangle. Can the output ever leave it? (No: an average with positive weights always lies inside the triangle.)
 #
 # <div class="widget" data-widget="attention">
 #
@@ -394,7 +394,7 @@ SourceCode(attention)
 # The scores, the softmax and the product with the values are those of `attention_by_matrices`. Three things are new:
 #
 # - `key.transpose(-2, -1)` swaps only the last two dimensions, so that any number of others may precede them. A batch of sentences with several heads, (batch, heads, length, $d_k$), needs no loop.
-# - A `mask` excludes keys: their scores become so low that their weights are zero. (If *every* key is excluded, all scores are equally low and the softmax gives all of them the same weight, so the weights are also multiplied by the mask. `check_mask` only makes sure that the mask is boolean.) The chapter on [masking](04_masking.ipynb) explains when this is needed.
+# - A `mask` excludes keys: their scores become so low that their weights are zero. (`check_mask` only makes sure that it is boolean.) The chapter on [masking](04_masking.ipynb) explains when it is needed, and why the weights are also multiplied by it.
 # - `dropout` sets some of the weights to zero. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
 #
 # PyTorch has this function, too: `scaled_dot_product_attention`. It is **fused**, which means that one GPU program (a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the model
@@ -414,11 +414,11 @@ output.shape, weights.shape
 # ## Additive attention
 #
 # The dot product is not the only way to compare a query with a key. The attention of [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), which came before the Transformer, uses a small network with one hidden layer.
-# It multiplies the query by one trained matrix and the key by another, and adds the results, hence the name **additive attention** (§3.2.1):
+# It multiplies the query by one trained matrix and the key by another, and adds the results, hence the name **additive attention** (§3.2.1). The tanh is applied to each component of this hidden layer, and a trained vector $w$ turns it into one number:
 #
 # $$ \text{score}(q, k) = \tanh(q\,W_q + k\,W_k)\,w $$
 #
-# Let us try it on random queries and keys again, with random matrices. Does its gradient vanish for large $d_k$, like that of the unscaled dot product?
+# Let us try it on random queries, keys and matrices. Does its gradient vanish for large $d_k$, like that of the unscaled dot product?
 
 
 # %%
@@ -458,9 +458,9 @@ level = [gradient for _, gradient in additive]
 assert max(level) < 1.5 * min(level)
 
 # %% [markdown]
-# It does not: additive attention stays level as $d_k$ grows, because the tanh keeps every hidden unit between −1 and 1, and because we divided its output weights $w$ by $\sqrt{d_k}$. So the usual initialisation already scales its scores. That is a possible reason for what the paper reports: for large $d_k$, additive attention does better than the dot product *without* scaling.
-# With scaling, this advantage is gone, and another difference decides. The dot products of all pairs are a single matrix product, which is what GPUs do best. Additive attention needs a hidden layer for every
-# *pair* of a query and a key. Here is how many numbers each of them has to compute and store for 512 tokens:
+# It does not: additive attention stays level as $d_k$ grows, because the tanh keeps every hidden unit between −1 and 1, and because we divided $w$ by $\sqrt{d_k}$, as is usual when a layer is initialised. That may be why, as the paper reports, it does better than the dot product *without* scaling for large $d_k$.
+# With scaling, this advantage is gone, and another difference decides. The dot products of all pairs are a single matrix product, which is what GPUs do best, and only one number per pair, the score, has to be stored. Additive attention has to apply a tanh to a hidden layer for every
+# *pair* of a query and a key. Here is how many intermediate numbers each of them has to hold for 512 tokens:
 
 # %%
 n, d_k = 512, 64
@@ -482,12 +482,12 @@ _, weights = attention(german @ w_query, x @ w_key, x @ w_value)
 weights.shape  # (German queries, English keys)
 
 # %% [markdown]
-# One thing is still missing. A softmax yields *one* weighted average for each query. But a word may have to find its noun, its verb and its neighbour at the same time, and the average of three answers doesn't answer any of the three questions. The
+# One thing is still missing. A softmax yields *one* weighted average for each query. But a word may have to find its noun, its verb and its neighbour at the same time, and an average of three answers is no answer to any of them. The
 # Transformer therefore runs several attentions in parallel: [multi-head attention](03_multi_head_attention.ipynb) (§3.2.2), the topic of the next chapter.
 #
 # ## What goes wrong in practice
 #
-# The worst bugs in attention raise no error: all shapes fit, and the loss may even fall for a while. Here are three, and how each shows itself.
+# The worst bugs in attention raise no error, because all shapes fit. Here are three, and how each shows itself.
 #
 # **Softmax over the wrong dimension.** `dim=-2` normalises over the queries instead of the keys. Then the columns of the weights sum to one, not the rows:
 
@@ -509,8 +509,8 @@ for name, matrix in (("transpose", key.T), ("reshape", key.reshape(2, 5))):
 assert words[weights.argmax()] == "dog"
 
 # %% [markdown]
-# **Overflow.** $e^{100}$ does not fit into a float32, so a softmax written straight from the formula, as in our loops, returns `nan`. The remedy is to subtract the largest score first. This multiplies numerator and denominator by the same factor, and so
-# changes nothing, but no exponential is larger than 1. PyTorch's `softmax` does this.
+# **Overflow.** $e^{100}$ does not fit into a float32, so a softmax written straight from the formula, as in our loops, returns `nan`. The remedy is to subtract the largest score first. This divides numerator and denominator by the same factor,
+# so the result is the same, but no exponential is larger than 1. PyTorch's `softmax` does this.
 
 # %%
 large = torch.tensor([100.0, 99.0, 0.0])
@@ -593,7 +593,7 @@ print("same output for", *words, "/", *[words[i] for i in shuffled])
 # </details>
 # <details><summary>C. It becomes four times as large</summary>
 #
-# No. That is the variance. The standard deviation is its square root, because random terms partly cancel.
+# No. That is how the variance grows. The standard deviation is its square root, so it only doubles.
 #
 # </details>
 # <details><summary>D. It becomes sixteen times as large</summary>
@@ -607,7 +607,7 @@ print("same output for", *words, "/", *[words[i] for i in shuffled])
 # <details><summary>Answer</summary>
 #
 # The scores are 2, −2, 2, −4 and 0. *Dog* and *milk* tie at $e^2 \approx 7.39$. The sum of the exponentials is $7.39 + 0.14 + 7.39 + 0.02 + 1 = 15.94$, so both get
-# 0.46, and the output is about (0.46, 0.46). Check it in the chart with the sliders, at the end of *Attention by hand*: rotate the query to 45° and set its length to 1.4.
+# 0.46, and the output is about (0.46, 0.46). Check it with the sliders in *Attention by hand*: rotate the query to 45° and set its length to 1.4.
 #
 # </details>
 #
@@ -626,7 +626,7 @@ print("same output for", *words, "/", *[words[i] for i in shuffled])
 # - In Colab:
 #   [02_attention](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb).
 #   On GitHub: [02_attention.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/02_attention.ipynb).
-# - On your machine, open `exercises/02_attention.ipynb`, fill the blanks, then:
+# - On your machine, open `exercises/02_attention.ipynb`, fill in the blanks, then:
 #
 # ```bash
 # python -m exercises grade attention
@@ -638,7 +638,7 @@ print("same output for", *words, "/", *[words[i] for i in shuffled])
 #
 # - **The paper:** [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) define scaled dot-product attention in §3.2.1; footnote 4 has the argument about the variance.
 # - **Where attention began:** [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) let a recurrent translator look back at every source word, and drew the weights as heat maps.
-#   [Luong et al. (2015)](https://aclanthology.org/D15-1166/) compare its scores with dot products.
-# - **Soft lookup as memory access:** §3.3.1 of [Graves et al. (2014)](https://arxiv.org/abs/1410.5401), with a sharpness that the network sets itself.
+#   [Luong et al. (2015)](https://aclanthology.org/D15-1166/) compare such additive scores with dot products.
+# - **Soft lookup as memory access:** §3.3.1 of [Graves et al. (2014)](https://arxiv.org/abs/1410.5401).
 # - **Attention without storing the weights:** [FlashAttention (Dao et al., 2022)](https://arxiv.org/abs/2205.14135), the idea behind the fused kernel.
 # - **Do the weights explain a prediction?** [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) found that quite different weights often lead to the same prediction.

@@ -7,7 +7,7 @@
 # By the end you will be able to explain what a single softmax cannot do, write multi-head attention with and without a loop, and give the shape of every
 # tensor in it.
 #
-# **About 35 minutes.** The chapter builds on [Attention](02_attention.ipynb).
+# **About 45 minutes.** The chapter builds on [Attention](02_attention.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -147,7 +147,7 @@ Picture(
 )
 
 # %% [markdown]
-# Away from the middle and the two ends, the four outputs all differ. But suppose that a linear layer has to read the answers from this single number. It can only ask whether the number is above or below some threshold, and that answers only one of the two questions:
+# Away from the middle and the two ends, the four outputs all differ. But suppose that a linear layer has to read the answers from this single number $y$. For each question it computes $ay + b$ and answers *dog* where that is positive, so it can do no more than compare $y$ with a threshold. Whatever the thresholds, that answers only one of the two questions:
 #
 # - To the right, where $w > \tfrac12$, a threshold at $\tfrac12$ answers *who chases*. The two sentences in which a dog chases lie above it, the other two
 #   below.
@@ -155,8 +155,8 @@ Picture(
 # - **No $w$ allows both.** For *who chases*, the line of *dog chases cat* must be above the line of *cat chases dog*; for *who is chased*, it must be
 #   below.
 #
-# In our example, a dog has the same value wherever it stands. Then neither a $w$ that differs from sentence to sentence nor longer value vectors would help: every output still lies on the line from the value of *cat* to that of *dog*, and the two questions need the two mixed sentences in opposite order on it.
-# Real vectors also contain positions, so a word's value can depend on where it stands, and one head could then keep two animals apart. But the budget remains: **the weights of a query sum to one, so what one word gains, the others lose.** The
+# Could the head choose another $w$ in each sentence, or use longer value vectors? Neither would help, as long as all the weight goes to the two animals. A dog has the same value wherever it stands, so every output lies on the line from the value of *cat* to that of *dog*. Again the two questions make opposite demands: to show who chases, *dog chases cat* must end up nearer to the value of *dog* than *cat chases dog*; to show who is chased, *cat chases dog* must be the nearer one.
+# Real vectors also contain positions, so a word's value can depend on where it stands, and one head could then keep two animals apart. But one limit remains, a fixed budget: **the weights of a query sum to one, so what one word gains, the others lose.** The
 # solution is a second budget.
 
 # %% [markdown]
@@ -164,14 +164,14 @@ Picture(
 #
 # In **multi-head attention**, several attentions run side by side on the same words. Each one is called a **head**, and each has queries, keys and
 # values of its own, hence its own softmax. We let *chases* attend twice. A few features per word are enough for the example: whether it is the verb, on
-# which side of the verb it is (1 before, −1 after), and whether it is a dog or a cat. (The 4 makes the query of the verb long, and so its weights sharp.)
+# which side of the verb it is (1 before, −1 after), and whether it is a dog or a cat.
 
 # %%
 words = ["dog", "chases", "cat"]
 x = torch.tensor(
     [  # verb, side, dog, cat
         [0.0, 1, 1, 0],  # dog
-        [4, 0, 0, 0],  # chases
+        [4, 0, 0, 0],  # chases (4: a long query, so sharp weights)
         [0, -1, 0, 1],  # cat
     ]
 )  # (length 3, d_model 4)
@@ -209,12 +209,12 @@ for head, columns in enumerate([slice(0, 2), slice(2, 4)], start=1):
 
 # %%
 concatenated = torch.cat(heads, dim=-1)  # (3, 4)
-concatenated[1]  # chases: dog, cat; is chased: dog, cat
+concatenated[1]  # who chases: dog, cat; who is chased: dog, cat
 
 # %% [markdown]
 # Finally a fourth matrix, $W^O$, turns the concatenated outputs into a vector of $d_\text{model}$ features again. This **output projection** is where the heads come
-# together: each new feature may use all of them. Ours computes who chases, who is chased, and a score for *a dog chases a cat*, which neither head could compute
-# alone. It is about 0.94 if both parts are true and half of that if only one is:
+# together: each new feature may use all of them. Ours computes three features: whether the chaser is a dog, whether the one chased is a dog, and a score for *a dog chases a cat*, which neither head could compute
+# alone. That score is about 0.94 if both parts are true and half of that if only one is:
 
 # %%
 w_output = torch.zeros(4, 4)
@@ -231,7 +231,7 @@ w_output[0, 2] = w_output[3, 2] = 0.5  # a dog chases a cat: from both
 # $$ \mathrm{MultiHead}(X) = [\,\mathrm{head}_1, \dots, \mathrm{head}_h\,]\, W^O $$
 #
 # The next figure has every number of the example. Follow the row of *chases* from top to bottom, once on the left and once on the right: the heads don't
-# meet before the last line.
+# meet until the last line.
 
 # %% tags=["hide-input"]
 by_head = (
@@ -249,7 +249,7 @@ Picture(
 )
 
 # %% [markdown]
-# (The queries of *dog* and *cat* are zero. All their scores are 0, so their weights are equal and their output is the mean of the values.)
+# (*Dog* and *cat* have queries of zero, so their weights are equal.)
 
 # %% [markdown]
 # ## From a loop to a batch of heads
@@ -320,7 +320,7 @@ def multi_head_batched(x, n_heads, w_query, w_key, w_value, w_output):
 
 
 # %% [markdown]
-# Both versions have to agree for every number of heads that divides $d_\text{model}$. We check it on random numbers:
+# Both versions agree for every number of heads that divides $d_\text{model}$:
 
 # %%
 torch.manual_seed(0)
@@ -367,7 +367,7 @@ SourceCode(
 # %% [markdown]
 # Start with the last two lines of `forward`: `attend` is scaled dot-product attention, `join_heads` concatenates, and `output` is $W^O$. The three branches above them
 # decide where queries, keys and values come from. The last one is **self-attention**: `project` computes all three from `x`. The first is
-# **cross-attention**: the queries come from `x`, but the keys and values come from a second sequence, `memory`. (A `KeyValue` is a pair of keys and values that are computed already.) The one in the middle is for generating text
+# **cross-attention**: the queries come from `x`, but the keys and values come from a second sequence, `memory`. (A `KeyValue` is a pair of keys and values that have already been computed.) The one in the middle is for generating text
 # token by token, where earlier keys and values are kept in a cache; you can ignore it until [Decoding](12_decoding.ipynb). (`mask` and
 # `is_causal` hide positions; they are the topic of the [next chapter](04_masking.ipynb).)
 #
@@ -397,7 +397,7 @@ print("our multi-head attention equals PyTorch's")
 # | self-attention in the decoder | target so far | target so far | target × target |
 # | cross-attention in the decoder | target so far | memory (the encoder's output) | target × source |
 #
-# Many bugs in attention are wrong shapes. The table follows one cross-attention of the paper's base model (the smaller of its two), with $d_\text{model} =
+# Many bugs in attention are wrong shapes. The table follows one cross-attention of the paper's base model, with $d_\text{model} =
 # 512$ and 8 heads, from a target of 25 tokens to a source of 30:
 #
 # | tensor | shape | in numbers |
@@ -431,7 +431,7 @@ assert joined.shape == base.output(joined).shape == (1, 25, 512)
 # d_\text{model}$:
 #
 # - The four matrices take $4 n d^2$, no matter how their columns are divided.
-# - The scores take $h$ heads × $n^2$ pairs × $d / h$ products. The $h$ cancels, which leaves $n^2 d$.
+# - The scores take $h$ heads × $n^2$ pairs × $d / h$ multiplications. The $h$ cancels, which leaves $n^2 d$.
 # - The weighted sums take the same again, $n^2 d$.
 #
 # PyTorch can count the operations in its matrix products. A multiplication and an addition count as two:
@@ -441,21 +441,22 @@ from torch.utils.flop_counter import FlopCounterMode
 
 n, d = 32, 512
 for h in (1, 2, 4, 8, 16):
-    # "explicit": not fused, so that PyTorch can count every product
+    # "explicit": not fused, so that PyTorch can count everything
     layer = MultiHeadAttention(d, h, form="explicit").requires_grad_(False)
     with FlopCounterMode(display=False) as counter:
         layer(torch.zeros(1, n, d))
-    products = counter.get_total_flops() // 2
+    multiplications = counter.get_total_flops() // 2
     parameters = sum(p.numel() for p in layer.parameters())
-    print(f"{h:2} heads: {parameters:,} parameters, {products:,} products")
+    print(f"{h:2} heads: {parameters:,} parameters,", end=" ")
+    print(f"{multiplications:,} multiplications")
 
 # %% tags=["remove-cell"]
-assert products == 4 * n * d**2 + 2 * n**2 * d
+assert multiplications == 4 * n * d**2 + 2 * n**2 * d
 assert parameters == 4 * d**2 + 4 * d
 
 # %% [markdown]
-# The matrix products cost exactly the same. Only the softmax and the space that the weights take grow with the number of heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Before scaling, its scores are $X W^Q_i {W^K_i}^{\!\top} X^\top$, and the matrix in
-# the middle, although it is $d \times d$, has rank $d_k$ at most. A head with 64 dimensions compares words along 64 directions and is blind to the others.
+# Neither number changes. Only the softmax and the space that the weights take grow with the number of heads, because each head has its own $n \times n$ weights. So why not use 512 heads? Because a narrow head is a weaker head. Before scaling, its scores are $X W^Q_i {W^K_i}^{\!\top} X^\top$. In the middle, the product $W^Q_i {W^K_i}^{\!\top}$
+# is a $d \times d$ matrix, but of rank $d_k$ at most: a head with 64 dimensions compares words along 64 directions and is blind to the others.
 #
 # **More heads can look for more relations, but each head describes its relation less precisely.** The paper tried it at equal cost (§6.2, Table 3,
 # rows A): 24.9 BLEU with one head, 25.8 with 8 or 16, and 25.4 with 32, where BLEU measures the quality of translations. The [results](../book/results.md) page has the same experiment with our small translator.
@@ -463,9 +464,8 @@ assert parameters == 4 * d**2 + 4 * d
 # %% [markdown]
 # ## Do heads divide the work on their own?
 #
-# Nothing in the formula tells two heads to do different things. We test it with a task that needs two sources and nothing else. The input is a row of eight random
-# digits. For each position, the model has to predict **two** digits: the one at the *mirror* position, counted from the other end, and the one *two positions earlier* (in a ring, so
-# that the first positions have one too).
+# Nothing in the formula tells two heads to do different things. Do they, nevertheless? We test this with a task that needs two sources and nothing else. The input is a row of eight random
+# digits. For each position, the model has to predict **two** digits: the one at the *mirror* position, counted from the other end, and the one *two positions earlier* (in a ring, so 0 follows 7).
 
 
 # %%
@@ -492,7 +492,7 @@ class TwoSources(nn.Module):
 
 
 # %% [markdown]
-# The vector of a digit gets the vector of its position added, so that the model can tell positions apart ([Positional encoding](05_positional_encoding.ipynb)
+# To the vector of each digit we add a vector that depends on its position, so that the model can tell positions apart ([Positional encoding](05_positional_encoding.ipynb)
 # explains how). We train the model with one head and with two. **Both versions have the same number of parameters**; only the division of the 32 dimensions differs.
 
 
@@ -532,7 +532,7 @@ assert sizes[0] == sizes[1]
 
 # %% [markdown]
 # A guess would be right one time in ten. In the plot, the dotted line, $\tfrac12 \ln 10$, is the loss of a model
-# that knows one of the two digits and guesses the other. In this one run, with a linear layer to predict the digits, one head ends a little below it after 400 steps, still falling slowly. Two heads stay there for a while, until one of them finds the second source.
+# that knows one of the two digits and guesses the other. In this run, one head ends a little below it after 400 steps, still falling slowly. Two heads stay there for a while, until one of them finds the second source.
 
 # %% tags=["hide-input"]
 Picture(
@@ -552,7 +552,7 @@ Picture(
 
 # %% [markdown]
 # The next figure shows the weights, averaged over the test rows. For *mirror* the lines cross in the middle; for *two earlier* they are parallel, except for the two that wrap around. The single head
-# divides its budget between both sources. With two heads, each has taken one source in this run. As long as both heads attend to the same
+# divides its budget between both sources. With two heads, each has taken one source. As long as both heads attend to the same
 # source, the other digit remains a guess, so training pushes one of them to the other source.
 
 
@@ -617,8 +617,8 @@ head_grid(
 )
 
 # %% [markdown]
-# Many heads spread their weight over the whole sentence, and their purpose is hard to name. Their average would show none of these patterns, so look at heads one by one. (PyTorch's module
-# returns the average unless you pass `average_attn_weights=False`.)
+# Many heads spread their weight over the whole sentence, and their purpose is hard to name. Look at heads one by one: PyTorch's module
+# returns their average unless you pass `average_attn_weights=False`.
 #
 # A clear pattern doesn't prove that the model needs the head. Let's ablate the head that attends to the previous word, and then the four heads of its layer together:
 
@@ -627,8 +627,8 @@ caption = "A brown dog chases a white dog."
 print("all heads         ", translator.translate(caption))
 layer = "encoder.2.self_attention"  # layer 3, counted from 1
 for name, ablated in (
-    ("without the head  ", [2]),
-    ("without the layer ", range(4)),
+    ("without one head  ", [2]),
+    ("without all four  ", range(4)),
 ):
     with ablate_heads(translator.model, {layer: ablated}):
         print(name, translator.translate(caption))
@@ -653,7 +653,7 @@ table.reshape(2, 3, 2)  # (heads 2, length 3, d_head 2), or so it seems
 
 # %% [markdown]
 # Head 1 now has the first word cut in two, and half of the second one. All shapes fit and the weights sum to one. But a head no longer sees the whole
-# sentence. Shapes won't reveal this bug, but **changing one input will**: change one position at a time, and see which outputs change.
+# sentence. Shapes won't reveal this bug, but **changing one input at a time will**: see which outputs change.
 
 
 # %%
@@ -685,8 +685,7 @@ wrong = outputs_that_change(lambda x: wrong_forward(layer, x), x)
 print(f"with transpose: {right.sum()} of 64   without: {wrong.sum()} of 64")
 
 # %% [markdown]
-# In self-attention, every output should depend on every input: all 64 pairs. Without the transpose, four heads become four islands of two positions each, as the figure shows. In
-# longer sentences the islands are larger, which makes the bug harder to notice.
+# In self-attention, every output should depend on every input: all 64 pairs. Without the transpose, four heads become four islands of two positions each, as the figure shows.
 
 # %% tags=["hide-input"]
 axes_labels = ("output", "input that changes")
@@ -721,17 +720,8 @@ print(f"divided by √d_model: {(scores / 512**0.5).std():.2f}")
 
 # %% [markdown]
 # **3. No output projection.** The concatenated outputs already have the right shape, so nothing complains if $W^O$ is missing. But then head 1 can only ever write to the
-# first features of the result. Count the parameters: there should be $4 d^2$, not $3 d^2$.
+# first features of the result. Count the parameters: there should be $4 d^2$ (and $4 d$ biases), not $3 d^2$.
 #
-# **4. A number of heads that doesn't divide the width.** With $d_\text{model} = 10$ and 4 heads, `10 // 4` is 2, and two dimensions belong to no head. Check it when the layer is built. The package does:
-
-# %%
-try:
-    MultiHeadAttention(d_model=10, n_heads=4)
-except ValueError as error:
-    print(error)
-
-# %% [markdown]
 # ## Questions
 #
 # Click an answer to see why it is right or wrong.
@@ -753,7 +743,7 @@ except ValueError as error:
 # No. Each head becomes half as large, but there are twice as many of them.
 #
 # </details>
-# <details><summary>D. Only $W^O$ grows, because it has more heads to combine</summary>
+# <details><summary>D. Only the output projection grows, because it has more heads to combine</summary>
 #
 # No. The concatenated outputs are as wide as before: 16 · 32 = 8 · 64 = 512.
 #
@@ -789,7 +779,7 @@ except ValueError as error:
 # No. They attend to the same words, but each has its own values, so they may retrieve different information.
 #
 # </details>
-# <details><summary>B. Not necessarily: their values and their rows of $W^O$ may differ</summary>
+# <details><summary>B. Not necessarily: their values and their rows of the output projection may differ</summary>
 #
 # **Right.** The weights decide where a head attends. $W^V$ and $W^O$ decide what it retrieves and where it writes it. To find out, ablate the head and measure.
 #
@@ -810,7 +800,7 @@ except ValueError as error:
 # <details><summary>Answer</summary>
 #
 # Yes, the four outputs differ, so nothing is lost in principle. But no *linear* layer can read who is chased from them: in order, the answers are dog, cat, dog, cat, and one threshold can't separate
-# them. It takes a non-linear layer, and one that is precise: in a real model there are thousands of words instead of two, many features share the same coordinates, and the weights differ from sentence to sentence, so the layer can't rely on fixed thresholds. Two heads
+# them. It takes a non-linear layer, and one that is precise: in a real model there are thousands of words instead of two, and the weights differ from sentence to sentence, so the layer can't rely on fixed thresholds. Two heads
 # give the next layer both answers directly.
 #
 # </details>

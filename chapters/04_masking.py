@@ -2,7 +2,7 @@
 # # Masking
 #
 # Three models are trained to predict random digits. Nobody can predict those, so no honest model can get below the loss of guessing, $\ln 10 \approx 2.30$.
-# **Two of the three do. How do they cheat, and how can you stop them?**
+# **In the figure, two of the three do. How do they cheat, and how can you stop them?**
 #
 # By the end you will be able to build the two masks of the Transformer, explain which attention needs which mask, and test any model for
 # leaks from the future.
@@ -119,8 +119,7 @@ Picture(
 )
 
 # %% [markdown]
-# Models A and B can see the digits that they should predict. Each has one small bug. Neither bug raises an error, both look like a great
-# success during training, and both make a model useless. By the end of this chapter, you will know what they are and how to find them.
+# Models A and B can see the digits that they are supposed to predict. Each has one small bug. Neither raises an error. During training, both models look like a great success, and afterwards both are useless. By the end of this chapter, you will know what the bugs are and how to find them.
 
 # %% [markdown]
 # ## What a token must not see
@@ -136,7 +135,7 @@ Picture(
 # That allows a trick called **teacher forcing**: the decoder's input is the correct translation, with a start token `<bos>` in front,
 # and it learns to predict the next token at *all* positions in a single pass.
 #
-# The figure shows this for the translation *the milk was sour*. Every row is a training example of its own: the green cells are what it may see, and
+# The figure shows this for the translation *the milk was sour* (in this chapter, we translate from German into English). Every row is a training example of its own: the green cells are what it may see, and
 # on the right is what it should predict (`<eos>` means that the sentence ends).
 
 # %% tags=["hide-input"]
@@ -230,7 +229,7 @@ Row(
 # %% [markdown]
 # ## The padding mask
 #
-# **By hand.** Leave the future aside for now. In `it was tired <pad>`, the query of *it* has these scores for the four tokens. By chance, the padding has the highest:
+# **By hand.** Leave the future aside for now. Take the tokens `it was tired <pad>`. The query of *it* has these scores for the four of them. By chance, the padding has the highest:
 
 # %%
 scores = torch.tensor([2.0, 1, 0, 3])  # it, was, tired, <pad>
@@ -247,7 +246,7 @@ print("masked ", scores.masked_fill(~real, -math.inf).softmax(dim=0))
 print("by hand", torch.tensor([7.39, 2.72, 1, 0]) / 11.11)
 
 # %% [markdown]
-# **In a batch.** Here are two German sentences, with the English translations that the decoder gets as input. A token's id is its position in the
+# **In a batch.** Here are two German sentences, and their English translations as the decoder gets them. A token's id is its position in the
 # vocabulary, and `<pad>` has the id 0:
 
 # %%
@@ -287,7 +286,7 @@ SourceCode(padding_mask, causal_mask, target_mask)
 
 # %% [markdown]
 # The figure shows the masks of the first translation, which has one padding token. Read along a row: a green cell is a token that this query may attend to. Padding removes a
-# column, the future removes a triangle, and the third grid is green where both are.
+# column, the future removes a triangle, and the third grid is green where the first two are both green.
 
 # %% tags=["hide-input"]
 english = "<bos> it was tired <pad>".split()
@@ -301,8 +300,8 @@ Picture(
     alt=(
         "Three grids of five by five cells. In the first the last column, the "
         "padding, is crossed out. In the second the cells above the diagonal, the "
-        "future, are crossed out. The third is green only where both are: a lower "
-        "triangle without its last column."
+        "future, are crossed out. The third is green only where the first two are "
+        "both green: a lower triangle without its last column."
     ),
 )
 
@@ -442,8 +441,8 @@ print("times the mask  ", finite * nothing)
 # %% [markdown]
 # The package's `attention` takes both steps. `fused_attention` doesn't need them, because PyTorch's function returns zeros for such a query by itself (since PyTorch 2.5).
 #
-# Many programs use `-1e9` as the low number. Its absolute value is too large for float16, a 16-bit number format that ends at ±65,504: `masked_fill` refuses it, and where a program adds it to
-# the scores instead, it becomes $-\infty$ and the NaN is back. `torch.finfo(dtype).min` is right for every type.
+# Many programs use `-1e9` as the low number. But float16, a 16-bit number format, ends at ±65,504. There, `masked_fill` raises an error; and in a program that adds the number to
+# the scores instead, it becomes $-\infty$, and the NaN is back. Filling in `torch.finfo(dtype).min` works for every floating-point type.
 
 # %% tags=["remove-cell"]
 empty = torch.zeros(5, 5, dtype=torch.bool)
@@ -526,8 +525,7 @@ print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 # %% [markdown]
 # The consequence is worse: through that sum, every output but the last depends on the future.
 #
-# **Build a mask yourself.** Press cells to hide them, then switch the bug on. Does any row still sum to one? Take the padding
-# token away, and one row does. (The last one: with no padding, nothing is hidden from it.)
+# **Build a mask yourself.** Click cells to hide them, then switch the bug on. Does any row still sum to one? Start again and take the padding token away: now one row does. (The last one: with no padding, nothing is hidden from it.)
 #
 # <div class="widget" data-widget="masks">
 #
@@ -560,7 +558,7 @@ weights[0].detach()
 #
 # **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position but the last sees one token too many, the very one that it should predict.
 #
-# The causality test finds all three. In the figure, an exclamation mark is a cell where the measurement differs from the causal mask. (With the inverted mask, two cells are right by accident: in the first two rows, a word's own token is hidden as a key, but its query still decides how the weights are divided. The last row has no key left, so the package returns zeros there, and nothing changes them.)
+# The causality test finds all three. In the figure, an exclamation mark marks a cell where the measurement differs from the causal mask. (With the inverted mask, two cells on the diagonal are right by accident. In the first two rows at least two keys are left, and the query decides how the weight is divided between them. So a change of the word's own token changes the output, although that token is hidden as a key.)
 
 # %%
 one_too_many = torch.ones(4, 4, dtype=torch.bool).tril(diagonal=1)
@@ -614,7 +612,7 @@ for name, mask in (("right", right_mask), ("wrong", wrong_mask)):
 
 # %% [markdown]
 # With the right mask, both heads ignore the padding of sentence 1. With the wrong one, head 1 ignores the last token of both sentences, and head 2 ignores it in neither.
-# There was no error only by coincidence: the batch has as many sentences as the layer has heads. So test with a batch size that is neither 1 nor the number of heads.
+# It is only by coincidence that no error was raised: the batch happens to have as many sentences as the layer has heads. So test with a batch size that is neither 1 nor the number of heads.
 
 # %% [markdown]
 # **5. The target isn't shifted.** Here the mask is right, but the input of the decoder is the same as its labels, so each position is given the token that it should
@@ -632,7 +630,7 @@ print(f"C, right mask and target   {losses_c[-1]:.2f}")
 # %% [markdown]
 # Model A doesn't quite reach zero, because the last of its eight positions has no next token to look at: one prediction in eight is still a guess, and $2.30 / 8 \approx 0.29$.
 #
-# At inference there is no future to look at, and copying it is all that model A has learned. With the right mask, it is much worse than guessing:
+# All that model A has learned is to copy the next token. At inference there is none to copy. With the right mask, it is much worse than guessing:
 
 # %%
 with torch.no_grad():
@@ -703,7 +701,7 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 #
 # <details><summary>A. Whether a position can see the token that it predicts</summary>
 #
-# **Right.** Either the mask is off by one or the target isn't shifted. The causality test tells them apart: if it passes, the bug is in the data.
+# **Right.** Most likely the mask is off by one or the target isn't shifted. The causality test tells these apart: if it passes, the bug is in the data.
 #
 # </details>
 # <details><summary>B. Whether the learning rate is too low</summary>
@@ -726,8 +724,8 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 #
 # <details><summary>Answer</summary>
 #
-# It is. A real token attends only to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. That is why the package, in training, gives this layer
-# `is_causal=True` and no mask tensor: on CUDA, PyTorch's fastest attention routine (FlashAttention) doesn't accept a mask tensor, so if PyTorch is given one, it falls back to a slower routine. Elsewhere the package uses the combined mask, which is right wherever the padding is. (With padding in front, the first queries have no key left, and get zeros.) In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
+# It is. A real token attends only to itself and to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. That is why the package, in training, gives this layer
+# `is_causal=True` and no mask tensor: on CUDA, PyTorch's fastest attention routine (FlashAttention) doesn't accept one. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
 #
 # </details>
 #

@@ -2,7 +2,7 @@
 # # Positional encoding
 #
 # *A dog bites a man. A man bites a dog.* The same words, but not the same news. The figure shows the vector that a trained encoder outputs for *dog*
-# in each sentence: once without and once with positional encoding. **Compare the two rows of each pair.** Which pair lets the decoder tell who was bitten?
+# in each sentence: once without and once with positional encoding. **Compare the two strips of each pair.** Which pair lets the decoder tell who was bitten?
 #
 # By the end you will be able to compute the paper's positional encoding by hand, explain why it makes "three positions back" easy to learn, and say
 # how sinusoidal, learned and rotary positions differ on sequences longer than any in training.
@@ -169,7 +169,7 @@ assert_close(output_of_permuted, output[:, permutation])
 # %% [markdown]
 # ## From binary numbers to clock hands
 #
-# Binary numbers are nearly what we need: every digit is 0 or 1, and yet every position has a number of its own. The grey lines below show the digits of the
+# Binary numbers are nearly what we need: every digit is 0 or 1, and yet every position gets a different pattern of digits. The grey lines below show the digits of the
 # numbers 0 to 15. The last digit changes at every step, the one before it at every second step, and so on, so that fast digits
 # distinguish neighbours and slow digits distinguish the beginning of the sentence from its end.
 #
@@ -187,7 +187,7 @@ Picture(
 )
 
 # %% [markdown]
-# A single wave is ambiguous: the sine of 30° is also the sine of 150°. A sine *and* a cosine of the same angle are not. Together they are the coordinates
+# A single wave is ambiguous: the sine of 30° is also the sine of 150°. A sine *and* a cosine of the same angle leave no doubt. Together they are the coordinates
 # of a point that moves around a circle: **the tip of a clock hand**. Let the hand start at twelve and turn clockwise. Then $\sin$
 # is how far its tip is to the right, and $\cos$ is how far up it is. A fast wave is a fast hand, a slow wave a slow hand.
 #
@@ -219,7 +219,7 @@ sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two hands each
 # $$
 #
 # The number of positions in a full turn, $2\pi/\omega_i$, is the hand's **wavelength**. Wavelengths grow by the same factor from each hand to the next, from
-# $2\pi \approx 6.3$ for the first towards $10000 \cdot 2\pi \approx 63{,}000$ for the last. (The last of 256 hands comes close, with 60,600; the second of two has only 628.)
+# $2\pi \approx 6.3$ for the first towards $10000 \cdot 2\pi \approx 63{,}000$ for the last. (With $d_\text{model} = 512$ there are 256 hands, and the last one has 60,600; with $d_\text{model} = 4$ there are two, and the last one has only 628.)
 #
 # Below are the eight hands for $d_\text{model} = 16$. **Move the position slider.** The first hand races around and leaves a dot at every position it has visited. No two of
 # its dots coincide, because $\pi$ is irrational, but 44 comes close to 0. **Then choose a hand**, that is, a pair of numbers, to see its sine and cosine as waves.
@@ -281,7 +281,7 @@ def positional_encoding(length, d_model):
 assert_close(positional_encoding(50, 32), sinusoidal_encoding(50, 32))
 
 # %% [markdown]
-# The package's version differs in one detail: it computes the angles in float64. The section on what goes wrong in practice shows what low precision would do.
+# The package's version differs in one detail: it computes the angles in float64.
 
 # %%
 SourceCode(angles, sinusoidal_encoding)
@@ -414,13 +414,13 @@ assert torch.equal(weights.argmax(dim=-1), three_back)
 assert weights[range(3, 10), three_back[3:]].min() > 0.8
 
 # %% [markdown]
-# Read the heat map by rows: each row is a query. From position 3 on, the bright cell is always three columns left of the diagonal. Positions 0 to 2 have nothing three positions back, so they attend to the nearest thing there is.
+# Read the heat map by rows: each row is a query. From position 3 on, the bright cell is always three columns left of the diagonal. Positions 0 to 2 have nothing three positions back, so they attend to the nearest position there is, position 0.
 
 # %% [markdown]
 # ## Why add, and why scale the embeddings?
 #
 # **Why add?** It may look as if adding a position to a word mixes up the two for good. Concatenating them seems cleaner. But the next thing that happens to the vector is a product with a matrix, and for a concatenation that is a sum of two products: $[w, p]\,\binom{W_1}{W_2} = wW_1 + pW_2$. Addition is
-# the special case $W_1 = W_2$, and it needs no additional dimensions. 512 dimensions leave room for training to keep words and positions in different directions, where matrices can separate them again, though nothing forces it to.
+# the special case $W_1 = W_2$, and it needs no additional dimensions. 512 dimensions leave room for training to keep words and positions in different directions, where matrices can separate them again, though nothing forces training to do so.
 #
 # **Why scale?** A sum is only useful if neither part drowns out the other. Each hand contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1 ([The full model](07_full_model.ipynb) explains
 # why). So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions (§3.4). What happens if you forget it? We compare the cosine similarity of the same word
@@ -473,14 +473,13 @@ plots.rotary_dot_product(
 )
 
 # %% [markdown]
-# The package rotates all pairs at once. `rotation` has the cosines and sines of the angles, and the line before the last is the product of a 2 × 2 rotation matrix and the vector (even, odd). (The signs differ from those of the clock hands because it rotates the other way; only the difference of two angles matters.)
+# The package rotates all pairs at once. `rotation` holds the cosines and sines of the angles, and the second-to-last line computes the product of a 2 × 2 rotation matrix and the vector (even, odd). (The signs differ from those of the clock hands because it rotates the other way; only the difference of two angles matters.)
 
 # %%
 SourceCode(rotate)
 
 # %% [markdown]
-# Does the attention score of two given words really depend on nothing but their distance? We put the same two words at all positions from 0 to 19, compute their scores with added and with rotary positions, and look at the pairs in which the key is three
-# positions before the query:
+# Does the attention score of two given words really depend on nothing but their distance? One word is the query, the other the key. We compute their score for every pair of positions from 0 to 19, with added and with rotary positions, and look at the pairs in which the key is three positions before the query:
 
 # %%
 torch.manual_seed(0)
@@ -619,11 +618,11 @@ assert back["rotary"] > 0.9 > 0.6 > max(back["sinusoidal"], back["learned"])
 assert first["learned"] > 0.7 > 0.4 > first["rotary"]
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: distance three turns each pair by an angle that it has seen in every training example. Distances beyond 15 are new to it. They could have scored as high, but here they don't. The learned table has no trained rows after position 15. For sinusoids, $M_{-3}$ would work everywhere, but nothing forces training to find exactly this matrix: on 16 positions, others do as well, and they fail further out.
+# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: distance three turns each pair by an angle that the model has seen in every training example. Distances beyond 15 are new to it. A key at one of them could have scored higher than the key three back, but here that hardly ever happens. The learned table has no trained rows after position 15. For sinusoids, $M_{-3}$ would work everywhere, but nothing forces training to find exactly this matrix: on 16 positions, other matrices are just as good, and those fail further out.
 #
 # For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it; the untrained rows keep their small initial values, and score lower. Rotary has no absolute positions. It knows the first token only as the one *farthest to the left*. Beyond length 16 that is a distance it has never met, and now other unseen distances do score higher. Sinusoidal loses some accuracy: position 0 is familiar, but the vectors of unseen positions are just as long, so their scores can be just as high.
 #
-# Five of the six curves fit one rule: **a model can use only what it has met in training, be it a row of a table or a distance. Being defined at a position is not the same as being learned there.** (The exception is sinusoidal on *the first*.) Our models are tiny and ask for a single thing. In language models, [Press et al. (2022)](https://arxiv.org/abs/2108.12409) found that sinusoidal positions hardly extrapolate at all, and rotary ones only a little. So the package refuses sequences longer than the model's `max_length`.
+# Five of the six curves fit one rule: **a model can use only what it has met in training, be it a row of a table or a distance. Being defined at a position is not the same as being learned there.** (The exception is sinusoidal on *the first*: position 0 was in every training example, and accuracy falls all the same.) Our models are tiny and ask for a single thing. In language models, [Press et al. (2022)](https://arxiv.org/abs/2108.12409) found that sinusoidal positions hardly extrapolate at all, and rotary ones only a little. So the package refuses sequences longer than the model's `max_length`.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -656,7 +655,7 @@ positions = torch.arange(512).to(torch.bfloat16)
 print(len(positions.unique()), "of 512 positions are left")
 
 # %% [markdown]
-# That is why the package never computes angles in the model's number format: it rounds only the resulting sines and cosines. (float32 would do for sequences of ordinary length. But the table is computed only once, so float64 costs next to nothing.) Rounding a sine costs a little precision. Rounding an angle turns it into the angle of another position.
+# That is why the package never computes angles in the model's number format: it rounds only the resulting sines and cosines. Rounding a sine costs a little precision. Rounding an angle turns it into the angle of another position.
 #
 # **Two layouts of rotary pairs.** The RoPE paper and this package rotate neighbouring dimensions, $(2i, 2i+1)$. Hugging Face's Llama rotates dimension $i$ of the first half with dimension $i$ of the second. Both are correct, and one is a permutation of the other. But a model trained with one layout and run with the other has wrong scores
 # that still depend only on the distance, so it passes every test of that property. Only a comparison with the outputs of the original program finds it.

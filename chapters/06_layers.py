@@ -13,8 +13,7 @@
 # %% [markdown]
 # # Encoder and decoder layers
 #
-# Each square below shows the vectors of eight words, one per row. In the top row we stack attention on attention, and **after two layers all words have the same vector**. In the bottom row we stack the paper's
-# complete layers, and the words stay different. What does a layer have that attention alone doesn't?
+# Each square below shows the vectors of eight words, one vector per line. In the upper squares we stack attention on attention, and **after two layers all words have the same vector**. In the lower squares we stack the paper's complete layers, and the words stay different. What does a layer have that attention alone doesn't?
 #
 # By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show when the placement of the layer norm decides whether a deep stack trains.
 #
@@ -144,7 +143,7 @@ for x in attention_only[2:]:
 # ## Attention alone makes all positions alike
 #
 # The output of attention is a weighted average of values. Stack two attentions, and you average averages. With each layer the vectors move closer to a common mean, and what is specific to a position is lost. We can measure that.
-# Subtract from each vector the mean over all positions. **Variation** is the mean square of what is left, divided by the mean square of the original vectors. It is 0 if all positions have the same vector.
+# Subtract from each vector the mean over all positions. The mean square of what is left, divided by the mean square of the original vectors, is what we call the **variation**. It is 0 if all positions have the same vector.
 
 
 # %%
@@ -162,7 +161,7 @@ for depth in (0, 1, 2, 4):
 # %% [markdown]
 # Why is nearly everything lost between depth 1 and depth 2? After the first layer the vectors are more alike, and also much shorter. So the scores of the second layer are close to 0, all its weights are close to $1/8$, and every position gets nearly the same average.
 #
-# The collapse isn't an accident of our random weights. [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that stacks of pure attention tend to this state, and that the differences shrink faster than exponentially with the depth. (Our last number is as close to 0 as rounding in float32 allows.)
+# The collapse isn't an accident of our random weights. [Dong et al. (2021)](https://arxiv.org/abs/2103.03404) prove that stacks of pure attention tend to this state, and that the differences shrink faster than exponentially with the depth.
 #
 # The paper puts three more things into each layer (§3.1, §3.3): a **feed-forward network** that processes each position, a **residual connection** that keeps what was there before, and **layer normalisation**, which keeps activations at a constant scale.
 # We look at them one at a time, and then put them together.
@@ -202,7 +201,7 @@ assert 0.66 < count[layer.feed_forward] / count[layer] < 0.67
 # %% [markdown]
 # ### Why it needs a non-linearity
 #
-# Without the ReLU, the two linear layers would collapse into one, because $(xW_1 + b_1)W_2 + b_2 = x(W_1W_2) + (b_1W_2 + b_2)$. All those extra parameters would add nothing that a single matrix couldn't do. How much difference does the ReLU make? Here is a network with one input, 16 inner units and
+# Without the ReLU, the two linear layers would collapse into one, because $(xW_1 + b_1)W_2 + b_2 = x(W_1W_2) + (b_1W_2 + b_2)$. With all those parameters, the network could do nothing that a single linear layer couldn't. How much difference does the ReLU make? Here is a network with one input, 16 inner units and
 # one output, trained to imitate a sine wave, once with and once without it:
 
 # %%
@@ -253,7 +252,7 @@ assert F.mse_loss(with_relu, y) < 0.1 < 0.3 < F.mse_loss(without_relu, y)
 # You can read the feed-forward network as a lookup table, much like attention ([Geva et al., 2021](https://arxiv.org/abs/2012.14913)). Column $i$ of $W_1$ acts as a *key*: its dot product with $x$ shows how well $x$ matches it. Row $i$ of $W_2$ acts as a *value*, which is added in proportion to the match. If
 # the match is negative, the ReLU keeps the unit silent. We say that a unit **is active** if its value after the ReLU is above zero.
 #
-# So do units of a trained model respond to something we can name? We take `pocket-small`, a small English-to-German translator that comes with the course and was trained on simple generated sentences. We let it read 1,000 of its test sentences and record which units of its second encoder layer are active on which token. (A *hook* is a function that PyTorch calls with the output of a module, here of `dropout`, which comes right after the ReLU and does nothing at inference time.)
+# Do the units of a trained model respond to something that we can name? We take `pocket-small`, a small English-to-German translator that comes with the course and was trained on simple generated sentences. We let it read 1,000 of its test sentences and record which units of its second encoder layer are active on which token. (A *hook* is a function that PyTorch calls with the output of a module, here of `dropout`, which comes right after the ReLU and does nothing at inference time.)
 
 # %%
 small = transformer.load("pocket-small", device="cpu")
@@ -323,7 +322,7 @@ assert {"▁bad", "▁modern"} <= set(top) and feed_forward.inner.out_features =
 # %% [markdown]
 # ## Residual connections
 #
-# A **residual connection** ([He et al., 2016](https://arxiv.org/abs/1512.03385)) adds a sublayer's input to its output: not $f(x)$, but $x + f(x)$. Whatever $f$ does, $x$ is still there. That helps complete layers to keep the words apart in the figure at the top.
+# A **residual connection** ([He et al., 2016](https://arxiv.org/abs/1512.03385)) adds a sublayer's input to its output: not $f(x)$, but $x + f(x)$. Whatever $f$ does, $x$ is still there. This is one reason why the words stay apart in the complete layers of the first figure.
 #
 # Residual connections also help training. The gradient has to travel back through all layers, and each layer multiplies it by its derivative. Suppose that the derivative of each layer is 0.1. After twelve layers, $0.1^{12} = 10^{-12}$ of the gradient is left, which is practically nothing. With a residual
 # connection the derivative is $1 + 0.1$, and $1.1^{12} \approx 3.1$. The 1 gives the gradient a direct path.
@@ -368,14 +367,14 @@ assert plain[0] < plain[-1] / 200 and residual[-1] < residual[0] < 20 * residual
 assert abs(1.1**12 - 3.1) < 0.05
 
 # %% [markdown]
-# Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks in every layer, and the first layer receives hundreds of times less than the last. With residual connections it even grows a little.
+# Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks in every layer, and the gradient that reaches the first layer is several hundred times smaller than at the last. With residual connections it even grows a little.
 #
 # If you follow a single position through the model, its residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
 
 # %% [markdown]
 # ## Layer normalisation
 #
-# A stream to which every sublayer adds something grows. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector back to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
+# If every sublayer adds something to the stream, the stream grows. **Layer normalisation** ([Ba et al., 2016](https://arxiv.org/abs/1607.06450)), or *layer norm*, brings each vector back to mean 0 and variance 1. By hand, for $x = (0, 6, 6, 8)$:
 #
 # - the mean is $20/4 = 5$, so the deviations from it are $(-5, 1, 1, 3)$;
 # - the variance is the mean of their squares, $(25 + 1 + 1 + 9)/4 = 9$;
@@ -508,7 +507,7 @@ Picture(
 # 2. **Cross-attention** takes its query from this vector, and its keys and values from the memory. It can ask the source "what does the dog do?", find *runs*, and add its representation to the stream.
 # 3. **The feed-forward network** combines the two pieces of information within the position: a verb is due, and its meaning is *run*.
 #
-# After the last layer, the vector at *Hund* gives one logit for each word, and ideally *rennt* (runs) has the largest. In training, the decoder reads the words of the correct translation instead of its own predictions (**teacher forcing**), so all target positions can do this at once. What real heads do is rarely as tidy as this story; [What attention heads do](14_attention_heads.ipynb) looks at them.
+# After the last layer, the vector at *Hund* gives one logit for each token of the vocabulary, and ideally *rennt* (runs) has the largest. In training, the decoder reads the words of the correct translation instead of its own predictions (**teacher forcing**), so all target positions can do this at once. What real heads do is rarely as tidy as this story; [What attention heads do](14_attention_heads.ipynb) looks at them.
 #
 # In code, it is one line per sublayer. (`is_causal` applies the causal mask where no `target_mask` is given. Ignore `cache` and `KeyValue` for now: they save work when [decoding](12_decoding.ipynb), by keeping keys and values that were computed before.)
 
@@ -590,7 +589,7 @@ assert deviations[sums[-1]].mean() > 2 * deviations[0].mean()
 assert torch.cosine_similarity(vectors[sums[-1]], vectors[0], dim=-1).mean() > 0.1
 
 # %% [markdown]
-# Is the stream really changed by nothing but addition? Then the stream after the last layer must be the embedding plus the outputs of all eight sublayers:
+# Is the stream really changed by nothing but addition? Then the stream after the last layer must be the encoder's input plus the outputs of all eight sublayers:
 
 # %%
 outputs = [vectors[i] for i, name in enumerate(names) if "output" in name]
@@ -604,7 +603,7 @@ assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
 #
-# | sublayer | mean square of its output | of the sum | of the stream | cosine with the input | the same with pre-norm |
+# | sublayer | mean square of its output | of the sum | of the stream | cosine with the input | cosine with pre-norm |
 # |---|---|---|---|---|---|
 # | 1, attention | 1.20 | 2.43 | 1.00 | 0.72 | 0.72 |
 # | 1, feed-forward | 1.02 | 2.26 | 1.00 | 0.50 | 0.59 |
@@ -617,7 +616,7 @@ assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 #
 # </div>
 #
-# (With pre-norm the stream grows, and its similarity to the input falls slowly. With post-norm the mean square stays at 1, and the similarity soon falls to about 0.)
+# (With pre-norm the stream grows, and its similarity to the input falls slowly. With post-norm the mean square stays at 1, and the similarity falls to about 0 within four layers.)
 
 # %% [markdown]
 # ## Post-norm against pre-norm: a race
@@ -713,9 +712,9 @@ assert final["post", "warm-up", 0.01] < 1.4
 assert max(final["pre", name, 0.01] for name in warmups) < 1
 
 # %% [markdown]
-# Eleven of the twelve runs learn. (There is one run per setting, so ignore small differences. Warm-up can also end a little behind, because it spends 60 of the 160 steps at a lower rate.) The paper's choice, post-norm, learns in five of its six settings. But at the highest learning rate and without warm-up it learns *nothing*: the loss stays at the level of guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm doesn't even need one.
+# Eleven of the twelve runs learn. (There is one run per setting, so ignore small differences.) The paper's choice, post-norm, learns in five of its six settings. But at the highest learning rate and without warm-up it learns *nothing*: the loss stays at the level of guessing. At the same learning rate, a warm-up is enough to save it, and pre-norm doesn't even need one.
 #
-# ### What happened to it?
+# ### What went wrong in the failed run?
 #
 # The next plot shows, for the learning rate 0.01, the variation of the last layer's output at every step: how different are the vectors of the six positions?
 
@@ -780,15 +779,15 @@ assert differences[1].square().mean() > 0.8 * differences[0].square().mean()
 assert common[1].square().mean() > 10 * common[0].square().mean()
 
 # %% [markdown]
-# It is the collapse from the beginning of this chapter. After a single step, less than a hundredth of the variation is left. After ten steps the six positions have practically the same vector. With one vector for all positions, the model can only predict the same distribution everywhere. If that vector doesn't show which letters the input has either, the best it can do is guess, which costs $\ln 12$.
+# It is the collapse from the beginning of this chapter. After a single step, less than a hundredth of the variation is left. After ten steps the six positions have practically the same vector. With one vector for all positions, the model can only predict the same distribution everywhere. And if that vector doesn't even show which letters are in the input, the best that the model can do is guess, which costs $\ln 12$.
 #
-# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). Then the sublayers add larger vectors that are more alike at all positions. We don't derive that, but we measured it: after ten steps, the output of the first feed-forward network has more than three times the mean square, and less than half the variation.
+# Why does it happen? Adam's first step moves nearly every weight by the full learning rate, however small its gradient (Adam divides each gradient by its own recent size). After that step the sublayers add larger vectors that are more alike at all positions: every position gets more and more of one *common vector*. We don't derive that, but we measured it in this run: after ten steps, the output of the first feed-forward network has more than three times the mean square that it had before training, and less than half the variation.
 #
-# With post-norm, the sum of stream and common vector is longer than the stream was. The norm scales it back to variance 1, and the differences between positions shrink with it. The next sublayer adds its common vector at full size again. After twelve norms hardly any difference is left, and the gradient, which passes the same norms on its way back, shrinks as well.
+# With post-norm, the sum of the stream and the common vector is longer than the stream was. The norm scales it back to variance 1, and the differences between positions shrink with it. The next sublayer adds its common vector at full size again. After twelve norms hardly any difference is left, and the gradient, which passes the same norms on its way back, shrinks as well.
 #
 # Pre-norm suffers the same blow: the common part of the stream grows, so the variation, which is relative, falls. But nothing scales the differences down, so they stay in the stream. The gradient has its direct path to every layer, and the model recovers.
 #
-# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) explain the need for warm-up by the size of the gradients at initialisation. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes of the weights, and they find that where post-norm trains, it can end up better.
+# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) explain the need for warm-up by the size of the gradients at initialisation. [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/) see the root cause in how strongly post-norm amplifies small changes in the weights, and they find that a post-norm model, if it trains at all, can end up better than a pre-norm one.
 # Today most models use pre-norm, because it is easier to train. The package has both: `norm="post"` and `norm="pre"`.
 
 # %% [markdown]
@@ -824,7 +823,7 @@ print("with both:", *translator.greedy_search(caption))
 # %% [markdown]
 # Without the decoder's norm, this translation is still right: here the largest logits happened to stay the largest. That hides the bug, but the probabilities are wrong. Without the encoder's, cross-attention gets keys and values of a scale that it has never seen, and the translation is lost.
 #
-# **Dropout at inference time.** `nn.Dropout` is switched off by `model.eval()`. The function `F.dropout(x, 0.1)` isn't: its argument `training` is `True` by default. Pass `self.training`. (The package's `attention` doesn't pass it: at inference, its caller sets the rate to 0 instead.)
+# **Dropout at inference time.** `nn.Dropout` is switched off by `model.eval()`. The function `F.dropout(x, 0.1)` isn't: its argument `training` is `True` by default. Pass `self.training`.
 
 # %% tags=["remove-cell"]
 x = torch.randn(1000, 512)
@@ -960,7 +959,6 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 # %% [markdown]
 # ## Going further
 #
-# - **In the paper:** residual connections and norms in §3.1, the feed-forward network in §3.3, warm-up in §5.3, dropout in §5.4.
-# - **Origins:** [He et al. (2016)](https://arxiv.org/abs/1512.03385) for residual connections, [Ba et al. (2016)](https://arxiv.org/abs/1607.06450) for layer norm. [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) drop the mean: **RMSNorm** does nearly as well and is cheaper, and many recent models use it.
-# - **The place of the norm:** [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745), [Liu et al. (2020)](https://aclanthology.org/2020.emnlp-main.463/), and [Wang et al. (2019)](https://arxiv.org/abs/1906.01787), who train a translator with thirty pre-norm encoder layers.
+# - **A simpler norm:** [Zhang and Sennrich (2019)](https://arxiv.org/abs/1910.07467) drop the mean: **RMSNorm** does nearly as well and is cheaper, and many recent models use it.
+# - **Very deep encoders:** [Wang et al. (2019)](https://arxiv.org/abs/1906.01787) train a translator with thirty pre-norm encoder layers.
 # - **Next:** [The full model](07_full_model.ipynb) stacks such layers, and asks what has to be right before the first training step.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Subword tokenization and byte-pair encoding
 #
-# *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and it isn't in the vocabulary of the course's model for image captions either. **Compare what is left of the sentence** if we cut it into words, characters or subwords. How can a program find such subwords, in two languages at once?
+# *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and it isn't among the 8,000 tokens of the course's translator of image captions. **Compare what is left of the sentence** if we cut it into words, characters or subwords. How can a program find such subwords, in two languages at once?
 #
 # **After this chapter you can** learn a subword vocabulary with pencil and paper, segment words that nobody has seen, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** Builds on a little Python.
 
@@ -69,8 +69,8 @@ Picture(
         unknown=[word for word in words if word not in in_vocabulary],
     ),
     alt=(
-        "Das Handschuhfach klemmt, segmented in three ways. Words: four tokens, two of "
-        "them unknown. Characters: 26 tokens. Subwords: eight tokens, among them "
+        "Das Handschuhfach klemmt, segmented in three ways. Words: four tokens with the "
+        "full stop, two of them unknown. Characters: 26 tokens. Subwords: eight tokens, among them "
         "Handschuh, f and ach, none unknown."
     ),
 )
@@ -89,7 +89,7 @@ assert [word in in_vocabulary for word in words] == [True, False, False, True]
 #
 # A Transformer has one embedding per **token**. It can only read tokens that have an embedding, and only generate tokens that have one. The list of these tokens is its **vocabulary**. Which strings should be in it?
 #
-# **Words** are the obvious choice, as in the first row of the figure. A word that isn't in the vocabulary becomes `<unk>`, and the sentence loses it. How often does that happen? The course comes with the **pocket corpus**, a small program that generates as many English–German sentence pairs as we want ([the next chapter](09_data_and_batching.ipynb) has more about it). So we can measure what percentage of the words in new text is unknown after reading 500, 1000, … pairs:
+# **Words** are the obvious choice, as in the first row of the figure. A word that isn't in the vocabulary becomes `<unk>`, and the sentence loses it. How often does that happen? The course comes with the **pocket corpus**, a small program that generates as many English–German sentence pairs as we want ([the next chapter](09_data_and_batching.ipynb) has more about it). So we can measure what percentage of the words in new text is unknown after reading 500, 1000, … pairs. (`split_words` cuts a sentence into words and punctuation marks, with the mark ▁ where a word starts: `▁Das`, `▁Handschuhfach`, `▁klemmt`, `.`)
 
 # %%
 train = [(pair.source, pair.target) for pair in pocket.pairs("train", 8000)]
@@ -148,9 +148,9 @@ assert sum(w.startswith(first_parts) for w in unseen) > 0.8 * len(unseen)
 assert unknown["German"][-1] > 5 * unknown["English"][-1]
 
 # %% [markdown]
-# (Our corpus exaggerates: each of its test sentences contains a combination of words, or of the two parts of a compound, that doesn't occur in the training text. But real text never runs out of new words either.) There is a second problem: most words of a language are rare. (**Zipf's law**: the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one.) An embedding can learn what its word means only where the word occurs, so most embeddings would learn very little.
+# (Our corpus exaggerates. Each of its test sentences deliberately contains something new: two words that never occur together in the training text, or a compound that never occurs in it. But real text never runs out of new words either.) There is a second problem: most words of a language are rare. (**Zipf's law**: the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one.) An embedding can learn what its word means only where the word occurs, so most embeddings would learn very little.
 #
-# **Characters** solve both problems: a hundred of them spell nearly everything. But sequences become several times as long. Attention weights grow with the square of the length, and inference needs one step per token. And a single letter means next to nothing, so the first layers have to deal with spelling first. It has been done ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)), but it is expensive.
+# **Characters** solve both problems: a hundred of them spell nearly everything. But sequences become several times as long. The number of attention weights grows with the square of the length, and inference needs one step per token. And a single letter means next to nothing, so the lowest layers would be busy with spelling. It has been done, with bytes instead of characters ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)), but it is expensive.
 
 # %%
 text = [sentence for pair in test for sentence in pair]
@@ -268,7 +268,7 @@ Picture(
 SourceCode(segment)
 
 # %% [markdown]
-# Here is a larger vocabulary: 4,000 tokens, learned from 4,000 sentence pairs, English and German together. (We'll see below whether that is too many.) Four are special tokens (`<pad>`, `<bos>`, `<eos>`, `<unk>`), and the others are all characters and one symbol per merge.
+# Here is a larger vocabulary: 4,000 tokens, learned from 4,000 sentence pairs, English and German together. Four are special tokens (`<pad>`, `<bos>`, `<eos>`, `<unk>`), and the rest are the characters that occur in the text, and one symbol per merge.
 
 # %%
 lines = [sentence for pair in train[:4000] for sentence in pair]
@@ -315,7 +315,7 @@ print(f"{len(merges)} merges and {len(text)} sentences: equal")
 #
 # ### Where German compounds are split
 #
-# The teapot was split between its two parts. Does that work in general? The figure shows seven compounds as BPE segments them with our 4,000 tokens. (*Handschuh* isn't one of these. In the first figure it was one of the caption model's 8,000.) A green line is a boundary between two parts where BPE splits, too; red marks show a boundary that it missed.
+# Is every compound split between its parts, like the teapot? The figure shows seven compounds as BPE segments them with our 4,000 tokens. (*Handschuh* isn't one of these; in the first figure it was one of 8,000.) A green line is a boundary between two parts where BPE splits, too; red marks show a boundary that it missed.
 
 # %% tags=["hide-input"]
 compounds = [
@@ -362,13 +362,13 @@ for word, expected in {
     assert segment(word, ranks) == expected.split()
 
 # %% [markdown]
-# Often it does work: of all new compounds in our test sentences, more than 80% are split at the boundary. The same number of random splits per word would hit it in less than 20%. But BPE knows only counts. *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly. Where a frequent string crosses the boundary, it wins.
+# Many are: of all new compounds in our test sentences, more than 80% are split at the boundary. If each word were split in as many places, but at random, fewer than 20% would be split there. But BPE knows only counts. *Frühlingskleid*, a spring dress, becomes *Frühling* + *sk* + *leid*, and *Leid* means "sorrow". *Schultisch*, a school desk, is split in the wrong places, although *Schulbuch*, a school book, is split correctly. Where a frequent string crosses the boundary, it wins.
 #
 # ## Other subword algorithms
 #
 # BPE isn't the only way. Three others are common, and BERT, T5 and GPT-2 use them:
 #
-# - **WordPiece** (BERT; [Wu et al., 2016](https://arxiv.org/abs/1609.08144)) also merges pairs, but chooses them differently: not the most frequent pair, but the one that makes the text more probable, roughly that with the highest $\frac{\text{count}(ab)}{\text{count}(a)\,\text{count}(b)}$. To segment a word, it forgets the merges and takes the **longest** token that matches, again and again from left to right. The paper uses word-pieces for English–French (§5.1).
+# - **WordPiece** (BERT; [Wu et al., 2016](https://arxiv.org/abs/1609.08144)) also merges pairs, but chooses them differently: not the most frequent pair, but the one whose parts occur together more often than their own frequencies suggest, roughly the one with the highest $\frac{\text{count}(ab)}{\text{count}(a)\,\text{count}(b)}$. To segment a word, it forgets the merges and takes the **longest** token that matches, again and again from left to right. The paper uses word-pieces for English–French (§5.1).
 # - **Unigram** (T5; [Kudo, 2018](https://aclanthology.org/P18-1007/)) works the other way round. It starts with a large vocabulary, estimates a probability for each token, and removes those that the text needs least. A word gets the segmentation with the highest product of probabilities.
 # - **Byte-level BPE** (GPT-2; [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf)) is BPE on the 256 bytes of UTF-8 instead of characters. It starts with a vocabulary that can encode any text in the world.
 #
@@ -454,7 +454,7 @@ assert unigram.encode("Frühlingskleid", out_type=str) == ["▁Frühlings", "kle
 assert longest_first("▁Kellerfenster", vocabulary) != segment("▁Kellerfenster", bpe)
 
 # %% [markdown]
-# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. That is typical. BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, and these use up some of the 2,000 places. Unigram removes tokens that the text hardly needs, so it has room for more whole words and parts of words. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same: the tokens of Unigram align more closely with the parts of words. Whether translations get better is less clear. Here we stay with the paper's choice for English–German, BPE.
+# On these two words, a cellar window and a spring dress, Unigram finds the two parts of the compound. That is typical. BPE keeps every symbol that it merged on the way, such as `▁t` and `ot` above, and these use up some of the 2,000 slots. Unigram removes tokens that the text hardly needs, so it has room for more whole words and parts of words. [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/) find the same: the tokens of Unigram align more closely with the parts of words. Whether translations get better is less clear. Here we stay with the paper's choice for English–German, BPE.
 #
 # ### Unknown characters
 #
@@ -472,7 +472,7 @@ assert UNK in tokenizer.encode("☕")
 assert with_bytes.decode(with_bytes.encode("Łukasz ☕")) == "Łukasz ☕"
 
 # %% [markdown]
-# Now no character becomes `<unk>`. (Some are still replaced by similar ones, as a pitfall below shows.) Whether the model understands them is another question: it can't learn the meaning of bytes that never occur in its training text.
+# Now no character becomes `<unk>`. Whether the model understands them is another question: it can't learn the meaning of bytes that never occur in its training text.
 #
 # ## One vocabulary for two languages
 #
@@ -492,10 +492,10 @@ print(*tokenizer.pieces(frequent[:40]))
 
 # %% tags=["remove-cell"]
 names = set(tokenizer.pieces(list(shared)))
-assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁war", "▁will"} <= names
+assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁plant"} <= names
 
 # %% [markdown]
-# A little: punctuation, names, and a few words. Some mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *war* means "was". They have to share an embedding, and the layers above tell them apart by their context.
+# A little: punctuation, names, and a few words. Some mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "plans". They have to share an embedding, and the layers above tell them apart by their context.
 #
 # The second reason is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary, they always do. With a vocabulary for each language (English on the left, German on the right, 1,000 tokens each), they often don't. Our English text doesn't even contain a capital *K*:
 
@@ -517,7 +517,7 @@ for name in ("Hemingway", "Kathmandu"):
 # %% [markdown]
 # ## How large should the vocabulary be?
 #
-# This is the one number that you have to choose. For each size from 250 to 8,000 tokens, the table has the number of tokens per word of new text, and the percentage of the vocabulary's tokens that are **rare**, with fewer than ten occurrences in the training text. For comparison, the last column has the percentage of words that would be unknown to a **word-level vocabulary** of the same size, the most frequent words:
+# This is the one number that you have to choose. For each size from 250 to 8,000 tokens, the table shows the number of tokens per word of new text, and the percentage of the vocabulary's tokens that are **rare**, with fewer than ten occurrences in the training text. For comparison, the last column shows the percentage of words that would be unknown to a **word-level vocabulary** of the same size, made of the most frequent words:
 
 # %%
 n_tokens, rare = [], []
@@ -561,12 +561,12 @@ assert 17 < sum(unknown_words(few, side) for side in (0, 1)) / 2 < 20
 assert 1.7 < n_tokens[2] < 1.85
 
 # %% [markdown]
-# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from a few examples only. Up to 4,000 tokens, each doubling shortens the text by about a fifth or a quarter, the last one hardly at all, while more and more tokens are rare. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)). For our 4,000 pairs, we would begin with 1,000 or 2,000 tokens and compare the translations: of the 4,000 tokens in the sections above, most are rare.
+# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from a few examples only. Up to 4,000 tokens, each doubling shortens the text by about a fifth or a quarter; the one to 8,000 hardly shortens it at all. Meanwhile, more and more tokens are rare. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)). For our 4,000 pairs, we would begin with 1,000 or 2,000 tokens and compare the translations: of the 4,000 tokens in the sections above, most are rare.
 #
-# Compare the word-level vocabulary: with 1,000 tokens it loses almost a fifth of the words, whereas BPE loses none and needs about 1.8 tokens per word. And it can't go on
-# growing, because the training text has fewer than 4,000 different words; the remaining 1% stay unknown to it.
+# Compare the word-level vocabulary: with 1,000 tokens it loses almost a fifth of the words, whereas BPE loses none and needs about 1.8 tokens per word. And it can have
+# no more words than the training text, which has fewer than 4,000 different ones; the remaining 1% stay unknown to it.
 #
-# The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1); as the [last chapter](07_full_model.ipynb) showed, the model itself seems to have had room for 40,960. GPT-2 has 50,257 tokens.
+# The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1). GPT-2 has 50,257.
 #
 # ## BPE dropout
 #
@@ -585,13 +585,11 @@ assert len(splits) > 5
 assert all(split.replace(" ", "") == "▁Wintermantel" for split in splits)
 
 # %% [markdown]
-# If you compare with other programs: SentencePiece decides once about each pair, whereas Provilkov et al. give a skipped pair a new chance after every merge. So the same dropout rate splits words more in SentencePiece.
-#
 # ## What goes wrong in practice
 #
 # None of these mistakes raises an error.
 #
-# **The wrong vocabulary.** Train one on the first half of the text and one on the second. Both have 2,000 tokens, so every id of one is an id of the other. A model with the wrong one reads nonsense. The vocabulary is part of the model, so store them together.
+# **The wrong vocabulary.** Say we train one vocabulary on each half of the text. Both have 2,000 tokens, so every id of one is an id of the other. A model with the wrong one reads nonsense. The vocabulary is part of the model, so store them together.
 
 # %%
 first, second = (
@@ -610,7 +608,7 @@ print("".join(with_bytes.decode([i]) for i in ids))
 print(with_bytes.decode(ids))
 
 # %% [markdown]
-# **Normalisation changes the text.** The tokenizer replaces ligatures, fractions and unusual spaces by plain characters. That is good for the model, but never encode and decode a *reference* translation before scoring: you would score against a different text.
+# **Normalisation changes the text.** The tokenizer replaces ligatures and fractions by plain characters, and several spaces by one. That is good for the model, but never encode and decode the human translation that you score against, the *reference*: you would score against a different text.
 
 # %%
 for original in ("½ liter", "five ﬁsh", "two  spaces"):
@@ -644,13 +642,13 @@ lengths = [sum(map(len, t.encode_all(text))) for t in (clean, leaked)]
 assert lengths[1] < 0.98 * lengths[0] and different
 
 # %% [markdown]
-# **Comparing losses between vocabularies.** With fewer, longer tokens per sentence, the loss *per token* is higher, even if the model is equally good. Compare BLEU, or the loss per character.
+# **Comparing losses between vocabularies.** With fewer, longer tokens per sentence, the loss *per token* is higher, even if the model is equally good. Compare translations, or the loss per character.
 #
 # ## Questions
 #
 # Click an answer to see why it is right or wrong.
 #
-# **1. Both `a+b` and `b+c` have been learned, `b+c` earlier. How is *abc* segmented?**
+# **1. Only two merges have been learned: `b+c`, and then `a+b`. How is *abc* segmented?**
 #
 # <details><summary>A. ab c, because BPE goes from left to right</summary>
 #
@@ -673,7 +671,7 @@ assert lengths[1] < 0.98 * lengths[0] and different
 #
 # </details>
 #
-# **2. You double the size of the vocabulary without adding text. What happens to the fraction of tokens that are rare in it?**
+# **2. You double the size of the vocabulary without adding text. What happens to the share of its tokens that are rare in the text?**
 #
 # <details><summary>A. It falls, because sequences are shorter</summary>
 #
@@ -687,7 +685,7 @@ assert lengths[1] < 0.98 * lengths[0] and different
 # </details>
 # <details><summary>C. It grows</summary>
 #
-# **Right.** Every merge has at most the count of the one before, and each use of a new token takes one from its two parts.
+# **Right.** Every merge has at most the count of the one before, and each use of a new token is one use fewer of each of its two parts.
 #
 # </details>
 # <details><summary>D. There are none, because every token was learned from the text</summary>
@@ -766,6 +764,7 @@ assert learn(Counter(frequency).elements(), 7)[6].symbol == "▁s"
 #
 # Six blanks: byte-pair encoding from counting pairs to learning and segmenting, and decoding. Each has a check that tells you what is wrong, and a hint.
 #
+# - In your browser, with nothing to install: [Exercises: subword tokenization](../book/exercises/08_subword_tokenization.md).
 # - In Colab:
 #   [08_subword_tokenization](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/08_subword_tokenization.ipynb).
 #   On GitHub: [08_subword_tokenization.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/08_subword_tokenization.ipynb).
@@ -782,9 +781,10 @@ assert learn(Counter(frequency).elements(), 7)[6].symbol == "▁s"
 # 1. **Change the tie rule** in `best_pair`: the longer symbol first. How many of the first 200 merges change?
 # 2. **Train WordPiece:** write the loop of BPE with `wordpiece_score`, on the words of 100 sentences. Which strange tokens does it learn first? Most programs require a minimum count: why?
 # 3. **Convert everything to lower case** before learning. How many more tokens do the languages share, and what can no longer be decoded?
-# 4. **Train models** with three vocabularies, and compare their BLEU and the time per step. The third run has BPE dropout, with four segmentations of each pair (`--data.segmentations 4`):
+# 4. **Train models** with the usual vocabulary, with a smaller and a larger one, and with BPE dropout (four segmentations of each pair, `--data.segmentations 4`). Compare their BLEU and the time per step:
 #
 # ```bash
+# transformer train pocket
 # transformer train pocket --run runs/v1000 --model.vocab-size 1000
 # transformer train pocket --run runs/v8000 --model.vocab-size 8000
 # transformer train pocket --run runs/drop  --data.bpe-dropout 0.1 --data.segmentations 4
@@ -798,5 +798,4 @@ assert learn(Counter(frequency).elements(), 7)[6].symbol == "▁s"
 # - **SentencePiece:** [Kudo and Richardson (2018)](https://aclanthology.org/D18-2012/) explain why it treats the space as a character.
 # - **Unigram and BPE compared:** [Kudo (2018)](https://aclanthology.org/P18-1007/), [Bostrom and Durrett (2020)](https://aclanthology.org/2020.findings-emnlp.414/).
 # - **The size of the vocabulary:** [Gowda and May (2020)](https://aclanthology.org/2020.findings-emnlp.352/).
-# - **No vocabulary at all:** [Xue et al. (2022)](https://aclanthology.org/2022.tacl-1.17/) train on bytes.
 # - **Next:** [Data and batching](09_data_and_batching.ipynb) turns these ids into batches.

@@ -108,7 +108,7 @@ assert round(sum(counts) / 1e6, 1) == 4.5 and counts[1] > sum(counts) / 2
 # %% [markdown]
 # ### Cleaning
 #
-# The paper doesn't say how its text was cleaned. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is a sample, written for this page: one clean pair, and one with each defect, under the
+# The paper doesn't say how its text was cleaned. But text from parliaments and from the web has typical defects, and there is a filter for each. Here is a sample: one clean pair, and one with each defect, under the
 # name of the setting that catches it.
 
 # %%
@@ -161,7 +161,7 @@ for name, pair in examples.items():
     print(f"{name:17} {cleaner.report.summary()}")
 
 # %% [markdown]
-# A filter is a bet. It pays off if the bad pairs that it drops would have done more harm than the good ones would have done good. So read some of what yours dropped; `transformer prepare` shows examples for each filter. And defects differ in how much they hurt. Untranslated copies, for
+# A filter is a bet, because it drops good pairs along with the bad ones. It pays off if the bad ones would have done more harm than the good ones would have done good. So read some of what yours dropped; `transformer prepare` shows examples for each filter. And defects differ in how much they hurt. Untranslated copies, for
 # example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
 #
 # ### The pocket corpus
@@ -185,7 +185,7 @@ assert all(translations[s] == t for s, t in [*train_pairs, *test_pairs])
 # %% [markdown]
 # ## From sentence pairs to a batch
 #
-# [Masking](04_masking.ipynb) introduced teacher forcing: the decoder's input is the correct translation, and at every position it learns to predict the next token. In data, this means that the target occurs **twice**, once with `<bos>` in front and once with
+# [Masking](04_masking.ipynb) introduced teacher forcing: the decoder's input is the correct translation, and at every position it learns to predict the next token. In the data, this means that the target occurs **twice**, once with `<bos>` in front and once with
 # `<eos>` at the end. The second is the first, shifted by one position (§3.1). In this example, whole words are the tokens:
 
 # %%
@@ -246,8 +246,8 @@ SourceCode(collate)
 # `_gather` copies the sentences into an array of padding that has at least one free column at the end. The decoder's input is `<bos>` followed by all columns but the last, and only then `<eos>` is written into the labels. Everything happens in NumPy, for all rows at once, because a loop over
 # sentences would be too slow for millions of them.
 #
-# The last argument, `pad_to_multiple_of`, adds a little *more* padding, so that all lengths are multiples of a number. On a GPU, the course trains with 8. There the model is compiled by `torch.compile`, which translates it into faster code. PyTorch's attention kernel needs a mask whose rows are multiples of 8 long, so one compiled version serves all such lengths, and other lengths would make it compile again. On a CPU, nothing is
-# added. The extra columns don't change the loss, because padding is masked and not counted:
+# The last argument, `pad_to_multiple_of`, adds a little *more* padding, so that all lengths are multiples of a number. On a GPU, the course trains with 8, because PyTorch's fast attention needs the number of entries in each row of a mask to be a multiple of 8. `torch.compile`, which turns the model into faster code, would need a second version for lengths that break this rule. If all lengths keep it, one version serves them all. On a CPU, nothing is
+# added. The extra columns don't change the loss, because padding is masked and not counted. (`sources` and `targets` are 6,000 training pairs of the pocket corpus, as token ids.)
 
 # %%
 collate(sources, targets, range(20), pad_to_multiple_of=8).labels.shape
@@ -334,7 +334,7 @@ assert losses_after["one wrong"][1] < losses_after["one wrong"][0] / 4
 #
 # ## Batches with little padding
 #
-# Back to the first figure. Padding disappears if the sentences of a batch have similar lengths, so we sort the corpus before we cut it into batches. This is called **bucketing by length**. Cutting takes a few lines. Like the paper (§5.1), we limit the number of *tokens* in a batch, not the number of sentences. We count the tokens of the target, with `<eos>`:
+# Back to the first figure. Padding disappears if the sentences of a batch have similar lengths, so we sort the corpus before we cut it into batches. This is called **bucketing by length**. Cutting takes a few lines. Like the paper (§5.1), we limit the number of *tokens* in a batch, not the number of sentences. We count the tokens of the target, with `<eos>` (`target_lengths`):
 
 
 # %%
@@ -350,7 +350,7 @@ def cut(order, max_tokens):
 
 
 # %% [markdown]
-# But a pair has two sides, and sorting by the target's length leaves the sources ragged. Sorting by target length and then by source length doesn't help much: whenever the target length increases by one, the source length jumps back from its maximum to its minimum. The package uses **serpentine order**.
+# But a pair has two sides, and sorting by the target's length leaves the sources ragged. Sorting by target length and then by source length helps, but whenever the target length increases by one, the source length jumps back from its maximum to its minimum. The larger the batches, the more of them contain such a jump. The package uses **serpentine order**.
 # It groups target lengths into buckets of four. In one bucket the source lengths ascend, in the next they descend, so that neighbours are similar on both sides:
 
 # %%
@@ -359,9 +359,9 @@ from transformer.data.batching import serpentine_order
 SourceCode(serpentine_order)
 
 # %% [markdown]
-# (`target_key` does the same inside a bucket: among pairs whose sources are equally long, the target lengths ascend and descend in turn. `shift` moves the borders of the buckets, so that pairs meet in other batches in each epoch.)
+# (`target_key` applies the same idea inside a bucket: for one source length the target lengths ascend, for the next they descend. `shift` moves the borders of the buckets, so that in each epoch a pair shares its batch with different pairs.)
 #
-# We cut our 6,000 pairs into batches of 600 tokens in three ways, and measure the padding of the whole corpus:
+# We cut our 6,000 pairs into batches of 600 tokens in four ways, and measure the padding of the whole corpus:
 
 
 # %%
@@ -370,10 +370,12 @@ def padding(lengths, batches):
     return 1 - lengths.sum() / positions
 
 
+# %%
 source_lengths = sources.lengths() + 1  # with eos
 orders = {
     "as they come": range(6000),
     "by target length": np.argsort(target_lengths, kind="stable"),
+    "then by source": np.lexsort((source_lengths, target_lengths)),
     "serpentine": serpentine_order(source_lengths, target_lengths),
 }
 batchings = {name: cut(order, 600) for name, order in orders.items()}
@@ -389,10 +391,11 @@ share = {
 }
 assert min(share["as they come"]) > 0.3 and max(share["serpentine"]) < 0.05
 assert share["by target length"][1] < 0.02
-assert share["by target length"][0] > 3 * share["serpentine"][0]
+assert share["by target length"][0] > 3 * share["then by source"][0]
+assert sum(share["then by source"]) > 1.15 * sum(share["serpentine"])
 
 # %% [markdown]
-# The figure shows a typical batch of each kind. Each row is a pair, with the source on the left and the target on the right. Here padding is left blank.
+# Serpentine order needs the least padding on both sides together. The figure shows typical batches of three kinds. Each row is a pair, with the source on the left and the target on the right. Here padding is left blank.
 
 # %% tags=["hide-input"]
 from transformer.plots.batch_padding import batch_explorer, batch_padding
@@ -414,8 +417,8 @@ def typical(batches):
 
 
 pictures = []
-for name, batches in batchings.items():
-    shown = collate(sources, targets, typical(batches))
+for name in ("as they come", "by target length", "serpentine"):
+    shown = collate(sources, targets, typical(batchings[name]))
     pictures.append(
         Picture(
             batch_padding(shown, name),
@@ -431,8 +434,7 @@ for name, batches in batchings.items():
 Row(*pictures)
 
 # %% [markdown]
-# The package's `token_batches` works in this way, with one more limit: counted *with* padding, source and target may each have at most 1.5 times the allowed tokens, here 900 positions. Otherwise a few pairs whose source is far longer than their
-# target could make a batch too large for the memory. Most of its batches are the same as ours:
+# The package's `token_batches` works in this way, with one more limit: counted *with* padding, source and target may each have at most 1.5 times the allowed tokens, here 900 positions, so that no batch is too large for the memory. Most of its batches are the same as ours. In one place, this limit ends a batch earlier than our cut does, and that shifts the next ten cuts:
 
 # %%
 from transformer.data.batching import token_batches
@@ -444,7 +446,7 @@ print(f"{len(packages & ours)} of {len(packages)} batches are the same")
 # %% [markdown]
 # ### Sorting without all the data
 #
-# A corpus of billions of sentences doesn't fit into memory, so many programs sort only a **pool** of neighbouring sentences at a time. How large must the pool be? In the chart, choose a pool size and a token budget (the largest number of tokens in a batch). At the top are six batches; nine sentences of each are shown. At the bottom, each dot is a batch. Try to find out:
+# A corpus of billions of sentences doesn't fit into memory, so many programs sort only a **pool** of neighbouring sentences at a time. How large must the pool be? In the chart, choose a pool size and a token budget (the largest number of tokens in a batch). At the top are six batches; nine sentences of each are shown. At the bottom, each dot is a batch:
 #
 # - With a budget of 1,000 tokens, which pools hardly reduce the padding? Why?
 # - If you double the budget, what happens to the padding, and how large a pool brings it back?
@@ -503,12 +505,12 @@ assert max(by_count) > 4 * min(by_count)
 assert max(by_tokens) <= 600 and np.quantile(by_tokens, 0.1) > 540
 
 # %% [markdown]
-# The memory has to hold the largest batch, so with all the others it would be partly empty. And the gradient of a batch with few tokens is noisier, but it would be used with the same learning rate. Time, memory and loss all depend on tokens, so the batch size should be measured in tokens, too.
+# The GPU's memory has to hold the largest batch, so with all the others it would be partly empty. And the gradient of a batch with few tokens is noisier, but it would be used with the same learning rate. Time, memory and loss all depend on tokens, so the batch size should be measured in tokens, too.
 #
 # ### Shuffling
 #
 # If we kept the batches in serpentine order, each epoch (one pass through the corpus) would begin with short sentences and end with the longest. The share of `<eos>` among the tokens shows what that means: at the start of an epoch about every seventh token is `<eos>`, at the end about every twentieth. A model would learn to stop early, and
-# then unlearn it. So the batches are **shuffled**, as a whole and anew for each epoch:
+# then unlearn it. So the order of the batches is **shuffled**, anew for each epoch; each batch stays as it is:
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -535,7 +537,7 @@ Picture(
     ),
     alt=(
         "The share of eos over an epoch. In sorted order it falls in a few waves "
-        "from over 15 percent to 5 percent; shuffled, it jumps between the same two "
+        "from about 15 percent to 5 percent; shuffled, it jumps between the same two "
         "levels from batch to batch."
     ),
 )
@@ -549,54 +551,69 @@ neighbours = {
 assert neighbours["sorted"] > 0.9 and abs(neighbours["shuffled"]) < 0.35
 
 # %% [markdown]
-# Shuffling doesn't solve everything. Look how far the dashed line jumps: **a batch of similar sentences is not a random sample of the corpus**, so its gradient points in a slightly wrong direction. To see how much this matters, we compute the gradient of an untrained model on 2,000 pairs as the goal. Then we measure how far the mean gradient of one, two or sixteen different batches is from it: the length of the difference, divided by the length of the goal.
+# Shuffling doesn't solve everything. Look how far the dashed line, the shuffled order, jumps: **a batch of similar sentences is not a random sample of the corpus**, so its gradient points in a slightly wrong direction. A batch of random sentences, on the other hand, has almost twice as many positions for the same number of tokens. Which matters more? We train a small model on each kind of batch, and compare twice: after the same number of steps, and after the same number of positions (source and target together), which is about the same amount of computation:
 
 # %% tags=["hide-input"]
+from itertools import chain, count
+
 from transformer.config import ModelConfig
 from transformer.model import Transformer
 
-torch.manual_seed(0)
 config = ModelConfig(
-    len(tokenizer), 64, n_heads=4, d_ff=128, n_layers=1, norm="pre"
+    len(tokenizer), 64, n_heads=4, d_ff=128, n_layers=1, dropout=0.0, norm="pre"
 )
-untrained = Transformer(config).eval()
+test_batch = batch_of(test_pairs)
 
 
-def gradient_of(indices):
-    batch = collate(sources, targets, indices)
-    untrained.zero_grad()
-    (batch_loss(untrained, batch, smoothing=0.0) / batch.n_tokens).backward()
-    return torch.cat([p.grad.flatten() for p in untrained.parameters()])
+def random_batches(epoch):
+    return cut(np.random.default_rng(epoch).permutation(6000), max_tokens=600)
 
 
-whole = gradient_of(range(2000))
-random_order = np.random.default_rng(0).permutation(6000)
-error = {}
-for name, batches in (
-    ("random", cut(random_order, max_tokens=600)),
-    ("similar", shuffled_batches),
+def similar_batches(epoch):
+    return token_batches(sources, targets, 600, seed=epoch)
+
+
+def train(batches_of, max_steps=math.inf, max_positions=math.inf):
+    """Train a small model; return steps, positions and loss per token of the test."""
+    torch.manual_seed(0)
+    small = Transformer(config)
+    optimizer = torch.optim.Adam(small.parameters(), lr=3e-3)
+    steps = positions = 0
+    for indices in chain.from_iterable(map(batches_of, count())):
+        batch = collate(sources, targets, indices)
+        optimizer.zero_grad()
+        (batch_loss(small, batch, smoothing=0.0) / batch.n_tokens).backward()
+        optimizer.step()
+        steps += 1
+        positions += batch.source.numel() + batch.labels.numel()
+        if steps >= max_steps or positions >= max_positions:
+            break
+    with torch.no_grad():
+        loss = batch_loss(small.eval(), test_batch, smoothing=0.0)
+    return steps, positions, loss.item() / test_batch.n_tokens
+
+
+by_random = train(random_batches, max_positions=300_000)
+same_steps = train(similar_batches, max_steps=by_random[0])
+same_positions = train(similar_batches, max_positions=300_000)
+print("batches of            steps   positions   test loss")
+for name, (steps, positions, loss) in (
+    ("random sentences", by_random),
+    ("similar lengths", same_steps),
+    ("similar lengths", same_positions),
 ):
-    gradients = [gradient_of(batch) for batch in batches[:16]]
-    for n in (1, 2, 16):
-        means = [sum(gradients[i : i + n]) / n for i in range(0, 16, n)]
-        distances = [(mean - whole).norm() / whole.norm() for mean in means]
-        error[name, n] = float(np.mean(distances))
-print("batches   random sentences   similar lengths")
-for n in (1, 2, 16):
-    print(f"{n:7} {error['random', n]:18.0%} {error['similar', n]:17.0%}")
+    print(f"{name:18} {steps:8} {positions:11,} {loss:11.2f}")
 
 # %% tags=["remove-cell"]
-assert error["similar", 1] > 1.25 * error["random", 1]
-assert error["similar", 2] < 1.35 * error["random", 1]
-assert error["similar", 16] < 1.35 * error["random", 16]
+assert same_positions[2] + 0.3 < by_random[2] < same_steps[2] - 0.1
+assert same_positions[0] > 1.7 * by_random[0]
 
 # %% [markdown]
-# One batch of similar lengths is clearly worse than one of random sentences. But a random batch has almost twice as many positions, half of them padding. For the same price we get *two* batches of similar lengths, and their mean is nearly as good as the random batch. And the more batches a step averages, the smaller the difference. The paper's
-# steps average the batches of eight GPUs (§5.2). So bucketing pays, if you shuffle the batches and don't make a step from a single small one.
+# Step for step, batches of similar lengths are worse. But for the same amount of computation we get almost twice as many steps, and that more than makes up for it. So bucketing pays, if you shuffle the batches.
 #
 # ### An endless iterator
 #
-# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the number of the epoch. So its state is two numbers, the epoch and the step, and training can be interrupted at any time and continue with exactly the same batches:
+# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the number of the epoch. So its state is two numbers, the epoch and the step, and training can be interrupted at any time and continue with exactly the same batches. (Each epoch moves the borders of the buckets, so the number of batches varies a little from epoch to epoch.)
 
 # %%
 from transformer.data.batching import Batches
@@ -611,8 +628,6 @@ assert torch.equal(next(batches).labels, next(resumed).labels)
 print(f"epoch {resumed.epoch}, step {resumed.step}: the same batch")
 
 # %% [markdown]
-# How several GPUs share the batches of an epoch, and how a corpus is prepared once and then read from disk, are topics of the [chapter on WMT14](17_wmt14.ipynb).
-#
 # ## What goes wrong in practice
 #
 # A wrong layer usually shows, because the loss stays high. Wrong data can even *lower* it.
@@ -632,7 +647,7 @@ batch = batch_of(test_pairs[:20])
 is_shifted(batch), is_shifted(replace(batch, decoder_input=batch.labels))
 
 # %% [markdown]
-# **2. `<eos>` is missing in the labels.** Then the model never learns to stop. We take the trained model and forbid it to predict `<eos>`, which has a similar effect:
+# **2. `<eos>` is missing from the labels.** Then the model never learns to stop. We take the trained model and forbid it to predict `<eos>`, which has a similar effect:
 
 # %%
 ids = torch.tensor([translator.encode("The duck opens the door.")])
@@ -644,7 +659,7 @@ for _ in range(20):
 print(tokenizer.decode(output[1:]))
 
 # %% [markdown]
-# **3. The source differs from that in training.** Without `<eos>`, a token is missing that every source had in training. With the padding first instead of last, the mask still hides the padding, but the first word is no longer at position 0, where all first words were in training. (Decoder-only models do pad on the left when they generate in batches; their positions are then
+# **3. The source doesn't look as it did in training.** If `<eos>` is left out, a token is missing that every source had in training. With the padding first instead of last, the mask still hides the padding, but the first word is no longer at position 0, where all first words were in training. (Decoder-only models do pad on the left when they generate in batches; their positions are then
 # counted from the first real token.)
 
 # %%
@@ -660,11 +675,13 @@ sources_of = {
 for name, source in sources_of.items():
     loss = batch_loss(model, replace(batch, source=source), smoothing=0.0)
     print(f"{name:12} loss per token {loss / batch.n_tokens:.3f}")
-    losses_after[name] = loss.item()
 
 # %% tags=["remove-cell"]
-assert losses_after["correct"] < losses_after["no <eos>"]
-assert losses_after["padded left"] > 2 * losses_after["correct"]
+right, without_eos, on_the_left = (
+    batch_loss(model, replace(batch, source=source), smoothing=0.0)
+    for source in sources_of.values()
+)
+assert right < without_eos and on_the_left > 2 * right
 
 # %% [markdown]
 # **4. Test sentences were in the training data.** Captions, for example, often come with several translations. If you shuffle the *pairs* and set some aside for testing, the model has already seen most of their sources. The package assigns a pair to a split by a **hash of its source**: equal sources get into the same split (training, validation or test), on every machine and in any order.
@@ -799,7 +816,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # </details>
 # <details><summary>B. Read a hundred dropped pairs, train with and without the filter, and compare translations of a test set that was not cleaned</summary>
 #
-# **Right.** The first shows what was dropped, the second whether it mattered. A test set is never cleaned, because real sentences aren't either.
+# **Right.** The first shows what was dropped, the second whether it mattered. A test set is never cleaned, because the text that people want translated isn't either.
 #
 # </details>
 # <details><summary>C. 3% is so little that it cannot matter</summary>
@@ -826,7 +843,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # <details><summary>Answer</summary>
 #
-# Shuffled sentences give batches of mixed lengths, almost half of which is padding. Shuffled batches have little padding and still come in random order. The cost is that each batch is a biased sample, so its gradient is a little worse; several batches per step make up for it.
+# Shuffled sentences give batches of mixed lengths, almost half of which is padding. Shuffled batches have little padding and still come in random order. The cost is that each batch is a biased sample, so a step teaches the model a little less; it makes up for that by taking more steps in the same time.
 #
 # </details>
 
@@ -838,7 +855,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 # - In Colab:
 #   [09_data_and_batching](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/09_data_and_batching.ipynb).
 #   On GitHub: [09_data_and_batching.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/09_data_and_batching.ipynb).
-# - On your machine, open `exercises/09_data_and_batching.ipynb`, fill the blanks, then:
+# - On your machine, open `exercises/09_data_and_batching.ipynb`, fill in the blanks, then:
 #
 # ```bash
 # python -m exercises grade data_and_batching

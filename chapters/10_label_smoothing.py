@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Label smoothing and calibration
 #
-# Two small translators predict the next token, and both are right about equally often. Each point in the **reliability diagrams** below is a group of predictions with similar *confidence* (the probability of the predicted token, which is the most probable one), at the height of their accuracy. If you could trust the confidence, all points would lie on the diagonal.
-# The model on the left, trained in the ordinary way with *hard targets*, claims far too much: the red lines show the gap between confidence and accuracy. The other one differs only in its loss, by **label smoothing**.
+# Two small translators predict the next token, and both are right about equally often. Their *confidence* is the probability of the predicted token, the most probable one. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
+# The model on the left was trained with *hard targets*: the correct token should get a probability of 1. It claims far too much: the red lines show the gap between confidence and accuracy. The other model differs in only one thing: its loss uses **label smoothing**.
 #
 # **After this chapter you can** explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
 #
@@ -165,13 +165,13 @@ hard_loss = -p[correct].log()
 hard_loss
 
 # %% [markdown]
-# This loss is lowest if *Tür* has all of the probability. But another translator would have written *Pforte* (gate), and nobody would have called it a mistake. The corpus contains this sentence only once, and "never seen here" doesn't mean "impossible".
+# This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. The corpus contains this sentence only once, and "never seen here" doesn't mean "impossible".
 #
 # The paper therefore asks for a little less (§5.4). With a weight of $\varepsilon = 0.1$, the loss pretends that *any* token of the vocabulary could have been the correct one, all equally likely:
 #
 # $$ L = (1 - \varepsilon) \underbrace{(-\ln p_\text{correct})}_{\text{cross-entropy}} + \varepsilon \underbrace{\frac{1}{V} \sum_j (-\ln p_j)}_{\text{mean over all tokens}} $$
 #
-# Here $V$ is the size of the vocabulary. That is all of label smoothing. The second term is the mean of the losses that the model would have for each token of the vocabulary, so it becomes large if *any* probability comes close to zero. It keeps the model from ruling anything out.
+# Here $V$ is the size of the vocabulary. The second term is the mean of the losses that the model would have for each token of the vocabulary, so it grows whenever *any* probability comes close to zero. It keeps the model from ruling anything out.
 
 # %%
 epsilon = 0.1
@@ -203,7 +203,7 @@ q
 # %% [markdown]
 # Notice what label smoothing does *not* know. *Pforte* gets no more than *Ente* (duck) or `<eos>`, which would end the sentence in the middle. The target carries no information about meaning. Its only message is: **don't be that sure.**
 #
-# **Try it.** The chart shows the target, and below it the loss for each probability of the correct token, if the other tokens share the rest evenly. The blue dot marks the lowest loss; the dashed line is the loss without smoothing.
+# **Try it.** The chart shows the target, and below it the loss for each probability of the correct token, assuming that the other tokens share the rest evenly. The blue dot marks the lowest loss; the dashed line is the loss without smoothing.
 #
 # - Set $\varepsilon$ to 0. The lowest loss moves to $p = 1$.
 # - Go back to 0.1. To the right of the dot, *more* confidence in the correct token increases the loss. Without smoothing, that never happens.
@@ -226,7 +226,7 @@ label_smoothing_explorer(
 # %% [markdown]
 # ## What the logits learn
 #
-# A model outputs logits $z$, and the softmax turns them into probabilities. The derivative of the loss with respect to a logit is remarkably simple. Because $\ln p_j = z_j - \ln \sum_k e^{z_k}$ and the $q_j$ sum to one,
+# A model outputs logits $z$, and the softmax turns them into probabilities. The derivative of the loss with respect to a logit is simple. Because $\ln p_j = z_j - \ln \sum_k e^{z_k}$ and the $q_j$ sum to one,
 #
 # $$
 # \begin{aligned}
@@ -304,7 +304,7 @@ Picture(
 )
 
 # %% [markdown]
-# With the hard target (solid line), the gap grows forever. The axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model the weights have to grow for this, and they do so for tokens that have long been predicted correctly. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
+# With the hard target (solid line), the gap grows forever. The axis is logarithmic, so the straight line is logarithmic growth: slow, but without end. In a real model the weights have to grow for this, only to make correct predictions still more certain. With smoothing, the gap converges. It stops where $p = q$, so $e^\text{gap}$ is the ratio of the correct token's target to another token's:
 #
 # $$ \text{gap} = \ln \frac{1 - \varepsilon + \varepsilon/V}{\varepsilon/V} = \ln\Big(1 + V\,\frac{1 - \varepsilon}{\varepsilon}\Big) $$
 
@@ -354,14 +354,14 @@ assert abs(lowest_loss(5, 0.1) + divergence.item() - smoothed) < 1e-6
 assert abs(math.exp(lowest_loss(37_000, 0.1)) - 4) < 0.1
 
 # %% [markdown]
-# **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out which kind they are. Many tutorials, and the
-# authors' own code, report only the KL part of the loss; PyTorch and this package report the whole.
+# **Perplexity** is $e^\text{loss}$: a model with perplexity 4 is as uncertain as a uniform choice among four tokens. With the paper's vocabulary and $\varepsilon$, even a model that predicts every smoothed target exactly has a *smoothed* loss of 1.38 and thus a perplexity of about 4. So before you compare losses or perplexities, find out whether they are smoothed. In training, many tutorials and the
+# authors' own code report only the KL part of the loss; PyTorch and this package report the whole.
 #
-# The paper notes that smoothing hurts perplexity (§5.4). This can mean two things. The *number* rises because of the entropy of the target. But the model itself changes as well: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. The paper's numbers show the second effect: with $\varepsilon = 0.2$ its perplexity is 5.47 instead of 4.67 without smoothing (Table 3), far below the 13.52 above, so the entropy of the target can't be included.
+# The paper notes that smoothing hurts perplexity (§5.4). This can mean two things. The *number* rises because of the entropy of the target. But the model itself changes as well: it learns to give the correct token about 0.9, even where it could be certain. Measured without smoothing, that costs about $-\ln 0.9 = 0.105$ for every such token. The paper's numbers seem to show the second effect: with $\varepsilon = 0.2$ its perplexity is 5.47 instead of 4.67 without smoothing (Table 3). This is far below the 13.52 above, so the entropy of the target can't be included; the authors' code [measures perplexity without smoothing](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/utils/metrics.py).
 #
 # ## In code
 #
-# In the package, the two terms become one expression. From the logits, the loss is $\ln \sum_k e^{z_k} - \sum_j q_j z_j$, and the last sum needs only two things: the sum of all logits, times the share of $\varepsilon$ that each token gets, and the logit of the correct token:
+# In the package, the two terms become one expression. From the logits, the loss is $\ln \sum_k e^{z_k} - \sum_j q_j z_j$, and the last sum has two parts: each logit times the token's share of $\varepsilon$, and $1 - \varepsilon$ times the logit of the correct token:
 
 # %%
 from transformer.loss import label_smoothed_cross_entropy
@@ -369,7 +369,7 @@ from transformer.loss import label_smoothed_cross_entropy
 SourceCode(label_smoothed_cross_entropy)
 
 # %% [markdown]
-# `shares` has the share of $\varepsilon$ that each token gets, and `correct_mass` what the correct one gets in addition. `mean_logit` is $\sum_j q_j z_j$, the mean of the logits weighted by the target. `spread` chooses between two conventions, which we compare below. `is_real` is false for padding, so padding adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It
+# `shares` has the share of $\varepsilon$ that each token gets, and `correct_mass` what the correct one gets in addition. `mean_logit` is $\sum_j q_j z_j$, the mean of the logits weighted by the target. `spread` chooses between two of the three conventions that we compare below. `is_real` is false for padding, so padding adds nothing to the loss or to the gradient. The function returns a **sum** over tokens; the caller divides it by the number of real tokens. It
 # equals PyTorch's:
 
 # %%
@@ -392,7 +392,7 @@ pytorch
 # | all but the correct one ([the authors' code](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/layers/common_layers.py)) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-1}$ | $\frac{\varepsilon}{V-1}$ |
 # | all but the correct one and padding (many tutorials, `spread="others"`) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-2}$ | 0 |
 #
-# The second is the first with $\varepsilon \cdot V / (V - 1)$ instead of $\varepsilon$: with 37,000 tokens, 0.1000027 instead of 0.1. The three differ noticeably only with a tiny vocabulary.
+# The second form with $\varepsilon$ has the same targets as the first with the slightly larger $\varepsilon \cdot V / (V - 1)$. For 37,000 tokens and $\varepsilon = 0.1$, that is 0.1000027. The three differ noticeably only with a tiny vocabulary.
 
 # %% tags=["remove-cell"]
 assert f"{0.1 * 37_000 / 36_999:.7f}" == "0.1000027"
@@ -403,7 +403,7 @@ assert_close(other, smoothed_target(5, correct, 0.1 * 5 / 4))
 # %% [markdown]
 # ## Calibration
 #
-# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, whether by a search for the best translation or by a person who has to decide which translations to check.
+# A model is **calibrated** if its confidence can be trusted: of all predictions with a probability of 0.8, eight in ten are correct. That matters whenever the probabilities are used, by a search for the best translation or by a person who decides which translations to check.
 #
 # To measure it, sort predictions by confidence into bins (ours are ten, each of width 0.1), and compare mean confidence and accuracy in each bin. The **expected calibration error** is the mean of the absolute differences, weighted by the number of predictions in each bin. An example with ten predictions: six have a confidence of 0.6, and four of them are correct; four have a confidence of 0.9, and two of them are correct.
 #
@@ -425,7 +425,7 @@ calibration_error(confidence, is_correct)
 assert abs(calibration_error(confidence, is_correct) - 0.2) < 1e-6
 
 # %% [markdown]
-# Now to the two models of the first figure, trained with $\varepsilon = 0$ and $\varepsilon = 0.1$. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs again and again, without dropout, until they predicted almost every token of them
+# Now to the two models of the first figure, with $\varepsilon = 0$ and $\varepsilon = 0.1$. They have the same initial weights, and saw the same batches in the same order. We made it hard for them to be calibrated: they were trained on the same thousand sentence pairs again and again, without dropout, until they predicted almost every token of them
 # correctly. Then we let them predict the tokens of 300 other sentences of the pocket corpus, each given the correct prefix. The third model, `pocket-small`, comes with the course and was trained on far more sentences.
 
 # %%
@@ -457,8 +457,7 @@ assert 0 < on_correct[1] - on_correct[0] < on_wrong[0] - on_wrong[1]
 # %% [markdown]
 # Memorising hard targets made the first model **overconfident**. The second is correct about as often, but its confidence is closer to the truth. Even its loss *without* smoothing is lower, although it was trained with smoothing: it pays a little for the tokens that it predicts correctly, and saves more on those that it gets wrong, where
 # overconfidence is expensive. So smoothing doesn't always hurt perplexity. These models know little and gain; the paper's model, trained on millions of sentences, lost (5.47 instead of 4.67, as we saw).
-#
-# The third model shows the other side. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$:
+# The third model shows the other side. It knows the language of the pocket corpus almost perfectly, and it was trained with $\varepsilon = 0.05$. Here are its numbers, and below them its reliability diagram:
 
 # %%
 from transformer.recipes import RECIPES
@@ -484,7 +483,7 @@ Picture(
 )
 
 # %% [markdown]
-# This model is **underconfident**: it is correct more often than its probabilities suggest. Nearly all of its predictions are in one bin, whose point lies above the diagonal. (The other bins contain a handful of predictions each.) **Label smoothing doesn't make a model calibrated. It makes it less confident**, by about $\varepsilon$, whether there is a reason or not. That
+# This model is **underconfident**: it is correct more often than its probabilities suggest. Nearly all of its predictions are in one bin, whose point lies above the diagonal. **Label smoothing doesn't make a model calibrated. It makes it less confident**, by about $\varepsilon$, whether there is a reason or not. That
 # helps a model that would be overconfident, and harms one that isn't.
 #
 # ### Temperature
@@ -524,7 +523,7 @@ for name in ("hard targets", "pocket-small"):
 #
 # Does it do so here? The [results](../book/results.md) compare four values of $\varepsilon$ on the pocket corpus, with three seeds each. On average, the translations are a little better with smoothing than without, but the difference isn't much larger than that between seeds. Smoothing also has a side effect on translations: it gives a little probability to `<eos>` at *every* position, and so to translations that are too short. The chapter on [decoding](12_decoding.ipynb) looks at that.
 #
-# Keep in mind that two models that were made to overfit show only that the effect exists, not how large it is in a long training with dropout and millions of sentences.
+# Keep in mind that two models made to overfit show only that the effect exists, not how large it is in a long training run with dropout and millions of sentences.
 
 # %% tags=["remove-cell"]
 import json
@@ -702,7 +701,7 @@ for n_padding in (0, 6, 18):
 # - In Colab:
 #   [10_label_smoothing](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/10_label_smoothing.ipynb).
 #   On GitHub: [10_label_smoothing.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/10_label_smoothing.ipynb).
-# - On your machine, open `exercises/10_label_smoothing.ipynb`, fill the blanks, then:
+# - On your machine, open `exercises/10_label_smoothing.ipynb`, fill in the blanks, then:
 #
 # ```bash
 # python -m exercises grade label_smoothing

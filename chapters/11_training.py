@@ -174,7 +174,7 @@ for pair in pocket.pairs("train", 3):
     print(f"{pair.source}\n    {pair.target}")
 
 # %% [markdown]
-# Small doesn't mean trivial. The German verb moves to the end of a subordinate clause, *not* becomes *nicht* or *kein*, and nouns combine into compounds. Some combinations, such as a certain verb with a certain object, never occur in the training sentences, and each test sentence contains one of them. So a model that has only memorised its training data fails.
+# Small doesn't mean trivial. In a subordinate clause the German verb moves to the end, the English *not* becomes *nicht* or *kein*, and nouns combine into compounds. Some combinations, such as a certain verb with a certain object, never occur in the training sentences, and each test sentence contains one of them. So a model that has only memorised its training data fails.
 #
 # [Data and batching](09_data_and_batching.ipynb) turned such pairs into batches: the decoder reads the correct translation (teacher forcing) and predicts the next token at each position. The **loss** is the mean of $-\ln p$ over these predictions, where $p$ is the probability of the correct token. `batch_loss` returns the sum, and we divide by the number of tokens. (We leave out [label smoothing](10_label_smoothing.ipynb) for now.)
 
@@ -199,7 +199,7 @@ assert 0.1 < loss - math.log(small.vocab_size) < 0.8
 #
 # $$ m \leftarrow \beta_1 m + (1 - \beta_1)\, g \qquad v \leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \qquad w \leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \epsilon} $$
 #
-# The mean $m$ averages out noise: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ is the recent size of the gradient. Dividing by it gives every weight a step of about the same size, whether its gradients are large or small. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\epsilon = 10^{-9}$, which only prevents a division by zero.
+# The mean $m$ averages out noise: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ is the recent size of the gradient. Dividing by it gives every weight a step of about the same size, whether its gradients are large or small. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\epsilon = 10^{-9}$, which prevents a division by zero.
 #
 # The hats are a correction. Both averages start at 0, so they are too small at first, and dividing by $1 - \beta^t$ at step $t$ makes up for it. By hand, for a single weight, $\eta = 0.1$ and a first gradient of 2:
 #
@@ -240,7 +240,7 @@ for step in range(1, 6):
 assert_close(ours.weight, reference.weight)
 
 # %% [markdown]
-# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. Its horizontal position is the typical size (root mean square) of its gradient, and its height that of its step, in multiples of the learning rate. Plain gradient descent would put all symbols on a diagonal such as the dashed one. Look at the blue dots, Adam's first step: whatever the gradient, the step is the full learning rate or nearly so. (The few tensors slightly lower hold the biases of queries, keys and values. A third of each is the bias of the keys, which has practically no gradient; you'll see why below.)
+# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. Its horizontal position is the typical size (root mean square) of its gradient, and its height that of its step, in multiples of the learning rate. Plain gradient descent would put all symbols on a diagonal such as the dashed one. Look at the blue dots, Adam's first step: whatever the gradient, the step is the full learning rate or nearly so. (The few tensors slightly lower stack the biases of queries, keys and values. For the third that belongs to the keys, the true gradient is zero, as you'll see below. The computer finds only rounding error there, smaller than $\epsilon$, so these numbers hardly move.)
 
 
 # %% tags=["hide-input"]
@@ -290,6 +290,10 @@ print(f"step 60: the largest gradient is {spread:.0f} times the smallest")
 
 # %% tags=["remove-cell"]
 assert spread > 30 and (first[1] > 0.8).all() and (later[1] < 0.5).all()
+named = model.named_parameters()
+biases = [bias for name, bias in named if name.endswith("query_key_value.bias")]
+of_keys = torch.cat([adam.state[bias]["exp_avg"].chunk(3)[1] for bias in biases])
+assert len(of_keys) == 6 * small.d_model and of_keys.abs().max() < 1e-9
 
 # %% [markdown]
 # At step 60 (orange), the steps are a fraction of the learning rate. By now the gradients of different batches disagree, so they largely cancel in $m$, but not in $v$, where all squares are positive. So Adam takes large steps where the gradients agree, and small ones where they contradict each other. The very smallest steps are in the encoder, for another reason: its gradients have become tiny since the first steps, and $v$ still remembers the larger ones.
@@ -372,7 +376,7 @@ print(f"clipped in {(norms > 1).sum()} of {len(norms)} steps")
 assert norms.max() > 8 * norms.median()
 
 # %% [markdown]
-# In plain gradient descent, a single step of that size could undo many others. Adam softens the blow because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps follow one odd batch, and for about fifty it inflates $v$, which makes them too small. If a gradient is longer than a limit, **gradient clipping** shortens it to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
+# In plain gradient descent, a single step of that size could undo many others. Adam softens the blow because it divides by $\sqrt{\hat v}$. But for about ten steps the outlier dominates $m$, so these steps follow one odd batch, and for about fifty steps it inflates $v$, so that all of them are too small. If a gradient is longer than a limit, **gradient clipping** shortens it to that limit. All tensors are multiplied by the same factor, so the direction stays the same:
 
 
 # %%
@@ -474,13 +478,13 @@ for step, batch in enumerate(batches[:5], 1):
     train_step(model, adam, [batch], step, alike)
 
 # %% [markdown]
-# Why compare logits and not weights? Because some weights do differ. The bias of the keys adds the same number to all scores of a query (the query times the bias), and that doesn't change the softmax. So its true gradient is zero, and what the computer finds is rounding error. Adam divides even that by its own size, and turns it into real steps. They don't matter, because this bias doesn't change the output.
+# Why compare logits and not weights? Because some weights do differ. The bias of the keys adds the same number to all scores of a query (the query times the bias), and that doesn't change the softmax. So its true gradient is zero, and what the computer finds is rounding error, which is different in the two programs. Adam's division turns it into steps of a few percent of the learning rate. They don't matter, because this bias doesn't change the output.
 #
 # `Trainer.step` does a little more: it averages weights, it skips a step whose gradient isn't finite, and it can use several GPUs and half precision ([Making it fast on a GPU](16_gpu_performance.ipynb)).
 #
 # ## The first test: overfit a single batch
 #
-# Before any long run, train on a few sentences and nothing else. A correctly connected model memorises them. Turn off label smoothing and dropout for this test, since both keep the loss above zero. (`small` has no dropout.) If the loss gets stuck, there is a bug, and you have found it within seconds.
+# Before any long run, train on a few sentences and nothing else. A correctly connected model memorises them. Turn off label smoothing and dropout for this test, since both keep the loss above zero. (Our small model has no dropout.) If the loss gets stuck, there is a bug, and you have found it within seconds.
 
 # %%
 few = collate(sources, targets, range(8))
@@ -498,7 +502,7 @@ assert loss < 0.1
 # %% [markdown]
 # ## A real run
 #
-# Now we train the pocket recipe's model, a quarter of the recipe's steps. At some steps we **validate**: the loss on sentences that aren't in the training data, without label smoothing, and BLEU, a score from 0 to 100 that compares translations with references ([Evaluation](13_evaluation.ipynb)). We also let the model translate one sentence. Its reference is *Die alte Frau öffnet das Fenster nicht.* (`averaged` is for the next section.)
+# Now we train the pocket recipe's model for a quarter of the recipe's steps. At some steps we **validate**, that is, we measure the loss (without label smoothing) on sentences that aren't in the training data, and BLEU, a score from 0 to 100 that compares translations with references ([Evaluation](13_evaluation.ipynb)). We also let the model translate *The old woman does not open the window.* In this corpus its translation is *Die alte Frau macht das Fenster nicht auf.* (`averaged` is for the next section.)
 
 
 # %%
@@ -531,7 +535,7 @@ for step in range(1, config.steps + 1):
         print(f"step {step:4}   BLEU {bleu:4.1f}   {translation[:50]}")
 
 # %% [markdown]
-# Read the translations from top to bottom. The model first learns which tokens are frequent, then which tokens follow each other, and produces fluent German that has little to do with the source. Only when cross-attention has found out where to look does the translation follow the source. In the charts below, compare the loss with BLEU. The loss falls steeply from the start, while the model learns frequencies. BLEU stays near zero until the model begins to translate. **Point at a step to read its numbers.**
+# Read the translations from top to bottom. The model first learns which tokens are frequent, then which tokens follow each other, but what it writes has little to do with the source. Only when cross-attention begins to find out where to look do parts of the translation follow the source. In the charts below, compare the loss with BLEU. The loss falls steeply from the start, while the model learns frequencies. BLEU stays near zero until the model begins to translate. **Point at a step to read its numbers.**
 
 # %% tags=["hide-input"]
 training_curves(
@@ -549,7 +553,7 @@ assert by_step[200]["valid_bleu"] < 5 and by_step[1500]["valid_bleu"] > 25
 assert by_step[200]["valid_loss"] < by_step[100]["valid_loss"] - 0.5
 
 # %% [markdown]
-# Here are translations of test sentences. The word order is mostly right, even where it differs from English. The mistakes are of other kinds: a verb that doesn't agree with its subject, a wrong ending, a compound written as two words, a missing word. With the full recipe, four times as many steps, they become much rarer.
+# Here are translations of test sentences. The word order is mostly right, even where it differs from English. The mistakes are of other kinds: at this stage, the model writes a compound as two words, picks a wrong word or form, or repeats or leaves out words. With the full recipe, four times as many steps, they become much rarer.
 
 # %%
 tests = list(sentence_pairs("pocket", "test"))[:5]
@@ -657,8 +661,8 @@ assert dropped[-1] < plain[-1] and overfitting[0.0][-1][1] < 0.5
 # | curve | what you see | the bug | look for |
 # |---|---|---|---|
 # | B | too good to be true | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
-# | A | a plateau | no warm-up: for the first 50 steps, the healthy run's warm-up, the learning rate is already at its peak | warm-up and learning rate; do all positions have the same vector ([chapter 6](06_layers.ipynb))? |
-# | F | an almost flat line | the learning rate is 1,000 times too low | the schedule; whether the optimiser has got the model's parameters |
+# | A | a plateau | no warm-up: the learning rate is at its peak from the first step (the healthy run warms up for 50 steps) | warm-up and learning rate; do all positions have the same vector ([chapter 6](06_layers.ipynb))? |
+# | F | an almost flat line | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
 # | D | down, then restless or up again | `zero_grad` is missing, so each step uses the sum of all gradients so far | `zero_grad`; later in a run: a learning rate that is too high |
 # | E | nothing unusual so far | sources and translations don't belong together, as when a line is missing in one of two files | this curve doesn't show it: see below |
 #
@@ -686,9 +690,9 @@ print(
 assert loss_swapped > 2 * loss_right
 
 # %% [markdown]
-# With the wrong sources, the loss is more than twice as high: our model reads its source. A model that ignores it, as run E's learns to do, has about the same loss both times.
+# With the wrong sources, the loss is many times as high: our model reads its source. A model that ignores it, as the model of run E learns to do, has about the same loss both times.
 #
-# **Play with the model you have trained.** In a live notebook, the next cell shows it as a widget: type a sentence, watch the beam search and ablate heads. The book can't run it here, but [The translator, live](../book/live.md) does the same with the models that come with the course.
+# **Play with the model you have trained.** In a live notebook, the next cell shows it as a widget: type a sentence, watch how the translation is found, and switch off single heads. The book can't run it here, but [The translator, live](../book/live.md) does the same with the models that come with the course.
 
 # %% tags=["skip-execution"]
 from transformer.interactive import live_translator
@@ -799,6 +803,12 @@ live_translator(translator, [english for english, _ in tests[:3]])
 # python -m exercises grade training
 # ```
 #
+# A second notebook, [19_train_your_own](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb) ([on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb)), comes after [18_capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), in which you put a whole Transformer together: write one as modules, with loader, validation, early stopping and plots, and train it. Its check grades the translations:
+#
+# ```bash
+# python -m exercises grade train_your_own
+# ```
+#
 # Worked answers are on the [Solutions](../book/solutions.md) page.
 #
 # Some experiments, one command each. `transformer train` takes the same steps as this chapter, and keeps everything in a **run folder**: settings, metrics and checkpoints. If you interrupt it, the same command resumes it.
@@ -806,7 +816,8 @@ live_translator(translator, [english for english, _ in tests[:3]])
 # ```bash
 # transformer train pocket                                              # the whole recipe
 # transformer train pocket --run runs/post --model.norm post            # post-norm, as in the paper
-# transformer train pocket --run runs/cold --model.norm post --training.warmup-steps 1
+# transformer train pocket --run runs/cold --model.norm post --training.warmup-steps 1 \
+#     --training.learning-rate-factor 0.03                              # no warm-up, but the same peak
 # transformer train pocket --run runs/de   --data.direction de-en       # from German to English
 # transformer translate runs/pocket "The old woman does not open the window." --n-best 4
 # ```

@@ -160,7 +160,7 @@ for p, expected in (
 #
 # At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. **Decoding** is the search for a good sentence with nothing but these probabilities. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`.
 #
-# But the probability of a sentence is the *product* of its tokens' probabilities, each given the tokens before it. In the figure, *das* is the most probable article (0.44 against 0.35). One step later the model finds that *das Tauben* hardly goes together (0.40), while *die Tauben* does (0.89). Greedy search can't go back. Look at a toy decoder with three words, whose sentences have two words each:
+# But the probability of a sentence is the *product* of its tokens' probabilities, each given the tokens before it. In the figure, *das* is the most probable article (0.44 against 0.35). One step later, *Tauben* is much less probable after *das* (0.40) than after *die* (0.89). Greedy search can't go back. Look at a toy decoder that writes sentences of two words, and chooses among three words for each:
 
 # %%
 first = {"the": 0.5, "a": 0.4, "dogs": 0.1}
@@ -180,7 +180,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 #
 # ## Beam search
 #
-# **Beam search** is the compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they are the beam, but each of them is often called a beam, too. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is beam search with $k = 1$. With $k = 2$, the toy's *a* survives in second place, and wins:
+# **Beam search** is the compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they are the beam, but each of them is often called a beam, too. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is beam search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -224,7 +224,7 @@ assert (greedy_path[greedy_path["step"] == 6]["rank"] > 0).all()
 # %% [markdown]
 # ### In code
 #
-# This is all of beam search, for one sentence. A hypothesis is a pair of its log-probability and its tokens. Why do we look at $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each beam. At least $k$ are then left to continue. A candidate with `<eos>` counts as finished only if it is among the $k$ best; further down it is dropped, like any other candidate there. (`ids(tokens)` makes a tensor of one row, (1, length).)
+# This is all of beam search, for one sentence. A hypothesis is a pair of its log-probability and its tokens. Why do we look at $2k$ candidates? Up to $k$ of them may end with `<eos>`, one for each beam. At least $k$ are then left to continue. A candidate with `<eos>` counts as finished only if it is among the $k$ best; further down it is dropped. (A candidate *without* `<eos>` that ranks just below the $k$ best may still be kept, in the place of one that has finished.) (`ids(tokens)` makes a tensor of one row, (1, length).)
 
 
 # %%
@@ -246,7 +246,7 @@ def simple_beam_search(source, k, steps):
 
 
 # %% [markdown]
-# The package's `beam_search` does the same for a batch of sentences on a GPU, and stops as soon as no prefix can catch up any more. Both find the same tokens with the same probability:
+# The package's `beam_search` does the same for a batch of sentences on a GPU, and stops as soon as no prefix can catch up any more. Both find the same tokens with the same probability (`best` is the package's best hypothesis, found in a folded cell above):
 
 # %%
 log_probability, tokens = simple_beam_search(source, k=4, steps=20)
@@ -353,7 +353,7 @@ assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 #
 # $$ \mathrm{score} = \frac{\log P(Y \mid X)}{\big(\tfrac{5 + |Y|}{6}\big)^{\alpha}} $$
 #
-# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes. With $\alpha = 1$, translations are ranked almost by their mean log-probability per token. The paper sets $\alpha = 0.6$, with a beam of 4. In the figure above, compare the other lines with the orange one: with a penalty the length ratio stays nearer to 1, and BLEU no longer falls. To see how it works, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
+# Here $|Y|$ is the number of tokens, `<eos>` included. With $\alpha = 0$ nothing changes. With $\alpha = 1$, long translations are ranked almost by their mean log-probability per token; among short ones, the 5 still favours the shorter. The paper sets $\alpha = 0.6$, with a beam of 4. In the figure above, compare the other lines with the orange one: with a penalty the length ratio stays nearer to 1, and BLEU no longer falls. To see how it works, take two hypotheses: one of 5 tokens with log-probability −4.0, and one of 9 tokens with −4.8. The penalty reverses their order:
 
 # %%
 for alpha in (0, 0.6):
@@ -463,11 +463,11 @@ assert 115 < empty_wins_at(37_000, 0.1) < 125 and 215 < n_star < 225
 assert (vocab_size, epsilon) == (4000, 0.05)
 
 # %% [markdown]
-# These short sentences are in no danger. But label smoothing alone gives a model a pull towards short translations, and the length penalty works against it. Real models can have other reasons as well. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences its most probable translation was the empty one. That beam search rarely finds it is, in a way, a search error that helps.
+# These short sentences are in no danger. But label smoothing alone gives a model a pull towards short translations, and the length penalty works against it. Real models can have other reasons as well. [Stahlberg and Byrne (2019)](https://aclanthology.org/D19-1331/) searched exhaustively with a trained Transformer, and for more than half of the sentences its most probable translation was the empty one. Beam search rarely finds it: in a way, that is a search error that helps.
 #
 # ## What a wider beam costs
 #
-# With $k$ beams, the decoder computes $k$ prefixes at each step. As long as these are too few to fill the machine, a wider beam takes hardly longer; beyond that, the time grows with $k$. A GPU, which computes many prefixes at once, is filled later than a CPU. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch. Each is the shortest of three runs, but small differences are still noise.
+# With $k$ beams, the decoder computes $k$ prefixes at each step. As long as these are too few to keep the machine busy, twice as many beams take less than twice the time; beyond that, they take twice as long or longer. It takes more prefixes to keep a GPU busy than a CPU. Here are the times on the machine that ran this page, for twelve copies of our caption in a batch. Each is the shortest of three runs, but small differences are still noise.
 
 # %%
 batch_of_12 = source.expand(12, -1)
@@ -480,7 +480,7 @@ for k in (1, 2, 4, 8, 16, 32):
     print(f"beam size {k:2}: {1000 * min(seconds) / 12:5.0f} ms per sentence")
 
 # %% [markdown]
-# A beam of 4 is the usual compromise, and the paper's choice: in the figure above, wider beams gain little more.
+# A beam of 4 is the usual compromise, and the paper's choice: as the figure on beam sizes showed, with a length penalty wider beams gain little more BLEU.
 #
 # ## Sampling
 #
@@ -536,7 +536,7 @@ sampling_explorer(
 # And this is what whole translations look like, two for each setting:
 
 # %%
-generator = torch.Generator(translator.device.torch_device).manual_seed(0)
+torch.manual_seed(0)
 settings = [
     {},
     {"temperature": 0.5},
@@ -546,7 +546,7 @@ settings = [
 ]
 for setting in settings:
     twice = source.expand(2, -1)
-    translations = sample(model, twice, **setting, generator=generator)
+    translations = sample(model, twice, **setting)
     print(setting or "no restriction")
     for tokens in translations:
         print("   ", tokenizer.decode(tokens)[:70])
@@ -638,7 +638,7 @@ for name, numbers in zip(
     print(f"{name} {4 * numbers / 1e6:4.0f} MB")
 
 # %% [markdown]
-# That is more than twice as much as the model's weights, which take about 250 MB. For large language models with long contexts, the cache is often what limits how many requests fit on a GPU. [The Transformer family: BERT, GPT, T5 and ViT](15_transformer_family.ipynb) shows how grouped-query attention makes it smaller.
+# That is more than twice as much as the model's weights, which take about 250 MB. For large language models with long contexts, the cache is often what limits how many requests fit on a GPU. [The Transformer family: BERT, GPT, T5 and ViT](15_transformer_family.ipynb) shows how heads that share their keys and values make it smaller.
 
 # %% tags=["remove-cell"]
 sizes = [4 * n / 1e6 for n in cache_numbers(base, 64, 4, 100, 50)]
@@ -653,7 +653,7 @@ assert 240 < megabytes < 260 and sum(sizes) > 2 * megabytes
 #
 # **All beams are the same.** At the first step there is one prefix, `<bos>`, not $k$ equal ones. If you start with $k$ copies of it, each candidate appears $k$ times, and a beam of 4 does the work of greedy search four times. A batched implementation starts with $k$ rows anyway, so it sets the scores of all but the first to $-\infty$.
 #
-# **The search stops too early.** The first hypothesis that ends needn't be the best. You may stop when even the best remaining prefix couldn't catch up. A log-probability can only fall, so the best score that a prefix can still reach is its present log-probability divided by the largest possible length normalisation (division brings a negative number closer to 0). Compare that with the best finished score.
+# **The search stops too early.** The first hypothesis that ends needn't be the best. You may stop when even the best remaining prefix couldn't catch up. A log-probability can only fall, and dividing it by a larger number brings it closer to 0. So no prefix can end with a better score than its present log-probability divided by $((5 + L)/6)^\alpha$, where $L$ is the greatest length allowed. Compare that with the best finished score.
 #
 # **The cache isn't reordered.** When a beam continues another beam's prefix, it needs that prefix's keys and values. If you forget this, it continues with someone else's past. There is no error message, and the text still looks like German. Here two beams hold different tokens and then trade places:
 
@@ -764,7 +764,7 @@ assert error > 0.05
 #
 # </details>
 #
-# **5. Why does nobody train with beam search?**
+# **5. Why is training usually done without beam search?**
 #
 # <details><summary>Answer</summary>
 #
@@ -790,12 +790,12 @@ assert error > 0.05
 # Some experiments to try:
 #
 # 1. Change the toy's probabilities so that even a beam of 2 misses the best sentence. How much worse can it get?
-# 2. In the folded cell of the figure with the slider, call `beam_search` with `beam_size=5`. Find a candidate that was dropped although its tokens are all in the winner's translation.
+# 2. In the folded cell of the figure that shows the beam search step by step, call `beam_search` with `beam_size=5`. Find a candidate that was dropped although its tokens are all in the winner's translation.
 # 3. Sample ten translations of a caption, and take the one with the highest probability. How many samples do you need to do as well as a beam of 4?
 # 4. Set α to 3 and translate. What do the longest translations look like?
 #
 # ```bash
-# transformer translate multi30k "A chef is preparing food in a kitchen." --beam-size 8 --n-best 8 --length-penalty 0
+# transformer translate multi30k "A chef is preparing food in a kitchen." --beam-size 8 --n-best 8 --length-penalty 3
 # ```
 #
 # ## Going further

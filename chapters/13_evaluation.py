@@ -15,7 +15,7 @@
 #
 # A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them, and exactly one of those is wrong. **Which one gets the highest BLEU, the score that the paper reports?** The green bars show what BLEU sees: the higher the bar over a word, the longer the run of words (up to four) that it shares with the reference.
 #
-# **By the end you can** compute BLEU, chrF and METEOR by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** Builds on Python and nothing else: this chapter makes its own translations and trains no model.
+# **By the end you can** compute BLEU, chrF and METEOR by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** Builds on Python; a few terms, such as *subword*, *checkpoint* and *beam size*, come from earlier chapters.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -95,11 +95,11 @@ assert scores["B"] > 2 * max(scores["A"], scores["C"])
 # %% [markdown]
 # The wrong one wins, by far. B says that it was *not* late, and yet it gets the highest score, because a sentence has many good translations and only one of them has been written down. BLEU measures **similarity to a reference**, not correctness.
 #
-# Still, nearly every result in this field is such a number, the paper's 27.3 and 28.4 (§6.1) included. Over thousands of sentences, bad luck with the wording hits all systems about equally, so the scores do mean something. But you need to know what they count, how far to trust them, and what they will never see.
+# Still, nearly every result in this field is such a number, the paper's 27.3 and 28.4 (§6.1) included. Over thousands of sentences, bad luck with the wording hits all systems about equally, so the scores do mean something, as long as you know what they count.
 #
 # ## BLEU by hand
 #
-# The translation of a machine is also called the **hypothesis**. Here is one that repeats itself and leaves out a part of the sentence:
+# A machine's translation is also called the **hypothesis**. Here is one that repeats itself and leaves something out:
 
 # %%
 reference = "the dog left the milk because it was sour".split()
@@ -120,8 +120,6 @@ matched = Counter(hypothesis) & Counter(reference)
 print(f"{matched.total()} of {len(hypothesis)}")
 
 # %% [markdown]
-# Without clipping, *the the the* would be a perfect translation of almost anything.
-#
 # **Step 2: are the words in the right order?** BLEU also counts pairs of neighbouring words, and runs of three and four words. They are called **n-grams** (unigrams, bigrams, trigrams and 4-grams), and their counts are clipped in the same way. The fraction of the hypothesis's n-grams that match is the **precision** $p_n$.
 
 
@@ -139,7 +137,7 @@ for n in (1, 2, 3, 4):
     print("n = {}: {} of {}".format(n, *count_matches(hypothesis, reference, n)))
 
 # %% [markdown]
-# In the figure, each bar is an n-gram of the hypothesis. Filled bars match, **×** means that the reference doesn't have this n-gram, and **!** that it was clipped. Look at the jump from *milk* back to *the*: this single place breaks one bigram, two trigrams and three 4-grams. (The other misses are the clipped *the milk* and *milk sour*.)
+# In the figure, each bar is an n-gram of the hypothesis. Filled bars match, **×** means that the reference doesn't have this n-gram, and **!** that it was clipped. Look at the jump from *milk* back to *the*: this single place breaks one bigram, two trigrams and three 4-grams.
 
 # %% tags=["hide-input"]
 from transformer.plots.ngram_matches import bleu_explorer, ngram_matches
@@ -155,7 +153,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. In an ordinary mean, the large precisions of unigrams and bigrams would dominate. In a product only ratios count: losing half of the 4-grams costs as much as losing half of the unigrams. The price is that a single precision of zero makes the whole score zero. (A and C in the first figure have no matching 4-gram either, but the package replaces that zero by a small number; more below.)
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. In an ordinary mean, the large precisions of unigrams and bigrams would dominate. In a product only ratios count: losing half of the 4-grams costs as much as losing half of the unigrams. The price is that a single precision of zero makes the whole score zero. (In the first figure, A and C have no matching 4-gram. The package replaces that zero by a small number.)
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -163,7 +161,7 @@ geometric_mean = math.prod(precisions) ** (1 / 4)
 print(f"{geometric_mean:.3f}")
 
 # %% [markdown]
-# **Step 4: is anything missing?** The hypothesis *the dog left the* has four perfect precisions, although half of the sentence is missing. So BLEU has a **brevity penalty** for hypotheses that are shorter than the reference. With $c$ words in the hypothesis (the *candidate*) and $r$ in the reference it is
+# **Step 4: is anything missing?** The hypothesis *the dog left the* has four perfect precisions, although more than half of the sentence is missing. So BLEU has a **brevity penalty** for hypotheses that are shorter than the reference. With $c$ words in the hypothesis (the *candidate*) and $r$ in the reference it is
 #
 # $$ \mathrm{BP} = e^{\,1 - r/c} \quad \text{if } c < r, \quad \text{and otherwise } 1. $$
 #
@@ -183,7 +181,7 @@ print(score)
 # %% [markdown]
 # The string after the number is its *signature*, explained below.
 #
-# **Now build a hypothesis yourself.** It has three parts; choose each from a menu. The words run downwards, and each n-gram is a bar beside its words. Try this:
+# **Now build a hypothesis yourself.** It has three parts; choose each from a menu. Try this:
 #
 # - Repair the repetition, then the end. Which of the two repairs gains more?
 # - Leave the end out. All four precisions are perfect, so what keeps BLEU down?
@@ -224,8 +222,8 @@ Picture(
     ),
     alt=(
         "The brevity penalty against the ratio of the lengths. It rises from 0.1 at "
-        "a ratio of 0.3 to 1 at equal lengths, ever less steeply, and stays at 1 for "
-        "longer hypotheses."
+        "a ratio of 0.3 to 1 at equal lengths, most steeply around one half, and stays "
+        "at 1 for longer hypotheses."
     ),
 )
 
@@ -273,7 +271,7 @@ def bleu_from_counts(counts):  # (..., 10)
 
 
 # %% [markdown]
-# Now we need translations to score. Our references are the 1,000 English sentences of the pocket corpus's test set. As "systems", we take the references themselves and plant errors in them, so that we know exactly what is wrong with each system, which nobody knows in real life. One system drops words now and then. The other, in a folded cell, swaps neighbouring words.
+# Now we need translations to score. Our references are the 1,000 English sentences of the pocket corpus's test set. As "systems", we take the references themselves and plant errors in them, so that we know exactly what is wrong with each system. One system drops words now and then. The other, in a folded cell, swaps neighbouring words.
 
 # %%
 from transformer.data.corpora import sentence_pairs
@@ -338,11 +336,11 @@ with np.errstate(divide="ignore"):
 print("corpus BLEU  ", bleu_from_counts(counts.sum(axis=0)).round(1))
 
 # %% [markdown]
-# For single sentences BLEU is therefore **smoothed**: a small number replaces each zero, and there are several conventions for it. Besides, an average gives a sentence of three words the same weight as one of thirty. So corpus BLEU and the mean of sentence BLEUs are different metrics.
+# For single sentences BLEU is therefore **smoothed**: a small number replaces each zero, and there are several conventions for it. So corpus BLEU and the mean of sentence BLEUs are different metrics.
 #
 # ## More than one reference
 #
-# If a sentence has many good translations, why not collect several references? BLEU was designed for that. An n-gram may be matched as often as it occurs in any *one* of the references (`|` between two counters takes the larger count), and $r$ is the length of the reference that is closest in length.
+# If a sentence has many good translations, why not collect several references? BLEU was designed for that. An n-gram may be matched as often as it occurs in any *one* of the references (`|` between two counters takes the larger count), and $r$ is the length of the reference whose length is closest to the hypothesis's.
 
 
 # %%
@@ -361,7 +359,7 @@ def sentence_bleu(hypothesis, references):
 
 
 # %% [markdown]
-# Let's add two references for the sentence from the beginning and score its three translations again:
+# Let's add two references for the sentence from the beginning and score its three translations again, with sacreBLEU's own class, `BLEU`. It takes one list of lines for each reference:
 
 # %%
 three_references = [
@@ -380,7 +378,7 @@ for label, text in translations.items():
 #
 # ## Reading a signature
 #
-# The formula doesn't say what a *word* is. Are the characters `“house”,` one word, or four? Are `The` and `the` the same? For years everybody decided this differently, and few papers said how. [Post (2018)](https://aclanthology.org/W18-6319/) measured differences of up to 1.8 BLEU between common conventions, and wrote sacreBLEU to put an end to this. It takes plain text, splits it into words itself, and records what it did in a **signature**:
+# The formula doesn't say what a *word* is. Take *house* in quotation marks with a comma after it, `“house”,`: is that one word, or four? Are `The` and `the` the same? [Post (2018)](https://aclanthology.org/W18-6319/) measured differences of up to 1.8 BLEU between common conventions, and wrote sacreBLEU to put an end to this. It takes plain text, splits it into words itself, and records what it did in a **signature**:
 
 # %%
 print(bleu(dropped, references).signature)
@@ -392,7 +390,7 @@ print(bleu(dropped, references).signature)
 # | `case` | `mixed`: capitals count; `lc`: everything is lower-cased first |
 # | `eff` | `yes`: values of $n$ for which there are no n-grams are left out (for single sentences) |
 # | `tok` | the tokenizer that splits text into words |
-# | `smooth` | what replaces a zero; irrelevant for this test set, which has no zeros, but not for single sentences |
+# | `smooth` | what replaces a zero |
 # | `version` | of sacreBLEU |
 #
 # Two scores on the same test set can be compared if their signatures are equal. A signature doesn't say how the translations were made (beam size, length penalty, averaged checkpoints), so report that as well, as the paper does (§6.1).
@@ -477,7 +475,7 @@ for name in ("13a", "intl"):
 # %% [markdown]
 # ### How the paper's BLEU was computed
 #
-# The paper doesn't say, but [one of its authors](https://github.com/tensorflow/tensor2tensor/issues/61) has explained it since, and there is a script, `get_ende_bleu.sh`. Both texts are tokenized with the Moses tokenizer, and then words are **split at hyphens**. (This is often called *compound splitting*, although it doesn't split a real German compound such as *Straßenbahn*, tram.) A [user](https://github.com/tensorflow/tensor2tensor/issues/317) later reported a third step, which isn't in the script: in the reference, all quotation marks are **replaced by straight ones**. Here is the second step:
+# The paper doesn't say, but [one of its authors](https://github.com/tensorflow/tensor2tensor/issues/61) has explained it since, and there is a script, `get_ende_bleu.sh`. Both texts are tokenized with the tokenizer of Moses, the standard translation toolkit of the years before, and then words are **split at hyphens** (often called *compound splitting*). A [user](https://github.com/tensorflow/tensor2tensor/issues/317) later reported a third step, which isn't in the script: in the reference, all quotation marks are **replaced by straight ones**. Here is the second step:
 
 # %%
 from transformer.evaluation.metrics import paper_bleu, split_at_hyphens
@@ -485,7 +483,7 @@ from transformer.evaluation.metrics import paper_bleu, split_at_hyphens
 print(split_at_hyphens("the co-founder smiles".split()))
 
 # %% [markdown]
-# One word has become three, and if it is correct, it now brings three matching words, two bigrams and a trigram. The package's `paper_bleu` takes all three steps, except that it replaces the quotation marks in *both* texts, so that no translation is penalised for using those of the original reference. The translation with straight quotation marks is perfect again:
+# One word has become three, and if it is correct, it now brings three matching words, two bigrams and a trigram. The package's `paper_bleu` takes all three steps, except that it replaces the quotation marks in *both* texts, so that a translation with the reference's original marks isn't penalised. The translation with straight quotation marks is perfect again:
 
 # %%
 from transformer.evaluation.metrics import moses_tokenize
@@ -497,9 +495,7 @@ print(paper_bleu(*words, "en"))
 assert math.isclose(paper_bleu(*words, "en").value, 100)
 
 # %% [markdown]
-# On real text, quotation marks seem to matter more than hyphens. The same user scored one model both ways on two test sets. On newstest2013, whose German reference has only straight quotation marks, the paper's way gives 0.25 more than sacreBLEU. On newstest2014, the paper's test set, it gives 1.50 more, and there 659 of the reference's 1,151 quotation marks are not straight.
-#
-# So what would the paper's 27.3 be in sacreBLEU? Its translations aren't public, but two other base models have been scored on newstest2014 in both ways (the sources are on the [results](../book/results.md) page):
+# So what would the paper's 27.3 be in sacreBLEU? Its translations aren't public, but two other base models have been scored on the same test set, newstest2014, in both ways (the sources are on the [results](../book/results.md) page):
 
 # %%
 published = {  # sacreBLEU with 13a, the paper's way
@@ -517,10 +513,9 @@ print(
 assert f"{27.3 - max(gaps):.1f} to {27.3 - min(gaps):.1f}" == "25.8 to 25.9"
 below = [round(27.3 - gap - 25.1, 1) for gap in gaps]
 assert below == [0.7, 0.8] and round(27.3 - 25.1, 1) == 2.2
-assert max(paper for _, paper in published.values()) > 28.4  # the paper's big model
 
 # %% [markdown]
-# (Tensor2Tensor's 29.02 is even above the paper's big model, but it was trained for 38 times as many steps as the paper's base model.) So if you train the base model and get 25.1 in sacreBLEU, you are 0.7 to 0.8 below the paper, not 2.2. But don't take the tenths too seriously: for fairseq's big model, the difference is only 0.7 (29.29 against 28.6). Use *BLEU paper* to compare with this paper and those of its time, and sacreBLEU's default for everything else.
+# So if you train the base model and get 25.1 in sacreBLEU, you are 0.7 to 0.8 below the paper, not 2.2. But don't take the tenths too seriously: for the big model of fairseq, Facebook's toolkit, the difference is only 0.7 (29.29 against 28.6). Use *BLEU paper* to compare with this paper and those of its time, and sacreBLEU's default for everything else.
 #
 # ## chrF: partial credit for nearly correct words
 #
@@ -547,7 +542,7 @@ assert (
 #
 # $$ \mathrm{chrF}_\beta = 100 \cdot \frac{(1 + \beta^2)\, P R}{\beta^2 P + R} $$
 #
-# By hand for one word, *museum bench* where the reference has *museum benches*:
+# By hand for one word, *Museumsbank* (museum bench), where the reference has *Museumsbänke* (museum benches):
 
 # %%
 hypothesis, reference = "Museumsbank", "Museumsbänke"
@@ -621,7 +616,7 @@ assert math.isclose(by_hand, meteor([hypothesis], [reference], "en").value)
 print(f"BLEU {bleu([' '.join(hypothesis)], [' '.join(reference)]).value:.1f}")
 
 # %% [markdown]
-# BLEU is harsh on this translation, and METEOR is closer to what a person would say. But it needs a stemmer and, for synonyms, a dictionary. Implementations differ in both, so METEOR needs its signature even more than BLEU. It is made for single sentences, and the METEOR of a test set is the mean over its sentences. Here are three with swapped words:
+# BLEU is harsh on this translation, and METEOR is closer to what a person would say. But implementations differ in their stemmers and dictionaries, so METEOR needs its signature even more than BLEU. It is made for single sentences, and here the METEOR of a test set is the mean over its sentences. Here are three with swapped words:
 
 # %%
 words = [[moses_tokenize(line, "en") for line in s] for s in (swapped, references)]
@@ -671,7 +666,7 @@ assert better == [True, False, False]
 # 2. The vectors, with products and differences between them, go into a feed-forward network, which outputs a single number.
 # 3. The network is trained on translations that people have rated, to predict the ratings.
 #
-# Some versions need no reference at all, because they see the source. WMT, the field's yearly competition, also compares metrics. Learned ones agree better with expert ratings than BLEU and chrF do; the report of 2022 is titled [*Stop Using BLEU*](https://aclanthology.org/2022.wmt-1.2/).
+# WMT, the field's yearly competition, also compares metrics. Learned ones agree better with expert ratings than BLEU and chrF do; the report of 2022 is titled [*Stop Using BLEU*](https://aclanthology.org/2022.wmt-1.2/).
 #
 # Its weaknesses are those of any neural network: nobody can say exactly why a score is low, and it is less reliable on languages and errors that it wasn't trained on. Because its model is a download of about 2 GB, this book shows no COMET scores. After `pip install unbabel-comet` you can compute your own:
 #
@@ -686,12 +681,12 @@ assert better == [True, False, False]
 # | METEOR | words, stems and synonyms, then their order | a stemmer, a dictionary |
 # | COMET | meanings, as a network represents them | a large model, better on a GPU |
 #
-# **What to report today:** COMET with the name of its model; chrF and BLEU with their signatures, so that your numbers can be compared with older ones; and a significance test, which is our next topic. Publish the translations, too, so that others can score them in new ways. A [study of 4,380 systems](https://aclanthology.org/2021.wmt-1.57/) with human ratings gives similar advice, and would even drop BLEU.
+# **What to report today:** COMET with the name of its model; chrF and BLEU with their signatures, so that your numbers can be compared with older ones; and a significance test. Publish the translations, too.
 
 # %% [markdown]
 # ## Better, or just lucky?
 #
-# Suppose you have trained two new systems, and both score about 0.6 BLEU higher than your old one. Are they really better? In this case we know. `again` is made by the same rule as `first`, only with another seed, so it is *not* better. `mended` is `first` with a few of its errors repaired, so it is.
+# Suppose you have trained two new systems, and both score about 0.6 BLEU higher than your old one. Are they really better? We call the old system `first` and the new ones `again` and `mended`, and in this case we know: `again` is made by the same rule as `first`, only with another seed, so it is *not* better. `mended` is made like `first`, with the same seed but a slightly lower rate. So it drops the same words, apart from a few that it keeps, and *is* better.
 
 # %%
 systems = {
@@ -772,14 +767,14 @@ Row(
 )
 
 # %% [markdown]
-# On the left you can't tell `again` from `mended`. On the right one look is enough: `mended` is better in every sample. It fails on the same sentences as `first`, so a difficult sample lowers both scores, and the effect cancels in the difference. That's what pairing buys you. `again` makes its errors elsewhere, so nothing cancels.
+# On the left you can't tell `again` from `mended`. On the right, one look is enough: `mended` is better in every sample. It fails on the same sentences as `first`, so a difficult sample lowers both scores, and the effect cancels in the difference. `again` makes its errors elsewhere, so nothing cancels.
 
 # %% tags=["remove-cell"]
 assert gains["mended"].min() > 0 > gains["again"].min()
 assert gains["mended"].std() < bleus["first"].std() / 4 < gains["again"].std() / 4
 
 # %% [markdown]
-# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a gain as large as ours? To estimate it, shift the histogram of the gains so that its centre is at zero, and count how often it still exceeds the observed gain. sacreBLEU, and so the package, takes the absolute values of the gains first and shifts those. The two aren't the same, so the cell prints both. (The + 1 counts the observed gain itself, so p is never below 1/1001.)
+# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a gain as large as ours? To estimate it, subtract the mean from all gains, so that they are centred at zero, and count how many still exceed the observed gain. The output calls this p-value *plain*. sacreBLEU takes the absolute values of the gains *before* it subtracts their mean. Where gains have both signs, as for `again`, that makes their spread smaller, and p with it. Report sacreBLEU's p nevertheless, so that it can be compared with that of others. (The + 1 counts the observed gain itself.)
 
 # %%
 from transformer.evaluation.metrics import paired_bootstrap
@@ -799,11 +794,11 @@ for name, gain in gains.items():
     print(f"{name:7}gain {difference:+.2f}   p = {p:.3f}   (plain: {plain:.3f})")
 
 # %% [markdown]
-# The same gain, and two verdicts. By convention, a difference is called **significant** if p is below 0.05. Keep three limits in mind:
+# Nearly the same gain, but opposite verdicts. By convention, a difference is called **significant** if p is below 0.05. Keep three limits in mind:
 #
-# - **It is about sentences, not seeds.** The test asks whether the gain would survive on other sentences of this kind. It compares two trained systems, not two *recipes*: another seed gives another system. To show that a recipe is better, train each with several seeds and compare the means (with a t-test, for example).
+# - **It is about sentences, not seeds.** The test asks whether the gain would survive on other sentences of this kind. It compares two trained systems, not two *recipes*: another seed gives another system. To show that a recipe is better, train each with several seeds and compare the means.
 # - **A small p is not a large gain.** `mended` is certainly better, but hardly any reader would notice.
-# - **A small test set sees little.** We cut ours into parts and compare `first` with a system that is clearly better on each part:
+# - **A small test set can't detect small differences.** Here is another system, clearly better than `first` on the whole test set. We cut the set into parts and compute the gain on each part:
 
 
 # %% tags=["hide-input"]
@@ -829,6 +824,8 @@ for size in (50, 200, 500):
 # %% tags=["remove-cell"]
 few, many = gains_of_parts(better, 50), gains_of_parts(better, 500)
 assert few.min() < 0 < many.min() and few.max() > 2 * many.max()
+gain, observed = gains["again"], whole["again"] - whole["first"]
+assert p_value(abs(gain), observed) < p_value(gain, observed)
 
 # %% [markdown]
 # On fifty sentences the better system may lose, or seem to gain far more than it really does. The noise shrinks with the square root of the number of sentences: to halve it, you need four times as many.
@@ -867,7 +864,7 @@ for case in cases:
 # %% [markdown]
 # Nine comparisons, and all nine come out wrong. To these metrics a word is a word, no matter how much the meaning depends on it.
 #
-# Does it even out over a whole test set? Random errors do, but not systematic ones. Take a system that translates everything perfectly, except that it leaves out every *not*, and turns *no* into *a* and *never* into *always*. And take one whose only error is that it forgets the full stop or question mark at the end.
+# Does it even out over a whole test set? Random errors do; systematic ones don't. Take a system that translates everything perfectly, except that it leaves out every *not*, and turns *no* into *a* and *never* into *always*. And take one whose only error is that it forgets the full stop or question mark at the end.
 
 
 # %%
@@ -929,7 +926,7 @@ print(
 assert bleu(*pieces).value > value["BLEU"] + 2
 
 # %% [markdown]
-# **Pitfall 3: one line off.** Some characters end a line for one program and not for another. Python's `splitlines`, for example, also splits at U+2028, an invisible character that real corpora contain. With one of them in the fourth reference, every later translation is compared with its neighbour's reference:
+# **Pitfall 3: one line off.** Python's `splitlines` also splits at U+2028, an invisible character that real corpora contain. With one of them in the fourth reference, every later translation is compared with its neighbour's reference:
 
 # %%
 text = "\n".join([*references[:3], references[3] + "\u2028", *references[4:]])
@@ -944,7 +941,7 @@ assert shifted < 3
 # %% [markdown]
 # A BLEU close to zero is rarely due to a bad model. Compare the first lines of both files, and then the last. And use `zip(…, strict=True)`, so that the longer list isn't cut off silently.
 #
-# **Pitfall 4: averaging sentence BLEUs.** One system makes errors only in short sentences; the other makes fewer, only in long ones. Which is better?
+# **Pitfall 4: averaging sentence BLEUs.** One system drops 12% of the words in short sentences, the other 6% of the words in long ones, and elsewhere both are perfect. Which is better?
 
 # %% tags=["hide-input"]
 lengths = [len(line.split()) for line in references]
@@ -973,11 +970,13 @@ print("corpus BLEU                    {:5.1f}  {:5.1f}".format(*corpus))
 
 # %% tags=["remove-cell"]
 assert averages[0] < averages[1] and corpus[0] > corpus[1]
+left = [len(" ".join(s).split()) for s in (short_errors, long_errors)]
+assert [sum(lengths) - words for words in left] == [269, 371]
 
 # %% [markdown]
-# The mean prefers the system with errors in long sentences, corpus BLEU the other one. Papers report corpus BLEU.
+# The mean prefers the second system, because a missing word hurts a short sentence most. Corpus BLEU counts words, and the second system misses more of them: 371 against 269. Papers report corpus BLEU.
 #
-# **Pitfall 5: choosing on the test set.** Imagine thirty checkpoints that are *equally good*: ours come from the same rule, with thirty seeds. We choose the one with the highest BLEU on one half of the test set, and look at its BLEU on the other half. We do this four times:
+# **Pitfall 5: choosing on the test set.** Imagine thirty checkpoints that are *equally good*. Ours are simulated: the same rule with thirty seeds. We choose the one with the highest BLEU on one half of the test set, and look at its BLEU on the other half. We do this four times; the figure shows all 4 · 30 checkpoints, and marks the chosen ones:
 
 
 # %%
@@ -1020,11 +1019,11 @@ Picture(
 
 # %% tags=["remove-cell"]
 above = chosen - rounds.mean(axis=1)
-assert above[:, 0].min() > 1.5 and abs(above[:, 1].mean()) < 0.6
+assert above[:, 0].min() > 1.5 and abs(above[:, 1].mean()) < 0.1
 assert above[:, 1].min() < 0 < above[:, 1].max()
 
 # %% [markdown]
-# The chosen ones were lucky, and luck doesn't carry over: on the other half, some are above the mean and some below. So choose checkpoints, beam size and length penalty on the **validation** set (the paper does so for the last two, §6.1), and touch the test set only once.
+# The chosen ones were lucky, and luck doesn't carry over: on the other half, they are on average no better than the rest. So choose checkpoints, beam size and length penalty on the **validation** set (the paper does so for the last two, §6.1), and touch the test set only once.
 #
 # ## Questions
 #
@@ -1119,6 +1118,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 #
 # Six blanks: n-grams and their clipped matches, the brevity penalty, BLEU of a test set, chrF, and the bootstrap. Each has a check that tells you what is wrong, and a hint.
 #
+# - In your browser, with nothing to install: [Exercises: evaluation](../book/exercises/13_evaluation.md).
 # - In Colab:
 #   [13_evaluation](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/13_evaluation.ipynb).
 #   On GitHub: [13_evaluation.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/13_evaluation.ipynb).
@@ -1133,9 +1133,7 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 # Some experiments to try:
 #
 # 1. Write corpus BLEU for several references, and compare it with `BLEU().corpus_score(hypotheses, [references_1, references_2])`.
-# 2. How close may the drop rates of two systems be before p rises above 0.05, with different seeds and with the same seed?
-# 3. Drop 30% of the words, and append a full stop to each line, then a second one, then a third. When is BLEU highest, and why? What does chrF say?
-# 4. Score and compare two models that you have trained:
+# 2. Score and compare two models that you have trained:
 #
 # ```bash
 # transformer evaluate runs/pocket                     # five BLEUs, chrF and METEOR, with signatures
@@ -1145,7 +1143,6 @@ assert above[:, 1].min() < 0 < above[:, 1].max()
 #
 # ## Going further
 #
-# - **BLEU:** [Papineni et al. (2002)](https://aclanthology.org/P02-1040/) is short and readable: clipping in §2.1, the brevity penalty in §2.2, and then a comparison with human judgements.
-# - **Significance:** [Koehn (2004)](https://aclanthology.org/W04-3250/) introduces the paired bootstrap for translation, and counts the samples in which each system wins.
-# - **How well metrics agree with people:** [Mathur et al. (2020)](https://aclanthology.org/2020.acl-main.448/) show how single outliers make metrics look better than they are. [Freitag et al. (2020)](https://aclanthology.org/2020.emnlp-main.5/) argue that the references are half of the problem.
+# - **BLEU:** [Papineni et al. (2002)](https://aclanthology.org/P02-1040/) is short and readable.
+# - **How well metrics agree with people:** [Mathur et al. (2020)](https://aclanthology.org/2020.acl-main.448/) show how single outliers make metrics look better than they are.
 # - **Next:** [Attention heads](14_attention_heads.ipynb): what do the heads of a trained model do?

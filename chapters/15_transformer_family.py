@@ -158,12 +158,12 @@ Row(
 #
 # | model | half | each position attends to | has to predict |
 # |---|---|---|---|
-# | [BERT](https://aclanthology.org/N19-1423/) | **encoder-only** | all positions | the tokens that were masked, about 15 % |
+# | [BERT](https://aclanthology.org/N19-1423/) | **encoder-only** | all positions | the tokens that were masked, about 15% |
 # | [GPT](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf) | **decoder-only**, without cross-attention | itself and earlier positions | the next token, at every position |
 # | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | as in our model (§3.2.3) | pieces that were cut out of the source |
 # | [ViT](https://arxiv.org/abs/2010.11929) | encoder-only | all patches of an image | what the image shows |
 #
-# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. The third mask, a prefix mask, is T5's from the figure: the first two tokens are the source, the last two the target.
+# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. The third mask, a prefix mask, is T5's grid without its last token: two source tokens, then two target tokens.
 
 # %%
 values = torch.tensor([[1.0], [2], [3], [4]])
@@ -188,11 +188,11 @@ square = torch.cat([torch.cat([encoder, never], 1), torch.cat([cross, decoder], 
 assert torch.equal(square, prefix)
 
 # %% [markdown]
-# All three masks give the last position 2.5, because nothing comes after it. At the earlier positions they differ (except that the third, which is the first target token, sees the same three tokens in the last two lines). GPT's output at the first position is final: whatever follows, it stays the same, so GPT can write one token at a time and cache what it has computed. BERT's output at the first position depends on the whole sentence. That makes it a better reader, but it can't write: every new token would change all vectors before it.
+# GPT's output at the first position is final: whatever follows, it stays the same, so GPT can write one token at a time and cache what it has computed. BERT's output at the first position depends on the whole sentence. That makes it a better reader, but it can't write: every new token would change all vectors before it.
 #
-# The last line shows how our three attentions fit into one square. The encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. T5, like our model, computes the lower left and the lower right with a softmax each and adds both results to the residual stream, so 2.00 and 2.50 aren't T5's outputs. A single stack of layers with this mask and one softmax is called a **prefix language model**; §3.2 of the T5 paper compares it with the other two.
+# T5's grid also shows how our three attentions fit into one square: the encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. T5, like our model, computes a separate softmax for each of the three. A single stack of layers with this mask and one softmax is called a **prefix language model** (§3.2 of the T5 paper).
 #
-# **GPT is our class, with nothing to translate.** Give a `Transformer` a source that consists of padding only. The padding mask excludes every key, so the weighted sums of cross-attention are zero ([Masking](04_masking.ipynb)), and so are the biases of its output projection in a new model. It adds nothing to the residual stream. What remains of a decoder layer is self-attention and the feed-forward network. These are the parts of an *encoder* layer, so let us put them into one:
+# **GPT is our class `Transformer` with nothing to translate.** Give a `Transformer` a source that consists of padding only. The padding mask excludes every key, so the weighted sums of cross-attention are zero ([Masking](04_masking.ipynb)), and so are the biases of its output projection in a new model. So cross-attention adds nothing to the residual stream. What remains of a decoder layer is self-attention and the feed-forward network. These are the parts of an *encoder* layer, so let's put them into one:
 
 # %%
 torch.manual_seed(0)
@@ -211,7 +211,7 @@ only_padding = torch.full((2, 1), PAD)  # (batch, 1): the source
 assert_close(model.logits(model.decoder_norm(x)), model(only_padding, ids))
 
 # %% [markdown]
-# Both give the same logits. **A "decoder-only" model is made of encoder layers**; only the causal mask makes it a decoder. (This holds for pre-norm layers, which GPT-2 introduced to the family. With post-norm, the layer norm after the empty cross-attention would remain.)
+# Both give the same logits. **A "decoder-only" model is made of encoder layers**; only the causal mask makes it a decoder. (This holds for pre-norm layers. With post-norm, the layer norm after the empty cross-attention would remain.)
 #
 # BERT, GPT-2 and ViT also share a small change, **GELU** ([Hendrycks and Gimpel, 2016](https://arxiv.org/abs/1606.08415)) instead of ReLU: $x$ times the probability that a standard normal variable is less than $x$. It is a smooth version of ReLU.
 
@@ -237,7 +237,7 @@ assert_close(F.gelu(6 * x), F.relu(6 * x), atol=0.01, rtol=0)
 #
 # Labels are expensive: somebody has to write them. Plain text is nearly free. **Pre-training** means training a model on plain text, where the answers come from the text itself, before there is any task. BERT's objective is **masked language modelling** (MLM): hide some tokens, and predict them from the rest.
 #
-# German is a good test, because German nouns have a gender: *the* is *der*, *die* or *das*, and it agrees with a noun that comes later. For example, *der Vater* is the father, *die Frau* the woman, *das Kind* the child. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. We keep 300 of them for testing. The folded cell also adds some word lists, which we'll need later for GPT.
+# German is a good test, because German nouns have a gender: *the* is *der*, *die* or *das*, and it agrees with a noun that comes later. For example, *der Vater* is the father, *die Frau* the woman, *das Kind* the child. Our models read German sentences of the [pocket corpus](11_training.ipynb), one token per word. We keep 300 of them for testing.
 
 # %% tags=["hide-input"]
 texts = [
@@ -292,7 +292,7 @@ for text, english in (
     print(f"{' '.join(text)}   ({english})")
 
 # %% [markdown]
-# Of each sentence, 15 % of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80 % of the cases, by a random token in 10 %, and left as it is in the remaining 10 % (§3.1 of the BERT paper). Why not always by `[MASK]`? Because later, when the model is used, there are no masks. A model that had to predict only at `[MASK]` could neglect all other positions. This way, any token might be wrong, so every vector has to take the context into account.
+# In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because later, when the model is used, there are no masks. A model that had to predict only at `[MASK]` could neglect all other positions. This way, any token might be wrong, so every vector has to take the context into account.
 
 # %%
 draw = torch.Generator().manual_seed(0)
@@ -323,7 +323,7 @@ assert abs(others.sum() / chosen.sum() - 0.1) < 0.02
 assert torch.equal(masked[~chosen], train_ids[~chosen])
 
 # %% [markdown]
-# The model is our encoder, followed by the output layer. Its first token, our `<bos>`, is called **[CLS]** in BERT, for *classification*; you'll see why in the next section. (BERT also has a learned segment embedding, because it reads pairs of texts and was trained to tell whether the second follows the first. [RoBERTa](https://arxiv.org/abs/1907.11692) (Liu et al., 2019), which is BERT trained for longer and on more text, dropped that objective and lost nothing. BERT is post-norm; we use pre-norm, which is easier to train in a minute.)
+# The model is our encoder, followed by the output layer. Its first token, our `<bos>`, is called **[CLS]** in BERT, for *classification*; you'll see why in the next section. (BERT is post-norm; we use pre-norm, which is easier to train in a minute.)
 
 
 # %%
@@ -400,7 +400,7 @@ for text in (
     print(f"{text:29}", "   ".join(f"{word} {p:.2f}" for word, p in fill(text)))
 
 # %% [markdown]
-# Nobody taught it the rules of German. It found out that *Vater* needs *der*, *Frau* needs *die*, and *wir* needs *haben*, because it couldn't fill in the blanks otherwise. To measure this, we mask the first word of the 98 unseen sentences that begin with *Der*, *Die* or *Das*, and see which of the three gets the highest probability. Always choosing the most frequent one is the baseline.
+# The model found out that *Vater* needs *der*, *Frau* needs *die*, and *wir* needs *haben*, because it couldn't fill in the blanks otherwise. To measure this, we mask the first word of the 98 unseen sentences that begin with *Der*, *Die* or *Das*, and see which of the three gets the highest probability. Always choosing the most frequent one is the baseline.
 
 # %%
 articles = torch.tensor([token_id[word] for word in ("Der", "Die", "Das")])
@@ -419,11 +419,11 @@ assert bert_accuracy > most_frequent + 0.2 and len(sentences) == 98
 # %% [markdown]
 # ## Fine-tuning: one task, some labels
 #
-# A pre-trained model is rarely what you want in the end. You want to detect spam, or route letters, or grade sentences. **Fine-tuning** means to continue training a pre-trained model on such a task, with labels. BERT's recipe: take the output vector of [CLS], put one new linear layer on top, and train the whole model for a short time, with a lower learning rate.
+# **Fine-tuning** means to continue training a pre-trained model on a task, such as detecting spam, with labels. BERT's recipe: take the output vector of [CLS], put one new linear layer on top, and train the whole model for a short time, with a lower learning rate.
 #
-# Why the vector of [CLS]? It stands for no word, so it is free to collect whatever the task needs from all the others. And one vector of a fixed size is what a linear layer needs, however long the sentence is.
+# Why the vector of [CLS]? It stands for no word, so it is free to collect whatever the task needs from all the others.
 #
-# Our task is to detect a grammatical error (a small version of [CoLA](https://arxiv.org/abs/1805.12471), on which BERT was evaluated). In half of the sentences that begin with *Der*, *Die* or *Das*, we replace this word by another of the three. The label is 1 if we did. So *Die Vater ist alt* has the label 1.
+# Our task is to detect a grammatical error (a small version of [CoLA](https://arxiv.org/abs/1805.12471), a data set of sentences that are labelled as grammatical or not, on which BERT was evaluated). In half of the sentences that begin with *Der*, *Die* or *Das*, we replace this word by another of the three. The label is 1 if we did. So *Die Vater ist alt* has the label 1.
 
 
 # %%
@@ -495,6 +495,9 @@ print(
     )
 )
 
+# %% [markdown]
+# The figure shows the same numbers as curves:
+
 # %% tags=["hide-input"]
 with style.in_style():
     figure, axes = style.new_figure(4.2, 2.4)
@@ -531,12 +534,12 @@ assert accuracy["pre-trained"][2] > accuracy["random weights"][2] + 0.05
 assert max(line[0] for line in accuracy.values()) < 0.7 and len(test_ids) == 196
 
 # %% [markdown]
-# With 64 labels both are near guessing, and which of them is ahead is chance: there are only 196 test sentences. With 1,024, the pre-trained one is well ahead, although both got the same labels and the same training. (In between, it depends on the seed.) What it has in addition is what it learned from unlabelled sentences: which article belongs to which noun. It only has to learn what the label means; the other has to learn German as well. This is **transfer learning**, and it is the reason why BERT changed the field: labels are expensive, and one pre-training serves all tasks. (A real BERT, with far more pre-training, needs fewer labels than ours.)
+# With 64 labels both are near guessing, and which of them is ahead is chance: there are only 196 test sentences. With 1,024, the pre-trained one is well ahead, although both got the same labels and the same training. What it has in addition is what it learned from unlabelled sentences: which article belongs to which noun. It only has to learn what the label means; the other has to learn German as well. This is **transfer learning**, and it is the reason why BERT changed the field: one pre-training serves all tasks.
 
 # %% [markdown]
 # ## Pre-training a GPT
 #
-# GPT's objective is **causal language modelling** (CLM): predict the next token at every position, as our decoder does in [Training](11_training.ipynb), but without a source. From a text of $n$ tokens it gets $n$ predictions, where BERT gets $0.15\,n$. We train it on the same sentences, and on word lists such as `Hund : Hunde , Frau : Frauen`.
+# GPT's objective is **causal language modelling** (CLM): predict the next token at every position, as our decoder does in [Training](11_training.ipynb), but without a source. From a text of $n$ tokens it gets $n$ predictions, where BERT gets $0.15\,n$. We train it on the same sentences, and on word lists such as `Hund : Hunde , Frau : Frauen`, which we'll need for prompting.
 
 
 # %%
@@ -571,7 +574,7 @@ for tokens in sample(gpt, no_source(4), temperature=0.5, generator=rng):
 # %% [markdown]
 # When this page was built, the sentences meant: *The sister has counted a stone. The friend has travelled to Paris. The farmer was supposed to travel to Berlin.* The fourth isn't German: *The little some was old.*
 #
-# What does GPT know about a masked word? It sees only what precedes it. **Choose which word of the sentence to hide**, and compare: *Der Bäcker hat den Wein getrunken* means *The baker has drunk the wine*. The green bar is the word that was hidden. The article at the beginning depends on the noun after it, so BERT prefers the correct one, and GPT can only guess. The third word is another example: *hat* (has) or *ist* (is)? GPT can't choose, because the participle at the end, *getrunken*, decides.
+# The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the right one. The article at the beginning depends on the noun after it, so BERT prefers the correct one, and GPT can only guess.
 
 # %% tags=["hide-input"]
 sentence = texts[6]
@@ -641,9 +644,9 @@ print(f"zero-shot accuracy of GPT: {gpt_accuracy:.0%}")
 assert gpt_accuracy > 0.9 > most_frequent
 
 # %% [markdown]
-# So GPT has learned the rule as well. It needs three passes where BERT needs one; in return, it can score whole texts. (Don't read too much into which of the two is more accurate here. They were trained once each, on different objectives and data, and the two accuracies are not measured in the same way.)
+# So GPT has learned the rule as well. (Its accuracy and BERT's don't tell which model is better: GPT compares three whole sentences, and BERT the three articles at one position.)
 #
-# **Few-shot** means that the prompt contains a few solved examples. Consider the prompt `Hund :`. Should the answer be the plural, *Hunde*, the article, *der*, or the English word, *dog*? In training, our GPT has seen lists of each kind, so it can't know. But after `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. All these nouns have occurred with each of their three answers in training, but in other lists.
+# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. All these nouns have occurred with each of their three answers in training, but in other lists.
 
 
 # %% tags=["hide-input"]
@@ -694,9 +697,11 @@ average = [sum(column) / 3 for column in zip(*few_shot.values(), strict=True)]
 assert average[0] < 0.6 and min(average[1:]) > 0.9
 
 # %% [markdown]
-# One example is enough. No weight has changed; the model has "learned" the task from its context. This is **in-context learning**. Our experiment also shows what the examples contribute. The answers were in the weights already, and the prompt only shows which of them is wanted. There are signs of this in large models, too: in classification, examples with random labels help nearly as much as correct ones ([Min et al., 2022](https://arxiv.org/abs/2202.12837)).
+# One example is enough. No weight has changed; the model has "learned" the task from its context. This is **in-context learning**. Here the answers were in the weights already, and the prompt only shows which of them is wanted.
 #
 # **Scaling.** What makes this useful is size. The test loss of language models falls smoothly, like a power law, with parameters, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens for each parameter are best ([Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)). Newer models see many more, because a small model that was trained for longer is cheaper to use.
+#
+# <details><summary>How models grew from 2017 to 2024</summary>
 #
 # | model | year | parameters | training text |
 # |---|---|---|---|
@@ -708,13 +713,15 @@ assert average[0] < 0.6 and min(average[1:]) > 0.9
 # | [Llama 2](https://arxiv.org/abs/2307.09288) | 2023 | 70 billion | 2 trillion tokens |
 # | [Llama 3](https://arxiv.org/abs/2407.21783) | 2024 | 405 billion | 15.6 trillion tokens |
 #
+# </details>
+#
 # **Instruction tuning.** A language model continues texts. Asked a question, it may well continue with more questions. So it is fine-tuned once more, on thousands of instructions with good answers ([Wei et al., 2022](https://arxiv.org/abs/2109.01652)), and often trained on people's preferences between two answers as well (reinforcement learning from human feedback; [Ouyang et al., 2022](https://arxiv.org/abs/2203.02155)). Pre-training, instruction tuning, prompting: this is how a chat model is made.
 #
 # ## T5: every task is text to text
 #
-# T5 keeps both halves, and `forward` as it is. Its idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. One model, one loss and one decoder serve all tasks, so no task needs a new layer, as it does with BERT.
+# T5 keeps both halves, and `forward` as it is. Its idea is **text-to-text**: the task is written into the source, and the answer is always text. `translate English to German: The dog sleeps.` has the target `Der Hund schläft.`, and `cola sentence: The dog sleep.` has the target `unacceptable`. One model, one loss and one decoder serve all tasks.
 #
-# To pre-train on plain text, T5 uses **span corruption**. Some spans of the text are cut out, and a numbered sentinel token is left in place of each. The target lists the missing spans, each after its sentinel:
+# To pre-train on plain text, T5 uses **span corruption**. Some spans of the text are cut out, and a numbered sentinel token is left in place of each. The target lists the missing spans, each after its sentinel, and ends with one more sentinel:
 
 
 # %%
@@ -741,9 +748,7 @@ for n, piece in enumerate(pieces):
 assert restored.split() == sentence
 
 # %% [markdown]
-# Nothing is lost: with the target, you can restore the text. And the target is short, which saves time, since the decoder generates one token after the other.
-#
-# T5 also changes how positions are encoded. It adds nothing to the embeddings. Instead, it adds a learned number to each attention score, which depends on the head and on the distance between query and key: a **relative position bias**. In our package, one method has to change:
+# T5 also changes how positions are encoded. It adds nothing to the embeddings. Instead, it adds a learned number to each attention score, which depends on the head and on the distance between query and key: a **relative position bias**. The layers of each half share these numbers. (T5 also leaves out the division by $\sqrt{d_k}$; we keep it.) In our package, one method has to change:
 
 
 # %%
@@ -770,7 +775,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 # %% [markdown]
 # The last line shows that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Not every distance has a number of its own, because it hardly matters whether a word is 100 or 101 positions away. Distances share 32 *buckets*, half of them for each direction (§2.1 of the T5 paper). Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green. The right figure shows the same as a curve.
+# Not every distance has a number of its own, because it hardly matters whether a word is 100 or 101 positions away. Distances share 32 *buckets* (§2.1 of the T5 paper). In the encoder, shown below, 16 are for each side. Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green. The right figure shows the same as a curve.
 
 
 # %% tags=["hide-input"]
@@ -844,7 +849,7 @@ assert_close(plain(x.flip(1)).flip(1), plain(x))
 # %% [markdown]
 # ## ViT: an image as a sequence of patches
 #
-# The Vision Transformer cuts an image into square **patches** and treats them as tokens. A word becomes a vector through an embedding table. A patch already consists of numbers, so a linear layer does it. Our images are drawn by code: discs, squares, triangles and crosses of any size, with noise.
+# The Vision Transformer cuts an image into square **patches** and treats them as tokens. A word becomes a vector through an embedding table. A patch already consists of numbers, so a linear layer is enough. Our images are drawn by code: discs, squares, triangles and crosses of any size, with noise.
 
 # %% tags=["hide-input"]
 SHAPES = ["disc", "square", "triangle", "cross"]
@@ -920,7 +925,7 @@ expected = linear(patches)
 assert_close(convolution(images).flatten(2).mT, expected, atol=1e-5, rtol=1e-5)
 
 # %% [markdown]
-# A **class token** is put in front of the patches, as in BERT: a learned vector whose output is classified. Learned positions are added, and all the rest is the encoder of our BERT. (Our class inherits BERT's embedding of tokens as well, and doesn't use it.)
+# A **class token** is put in front of the patches, as in BERT: a learned vector whose output is classified. Learned positions are added, and all the rest is the encoder of our BERT.
 
 
 # %%
@@ -999,7 +1004,7 @@ assert on_shape > bright.float().mean() + 0.1
 # %% [markdown]
 # ## How many parameters?
 #
-# BERT base, GPT-2 small and ViT-B/16 all have 12 layers with $d_\text{model} = 768$, 12 heads and $d_\text{ff} = 3072$. Their layers have exactly the same number of parameters: with $d = d_\text{model}$ and $f = d_\text{ff}$, four projections with biases, $4(d^2 + d)$, the feed-forward network, $2df + f + d$, and two layer norms, $4d$. The rest is the embedding of tokens or patches, the positions, and what comes before or after the layers (the last norm, the pooler, the class token).
+# BERT base, GPT-2 small and ViT-B/16 (base, with patches of 16 × 16 pixels) all have 12 layers with $d_\text{model} = 768$, 12 heads and $d_\text{ff} = 3072$. Their layers have exactly the same number of parameters: four projections with biases, the feed-forward network, and two layer norms. The rest is the embedding of tokens or patches, the positions, and what comes before or after the layers.
 
 
 # %%
@@ -1065,7 +1070,7 @@ Picture(
 assert totals == [109_482_240, 124_439_808, 86_567_656]
 
 # %% [markdown]
-# The totals match the published 110, 124 and 86 million. (GPT-2's authors first wrote 117 and corrected it later; ViT's number leaves out the last layer for 1,000 classes.) BERT is smaller than GPT-2, and ViT smaller than both; nearly all of the difference is in the embeddings.
+# The totals match the published 110, 124 and 86 million. (ViT's published number leaves out the classifier, which is less than a million here.) Nearly all of the difference between them is in the embeddings.
 #
 # ## What today's language models changed
 #
@@ -1143,7 +1148,7 @@ steps = [grouped(x[:, i : i + 1], cache=cache) for i in range(5)]
 assert_close(torch.cat(steps, 1), grouped(x, is_causal=True))
 
 # %% [markdown]
-# **All of it together** is our `EncoderLayer` with these parts, and with a causal mask it is a layer of [LLaMA](https://arxiv.org/abs/2302.13971). Is it the same layer, really? Counting parameters is a strict test, because a single bias too many would show. LLaMA's smallest model has 32 layers with $d_\text{model} = 4096$ and 32 heads, each with its own keys and values. Its vocabulary has 32,000 tokens, in two matrices that are not tied, and the hidden width is two thirds of $4\,d_\text{model}$, rounded up to a multiple of 256.
+# **All of it together** is our `EncoderLayer` with these parts, and with a causal mask it is a layer of [LLaMA](https://arxiv.org/abs/2302.13971). LLaMA's smallest model has 32 layers with $d_\text{model} = 4096$ and 32 heads, each with its own keys and values, 32,000 tokens in two matrices that are not tied, and a hidden width of two thirds of $4\,d_\text{model}$, rounded up to a multiple of 256.
 
 
 # %%
@@ -1181,7 +1186,7 @@ before, after = (modern(y, causal_mask(10)) for y in (x, later))
 assert_close(before[:, :7], after[:, :7])  # nothing before a change moves
 
 # %% [markdown]
-# That is exactly the size of the published weights of "7B" (the paper rounds it to 6.7 billion).
+# That is exactly the number of parameters in the published "7B" weights.
 #
 # How much do groups save? Llama 2 with 70 billion parameters has 80 layers and 64 query heads of 128 dimensions, in 8 groups. In 16-bit numbers, the KV cache of one text of 4,096 tokens, its longest context, takes:
 
@@ -1209,11 +1214,13 @@ for n_groups in (64, 8, 1):
 # | the decoder's input | `decoder_input_ids` |
 # | `greedy_search`, `beam_search`, `sample` | `generate(...)` with `num_beams`, `do_sample` |
 #
-# **Marian** is the architecture of the *opus-mt* models, of which there are more than a thousand, each for another pair or group of languages. It is the paper's model, except for four details: SiLU instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens. So its weights fit into our classes, under other names: `load_marian` reads `model.encoder.layers.0.fc1.weight`, for example, as `encoder.0.feed_forward.inner.weight`, and joins the matrices of queries, keys and values into one. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
+# **Marian** is the architecture of the *opus-mt* models, each for another pair or group of languages. It is the paper's model, except for four details: SiLU instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens. So its weights fit into our classes, under other names, which `load_marian` translates. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
 #
 # ```python
+# from pathlib import Path
 # from transformers import MarianTokenizer
 # from transformer.decoding import beam_search
+# from transformer.huggingface import load_marian
 #
 # tokenizer = MarianTokenizer.from_pretrained("opus-mt-en-de")  # the folder
 # marian = load_marian(Path("opus-mt-en-de"))
@@ -1222,7 +1229,7 @@ for n_groups in (64, 8, 1):
 # print(tokenizer.decode(marian.marian_ids[best.tokens]))
 # ```
 #
-# Do both compute the same? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (`transformers` isn't one of this course's requirements. Where it is missing, the cell says so. The same comparison is `test_logits_are_equal` in `tests/transformer/test_huggingface.py`, which also has padding in the source. With `transformers` 5.23 it passes: all logits agree within a tolerance of 1e-4. `test_greedy_translations_are_equal` finds the same translations.)
+# Do both compute the same? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (If `transformers` isn't installed, the cell says so. `tests/transformer/test_huggingface.py` makes the same comparison.)
 
 # %% tags=["hide-input"]
 try:
@@ -1268,7 +1275,7 @@ else:
 #
 # **A loss that looks too good.** BERT's loss belongs to the chosen positions. If you forget the index `[chosen]`, the loss covers all positions, and most of these show the answer. Here is our BERT on the unseen sentences, both ways:
 
-# %%
+# %% tags=["hide-input"]
 masked, chosen = mask_tokens(unseen)
 logits, real = bert(masked), unseen > MASK
 for name, where in (("all positions", real), ("chosen positions", chosen)):
@@ -1280,7 +1287,7 @@ assert F.cross_entropy(logits[real], unseen[real]) < F.cross_entropy(
 )
 
 # %% [markdown]
-# **Patches by a single `reshape`.** The result has the right shape, and the linear layer accepts it. But `reshape` takes the pixels in reading order, so a "patch" consists of one and a half rows of the image:
+# **Patches by a single `reshape`.** The result has the right shape, and the linear layer accepts it. But `reshape` takes the pixels in reading order, so a "patch" consists of one and a half rows of the image. Is patch 5 the second square of the second row?
 
 # %% tags=["hide-input"]
 wrong = images.reshape(len(images), 16, 36)
@@ -1398,11 +1405,11 @@ assert change > 0.01
 #
 # </details>
 #
-# **4. A text of 1,000 tokens goes through a GPT. Then an encoder–decoder gets 500 of them as source and 500 as target. Which of the two computes fewer attention scores in a layer, if a causal square counts as half?**
+# **4. Compare two ways of processing 1,000 tokens: all of them in one layer of a GPT, or 500 as the source in an encoder layer and 500 as the target in a decoder layer. Which computes fewer attention scores, if those that a causal mask hides don't count?**
 #
 # <details><summary>Answer</summary>
 #
-# GPT: $1000^2 / 2 = 500{,}000$. The encoder computes $500^2$ scores, cross-attention $500^2$, and the decoder $500^2 / 2$, together $625{,}000$. (If masked scores are computed too, it is $1{,}000{,}000$ against $750{,}000$, and the encoder–decoder wins.) But each matrix product is applied to 500 tokens only, so the encoder–decoder has about twice as many parameters for the same amount of computation (§3.2 of the T5 paper).
+# GPT: $1000^2 / 2 = 500{,}000$. The encoder computes $500^2$ scores, cross-attention $500^2$, and the decoder $500^2 / 2$, together $625{,}000$. (If masked scores are computed too, it is $1{,}000{,}000$ against $750{,}000$, and the encoder–decoder wins.) But scores aren't everything: each weight matrix of the encoder–decoder is applied to 500 tokens only, so it has about twice as many parameters for the same amount of computation (§3.2 of the T5 paper).
 #
 # </details>
 #
@@ -1410,8 +1417,7 @@ assert change > 0.01
 #
 # <details><summary>Answer</summary>
 #
-# Embeddings: $32128 \cdot 768 = 24{,}674{,}304$. An encoder layer has $4 d^2$ for attention, $2 d f$ for the feed-forward network and $2d$ for two norms: $7{,}079{,}424$. A decoder layer has $4 d^2 + d$ more: $9{,}439{,}488$. Add twelve of each, the two tables of 384 and the two last norms of
-# 768. The sum is $222{,}903{,}552$; the paper says 220 million.
+# Embeddings: $32128 \cdot 768 = 24{,}674{,}304$. An encoder layer has $4 d^2$ for attention, $2 d f$ for the feed-forward network and $2d$ for two norms: $7{,}079{,}424$. A decoder layer has $4 d^2 + d$ more: $9{,}439{,}488$. Add twelve of each, two tables of 384, and two last norms of 768: the sum is $222{,}903{,}552$. The paper says 220 million.
 #
 # </details>
 
@@ -1425,32 +1431,45 @@ assert 12 * (encoder_layer + decoder_layer) + rest == 222_903_552
 # %% [markdown]
 # ## Exercises
 #
-# You have built each part of a translator by itself. The capstone notebook puts them together: eight blanks, and then you train a model of your own, in which every part is yours. Each blank has a hint, and a check that tells you which mistake you made.
+# Six blanks: BERT's masked tokens, one mask for the whole family, GPT's loss, a classifier on top of GPT, a few-shot prompt, and the weights of a public model. Each has a hint, and a check that tells you which mistake you made.
+#
+# - In Colab:
+#   [15_transformer_family](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/15_transformer_family.ipynb).
+#   On GitHub: [15_transformer_family.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/15_transformer_family.ipynb).
+# - On your machine, open `exercises/15_transformer_family.ipynb`, fill in the blanks, then:
+#
+# ```bash
+# python -m exercises grade transformer_family
+# ```
+#
+# Worked answers are on the [Solutions](../book/solutions.md) page.
+#
+# **The capstone.** You have built each part of a translator by itself. The capstone notebook puts them together: eight blanks, and then you train a model of your own, in which every part is yours.
 #
 # - In Colab:
 #   [18_capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb).
 #   On GitHub: [18_capstone.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb).
-# - On your machine, open `exercises/18_capstone.ipynb`, fill the blanks, then:
+# - On your machine, open `exercises/18_capstone.ipynb`, fill in the blanks, then:
 #
 # ```bash
 # python -m exercises grade capstone
 # ```
 #
-# Worked answers are on the [Solutions](../book/solutions.md) page. And here are five experiments with the models of this chapter:
+# When it translates, go on with [19_train_your_own](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb) ([on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb)): the same model as modules, with everything that training needs, up to a graded BLEU score.
+#
+# <details><summary>Five experiments with the models of this chapter</summary>
 #
 # 1. **Masks only.** Train a second BERT that has `[MASK]` at every chosen position. Then give both models a sentence in which *no* token is masked but one is wrong. How much probability do they give to the correct word there?
 # 2. **A frozen BERT.** In `fine_tune`, train the new linear layer only, and leave the encoder as it is. How much accuracy does that cost with 64, 256 and 1,024 labels?
 # 3. **A set of patches.** Set `vit.positions` to zero, shuffle the patches, and assert that the prediction stays the same. Then train such a model: which of the four shapes does it confuse?
 # 4. **Positions without learning.** Give `BiasedAttention` a bias of −0.5 times the distance. That is the idea of ALiBi ([Press et al., 2022](https://arxiv.org/abs/2108.12409)). Draw it beside the buckets. What can the buckets express that it can't?
 # 5. **The next size.** Use `modern_layer` on the meta device for LLaMA's 13B: 40 layers with $d_\text{model} = 5120$ and 40 heads. How many parameters does it have, and how large is the KV cache for 2,048 tokens with 40, 8 and 1 groups?
+#
+# </details>
 
 # %% [markdown]
 # ## Going further
 #
-# - **The common ancestor:** §3.2.3 of the paper has the three attentions and their masks, and row E of its Table 3 has learned positions.
-# - **BERT:** [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), §3.1 for the masking, and the appendix for the reasons. [Liu et al. (2019)](https://arxiv.org/abs/1907.11692), the RoBERTa paper, tested what in its recipe matters.
-# - **GPT:** [Radford et al. (2018)](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf) pre-train one model and fine-tune it for each task. [Radford et al. (2019)](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) only prompt it.
-# - **T5:** §3 of [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683) compares architectures, masks and objectives under equal conditions. It is the best map of this family. Relative positions began with [Shaw et al. (2018)](https://arxiv.org/abs/1803.02155).
-# - **ViT:** [Dosovitskiy et al. (2021)](https://arxiv.org/abs/2010.11929); §4.5 looks inside.
+# - **BERT:** [Devlin et al. (2019)](https://aclanthology.org/N19-1423/), §3.1 for the masking, and the appendix for the reasons.
+# - **T5:** §3 of [Raffel et al. (2020)](https://arxiv.org/abs/1910.10683) compares architectures, masks and objectives under equal conditions.
 # - **Fine-tuning with few new parameters:** LoRA ([Hu et al., 2022](https://arxiv.org/abs/2106.09685)) leaves the weights alone and trains a low-rank correction of each matrix.
-# - **Today's parts put together:** §2.2 of [Touvron et al. (2023)](https://arxiv.org/abs/2302.13971).

@@ -218,7 +218,7 @@ shown = [round(100 * s / totals[1]) for s in seconds]
 assert shown == [42, 58], shown
 
 # %% [markdown]
-# The bars are computed from the GPU's data sheet, as you'll soon do yourself. Measured numbers are from the machine that built this page, unless we say otherwise.
+# The bars are computed from the GPU's data sheet. Measured numbers are from the machine that built this page, unless we say otherwise.
 
 # %% tags=["hide-input"]
 dtype = str(device.autocast_dtype or torch.float32).removeprefix("torch.")
@@ -284,7 +284,7 @@ assert all(b[0] > a[1] for a, b in pairwise(short))
 assert all(b[0] == a[1] for a, b in pairwise(long))
 
 # %% [markdown]
-# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches do a forward and a backward pass have? We can let PyTorch count its operations, without views, which only look at the same data in another shape and launch nothing. On the *meta* device, where tensors have no data, that is cheap:
+# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches do a forward and a backward pass have? We can let PyTorch count its operations. We leave out views, which only look at the same data in another shape and launch nothing. On the *meta* device, where tensors have no data, that is cheap:
 
 
 # %%
@@ -307,9 +307,9 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1100 < counter.count < 1400
 
 # %% [markdown]
-# At 5 µs each, that is about 6 ms for the two passes. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs**, which record a whole sequence of launches once and then [replay it with a single launch](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/). But it always replays the same shapes, and most of our batches have a new one.
+# At 5 µs each, that is about 6 ms for the two passes. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs**, which record a whole sequence of launches once and then [replay it with a single launch](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
 #
-# Larger batches help a CPU, too, which also has fixed costs. We measure both passes of a small translation model:
+# Larger batches help a CPU, too, which also has fixed costs. We measure both passes of a small translation model. The figure shows the tokens per second for batches of different sizes:
 
 # %%
 config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
@@ -388,11 +388,9 @@ print(f"F = {F_rate / 1e9:.0f} GFLOP/s, B = {B_rate / 1e9:.1f} GB/s")
 print(f"F / B = {F_rate / B_rate:.1f} FLOP per byte")
 
 # %% [markdown]
-# A CPU's ratio can be a small fraction of a GPU's. Then far more operations are compute-bound.
-#
 # ### The roofline
 #
-# For a GPU we take $F$ (in 16 bits) and $B$ from its data sheet and plot the FLOP per second that it can attain at each intensity, its **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)). It rises in proportion to the intensity, and is flat from $F / B$ on. The dots are operations of our encoder layer, for $2^{14}$ tokens in sentences of 25, with numbers of 2 bytes.
+# For a GPU we take $F$ (in 16 bits) and $B$ from its data sheet and plot the FLOP per second that it can attain at each intensity, its **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)). It rises in proportion to the intensity, and is flat from $F / B$ on. The dots are operations of our encoder layer, for $2^{14}$ tokens in sentences of 25, with numbers of 2 bytes. (When a model is trained in 16 bits, residual connections and layer norms usually keep 4 bytes, so for them the bound is optimistic.)
 
 # %% tags=["hide-input"]
 by_name = {o.name: o for o in encoder_operations}
@@ -435,9 +433,9 @@ assert arithmetic_intensity(by_name["feed-forward out"], 2**14) > ridge_point(h1
 assert round(ridge_point(h100)) == 295
 
 # %% [markdown]
-# Of these dots, only the matrix product for the queries, keys and values (Q, K, V) reaches the flat part. The feed-forward network's two products would, too. Attention's output projection, 512 × 512, just misses it, with 252 of the necessary 295 FLOP per byte. A residual connection reaches less than a thousandth of the H100's peak. Even attention's product of queries and keys is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. So **the rest of the time, the GPU waits for its memory.**
+# Of these dots, only the matrix product for the queries, keys and values (Q, K, V) reaches the flat part. (The products of the feed-forward network, which aren't drawn, do as well.) A residual connection reaches less than a thousandth of the H100's peak. Even attention's product of queries and keys is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. So **the rest of the time, the GPU waits for its memory.**
 #
-# The folded cell at the top lists each operation's FLOP and bytes. Are its FLOP correct? PyTorch can count those of matrix products while a module runs. In our list, these are the operations with weights and the two inside attention:
+# The folded cell at the top lists each operation's FLOP and bytes. Are these numbers right? While a module runs, PyTorch can count the FLOP of its matrix products:
 
 # %%
 with torch.device("meta"):
@@ -468,18 +466,18 @@ paper = step_flop / 0.4 / 8 / 1e12  # TFLOP/s of each P100
 assert 2.9 < paper < 3.1 and 0.29 < paper / 9.5 < 0.34
 
 # %% [markdown]
-# No real run gets near these times. The paper's took 0.4 seconds a step on eight P100 (§5.2). That is 3 TFLOP/s for each of them, in float32, a third of the 9.5 that the authors assume a P100 can sustain (footnote 5). Megatron-LM ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)) trained much larger models at 52% of its A100s' peak, or 39% without the second forward pass that checkpointing (below) takes. This share, of only the FLOP that the model needs, is called **MFU**, model FLOPs utilisation.
+# No real run gets near these times. The paper's run took 0.4 seconds per step on eight P100 (§5.2). That is 3 TFLOP/s for each of them, in float32, a third of what the authors assume a P100 can sustain: 9.5 TFLOP/s (footnote 5), by coincidence the same number as the TFLOP of our step. Megatron-LM ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)) trained much larger models at 39% of its A100s' peak, not counting a second forward pass that they make to save memory (*activation checkpointing*, below). The share of the peak, counting only the FLOP that the model itself needs, is called **MFU**, model FLOPs utilisation.
 
 # %% [markdown]
 # ## Fusion and compilation
 #
-# A memory-bound chain of operations gets faster if it moves fewer bytes. After each sublayer come a dropout, a residual addition and a layer norm. How many 16-bit numbers do they read and write for each number of the output? Dropout reads one and writes one, and a byte, half a number, that records whether it dropped it: 2.5. The addition takes 3 and the layer norm 2, together 7.5. A single kernel for all three reads two numbers, and writes one and the byte: 3.5. Combining kernels like this is called **fusion**, and `torch.compile` does it for you:
+# A memory-bound chain of operations gets faster if it moves fewer bytes. After each sublayer come a dropout, a residual addition and a layer norm. How many 16-bit numbers do they read and write for each number of the output? Dropout reads one number and writes one. It also writes a byte that records whether the number was dropped, which counts as half a number: 2.5. The addition takes 3 and the layer norm 2, together 7.5. A single kernel for all three reads two numbers, and writes one and the byte: 3.5. Combining kernels like this is called **fusion**, and `torch.compile` does it for you:
 #
 # ```python
 # compiled = torch.compile(model)  # its first call takes a while
 # ```
 #
-# It also saves launches. But to fuse attention takes a new algorithm, FlashAttention (below).
+# It also saves launches. But fusing attention takes a new algorithm, FlashAttention (below).
 #
 # **Try it.** Each bar is the shortest possible time of an operation, orange if memory limits it and blue if arithmetic does. Tick *fused attention*, then *compiled*, and read the share of the peak at the top. Then move the slider to 64 tokens ($2^6$), and choose other GPUs.
 
@@ -525,8 +523,8 @@ assert arithmetic_intensity(by_name["feed-forward in"], 2**14) < ridge_point(
 
 # %% [markdown]
 # - On an H100, both kinds of fusion together raise the limit from 42% to 65% of the peak, with the same arithmetic. (Fusing attention alone does little, because sentences of 25 tokens have few scores.)
-# - With 64 tokens everything is memory-bound, because each weight is read for only a few tokens. [Decoding](12_decoding.ipynb) a single sentence with a KV cache is like that: each new token needs all weights of the decoder. That is why batches of sentences pay off.
-# - A faster GPU is more often memory-bound: from the A100 to the H100, arithmetic became three times as fast, but memory only 1.6 times. On the L4, even the feed-forward network is memory-bound at $2^{14}$ tokens.
+# - With 64 tokens everything is memory-bound, because each weight is read for only a few tokens. [Decoding](12_decoding.ipynb) a single sentence with a KV cache is like that: each new token needs all weights of the decoder.
+# - What counts is the ratio of a GPU's arithmetic to its memory bandwidth: the larger it is, the more operations are memory-bound. From the A100 to the H100, arithmetic became three times as fast, but memory only 1.6 times.
 #
 # All these are lower bounds. What a program really does, you have to measure.
 
@@ -606,7 +604,7 @@ Picture(
 )
 
 # %% [markdown]
-# When you read the trace of a GPU, first ask whether it is busy all the time. If not, the step is launch-bound, or waits for data. If it is, are the operations that take the most time matrix products? (`mm` and `addmm` are; the latter also adds something, such as a bias.) `profiler.export_chrome_trace("trace.json")` saves the trace, and [Perfetto](https://ui.perfetto.dev) shows it with all names.
+# When you read the trace of a GPU, first ask whether it is busy all the time. If not, the step is launch-bound, or waits for data. If it is, are the operations that take the most time matrix products? (`mm` and `addmm` are.) `profiler.export_chrome_trace("trace.json")` saves the trace, and the viewer [Perfetto](https://ui.perfetto.dev) shows it in the browser, with all names.
 
 # %% [markdown]
 # ## FlashAttention
@@ -661,10 +659,10 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Our loop only shows the idea: almost every line is a kernel or more. The package calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. FlashAttention accepts no mask except the causal one, so in training the decoder's self-attention uses `is_causal=True` and no padding mask. It needs none: padding is at the end, so real tokens never see it, and the loss ignores the outputs *at* the padding. The encoder and cross-attention do need a padding mask, so PyTorch chooses another fused kernel for them.
+# Our loop only shows the idea: almost every line is one kernel or more. The package calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. FlashAttention accepts no mask except the causal one, so in training the decoder's self-attention uses `is_causal=True` and no padding mask: padding is at the end, so real tokens never see it. The encoder and cross-attention do need a padding mask, so on a GPU, PyTorch chooses another fused kernel for them.
 
 # %% [markdown]
-# FlashAttention also saves memory. The weights aren't kept for the backward pass, which recomputes them from queries and keys. The folded cell adds up all tensors that PyTorch keeps:
+# FlashAttention also saves memory. The weights aren't kept for the backward pass, which recomputes them from queries and keys. The folded cell adds up all tensors that PyTorch keeps. The figure shows them against the length of the text: one line rises with its square, the other in proportion to it.
 
 
 # %% tags=["hide-input"]
@@ -703,14 +701,11 @@ growth = {name: sizes[-1] / sizes[-2] for name, sizes in kept.items()}
 assert growth["explicit"] > 2.8 and growth["fused"] < 2.1
 
 # %% [markdown]
-# In a text twice as long, the explicit form keeps up to four times as much, the fused form twice as much.
-
-# %% [markdown]
 # ## A loss without all the logits
 #
 # The same idea helps with the loss. It needs a logit for every token *and* every entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a training step. Then the backward pass needs a gradient of the same size.
 #
-# But we only need the loss, and the gradients of the decoder's output $x$ and of the output embedding $W$. The gradient of a row of logits is $p - q$, the prediction minus the smoothed target ([Label smoothing](10_label_smoothing.ipynb)), and it depends on no other row. So for some rows at a time, we compute the logits, the loss and right away the gradients, and forget the logits:
+# But we only need the loss, and the gradients of the decoder's output $x$ and of the output matrix $W$. The gradient of a row of logits is $p - q$, the prediction minus the smoothed target ([Label smoothing](10_label_smoothing.ipynb)), and it depends on no other row. So for some rows at a time, we compute the logits, the loss and right away the gradients, and forget the logits:
 
 
 # %%
@@ -730,7 +725,7 @@ def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
 
 
 # %% [markdown]
-# The package's `linear_label_smoothed_cross_entropy` works like this. It is an `autograd.Function` whose forward pass computes the gradients as above, and whose backward pass only returns them, times the gradient that it receives. All forms agree, but keep very different amounts of memory:
+# The package's `linear_label_smoothed_cross_entropy` works like this. It is an `autograd.Function`, PyTorch's way to write both passes of an operation yourself. Its forward pass computes the gradients as above, and its backward pass only multiplies them by the gradient that it receives. All forms agree, but keep very different amounts of memory:
 
 
 # %%
@@ -815,7 +810,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     info = torch.finfo(dtype)
     name, largest = str(dtype).removeprefix("torch."), f"{info.max:.5g}"
     rows.append([name, largest, f"{info.tiny:.2g}", f"1 + {info.eps:.2g}"])
-headers = ["", "largest", "smallest normal", "next number after 1"]
+headers = ["", "largest", "smallest, full precision", "next number after 1"]
 print(tabulate(rows, headers=headers, disable_numparse=True))
 
 # %% tags=["remove-cell"]
@@ -825,7 +820,7 @@ for name, (_, fraction) in formats.items():
         assert torch.finfo(getattr(torch, name)).eps == 2.0**-fraction
 
 # %% [markdown]
-# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. (Below the *smallest normal* number there are fewer and fewer digits, in float16 down to $6 \cdot 10^{-8}$.) Add 0.001 to a weight of 1, a thousand times:
+# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. (Below the smallest number with full precision there are fewer and fewer digits, in float16 down to $6 \cdot 10^{-8}$.) Add 0.001 to a weight of 1, a thousand times:
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -838,7 +833,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 assert (torch.ones((), dtype=torch.bfloat16) + 0.001).item() == 1
 
 # %% [markdown]
-# In bfloat16 the weight hasn't moved at all, because the next number after 1 is too far away. Training consists of such small steps. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights, Adam's averages and long sums stay in float32. The matrix products run in 16 bits, and so do operations such as ReLU and dropout that take over their results. `torch.autocast` makes this choice for each operation:
+# In bfloat16 the weight hasn't moved at all, because the next number after 1 is too far away. Training consists of such small steps. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights, Adam's averages and long sums stay in float32. The matrix products run in 16 bits, and so do operations such as ReLU and dropout that work on their results. `torch.autocast` makes this choice for each operation:
 
 # %%
 linear, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
@@ -853,7 +848,7 @@ print(f"mean error of the product {error:.2%}")
 assert 0.001 < error < 0.01
 
 # %% [markdown]
-# Residual connections and layer norms stay in float32, too, and so gain little. Our roofline with 16 bits everywhere is optimistic there.
+# Residual connections and layer norms stay in float32, too, and so gain little.
 #
 # ### Loss scaling
 #
@@ -897,9 +892,6 @@ for name, product in products.items():
 # %% tags=["remove-cell"]
 errors = [((p - a @ b).norm() / (a @ b).norm()).item() for p in products.values()]
 assert 5 < errors[1] / errors[0] < 12
-
-# %% [markdown]
-# With three more bits, the error is about eight times smaller.
 
 # %% [markdown]
 # ## A memory budget
@@ -960,7 +952,7 @@ assert [x.gradients_preallocated for x in b] == [False, False, False, True]
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# The peak comes when the backward pass begins. With one batch a step, no gradients exist yet, and later they take the place of activations. bfloat16 saves less than half, because residual connections and layer norms stay in float32, and the loss needs its logits in both formats. The first remedy is to take smaller batches, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. That second forward pass is about a third more arithmetic. Here is the measured peak of a small model without and with checkpointing. The gradients are the same:
+# The peak comes when the backward pass begins. Without gradient accumulation, there are no gradients yet at that moment, so only 12 of the 16 bytes per parameter count. bfloat16 saves less than half, because residual connections and layer norms stay in float32. The first remedy is to take smaller batches, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. That second forward pass is about a third more arithmetic. Here is the measured peak of a small model without and with checkpointing. The gradients are the same:
 
 # %%
 small = ModelConfig(1000, d_model=64, n_heads=4, d_ff=256, dropout=0.0)
@@ -995,12 +987,9 @@ assert peaks[1] < 0.5 * peaks[0]
 SourceCode(CheckpointedLayer)
 
 # %% [markdown]
-# If memory still runs out, the trainer halves the batches by itself.
-
-# %% [markdown]
 # ## All together
 #
-# What is all this worth? We begin with a tutorial's training step, and change one thing after the other. The data are random sentences of about 25 tokens, in batches of 32 as they come, or in batches of [similar length](09_data_and_batching.ipynb) with a budget of 800 tokens.
+# What is all this worth? We begin with the training step of a typical tutorial, and change one thing after the other. The data are random sentences of about 25 tokens, in batches of 32 as they come, or in batches of [similar length](09_data_and_batching.ipynb) with a budget of 800 tokens.
 
 # %%
 rng = np.random.default_rng(1)
@@ -1027,9 +1016,6 @@ def loss_in_chunks(model, batch):
     return batch_loss(model, batch, smoothing=0.1)
 
 
-# %% [markdown]
-# On a GPU, there is one more row, for `torch.compile`.
-
 # %%
 short = device.autocast_dtype or torch.bfloat16
 ladder = {
@@ -1044,7 +1030,7 @@ if device.type == "cuda":
     ladder["+ torch.compile"] = ("fused", compiled, by_budget, short)
 
 # %% [markdown]
-# We check that all rows compute the same loss, up to rounding. Then they take turns, so that a slow moment of the machine affects them all. We count only real target tokens, and compare within each round.
+# We check that all versions compute the same loss, up to rounding. Then we run the versions in turn, so that a temporary slowdown affects all of them. The figure shows the speed-up of each version over the first, a dot for each round; only real target tokens count.
 
 # %% tags=["hide-input"]
 torch.manual_seed(0)
@@ -1095,7 +1081,7 @@ Picture(
 )
 
 # %% [markdown]
-# Batches by length compute less padding, on any machine. The other changes are made for GPUs. On a CPU they may make no clear difference, so look at the spread of the dots before you trust a difference. Without 16-bit units, mixed precision may even slow the step down. Run this chapter in Colab on a GPU (*Runtime → Change runtime type*) to see what each change does there.
+# Batches by length waste less work on padding, on any machine. The other changes are made for GPUs. On a CPU, some of them gain less or even cost time. Mixed precision, for example, is slow where the processor has no fast 16-bit arithmetic. Run this chapter in Colab on a GPU (*Runtime → Change runtime type*) to see what each change does there.
 #
 # ### Measurements of complete steps
 #
@@ -1143,7 +1129,7 @@ else:
         )
 
 # %% [markdown]
-# On the CPU, compiling made this model's steps slower. `python -m book.gpu_run run` measures the rows of a GPU. The [results](../book/results.md) page has all stored measurements and their origin.
+# On the CPU, compiling made this model's steps slower. On a machine with a GPU, `make first-gpu-run` measures it and adds its rows to the table.
 
 # %% tags=["remove-cell"]
 if rows:
@@ -1179,7 +1165,7 @@ for reduced in ring_all_reduce(gradients):
     assert_close(reduced, sum(gradients))
 
 # %% [markdown]
-# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients. That is always less than twice the size of the gradients. Is it a lot? We compute it for the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s), and compare it with the time for both passes, at a high 40% of the peak:
+# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients. That is always less than twice the size of the gradients. Is that a lot? For the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s), we compute how long sending takes, and how long both passes take if the GPUs reach 40% of their peak, which is a high share:
 
 # %%
 gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
@@ -1199,11 +1185,11 @@ assert 1.0 < seconds / compute < 2.0
 # torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
 # ```
 #
-# (We have measured only two processes, on a CPU: *processes* on the [results](../book/results.md) page.) If a model doesn't fit on one GPU, [ZeRO](https://arxiv.org/abs/1910.02054) and PyTorch's FSDP divide the weights, gradients and optimiser states among the GPUs, too.
+# (We have no such machine. The [results](../book/results.md) page has only a measurement with two processes on a CPU, in its section on speed.) If a model doesn't fit on one GPU, [ZeRO](https://arxiv.org/abs/1910.02054) and PyTorch's FSDP divide the weights, gradients and optimiser states among the GPUs, too.
 #
 # ### Divide by the tokens of all GPUs
 #
-# Do two GPUs compute the same gradient as one? Only if they divide by the right number. We play both, with two of the batches of 32 sentences:
+# Do two GPUs compute the same gradient as one? Only if they divide by the right number. We simulate both GPUs, each with one of the batches of 32 sentences from above:
 
 # %%
 model = models["fused"]
@@ -1237,7 +1223,7 @@ off = ((wrong - one_gpu).norm() / one_gpu.norm()).item()
 assert 0.002 < off < 0.3 and n_tokens[0] != n_tokens[1]
 
 # %% [markdown]
-# In the mean of means, tokens of the smaller part count more. The error is small, no message appears, and the model still trains. In 2024 the same mistake was found in the gradient accumulation of [Hugging Face's trainer](https://huggingface.co/blog/gradient_accumulation). The package's loss is a *sum*, divided once by the tokens of all batches on all GPUs.
+# In the mean of means, tokens of the smaller part count more. The error is small, no message appears, and the model still trains. The package's loss is a *sum*, divided once by the tokens of all batches on all GPUs.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1258,11 +1244,11 @@ print(f"launched after {launched * 1e3:.1f} ms")
 print(f"finished after {finished * 1e3:.1f} ms")
 
 # %% [markdown]
-# **Reading the loss in every step.** `loss.item()` waits until the GPU has computed the number. Meanwhile the CPU launches nothing, so then the GPU has nothing to do. Add up the loss on the GPU and read it every hundredth step.
+# **Reading the loss in every step.** `loss.item()` waits until the GPU has finished. In the meantime the CPU launches nothing, so afterwards the GPU has nothing to do until the next launch arrives. Add up the loss on the GPU and read it every hundredth step.
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Take a few steps before you measure.
 #
-# **Compiling again and again.** By default, `torch.compile` compiles again for new shapes, and after several times runs the model uncompiled. The package compiles with `dynamic=True` and, on a GPU, pads batches to multiples of 8.
+# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package compiles with `dynamic=True` and, on a GPU, pads batches to multiples of 8.
 #
 # **Counting padding as work.** If you divide *all* positions by the time, the most wasteful batches win. For the batches of 32 from above:
 
@@ -1361,7 +1347,7 @@ for scale in (1, 2**16):
 #
 # <details><summary>Answer</summary>
 #
-# Source or target tokens, or both? With padding? After how many warm-up steps, and did the clock wait for the GPU? Which model, precision, batch size and sentence length? And which share of the peak would that be? If it is more than 1, one of the other answers is wrong.
+# Source or target tokens, or both? With padding? After how many warm-up steps, and did the clock wait for the GPU? Which model, precision, batch size and sentence length? And what share of the peak would that be? If it is more than 1, one of the other answers is wrong.
 #
 # </details>
 #
@@ -1376,17 +1362,30 @@ for scale in (1, 2**16):
 # %% [markdown]
 # ## Exercises
 #
-# Try these in this notebook, ideally on a GPU in Colab:
+# Six blanks: what limits a matrix product, the online softmax, FlashAttention's inner loop, mixed precision, loss scaling, and the gradient of several GPUs. Each has a hint, and a check that tells you what is wrong. None of them needs a GPU.
+#
+# - In Colab:
+#   [16_gpu_performance](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/16_gpu_performance.ipynb).
+#   On GitHub: [16_gpu_performance.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/16_gpu_performance.ipynb).
+# - On your machine, open `exercises/16_gpu_performance.ipynb`, fill in the blanks, then:
+#
+# ```bash
+# python -m exercises grade gpu_performance
+# ```
+#
+# Worked answers are on the [Solutions](../book/solutions.md) page.
+#
+# <details><summary>Four experiments in this notebook, ideally on a GPU in Colab</summary>
 #
 # 1. **Your own roofline.** Put the measured $F$ and $B$ of your machine into `GPUS`, and draw its roofline. Which operations are memory-bound on it?
 # 2. **The backward pass.** It has twice the FLOP of the forward pass. Does it move twice as many bytes? Add its operations to the list at the top.
 # 3. **Long texts.** Set `length` to 1,000 in the first code cell. Which operation takes the most time now, and what does fused attention gain?
 # 4. **Idle time.** On a GPU, profile a step with 64 and one with 16,000 tokens, and compare how long the GPU is idle between kernels.
 #
+# </details>
+#
 # ## Going further
 #
 # - **In the paper:** hardware and times in §5.2, batches in §5.1, the FLOP of complete trainings in Table 2.
-# - **The view of this chapter:** Horace He's [Making Deep Learning Go Brrrr From First Principles](https://horace.io/brrr_intro.html); [Williams et al. (2009)](https://doi.org/10.1145/1498765.1498785) on rooflines, short and readable.
-# - **Attention:** [FlashAttention-2](https://arxiv.org/abs/2307.08691) and [-3](https://arxiv.org/abs/2407.08608) make better use of newer GPUs.
-# - **The loss for large vocabularies:** [Wijmans et al. (2025)](https://arxiv.org/abs/2411.09009) keep the logits on the chip, too.
+# - **The view of this chapter:** Horace He's [Making Deep Learning Go Brrrr From First Principles](https://horace.io/brrr_intro.html).
 # - **Next:** [Training the full model on WMT14](17_wmt14.ipynb). Now that each step is fast, you can take 100,000 of them.

@@ -16,7 +16,7 @@
 #
 # In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on newstest2014 (§6.1). **How long would your GPU take, and what would it cost?** Move the sliders.
 #
-# **By the end you can** estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14 with six commands, resume it after a crash, and judge whether its score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
+# **By the end you can** estimate the time, price and energy of a training run before you pay for it, use the commands that train the paper's model on WMT14, resume it after a crash, and judge whether its score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -126,7 +126,7 @@ training_cost(
 )
 
 # %% [markdown]
-# The peak speeds behind this chart are from data sheets, for dense 16-bit matrix products (not the doubled numbers for sparse matrices). The **utilisation** is the share of the peak that a training run reaches; why it starts at 15%, you'll see below. Two things to try: double the number of GPUs, and the time halves while the price stays the same. Halve the utilisation, and both double.
+# The peak speeds behind this chart are from data sheets, for 16-bit matrix products. (Data sheets also give a higher number, for matrices in which half of the numbers are zero. Don't use that one.) The **utilisation** is the share of the peak that a training run reaches; you'll see below why the slider starts at 15%. Two things to try: double the number of GPUs, and the time halves while the price stays the same. Halve the utilisation, and both double.
 #
 # This page can't train that model while you read. It computes the cost, goes through every step with a small model in a few minutes, and breaks that small run in the ways in which long runs break. If the corpus is on your machine, the same cells train the paper's model.
 #
@@ -150,7 +150,7 @@ assert counter.get_total_flops() == 6 * layer.weight.numel()
 # - A **source** token passes through each encoder layer: self-attention, $4d^2$, and the feed-forward network, $2df$. Each decoder layer also computes a key and a value from it for cross-attention, $2d^2$.
 # - A **target** token passes through each decoder layer: self-attention, $4d^2$; the query and the output of cross-attention, $2d^2$; the feed-forward network, $2df$. At the end, its logits take $Vd$.
 #
-# Embedding a token is only a lookup, and biases and layer norms are too few to matter. Attention itself, which has no weights, compares a query with $n$ keys and averages $n$ values: the same work as $2 \cdot n \cdot d$ weights.
+# Embedding a token is only a lookup, and biases and layer norms are too few to matter. Attention itself has no trained weights. To compare a query with $n$ keys and average $n$ values takes as much work as a matrix of $2 \cdot n \cdot d$ weights.
 
 
 # %%
@@ -178,7 +178,7 @@ print(f"counted {counted:,}, formula {training_flop(small, 7, 5, pairs=2):,}")
 assert counted == training_flop(small, 7, 5, pairs=2)
 
 # %% [markdown]
-# The weights that a source token and a target token meet are, together, the weights of the whole model. So if both sides have about the same number of tokens, here is a rule of thumb: **6 × parameters × target tokens.** (For language models it is "6 × parameters × tokens", because there every token meets every weight. Here we count the tokens of one side only.) The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We assume sentences of 30 tokens:
+# The weights that a source token and a target token meet are, together, the weights of the whole model. So if both sides have about the same number of tokens, here is a rule of thumb: **6 × parameters × target tokens.** The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We assume sentences of 30 tokens:
 
 # %%
 base = PRESETS["base"]
@@ -234,7 +234,7 @@ Picture(
 #
 # $$ \text{seconds} = \frac{\text{FLOP}}{\text{peak} \cdot \text{utilisation} \cdot \text{GPUs}} $$
 #
-# The price is this time, times the number of GPUs, times the price of a GPU-hour. In the formula, we know everything but the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, the hardware and the tokens of trainings like ours, so we can solve for it. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch); the peaks are from the data sheets:
+# The price is this time, times the number of GPUs, times the price of a GPU-hour. In the formula, we know everything but the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, the hardware and the tokens of training runs like ours, so we can solve for it. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch); the peaks are from the data sheets:
 
 # %%
 published = [  # model, target tokens, hours, GPUs, peak in TFLOP/s
@@ -258,11 +258,9 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
 
 # %% [markdown]
-# Our 15% is between the two. The big model reaches more, because larger matrices keep a GPU busier. With the same model, a faster GPU tends to have a *lower* utilisation: the work between the matrix products doesn't get faster at the same rate ([chapter 16](16_gpu_performance.ipynb)). Both runs are far below the limits that chapter 16 computes for one layer, because those leave out launches, padding, the optimiser and communication. (Its 40% for eight A100s is deliberately high.) For your GPU, run `transformer bench wmt14-base` and divide its *work per second* by the peak in the data sheet. (That work includes padding, so the result is a little too high. Don't take the *share of the peak* instead: its peak is a measured one.)
+# Our 15% is between the two. Both runs are far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out launches, padding, the optimiser and communication. For your GPU, run `transformer bench wmt14-base` and divide the row *work per second* of its table by the peak in the data sheet.
 #
-# Don't compare our FLOP with the "training cost" in Table 2, which for the base model is more than three times as much. The paper multiplies hours, GPUs and the speed that it assumes a P100 sustains, 9.5 TFLOP/s (§6.1). So it's what the GPUs *could* have computed in twelve hours, not what the model needs.
-#
-# Energy follows in the same way, from the GPU's maximum power in its data sheet. The rest of the machine and its cooling need power, too; the factor for that is an assumption, like the two prices. Rent includes the electricity; the last column is for your own machine.
+# Energy follows in the same way, from the GPU's maximum power in its data sheet. The rest of the machine and its cooling need power, too. Three numbers in the code are assumptions: the factor for that, the price of a GPU-hour and the price of a kilowatt-hour. In the table, the rent includes the electricity; the last column is what it costs on a machine of your own.
 
 
 # %%
@@ -282,7 +280,7 @@ header = ["GPUs", "model", "hours", "kWh", "rent (€)", "electricity (€)"]
 print(tabulate(rows, header, floatfmt=".1f"))
 
 # %% [markdown]
-# Here a T4's hour costs as much as an A100's, so a T4 looks much more expensive. Usually it costs less: put in the real prices before you choose.
+# Here a T4's hour costs as much as an A100's, so a T4 looks much more expensive. Usually an hour of a T4 costs less: put in the real prices before you choose.
 #
 # ## Choose a recipe and a GPU
 #
@@ -301,7 +299,7 @@ print(tabulate(rows, header, floatfmt=",.1f"))
 # %% [markdown]
 # `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/results.md)). That is no translator, but it shows that every step works.
 #
-# **`iwslt17` is the step in between**: 206,000 sentence pairs from TED talks; you can train either direction. By the estimate above, it takes an hour on a T4, but we haven't trained it yet. The closest published scores that we found, such as Joey NMT's 33.7, are for other talks (IWSLT14), lowercased and from German to English. So compare only roughly.
+# **`iwslt17` is the step in between**: 206,000 sentence pairs from TED talks. By the estimate above, it takes an hour on a T4, but we haven't trained it yet. The closest published scores that we found, such as Joey NMT's 33.7, are for other talks (IWSLT14), lowercased and from German to English.
 #
 # ```bash
 # transformer train iwslt17                                # downloads and prepares the corpus first
@@ -310,7 +308,7 @@ print(tabulate(rows, header, floatfmt=",.1f"))
 # transformer train iwslt17 --run runs/iwslt17-de-en --data.direction de-en
 # ```
 #
-# Does a recipe fit into the GPU's memory? The weights, their gradients and Adam's two averages take 16 bytes per parameter, and the activations grow with the batch ([chapter 16](16_gpu_performance.ipynb)). `memory_budget` adds it up, and `transformer train` prints it at the start. Two settings save memory without changing the batch: gradient accumulation, and **activation checkpointing**, which keeps only each layer's input and computes the rest again in the backward pass ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)). All settings use bfloat16; chapter 16's figure shows what the base model's memory consists of:
+# Does a recipe fit into the GPU's memory? `memory_budget` adds up what training keeps ([chapter 16](16_gpu_performance.ipynb)), and `transformer train` prints it at the start. Two settings save memory without changing the batch: gradient accumulation and activation checkpointing. Here is the budget in bfloat16 (chapter 16 has a figure of what it consists of):
 
 # %%
 gpu = Device(torch.device("cuda"), torch.bfloat16)  # described, not used
@@ -349,7 +347,7 @@ assert 1.2 * rows[0][1] + 0.5 < 16 and 1.2 * rows[0][2] + 0.5 < 40
 #
 # ## The commands
 #
-# The figure shows the main commands, and what each leaves on disk for the next one. Each can run on another day, and on another machine.
+# The figure shows the main commands, and what each leaves on disk for the next one.
 
 # %% tags=["hide-input"]
 commands = [
@@ -464,9 +462,9 @@ printed = shell(f"transformer prepare {RECIPE} $SMALL")
 # | fewer than 3 words | 227 | | another language | 123 |
 # | more than 150 words | 2 | | a duplicate | 169 |
 #
-# That is 2.8% in all. Others were stricter: fairseq's script allows a ratio of only 1.5, and [kept 3,960,793 of 4,544,200 pairs](https://github.com/facebookresearch/fairseq/issues/132); it dropped 13%. In our sample, a sentence had 28 English or 29 German tokens on average, close to the 30 of our estimate.
+# That is 2.8% in all. Others were stricter: fairseq's script, which reads slightly different files, allows a ratio of only 1.5, and [kept 3,960,793 of 4,544,200 pairs](https://github.com/facebookresearch/fairseq/issues/132).
 #
-# **What it takes at full size.** Those 35,000 pairs needed 130 bytes of disk per pair, 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 0.45 GB of memory. For 4.5 million pairs that is, in proportion, 0.6 GB of disk and about 45 minutes. Memory grows less, because the text is streamed: the tokenizer is trained on at most 500,000 lines, which takes 0.5 GB, and the filter for duplicates needs another 0.35 GB. We haven't run it at full size. The download is 1.7 GB:
+# **What it takes at full size.** Those 35,000 pairs needed 130 bytes of disk per pair, 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 0.45 GB of memory. For 4.5 million pairs that is, in proportion, 0.6 GB of disk and about 45 minutes. Memory grows less: the tokenizer takes 0.5 GB, and the filter for duplicates another 0.35 GB. We haven't run it at full size. The download is 1.7 GB:
 
 # %%
 for name, file in downloadable_corpora()["wmt14"]["files"].items():
@@ -497,13 +495,14 @@ for content in (original.lower(), original):
         print("refused:", str(error).replace(f"{work}/", "").partition(":")[0])
 
 # %% [markdown]
-# The **token store** is one array per side, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. All ranks compute the same shuffled list of parts, and of `world_size` ranks, here four, each takes every fourth part. Together they use every sentence pair exactly once:
+# The **token store** is one array per side, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. All ranks compute the same shuffled list of parts. With four ranks (`world_size=4`), each takes every fourth part. Together they use every sentence pair exactly once:
 
 # %%
 data = prepare(data_config, vocab_size)  # finds what the command has prepared
 sources, targets = data.tokens("train")
 print(sources.ids.dtype, type(sources.ids.base).__name__, len(sources), "pairs")
-ranks = [Batches(sources, targets, 500, 1, rank, world_size=4) for rank in range(4)]
+# Each part has 125 target tokens, so a step has 500, as on one GPU.
+ranks = [Batches(sources, targets, 125, 1, rank, world_size=4) for rank in range(4)]
 used = np.concatenate([pairs for batches in ranks for pairs in batches.plan])
 print("steps per rank:", [len(batches.plan) for batches in ranks])
 assert sorted(used) == list(range(len(sources)))
@@ -523,7 +522,7 @@ printed = shell(f"transformer bench {RECIPE}")
 printed = shell(f"transformer train {RECIPE} $SMALL $DEVICE")
 
 # %% [markdown]
-# Every 50 steps it prints the training loss (smoothed), the learning rate, the speed in target tokens per second and the remaining time; at each validation the loss on `valid`, not smoothed, and the BLEU of a few sentences, decoded greedily. All of it is kept in the **run folder**, with the settings, the tokenizer and the checkpoints: the training losses in `log.jsonl`, the validations in `metrics.jsonl`, and when and where it was trained in `sessions.jsonl`. `transformer curves` plots it, and here you can point at a step:
+# Every 50 steps it prints the training loss (smoothed), the learning rate, the speed in target tokens per second and the remaining time; at each validation the loss on `valid`, not smoothed, and the BLEU of a few sentences, decoded greedily. All of it is kept in the **run folder**, with the settings, the tokenizer and the checkpoints: the training losses in `log.jsonl`, the validations in `metrics.jsonl`, and when and where it was trained in `sessions.jsonl`. `transformer curves` plots the curves, and here you can point at a step:
 
 # %% tags=["hide-input"]
 run = Path("runs") / RECIPE
@@ -567,20 +566,18 @@ if not FULL_SIZE:
 # |---:|---|---|
 # | 0 | loss 10.5 | computed: $\ln 37{,}000$, a model that knows nothing |
 # | 1,000 | no published value found | |
-# | 5,000 | BLEU 15.9 | the log of [a user of the toolkit THUMT](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data. The user suspected a mistake, so the score is probably too low |
-# | 10,000 | BLEU 18.9 | the same log |
+# | 5,000 | BLEU 15.9 | the log that a user of the toolkit THUMT posted in [an issue on GitHub](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data. The user suspected a mistake, so the score is probably too low |
 # | 20,000 | BLEU 19.8 | the same log |
-# | 45,000 | BLEU 20.9 | the same log |
 # | 50,000 | no published value found | |
 # | 100,000 | BLEU 27.3; sacreBLEU 25.1 | the paper; [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti. Both average checkpoints |
-# | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer) on four A40, with plots of loss and BLEU over the steps. Their script uses the `bleu` of Hugging Face's `evaluate`, and decoded token ids as references, so it's not a sacreBLEU score |
-# | 200,000 | BLEU 27.0 | THUMT's maintainers, in the thread above; checkpoints averaged |
+# | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer) on four A40, with plots of loss and BLEU over the steps. Not a sacreBLEU score |
+# | 200,000 | BLEU 27.0 | THUMT's maintainers, in the same issue; checkpoints averaged |
 #
-# These scores weren't all computed in the same way, so a difference of one or two points means nothing. We found no losses at these steps that could be compared, because a loss per token depends on the vocabulary. A better table needs a run of ours. Until then, trust the early signs of [chapter 11](11_training.ipynb): a first loss near $\ln V$, and a loss that keeps falling after the warm-up.
+# These scores weren't all computed in the same way, so a difference of one or two points means nothing. Apart from the computed value at step 0, the table has no losses, because a loss per token depends on the vocabulary, so other people's can't be compared with yours. Trust the early signs of [chapter 11](11_training.ipynb): a first loss near $\ln V$, and a loss that keeps falling after the warm-up.
 #
 # ### If the session ends
 #
-# Colab ends a session whenever it likes, and cheap GPUs are cheap because they can be taken away. On Ctrl-C, or SIGTERM, which some clouds send first, `train` saves a checkpoint and stops. But a process that is killed can't do anything. Let's test that. We train the small model twice, for 60 steps, with a checkpoint every 10 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint of step 30 exists.
+# Colab ends a session whenever it likes, and cheap GPUs can be taken away. On Ctrl-C, or SIGTERM, which some clouds send first, `train` saves a checkpoint and stops. But a process that is killed outright can't. To test that, we train the small model twice, for 60 steps, with a checkpoint every 10 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint of step 30 exists.
 
 # %%
 short_run = "transformer train wmt14-mini $TINY --training.steps 60 --device cpu"
@@ -633,7 +630,7 @@ for gpu in ("T4", "A100"):
     print(f"{gpu:5} {60 * hours:.0f} minutes")
 
 # %% [markdown]
-# **In Colab**, the disk disappears with the session, so put the run folder and the data on your Drive. Each new session runs the same lines and continues:
+# **In Colab**, the disk disappears with the session, so put the run folder and data on your Drive. Each new session runs the same lines and continues:
 #
 # ```text
 # from google.colab import drive
@@ -643,7 +640,7 @@ for gpu in ("T4", "A100"):
 # !transformer train wmt14-base --run /content/drive/MyDrive/runs/wmt14-base
 # ```
 #
-# Mind the Drive's bin: the run keeps only five checkpoints, but deleted files count until you empty the bin, and 100 checkpoints with their states take 76 GB. So empty it now and then. `--training.checkpoint-every 10000` makes it a tenth, but then a kill costs up to 2.7 hours on a T4, and the last five checkpoints are too far apart to average them as the paper does.
+# Mind the Drive's bin: the run keeps only five checkpoints, but deleted files count until you empty the bin, and 100 checkpoints with their states take 76 GB.
 
 # %% tags=["remove-cell"]
 assert round(100 * 12 * base.n_parameters / 1e9) == 76
@@ -652,13 +649,13 @@ assert round(0.1 * costs(flop["base"], "T4", watts=0)[0], 1) == 2.7
 # %% [markdown]
 # ### Average, evaluate, translate
 #
-# The paper translates with averaged weights: for the base model those of the last five checkpoints, for the big model of the last twenty. Checkpoints were written ten minutes apart (§6.1). For the base model, at 0.4 seconds per step (§5.2), that is 1,500 steps. Our recipes save one every 1,000 steps, and keep as many as the paper averages.
+# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty. Our recipes save one every 1,000 steps, and keep as many as the paper averages (§6.1).
 
 # %%
 printed = shell(f"transformer average {run}")
 
 # %% [markdown]
-# The validation losses of the five, and of their average:
+# The validation losses of the five and of their average:
 
 # %%
 device = choose_device("auto" if FULL_SIZE else "cpu")
@@ -711,7 +708,7 @@ Picture(
 )
 
 # %% [markdown]
-# They are on **opposite slopes** of a valley. Each step follows the gradient of one batch, and the learning rate never reaches zero (§5.3), so the weights swing back and forth across the valley. Their mean is closer to its bottom. At the end of a long run the learning rate is smaller, and so is the gain.
+# They are on **opposite slopes** of a valley. Each step follows the gradient of one batch, and the learning rate never reaches zero (§5.3), so the weights swing back and forth across the valley. Their mean is closer to its bottom.
 #
 # `evaluate` uses the averaged checkpoint, translates the test set with the paper's beam search (beam size 4, α = 0.6), and prints seven scores:
 
@@ -745,25 +742,24 @@ printed = shell(
 )
 
 # %% [markdown]
-# After 300 tiny steps, this is German, but hardly a translation. For its quality, the paper has a corpus over a thousand times as large and a model with 200 times as many weights, and trains it for 100,000 steps, with batches fifty times as large.
+# After 300 tiny steps, this is German, but hardly a translation.
 #
 # ## How to read your score
 #
-# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in a way that gives higher numbers, which the row *BLEU paper* imitates. [Evaluation](13_evaluation.ipynb) estimates what it would be in sacreBLEU, from two base models that were scored in both ways: **25.8 to 25.9**. With another seed it may be a few tenths more or less.
+# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in a way that gives higher numbers, which the row *BLEU paper* imitates. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) [Evaluation](13_evaluation.ipynb) estimates what it would be in sacreBLEU, from two base models that were scored in both ways: **25.8 to 25.9**.
 #
-# If your score is several points lower, something is wrong, and it's hardly ever the architecture. In the order of what it costs to check:
-#
-# | you see | suspect first |
-# |---|---|
-# | two points less, the loss is fine | two different measures: compare the signatures, and the row *BLEU paper* |
-# | somewhat less | no averaging, or greedy search: `averaged` and `beam_size` in `test.scores.json` |
-# | near zero, the loss is fine | the test set: shifted lines, or source and target exchanged. Compare the first and last lines of both `.txt` files |
-# | much less, the loss is fine | the text: extra spaces, lower case, pieces of words that aren't joined |
-# | much less, and translations stop early | the length penalty, or truncated sources: the ratio of the lengths |
-# | much less, and a higher loss | fewer tokens per step than you think: `target_tokens` divided by `step` in `metrics.jsonl` |
-# | English words in the German | untranslated copies in the training data: the cleaning report |
-# | a loss that stays on a plateau from the start | post-norm without enough warm-up ([chapter 6](06_layers.ipynb)) |
-# | `inf` or skipped steps | float16 on an old GPU. A few at the start are normal: loss scaling looks for its factor |
+# If your score is several points lower, something is wrong, and it's hardly ever the architecture. From the cheapest to check to the most expensive:
+# | you see | suspect first | where to look |
+# |---|---|---|
+# | two points less, the loss is fine | two different measures | the signatures, and the row *BLEU paper* |
+# | somewhat less | no averaging, or greedy search | `averaged` and `beam_size` in `test.scores.json` |
+# | near zero, the loss is fine | the test set: shifted lines, or source and target exchanged | the first and last lines of both `.txt` files |
+# | much less, the loss is fine | the text: extra spaces, lower case, pieces of words that aren't joined | both `.txt` files |
+# | much less, and translations stop early | the length penalty, or sources longer than `max_length`, of which only the beginning was read | the ratio of the lengths, and *truncated* |
+# | much less, and a higher loss | fewer tokens per step than you think | `target_tokens` divided by `step` in `metrics.jsonl` |
+# | English words in the German | untranslated copies in the training data | the cleaning report |
+# | a loss that stays on a plateau from the start | post-norm without enough warm-up | [chapter 6](06_layers.ipynb) |
+# | `inf` or skipped steps | float16 on an old GPU. A few at the start are normal: loss scaling is searching for its factor | `log.jsonl` |
 #
 # Most of this can be checked from the run folder:
 
@@ -800,7 +796,9 @@ if not FULL_SIZE:
 #
 # ## The speedrun
 #
-# How fast can a model reach the paper's quality? In a speedrun, such as [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models, anyone can enter, and every record can be checked. The rules of ours:
+# How fast can a model reach the paper's quality? In a speedrun, such as [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models, anyone can enter, and every record can be checked.
+#
+# <details><summary>The rules of our speedrun</summary>
 #
 # - **Data:** only the three training archives of WMT14, cleaned as you like. No pretrained weights. newstest2013 for validation; newstest2014 only once, at the end.
 # - **Goal:** at least 25.8 BLEU on newstest2014 (3,003 sentences), with sacreBLEU's defaults (`case:mixed`, `tok:13a`, `smooth:exp`), as the mean of three seeds.
@@ -808,15 +806,17 @@ if not FULL_SIZE:
 # - **Your choice:** the architecture, the optimiser, the precision and everything else.
 # - **Enter** with a pull request that adds a row here, and the run folders of the three seeds without their weights to `book/results/speedrun/`: `recipe.json`, `sessions.jsonl`, `metrics.jsonl`, `log.jsonl`, the scores and the translations.
 #
+# </details>
+#
 # | hardware | minutes | BLEU, and its signature | commit | log |
 # |---|---:|---|---|---|
 # | one core of an AMD EPYC; `wmt14-mini` with one seed, as an example | 9.6 | 0.31, `tok:13a`, version 2.6.0 | `c95df614cd` | [results](../book/results.md) |
 #
 # ## What goes wrong in practice
 #
-# Long runs meet these sooner or later. We provoke each in the small run.
+# We provoke three failures of long runs in the small one.
 #
-# **A larger batch for more GPUs.** Your new machine has two GPUs instead of one, so you double the batch. The run refuses to resume, because it would become another training: warm-up, decay and the 100,000 steps are counted in steps (§5.3), so a step has to stay the same size.
+# **A larger batch for more GPUs.** Your new machine has two GPUs instead of one, so you double the batch. The run refuses to resume, because it would become a different run: warm-up, decay and the 100,000 steps are counted in steps (§5.3), so a step has to stay the same size.
 
 # %%
 resume = f"{short_run} --run $WORK/killed"
@@ -939,7 +939,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 # </details>
 # <details><summary>D. A quarter of the time, and a better model, because it sees four times the data</summary>
 #
-# No. `batch_tokens` is the number of tokens on all GPUs together. If a program gives each GPU a full batch, it's another training, with a schedule that no longer fits.
+# No. `batch_tokens` is the number of tokens on all GPUs together. If a program gives each GPU a full batch, it's a different run, with a schedule that no longer fits.
 #
 # </details>
 #
@@ -962,7 +962,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 # </details>
 # <details><summary>D. A little, because Adam has to warm up again</summary>
 #
-# No. It would have to if its averages weren't saved. That's why the state is twice as large as the weights.
+# No. It would have to if its averages weren't saved. They are, two for each weight; that's why the state is twice as large as the weights.
 #
 # </details>
 #
@@ -978,7 +978,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 # No. Trying until the test set shows the score you want is selection on the test set, and not a fair result ([Evaluation](13_evaluation.ipynb)).
 #
 # </details>
-# <details><summary>C. The higher of the two scores, as the paper did</summary>
+# <details><summary>C. The higher of the two scores</summary>
 #
 # No. Then nobody knows what to compare it with. That's how the confusion began.
 #
@@ -993,14 +993,28 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 #
 # <details><summary>Answer</summary>
 #
-# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs are in five valleys. The same hidden unit computes something else in each of them, and units can be permuted without changing what a model computes. The average of two such permutations computes something else altogether. What you can average over runs is their *predictions*.
+# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs end in five valleys, which the chapter doesn't show: exchange two hidden units together with their weights, and a model computes the same, so nothing makes two runs number their units alike. The average of two models with different numbering computes something else altogether. What you can average over runs is their *predictions*.
 #
 # </details>
 
 # %% [markdown]
 # ## Exercises
 #
-# Five experiments. The first three take minutes.
+# Fill in six blanks: the arithmetic of a run, its hours, energy and rent, test sentences in the training data, the checkpoint to resume from, the sentences that are left in the epoch, and whether two scores may be compared. Each has a hint, and a check that tells you which mistake you made. Nothing is trained in this notebook.
+#
+# - In your browser, with nothing to install: [Exercises: training the full model on WMT14](../book/exercises/17_wmt14.md).
+# - In Colab:
+#   [17_wmt14](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/17_wmt14.ipynb).
+#   On GitHub: [17_wmt14.ipynb](https://github.com/transformer-course/transformer-course/blob/main/exercises/17_wmt14.ipynb).
+# - On your machine, open `exercises/17_wmt14.ipynb`, fill in the blanks, then:
+#
+# ```bash
+# python -m exercises grade wmt14
+# ```
+#
+# Worked answers are on the [Solutions](../book/solutions.md) page.
+#
+# <details><summary>Five experiments; the first three take minutes</summary>
 #
 # - **Damage a checkpoint.** Cut some bytes off the newest `step-*-state-*.safetensors` of an unfinished run, and resume. What does it print, and is the result still the same, bit for bit?
 # - **How many checkpoints should you average, and how far apart?** Train the small run with `--training.keep-checkpoints 10`, and compare `transformer average` with `--last 2`, 5 and 10 by their validation losses. Then try `--training.checkpoint-every 30`. Is the average of five still better than the last one?
@@ -1008,9 +1022,10 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 # - **A rung higher.** Train `wmt14-mini` unchanged, with the download of News Commentary (80 MB) and the test sets. Estimate the hours first.
 # - **The real thing.** Train `wmt14-base`. Before you start, write down the hours that the formula predicts from the *work per second* of `transformer bench`, and compare afterwards.
 #
+# </details>
+#
 # ## Going further
 #
 # - **In the paper:** data and batches in §5.1, hardware and hours in §5.2, averaging, beam search and training cost in §6.1 and Table 2, sizes in Table 3. Our [deviations](../book/deviations.md) are listed.
-# - **Large batches and 16 bits:** [Ott et al. (2018)](https://aclanthology.org/W18-6301/) train the big model several times faster, with another learning rate and schedule.
-# - **Advice on training:** [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) on batch size, warm-up, number of GPUs and averaging, with many learning curves of the Transformer.
+# - **Advice on training:** [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) on batch size, warm-up, number of GPUs and averaging.
 # - **Next:** the [capstone](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb): build a whole translator from an empty notebook.
