@@ -50,8 +50,8 @@ def attention(
         weights = scores.softmax(dim=-1)
     else:
         check_mask(mask)
-        # The lowest finite number, not -inf: where every key is excluded,
-        # that would give 0/0 = NaN.
+        # Not -inf: where every key is excluded, it would give 0/0 = NaN.
+        # The lowest finite number doesn't.
         scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1) * mask
     return F.dropout(weights, dropout) @ value, weights

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from transformer import __version__
 from transformer.config import ModelConfig, TrainingConfig, update_old_settings
 from transformer.errors import UserError
-from transformer.files import CheckpointError, convert, read_json, write_atomically
+from transformer.files import CheckpointError, convert, read_bytes, read_json, write_atomically
 from transformer.model import Transformer
 
 BEST = "best"
@@ -23,12 +23,21 @@ BEST = "best"
 AVERAGED = "averaged"
 """The checkpoint that `average_checkpoints` writes."""
 
+
+@dataclass(frozen=True)
+class InitialModel:
+    """The model from whose weights a training started."""
+
+    name: str
+    sha256: str
+
+
 FIELDS: dict[str, Any] = {
     "description": str | None,
     "data": dict[str, Any],  # converted by `DataConfig.from_dict`
     "model": ModelConfig,
     "training": TrainingConfig,
-    "initial_model": dict[str, str],
+    "initial_model": InitialModel,
     "text_sha256": str | None,
     "versions": dict[str, str],
     "metrics": dict[str, float],
@@ -134,14 +143,7 @@ def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
     if not isinstance(entry, dict):
         raise CheckpointError(f"the checkpoint {folder / name}.json has no {kind}")
     path = folder / Path(str(entry.get("file"))).name
-    try:
-        if path.exists() and not path.is_file():
-            raise CheckpointError(f"the checkpoint {path} is not a file")
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise CheckpointError(f"the checkpoint {path} is missing") from None
-    except OSError as error:
-        raise UserError(f"cannot read the checkpoint {path}: {error.strerror}") from None
+    data = read_bytes(path, f"the checkpoint {path}")
     if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
         raise CheckpointError(f"the checkpoint {path} is damaged: its sha256 is not the one in {name}.json")
     try:
@@ -250,16 +252,24 @@ def _last_checkpoint(folder: Path) -> str | None:
     return names[-1] if names else None
 
 
-def read_settings(path: Path) -> dict[str, Any]:
+def read_settings(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:
     """Read a ``recipe.json`` or a checkpoint's JSON file, and check the values that the course uses.
 
     Settings from earlier versions get their present names.
 
+    Args:
+        path: the file.
+        required: keys that it must have.
+
     Raises:
-        CheckpointError: if the file is missing, is not JSON, or has a value of a wrong type or out of range.
+        CheckpointError: if the file is missing, is not JSON, lacks a key, or has a value of a wrong type or out of
+            range.
         UserError: if the file can't be read at the moment.
     """
     values = read_json(path)
+    for name in required:
+        if name not in values:
+            raise CheckpointError(f"{path}: {name} is missing")
     for name, expected in FIELDS.items():
         if name in values and not is_dataclass(expected):
             convert(values[name], expected, f"{path}: {name}")

@@ -4,6 +4,8 @@ import os
 import shlex
 import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -26,12 +28,21 @@ SUMMARIES = {
 }
 """The commands, each with the first line of its docstring: importing them all for the help would take seconds."""
 
+PARENT_CHECK_SECONDS = 1.0
+"""How often a process that ``torchrun`` has started checks whether ``torchrun`` is still alive."""
+STOP_SECONDS = 5.0
+"""How long such a process may take to save and stop when ``torchrun`` is dead."""
+
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command ``transformer``; see `guard` for the exit codes."""
     if args is None:
         args = sys.argv[1:]
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # which removes temporary files
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+                signal.signal(number, lambda number, _: sys.exit(128 + number))  # which removes temporary files
+        if "TORCHELASTIC_RUN_ID" in os.environ:  # set by torchrun
+            stop_with_parent()
     code = guard(lambda: _run(args))
     if code:
         sys.exit(code)
@@ -47,6 +58,23 @@ def _run(args: Sequence[str]) -> int:
     if not code and args[0] == "prepare" and not {"-h", "--help"} & set(args):
         print(f"next: {shlex.join(['transformer', 'train', *args[1:]])}", file=sys.stderr)
     return code
+
+
+def stop_with_parent() -> None:
+    """Stop this process if the one that started it, such as ``torchrun``, dies without being able to stop it.
+
+    The process gets SIGTERM, as from ``torchrun``, so that it saves a checkpoint; if that takes too long, it exits.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_CHECK_SECONDS)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(STOP_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

@@ -1,7 +1,10 @@
 """Run a program that consists of commands, such as ``transformer`` and ``python -m exercises``."""
 
+import contextlib
+import functools
 import inspect
 import io
+import itertools
 import os
 import re
 import shutil
@@ -15,7 +18,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from transformer.errors import UserError, suggest
+from transformer.errors import UserError, quote, shorten, shorten_words, suggest
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,18 @@ Command = Callable[..., Any] | RecipeCommand
 """A function, whose parameters become the options of the command and whose docstring its help; or one with recipes."""
 
 
+TYRO_MESSAGES = {
+    r"^Error parsing (\S+): ": r"\1: ",
+    r"no type matching .* Got errors: - .*?: ": "",
+    r"invalid literal for int\(\) with base 10:": "expected a whole number; got",
+    "could not convert string to float:": "expected a number; got",
+    r"^Missing from .*?: (\S+) .*": r"\1 is missing",
+    r"^Missing value for argument '(\S+)'.*": r"\1 needs a value",
+    "^Unrecognized options:": "unexpected",
+    r"\.$": "",
+}
+"""Patterns in tyro's messages → what a user understands."""
+
 ISSUES = "https://github.com/transformer-course/transformer-course/issues"
 
 
@@ -50,7 +65,7 @@ def run_command(program: str, description: str, commands: Mapping[str, Command],
         What the command returns (0 for None), or a code of `guard`.
 
     Raises:
-        SystemExit: with code 0 after ``COMMAND --help``, and with code 2 if tyro cannot parse the arguments.
+        SystemExit: with code 0 after ``COMMAND --help``.
     """
     options: list[str] = []
     return guard(lambda: _run(program, description, commands, args, options), options)
@@ -101,7 +116,7 @@ def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
 
 def _fail(message: str, code: int) -> int:
     """Print a message to stderr in one line, without control characters, and return the code."""
-    line = "".join(character if character.isprintable() else " " for character in message)
+    line = "".join(character if character.isprintable() else " " for character in shorten_words(message))
     with suppress(OSError):  # stderr may be full or closed, too
         print(f"error: {line}", file=sys.stderr, flush=True)
     return code
@@ -126,8 +141,8 @@ def _save_traceback() -> str:
     """Write the current exception's traceback to a file, and return where; if that fails, return the traceback."""
     text = traceback.format_exc()
     try:
-        with tempfile.NamedTemporaryFile("w", prefix="transformer-error-", suffix=".txt", delete=False) as file:
-            file.write(text)
+        with tempfile.NamedTemporaryFile(prefix="transformer-error-", suffix=".txt", delete=False) as file:
+            file.write(text.encode(errors="backslashreplace"))  # odd file names can't be encoded
     except OSError:
         return text
     return file.name
@@ -150,7 +165,8 @@ def _run(
     if not isinstance(command, RecipeCommand):
         options += inspect.signature(command).parameters
         _check_options(args, options, program)
-        return _parse(command, program, _description(command), args) or 0
+        later = functools.wraps(command)(functools.partial(functools.partial, command))  # called when all is parsed
+        return _parse(later, program, _description(command), args)() or 0
     if args and args[0] in ("-h", "--help"):
         print(_help_with_recipes(program, command))
         return 0
@@ -172,16 +188,36 @@ def check_name(name: str, known: Iterable[str], kind: str) -> None:
         UserError: if the name is unknown.
     """
     if name not in (names := list(known)):
-        raise UserError(f"there is no {kind} {name!r}; {suggest(name, names)}")
+        raise UserError(f"there is no {kind} {quote(name)}; {suggest(name, names)}")
 
 
 def _parse(target: Callable[..., Any], program: str, description: str, args: Sequence[str], default: Any = None) -> Any:
-    """Call a function, or create a dataclass, with the arguments that a user typed."""
+    """Call a function, or create a dataclass, with the arguments that a user typed.
+
+    Raises:
+        UserError: if they cannot be parsed.
+    """
     import tyro  # imported late, because the overview of the commands doesn't need it
 
     default = tyro.MISSING if default is None else default
     config = (tyro.conf.DisallowNone,)
-    return tyro.cli(target, prog=program, description=description, args=args, default=default, config=config)
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            return tyro.cli(target, prog=program, description=description, args=args, default=default, config=config)
+    except SystemExit as end:
+        if end.code in (None, 0):  # the help
+            raise
+        raise UserError(f"{_in_one_line(printed.getvalue())}; `{program} --help` lists the options") from None
+
+
+def _in_one_line(box: str) -> str:
+    """Return what is wrong from the box in which tyro explains it, without its frame, its title and the help in it."""
+    lines = [line.strip("│ ") for line in box.splitlines()[1:]]
+    text = " ".join(itertools.takewhile(lambda line: not line.startswith(("─", "╰")), lines))
+    for pattern, replacement in TYRO_MESSAGES.items():
+        text = re.sub(pattern, replacement, text)
+    return shorten(text, 200)
 
 
 def _names(options: Any, prefix: str = "") -> Iterator[str]:

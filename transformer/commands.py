@@ -9,9 +9,9 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TextIO
 
 import torch
 from tyro.conf import FlagCreatePairsOff, Positional, arg
@@ -27,7 +27,7 @@ from transformer.data.statistics import corpus_statistics
 from transformer.data.tokenizer import Tokenizer
 from transformer.decoding import check_search
 from transformer.device import Device, DeviceName, Precision, choose_device
-from transformer.errors import UserError, require_extra
+from transformer.errors import UserError, quote, require_extra
 from transformer.evaluation.evaluate import evaluate_runs
 from transformer.files import CheckpointError, check_writable, write_atomically
 from transformer.inspection import parameter_table
@@ -35,13 +35,15 @@ from transformer.model import Transformer
 from transformer.models import MODELS_FOLDER, find_model, list_models, load_model
 from transformer.models.export import export as export_model
 from transformer.recipes import RECIPES
-from transformer.training.distributed import get_world_size, is_main_process, stop_with_parent
+from transformer.training.distributed import get_world_size, is_main_process
 from transformer.training.loop import explain_write_errors
 from transformer.training.loop import train as train_model
 from transformer.training.memory import check_memory
 from transformer.training.run_folder import RECIPE, check_run_folder, read_metrics
 from transformer.translator import Translator
 
+MAX_LINE_LENGTH = 1_000_000
+"""How many characters a line of standard input may have."""
 LINES_AT_ONCE = 100
 """How many lines of standard input are translated together, and then printed, if it is a file or a pipe."""
 
@@ -191,8 +193,6 @@ def train(options: TrainOptions) -> None:
         transformer train multi30k --initial-model everyday --run runs/fine-tuned
         torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
     """
-    if get_world_size() > 1:
-        stop_with_parent()
     device = choose_device(options.device, options.precision)
     initial = load_model(options.initial_model, "cpu") if options.initial_model else None
     if initial is not None:
@@ -477,13 +477,15 @@ def attention(
     from transformer.interactive import translator_page
 
     if output.suffix != ".html":
-        raise UserError(f"the file name of the page must end in .html; got {str(output)!r}")
+        raise UserError(f"the file name of the page must end in .html; got {quote(str(output))}")
     check_writable(output)
     folder = find_model(model)
     languages = ("", "")
     if (path := folder / RECIPE).exists():
         languages = DataConfig.from_dict(read_settings(path).get("data", {}), f"{path}: data").languages
-    html = translator_page(load_model(model, device, precision), folder.resolve().name, text, languages).encode()
+    html = translator_page(load_model(model, device, precision), folder.resolve().name, text, languages).encode(
+        "utf-8", "replace"
+    )
     try:
         write_atomically(output, html)
     except OSError as error:
@@ -651,13 +653,26 @@ def _standard_input() -> Iterator[list[str]]:
         raise UserError("nothing to translate: pass a sentence, or pipe text to standard input")
     if is_terminal := sys.stdin.isatty():
         log("type sentences, one per line, and end with Ctrl-D:")
-    lines = (line.removesuffix("\n") for line in sys.stdin)
+    lines = (line.removesuffix("\n") for line in _lines_of(sys.stdin))
     try:
         while chunk := list(islice(lines, 1 if is_terminal else LINES_AT_ONCE)):
             "".join(chunk).encode()  # in some locales, Python reads bytes that are not UTF-8 as lone surrogates
             yield [line.removeprefix("\ufeff") for line in chunk]
     except UnicodeError:
         raise UserError("standard input is not UTF-8: convert it to UTF-8") from None
+
+
+def _lines_of(stream: TextIO) -> Iterator[str]:
+    """Yield the lines of a stream, but none that is too long to be text, and might never end."""
+    for number in count(1):
+        line = stream.readline(MAX_LINE_LENGTH + 1)
+        if len(line) > MAX_LINE_LENGTH:
+            raise UserError(
+                f"line {number} of standard input has more than {MAX_LINE_LENGTH:,} characters: is it text?"
+            )
+        if not line:
+            return
+        yield line
 
 
 def _own_run_folder(run: Path) -> Path:

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 from transformer.attention import AttentionForm
 from transformer.errors import UserError
+from transformer.files import check_fields
 
 Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rotary"]
@@ -57,6 +58,7 @@ class ModelConfig:
     """Maximum number of tokens in a sentence, on either side."""
 
     def __post_init__(self) -> None:
+        check_fields(self, "model")
         for name in ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "max_length"):
             if getattr(self, name) < 1:
                 raise UserError(f"model.{name} must be at least 1; got {getattr(self, name)}")
@@ -74,9 +76,6 @@ class ModelConfig:
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"model.{name} must be at least 0 and less than 1; got {getattr(self, name)}")
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise UserError(f"model.{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
 
     @property
     def n_parameters(self) -> int:
@@ -157,6 +156,7 @@ class TrainingConfig:
     """Random seed for the initial weights, the dropout and the order of the batches."""
 
     def __post_init__(self) -> None:
+        check_fields(self, "training")
         for name in (
             "steps",
             "batch_tokens",
@@ -169,10 +169,6 @@ class TrainingConfig:
         ):
             if getattr(self, name) < 1:
                 raise UserError(f"training.{name} must be at least 1; got {getattr(self, name)}")
-        if self.optimizer not in get_args(OptimizerName):
-            raise UserError(
-                f"training.optimizer must be one of {', '.join(get_args(OptimizerName))}; got {self.optimizer!r}"
-            )
         if self.keep_checkpoints < 2:
             raise UserError(
                 "training.keep_checkpoints must be at least 2, in case the last one is damaged; "

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import inf
+from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transformer.data.tokenizer import BOS, EOS, PAD
-from transformer.errors import UserError
+from transformer.errors import UserError, quote
 from transformer.model import Transformer
 
 EXTRA_LENGTH = 50
@@ -18,6 +20,8 @@ EXTRA_LENGTH = 50
 
 MAX_LENGTH_PENALTY = 10
 """With larger exponents, the normalisation of long translations overflows; common values are below 2."""
+MIN_TEMPERATURE = 1e-6
+"""With lower temperatures, the divided logits would overflow; with this one, sampling is greedy search already."""
 NAN = "the model outputs NaN: a weight is NaN or infinite, or half precision overflowed"
 
 
@@ -87,8 +91,16 @@ def length_limits(model: Transformer, source: Tensor, max_new_tokens: int | None
 
 
 def _check_max_new_tokens(max_new_tokens: int | None) -> None:
-    if max_new_tokens is not None and max_new_tokens < 1:
+    if max_new_tokens is not None and _number(max_new_tokens, "max_new_tokens") < 1:
         raise UserError(f"max_new_tokens must be at least 1; got {max_new_tokens}")
+
+
+def _number(value: float, name: str, whole: bool = True) -> float:
+    """Refuse what is not a number, before it causes an error that doesn't say which argument is wrong."""
+    is_number = isinstance(value, Integral if whole else Real) or isinstance(value, Tensor) and value.numel() == 1
+    if not is_number or isinstance(value, bool):
+        raise UserError(f"{name} must be a {'whole ' * whole}number; got {quote(value)}")
+    return value
 
 
 def greedy_search(model: Transformer, source: Tensor, max_new_tokens: int | None = None) -> list[list[int]]:
@@ -137,11 +149,11 @@ def sample(
     Raises:
         UserError: if an argument is out of range.
     """
-    if temperature <= 0:
-        raise UserError(f"temperature must be greater than 0; got {temperature}")
-    if top_k is not None and top_k < 1:
+    if not MIN_TEMPERATURE <= _number(temperature, "temperature", whole=False) < inf:
+        raise UserError(f"temperature must be finite and at least {MIN_TEMPERATURE:g}; got {temperature}")
+    if top_k is not None and _number(top_k, "top_k") < 1:
         raise UserError(f"top_k must be at least 1; got {top_k}")
-    if not 0 < top_p <= 1:
+    if not 0 < _number(top_p, "top_p", whole=False) <= 1:
         raise UserError(f"top_p must be greater than 0 and at most 1; got {top_p}")
 
     def draw(logits: Tensor) -> Tensor:
@@ -199,11 +211,11 @@ def check_search(beam_size: int, length_penalty: float, n_best: int = 1, max_new
     Raises:
         UserError: if one is out of range.
     """
-    if beam_size < 1:
+    if _number(beam_size, "beam_size") < 1:
         raise UserError(f"beam_size must be at least 1; got {beam_size}")
-    if not 1 <= n_best <= beam_size:
+    if not 1 <= _number(n_best, "n_best") <= beam_size:
         raise UserError(f"n_best must be from 1 to beam_size; got n_best={n_best}, beam_size={beam_size}")
-    if not 0 <= length_penalty <= MAX_LENGTH_PENALTY:
+    if not 0 <= _number(length_penalty, "length_penalty", whole=False) <= MAX_LENGTH_PENALTY:
         raise UserError(f"length_penalty must be from 0 to {MAX_LENGTH_PENALTY}; got {length_penalty}")
     _check_max_new_tokens(max_new_tokens)
 
@@ -356,21 +368,19 @@ def _best_tokens(logits: Tensor, count: int, at_limit: Tensor) -> tuple[Tensor, 
     """Return the most probable next tokens; never pad or bos, and only eos where the limit is reached.
 
     Args:
-        logits: (sentences, beams, vocab_size), float32; overwritten.
+        logits: (sentences, beams, vocab_size), float32; may be overwritten.
         at_limit: whether a sentence has reached its limit, (sentences,), bool.
 
     Returns:
         Log-probabilities, best first, and token ids, both (sentences, beams, count + 2), or fewer if the vocabulary is
         small.
     """
-    best, tokens = _topk_by_columns(logits, min(count + 2, logits.size(-1)))
-    eos, highest = logits[..., EOS].clone(), best[..., :1]
-    # Log-softmax of these few tokens only, computed in place, to avoid allocating a second tensor of this size.
-    log_total = highest + logits.sub_(highest).exp_().sum(-1, keepdim=True).log()
-    best -= log_total
+    # On a CPU in place, because allocating a second tensor of this size takes longer than the log-softmax itself.
+    log_probs = torch.log_softmax(logits, -1, out=logits if logits.is_cpu else None)
+    best, tokens = _topk_by_columns(log_probs, min(count + 2, log_probs.size(-1)))
     best.masked_fill_((tokens == PAD) | (tokens == BOS), -torch.inf)
     only_eos = torch.full_like(best, -torch.inf)
-    only_eos[..., 0] = eos - log_total[..., 0]
+    only_eos[..., 0] = log_probs[..., EOS]
     at_limit = at_limit[:, None, None]
     return torch.where(at_limit, only_eos, best), tokens.masked_fill(at_limit, EOS)
 

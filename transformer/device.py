@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import psutil  # type: ignore[import-untyped]
 import torch
 
-from transformer.errors import UserError, suggest
+from transformer.errors import UserError, quote, suggest
 
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["auto", "fp32", "tf32", "bf16", "fp16"]
@@ -129,7 +129,7 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
     """
     for kind, value, known in (("device", name, get_args(DeviceName)), ("precision", precision, get_args(Precision))):
         if value not in known:
-            raise UserError(f"there is no {kind} {value!r}; {suggest(str(value), known)}")
+            raise UserError(f"there is no {kind} {quote(value)}; {suggest(str(value), known)}")
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     chosen = next(n for n, is_available in available.items() if is_available) if name == "auto" else name
     if not available[chosen]:

@@ -1,8 +1,16 @@
-"""The exception for user errors, a check for optional packages, and suggestions for unknown names."""
+"""The exception for user errors, how messages quote values, a check for optional packages, and suggestions."""
 
+import re
+import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib.util import find_spec
+from typing import Any
+
+MAX_QUOTED = 100
+"""A value in a message is shortened to this many characters."""
+MAX_WORD = 200
+"""So is a longer word of a message, such as a path or a number; shorter ones can be copied from it."""
 
 
 class UserError(Exception):
@@ -10,6 +18,39 @@ class UserError(Exception):
 
     The command line prints it as ``error: …``, without a traceback, and exits with code 2.
     """
+
+    def __init__(self, message: object) -> None:
+        super().__init__(shorten_words(str(message)))
+
+
+class _Quotes(reprlib.Repr):
+    """Writes only as much of a long or nested value as a message shows, and that even if its own repr fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = self.maxlong = MAX_QUOTED
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = 4
+
+    def repr_int(self, x: int, level: int) -> str:
+        try:
+            return super().repr_int(x, level)
+        except ValueError:  # Python refuses to write thousands of digits
+            return f"a whole number of {x.bit_length():,} bits"
+
+
+def quote(value: Any) -> str:
+    """Return a value as Python writes it, in one line and shortened, for a message."""
+    return shorten(" ".join(_Quotes().repr(value).split()))
+
+
+def shorten(text: str, length: int = MAX_QUOTED) -> str:
+    """Shorten a text to this many characters; what is left out is near its end."""
+    return text if len(text) <= length else f"{text[: length - 20]} … {text[-17:]}"
+
+
+def shorten_words(text: str) -> str:
+    """Shorten words that are too long for a message."""
+    return re.sub(rf"\S{{{MAX_WORD + 1},}}", lambda word: f"{word[0][:80]}…{word[0][-40:]}", text)
 
 
 def require_extra(extra: str, *modules: str) -> None:
@@ -35,5 +76,5 @@ def install_command(extra: str) -> str:
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: the most similar known name, or else all of them."""
     names = list(known)
-    similar = get_close_matches(name, names, n=1)
+    similar = get_close_matches(name[:MAX_QUOTED], names, n=1)
     return f"did you mean {similar[0]}?" if similar else f"choose from {', '.join(names)}"

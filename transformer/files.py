@@ -5,8 +5,11 @@ checks each value against the type that the code expects, such as a dataclass of
 `UserError` that names the file and the field.
 """
 
+import errno
+import io
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -15,10 +18,14 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from transformer.errors import UserError
+from transformer.errors import UserError, quote, shorten
 
 MAX_BYTES = 64_000_000
 """The largest file of JSON that is read. Those of the longest run are a hundred times smaller."""
+MAX_DIGITS = 18
+"""Longer whole numbers are refused: no setting or measurement is as large, and 64 bits could not hold them."""
+
+NONBLOCKING: int = getattr(os, "O_NONBLOCK", 0)  # which Windows doesn't have
 
 T = TypeVar("T")
 
@@ -28,7 +35,13 @@ class CheckpointError(UserError):
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a temporary file and rename it, so that at every moment the old or the new file exists, complete."""
+    """Write a temporary file and rename it, so that at every moment the old or the new file exists, complete.
+
+    Raises:
+        OSError: if it can't be written, or would replace something that is not a file, such as a device or a pipe.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -57,13 +70,46 @@ def check_writable(path: Path) -> None:
     try:
         if not path.parent.is_dir():
             raise UserError(f"cannot write {path}: there is no folder {path.parent}; create it, or choose another file")
-        if path.is_dir():
-            raise UserError(f"cannot write {path}: it is a folder")
+        if path.exists() and not path.is_file():
+            raise UserError(f"cannot write {path}: it is {'a folder' if path.is_dir() else 'not a file'}")
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         os.close(handle)
         os.unlink(name)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+def read_bytes(path: Path, name: str = "", max_bytes: int | None = None) -> bytes:
+    """Read a file whole. Nothing that is in its place, such as a pipe, a folder or a device, is waited for.
+
+    Args:
+        path: the file.
+        name: what to call it in messages, if not by its path.
+        max_bytes: the largest size that is read.
+
+    Raises:
+        CheckpointError: if it is missing, is not a file, is too large, or has a name that no file can have.
+        UserError: if it can't be read at the moment.
+    """
+    name = name or str(path)
+    not_a_file = CheckpointError(f"cannot read {name}: it is not a file")
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise not_a_file
+        # A file that the system makes up, such as one in /proc, may never end, or keep its reader waiting.
+        with open(path, "rb", opener=lambda file, flags: os.open(file, flags | NONBLOCKING)) as file:
+            data = file.read() if max_bytes is None else file.read(max_bytes + 1)
+    except FileNotFoundError:
+        raise CheckpointError(f"{name} is missing") from None
+    except OSError as error:
+        raise UserError(f"cannot read {name}: {error.strerror}") from None
+    except ValueError as error:  # a name that no file can have
+        raise CheckpointError(f"cannot read {name}: {error}") from None
+    if data is None:
+        raise not_a_file
+    if max_bytes is not None and len(data) > max_bytes:
+        raise CheckpointError(f"cannot read {name}: it is larger than {max_bytes / 1e6:.0f} MB")
+    return data
 
 
 def read_text(path: Path, kind: str = "") -> str:
@@ -74,24 +120,14 @@ def read_text(path: Path, kind: str = "") -> str:
         kind: what it is, for messages, such as "the manifest".
 
     Raises:
-        CheckpointError: if it is missing, is not a file (but a folder, a pipe or a device), is too large or not UTF-8.
+        CheckpointError: as `read_bytes`, and if it is not UTF-8.
         UserError: if it can't be read at the moment.
     """
     name = f"{kind} {path}".strip()
     try:
-        if path.exists() and not path.is_file():
-            raise CheckpointError(f"cannot read {name}: it is not a file")
-        if path.exists() and path.stat().st_size > MAX_BYTES:
-            raise CheckpointError(f"cannot read {name}: it is larger than {MAX_BYTES / 1e6:.0f} MB")
-        return path.read_text("utf-8-sig")
-    except FileNotFoundError as error:
-        raise CheckpointError(f"cannot read {name}: {error.strerror}") from None
-    except OSError as error:
-        raise UserError(f"cannot read {name}: {error.strerror}") from None
+        return io.TextIOWrapper(io.BytesIO(read_bytes(path, name, MAX_BYTES)), "utf-8-sig").read()
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{name} is not UTF-8: {error}") from None
-    except ValueError as error:  # a name that no file can have
-        raise CheckpointError(f"cannot read {name}: {error}") from None
 
 
 def parse_json(text: str, name: str) -> Any:
@@ -164,6 +200,8 @@ def convert(value: Any, expected: Any, where: str) -> Any:
         CheckpointError: if the value has another type, or a dataclass refuses it because it is out of range.
     """
     origin, arguments = get_origin(expected), get_args(expected)
+    if expected in (int, float) and isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:
+        raise CheckpointError(f"{where} must have at most {MAX_DIGITS} digits; got {quote(value)}")
     if expected is Any:
         return value
     if expected is NoneType:
@@ -184,13 +222,28 @@ def convert(value: Any, expected: Any, where: str) -> Any:
             return value
     elif origin is dict:
         if isinstance(value, dict):
-            return {key: convert(member, arguments[1], f"{where}: {key}") for key, member in value.items()}
+            return {key: convert(member, arguments[1], f"{where}: {shorten(key)}") for key, member in value.items()}
     elif origin in (list, tuple):
         if isinstance(value, list):
             return origin(convert(item, arguments[0], f"{where}[{i}]") for i, item in enumerate(value))
     elif is_dataclass(expected) and isinstance(value, dict):
         return _dataclass(value, cast(type, expected), where)
-    raise CheckpointError(f"{where} must be {_name(expected)}; got {_shorten(repr(value))}")
+    raise CheckpointError(f"{where} must be {_name(expected)}; got {quote(value)}")
+
+
+def check_fields(settings: Any, section: str) -> None:
+    """Check that the values of a dataclass have the types that its fields declare; it calls this when it is created.
+
+    Args:
+        settings: the dataclass.
+        section: the name of these settings, for messages.
+
+    Raises:
+        CheckpointError: if a value has another type.
+    """
+    for name, expected in get_type_hints(type(settings)).items():
+        if not is_dataclass(value := getattr(settings, name)):
+            convert(value, expected, f"{section}.{name}")
 
 
 def _dataclass(value: Mapping[str, Any], expected: type[T], where: str) -> T:
@@ -199,7 +252,7 @@ def _dataclass(value: Mapping[str, Any], expected: type[T], where: str) -> T:
     known = {field.name: field for field in fields(cast(Any, expected))}
     for name in value:
         if name not in known:
-            raise CheckpointError(f"{where}: {_shorten(repr(name))} is unknown: from another version of the course?")
+            raise CheckpointError(f"{where}: {quote(name)} is unknown: from another version of the course?")
     for name, field in known.items():
         if name not in value and field.default is MISSING and field.default_factory is MISSING:
             raise CheckpointError(f"{where}: {name} is missing")
@@ -222,7 +275,3 @@ def _name(expected: Any) -> str:
     if get_origin(expected) in (list, tuple):
         return "a list"
     return names.get(expected, "a JSON object")
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 100 else f"{text[:80]} …"

@@ -4,7 +4,6 @@ Marian (Junczys-Dowmunt et al. 2018, arXiv 1804.00344) is the paper's model with
 all sines of a position before all cosines, a bias for the logits, and other ids for the special tokens.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,11 +12,13 @@ from typing import Any
 import safetensors.torch
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
 from torch import Tensor
 
 from transformer.config import ModelConfig
 from transformer.data.tokenizer import EOS, PAD, UNK
-from transformer.errors import UserError
+from transformer.errors import UserError, quote, shorten
+from transformer.files import convert, parse_json, read_bytes, read_text
 from transformer.layers import FeedForward
 from transformer.model import Transformer
 from transformer.positions import angles
@@ -41,6 +42,18 @@ MARIAN_LAYERS = LAYERS | {
     "unembedding": "lm_head",
 }
 """The same for `MarianMTModel`, whose queries, keys and values have a matrix each."""
+SIZES = (
+    "vocab_size",
+    "d_model",
+    "encoder_attention_heads",
+    "encoder_ffn_dim",
+    "encoder_layers",
+    "max_position_embeddings",
+    "pad_token_id",
+    "eos_token_id",
+    "decoder_start_token_id",
+)
+"""What is used of a configuration, besides what is checked to be as in `MarianTransformer`."""
 
 
 def rename(name: str, patterns: Mapping[str, str]) -> str:
@@ -104,17 +117,12 @@ def load_marian(folder: Path) -> MarianTransformer:
     Raises:
         UserError: if a file is missing, or this is not a Marian model with shared embeddings like opus-mt's.
     """
-    try:
-        theirs = json.loads((folder / "config.json").read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read the model's configuration {folder / 'config.json'}: {error}") from None
-    _check_config(theirs)
+    theirs = _read_config(folder / "config.json")
+    weights = _read_weights(folder)
     pad, eos, unk = theirs["pad_token_id"], theirs["eos_token_id"], 1
     special = {PAD: pad, PAD + 1: theirs["decoder_start_token_id"], EOS: eos, UNK: unk}
-    others = [i for i in range(theirs["vocab_size"]) if i not in (pad, eos, unk)]
-    marian_ids = torch.tensor([special[i] for i in range(len(special))] + others)
     config = ModelConfig(
-        vocab_size=len(marian_ids),
+        vocab_size=theirs["vocab_size"] + 1,  # bos, too, which is pad there
         d_model=theirs["d_model"],
         n_heads=theirs["encoder_attention_heads"],
         d_ff=theirs["encoder_ffn_dim"],
@@ -122,8 +130,20 @@ def load_marian(folder: Path) -> MarianTransformer:
         dropout=0.0,
         max_length=theirs["max_position_embeddings"],
     )
+    other = f"the weights in {folder} are not those of the model in its config.json"
+    if sum(weight.numel() for weight in weights.values()) < config.n_parameters / 2:  # before memory is allocated
+        raise UserError(other)
+    others = [i for i in range(theirs["vocab_size"]) if i not in (pad, eos, unk)]
+    marian_ids = torch.tensor([special[i] for i in range(len(special))] + others)
+    try:
+        return _with_weights(config, marian_ids, weights)
+    except (KeyError, IndexError, RuntimeError) as error:
+        raise UserError(f"{other}: {shorten(' '.join(str(error).split()))}") from error
+
+
+def _with_weights(config: ModelConfig, marian_ids: Tensor, weights: dict[str, Tensor]) -> MarianTransformer:
+    """Return a model with these weights, which have Hugging Face's names."""
     model = MarianTransformer(config, marian_ids)
-    weights = _read_weights(folder)
     weights["lm_head.weight"] = weights["model.shared.weight"]
     ours = {"marian_ids": marian_ids, "logits_bias": weights["final_logits_bias"][0, marian_ids]}
     for name in model.state_dict().keys() - ours.keys():
@@ -139,12 +159,14 @@ def load_marian(folder: Path) -> MarianTransformer:
     return model.eval()
 
 
-def _check_config(theirs: dict[str, Any]) -> None:
-    """Check that a configuration is one that `MarianTransformer` implements.
+def _read_config(path: Path) -> dict[str, Any]:
+    """Read a configuration, and check that it is one that `MarianTransformer` implements.
 
     Raises:
-        UserError: if it isn't.
+        UserError: if it isn't, or can't be read.
     """
+    theirs: dict[str, Any]
+    theirs = convert(parse_json(read_text(path, "the model's configuration"), str(path)), dict[str, Any], str(path))
     required = {
         "model_type": "marian",
         "activation_function": "swish",
@@ -157,7 +179,10 @@ def _check_config(theirs: dict[str, Any]) -> None:
     for name, value in required.items():
         default = True if name == "share_encoder_decoder_embeddings" else None  # older files lack it
         if theirs.get(name, default) != value:
-            raise UserError(f"this model can't be loaded: its {name} is {theirs.get(name)!r}, not {value!r}")
+            raise UserError(f"this model can't be loaded: its {name} is {quote(theirs.get(name))}, not {quote(value)}")
+    for name in SIZES:
+        convert(theirs.get(name), int, f"{path}: {name}")
+    return theirs
 
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:
@@ -167,7 +192,11 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         UserError: if the folder has none.
     """
     if (folder / "model.safetensors").exists():
-        return safetensors.torch.load_file(folder / "model.safetensors")
+        path = folder / "model.safetensors"
+        try:
+            return safetensors.torch.load(read_bytes(path))
+        except SafetensorError as error:
+            raise UserError(f"cannot use the weights {path}: {error}") from error
     if (folder / "pytorch_model.bin").exists():
         weights: dict[str, Tensor] = torch.load(folder / "pytorch_model.bin", map_location="cpu", weights_only=True)
         return weights

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from transformer.attention import KeyValue, MultiHeadAttention, attention
+from transformer.errors import quote
 from transformer.masks import causal_mask
 from transformer.model import Transformer
 
@@ -57,7 +58,7 @@ def word_indices(pieces: Sequence[str], words: Sequence[str]) -> list[int]:
     """
     spelled = [piece.replace("▁", "") for piece in pieces]
     if "".join(spelled) != "".join(words):
-        raise ValueError(f"the pieces spell {''.join(spelled)!r}, the words {''.join(words)!r}")
+        raise ValueError(f"the pieces spell {quote(''.join(spelled))}, the words {quote(''.join(words))}")
     word_of_letter = [index for index, word in enumerate(words) for _ in word]
     starts = accumulate(map(len, spelled[:-1]), initial=0)
     return [word_of_letter[start] for start in starts]
@@ -124,7 +125,7 @@ def ablate_heads(model: Transformer, heads: Mapping[str, Iterable[int]]) -> Iter
     def head_mask(name: str, ablated: Iterable[int]) -> Tensor:
         """Return zeros for the outputs of the ablated heads, ones for all others: (d_model,)."""
         if name not in layers:
-            raise ValueError(f"there is no attention layer {name!r}; there are {', '.join(layers)}")
+            raise ValueError(f"there is no attention layer {quote(name)}; there are {', '.join(layers)}")
         layer = layers[name]
         mask = layer.output.weight.new_ones(layer.n_heads, layer.d_model // layer.n_heads)
         for head in ablated:

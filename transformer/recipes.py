@@ -74,11 +74,11 @@ RECIPES: dict[str, Recipe] = {
         ),
         ModelConfig(vocab_size=8000, d_model=192, n_heads=6, d_ff=768, n_layers=3, norm="pre", max_length=256),
         TrainingConfig(
-            steps=5000,
+            steps=11_000,
             batch_tokens=2000,
             optimizer="muon",
             warmup_steps=1000,
-            average_steps=1000,
+            average_steps=2000,
             validate_every=500,
         ),
     ),
@@ -124,8 +124,9 @@ RECIPES |= {
     ),
     "everyday-de-en": replace(
         _everyday,
-        description="The same sentences, German to English.",
+        description="The same sentences, German to English, for half as many steps.",
         data=replace(_everyday.data, direction="de-en"),
+        training=replace(_everyday.training, steps=5000, average_steps=1000),
     ),
     "pocket-small": replace(
         _pocket,

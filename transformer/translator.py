@@ -1,6 +1,6 @@
 """A trained model with its tokenizer: text in, text out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from transformer.data.sentences import split_sentences
 from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.decoding import EXTRA_LENGTH, Hypothesis, beam_search, check_search, greedy_search
 from transformer.device import Device, available_bytes, choose_device, explain_out_of_memory, readable_bytes
-from transformer.errors import UserError
+from transformer.errors import UserError, quote
 from transformer.model import Transformer
 from transformer.progress import progress_bar
 
@@ -47,7 +47,8 @@ def decoding_bytes(config: ModelConfig, source_length: int, beam_size: int) -> i
     """Estimate how much memory beam search needs for each sentence of a batch, in bytes.
 
     These are the keys and values of all layers, for the source once and for the target in every beam, and the logits
-    of a step. Both are counted twice, because there are copies of them while hypotheses are reordered and ranked.
+    of a step. Both are counted twice, because there are copies of them while hypotheses are reordered and ranked. To
+    them come the masks of the prefixes and a layer's attention scores, both of each beam with the cache of all beams.
 
     Args:
         source_length: tokens of the longest source sentence.
@@ -55,7 +56,8 @@ def decoding_bytes(config: ModelConfig, source_length: int, beam_size: int) -> i
     target = min(source_length + EXTRA_LENGTH, config.max_length)
     key_value = 2 * config.n_layers * config.d_model * (source_length + beam_size * target)
     logits = beam_size * config.vocab_size
-    return 4 * 2 * (key_value + logits)
+    scores = beam_size * beam_size * target * (2 + 4 * config.n_heads)
+    return 4 * 2 * (key_value + logits) + scores
 
 
 def decoding_batch_size(config: ModelConfig, device: Device, source_length: int, beam_size: int) -> int:
@@ -75,10 +77,12 @@ def decoding_batch_size(config: ModelConfig, device: Device, source_length: int,
 
 
 def _list(sentences: Sequence[str]) -> Sequence[str]:
-    """Refuse a single string, which would be translated letter by letter."""
+    """Refuse what is not a list of sentences, and a single string, which would be translated letter by letter."""
     if isinstance(sentences, str):
         raise UserError("expected a list of sentences; got a string: use translate, or put it into a list")
-    return sentences
+    if not isinstance(sentences, Iterable):
+        raise UserError(f"expected a list of sentences; got {quote(sentences)}")
+    return list(sentences)
 
 
 class Translator:
@@ -130,7 +134,7 @@ class Translator:
             UserError: if the sentence is empty, or longer than the model's ``max_length``.
         """
         if not isinstance(sentence, str):
-            raise UserError(f"a sentence must be a string; got {sentence!r}")
+            raise UserError(f"a sentence must be a string; got {quote(sentence)}")
         ids = self.tokenizer.encode(sentence)
         if not ids:
             raise UserError("the sentence is empty: there is nothing to translate")
@@ -153,7 +157,7 @@ class Translator:
             UserError: if the text is empty or a sentence too long, an argument is out of range, or memory runs out.
         """
         if not isinstance(text, str):
-            raise UserError(f"translate expects a string; got {text!r}. For a list, use beam_search")
+            raise UserError(f"translate expects a string; got {quote(text)}. For a list, use beam_search")
         sentences = split_sentences(text) or [text]
         translations = self.beam_search(sentences, beam_size, length_penalty, max_new_tokens=max_new_tokens)
         return " ".join(best.text for (best,) in translations)

@@ -7,7 +7,7 @@ const BEFORE_NUMBERS = "no nr jan feb mar apr jun jul aug sep sept oct okt nov d
 const BEFORE_ORDINALS = "der die das dem den des im vom zum zur beim".split(" ");
 const AFTER_ORDINALS = /^(?:Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag)/u;
 
-const LAST_WORD = /^["'„“‚‘«»(\[]*(.*?)([.!?…]+)(["'“”‘’«»)\]]*)$/su;
+const OPENING = "\"'„“‚‘«»([", MARKS = ".!?…", CLOSING = "\"'“”‘’«»)]";
 const LETTERS = /^(?:[a-zäöü]\.)*[a-hj-zäöü]$/u;
 const LOWER_CASE = /^["'„“‚‘«»(\[]*[a-zäöüß]/u;
 
@@ -22,22 +22,32 @@ export function splitSentences(text) {
   const sentences = [];
   let start = 0;
   words.forEach((word, i) => {
-    if (i + 1 < words.length && !endsSentence(words.slice(start, i), word, words[i + 1])) return;
+    if (i + 1 < words.length && !endsSentence(i > start ? words[i - 1] : "", word, words[i + 1])) return;
     sentences.push(words.slice(start, i + 1).join(" "));
     start = i + 1;
   });
   return sentences;
 }
 
-/** Return whether a word ends its sentence, given the words of the sentence before it and the next word of the text. */
+/** Return the length of a word without the last ones of its characters that are among some. */
+function lengthWithout(characters, word) {
+  let length = word.length;
+  while (length && characters.includes(word[length - 1])) length--;
+  return length;
+}
+
+/** Return whether a word ends its sentence, given the sentence's word before it, if any, and the next word of the text. */
 function endsSentence(before, word, following) {
-  const match = LAST_WORD.exec(word);
-  if (!match) return false;
-  const stem = match[1].toLowerCase(), marks = match[2], closing = match[3];
+  const withMarks = word.slice(0, lengthWithout(CLOSING, word)), end = lengthWithout(MARKS, withMarks);
+  const marks = withMarks.slice(end), closing = word.slice(withMarks.length);
+  if (!marks) return false;
+  let start = 0;
+  while (start < end && OPENING.includes(word[start])) start++;
+  const stem = word.slice(start, end).toLowerCase();
   if (LOWER_CASE.test(following)) return /[!?]$/u.test(marks) && !closing; // "Stop!" he said. But: hello! how are you?
   if (marks !== ".") return true;
   if (/^[0-9]{1,2}$/u.test(stem)) {
-    return !(!before.length || BEFORE_ORDINALS.includes(before.at(-1).toLowerCase()) || AFTER_ORDINALS.test(following));
+    return !(!before || BEFORE_ORDINALS.includes(before.toLowerCase()) || AFTER_ORDINALS.test(following));
   }
   if (/^[0-9]/u.test(following) && (BEFORE_NUMBERS.includes(stem) || stem.endsWith("str"))) return false;
   return stem === "a.m" || stem === "p.m" || !(ABBREVIATIONS.includes(stem) || LETTERS.test(stem));

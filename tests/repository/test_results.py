@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from book._ext import results
@@ -134,9 +135,13 @@ def test_live_models(root: Path) -> None:
     facts = {"everyday": {**model, "signature": SIGNATURE, "provenance": FACTS}}
     (root / "book/results/live.json").write_text(json.dumps({"models": facts}))
     shown = text(root, "live")
-    assert line(shown, "`everyday`") == [
-        "`everyday`", "500", "38.12", "38.10", "0.50", "10%", "90%", "75%", "20%", "`news`"
-    ]  # fmt: skip
+    column = {
+        "": "`everyday`", "sentences": "500", "BLEU": "38.12", "BLEU, 8 bits": "38.10", "threshold": "0.50",
+        "guesses: own text": "10%", "guesses: other text": "90%", "poor: below": "75%", "poor: above": "20%",
+        "other text is": "`news`",
+    }  # fmt: skip
+    for what, value in column.items():
+        assert line(shown, what) == [what, value]
     assert SIGNATURE.replace("|", "\\|") in shown and FACTS["commit"] in shown
 
 
@@ -321,3 +326,24 @@ def test_speed_and_memory(root: Path) -> None:
     assert line(shown, "time per step")[1] == "500 ms" and line(shown, "share of the peak")[1] == "50.0%"
     assert "pocket: 654,321 parameters" in shown
     assert "`transformer bench a`" in shown and "`transformer bench b`" in shown
+
+
+def test_speeds_are_compared_round_by_round(root: Path) -> None:
+    ours = {"name": "ours", "speeds": [10.0, 30.0], "peak_memory": None}
+    theirs = {"name": "theirs", "speeds": [5.0, 60.0], "peak_memory": None}
+    failed = {"name": "failed", "speeds": [], "peak_memory": None, "error": "ran out of memory"}
+    rows = [ours, theirs, failed]
+    named = [{"name": n, "title": "", "unit": "tokens/s", "implementations": rows} for n in ("beam", "beam-lengths")]
+    path = root / "book" / "results" / "bench-a.json"
+    path.write_text(json.dumps({**FACTS, "command": "transformer bench", "rounds": "2", "benchmarks": named}))
+    picture, _ = section("speed", root)
+    assert isinstance(picture, Picture)
+    assert picture.alt.replace("\xa0", " ").endswith("mean over the rounds: beam search: theirs: 1.25 ± 1.06.")
+    (axes,) = picture.figure.axes
+    assert {x for x, _ in np.asarray(axes.collections[0].get_offsets())} == {0.5, 2.0} and axes.get_xscale() == "log"
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_only_figures_are_unfolded(name: str) -> None:
+    unfolded = re.sub(r"^::::\{dropdown\}.*?^::::$", "", text(ROOT, name), flags=re.DOTALL | re.MULTILINE)
+    assert "|" not in unfolded

@@ -108,7 +108,8 @@ def test_the_notebook_has_the_cells_of_the_script_and_no_outputs(repository):
 
 def test_in_colab_and_jupyterlab_folded_code_is_folded_links_are_absolute_and_a_gpu_is_offered(repository):
     page = (
-        "See the [terms](../book/glossary.md#term-BLEU), [Results](../book/results.md) and [masking](04_masking.ipynb)."
+        "See the [terms](../book/glossary.md#term-BLEU), [Results](../book/results.md), [masking](04_masking.ipynb) "
+        "and [Exercises](../book/exercises/04_masking.md)."
     )
     header = "# ---\n# jupyter:\n#   accelerator: GPU\n# ---\n\n"
     folded = ["hide-cell", "hide-input", "remove-cell"]
@@ -120,8 +121,8 @@ def test_in_colab_and_jupyterlab_folded_code_is_folded_links_are_absolute_and_a_
     assert (two.metadata.accelerator, two.metadata.colab.gpuType) == ("GPU", "T4")
     pages = "https://transformer-course.github.io/transformer-course/book"
     assert two.cells[0].source == (
-        f"See the [terms]({pages}/glossary.html#term-BLEU), [Results]({pages}/results.html) "
-        "and [masking](04_masking.ipynb)."
+        f"See the [terms]({pages}/glossary.html#term-BLEU), [Results]({pages}/results.html), "
+        f"[masking](04_masking.ipynb) and [Exercises]({pages}/exercises/04_masking.html)."
     )
     code = {cell.metadata.tags[-1]: cell.metadata for cell in two.cells if "tags" in cell.metadata}
     for tag in ("hide-cell", *folded):

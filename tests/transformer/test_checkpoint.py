@@ -1,7 +1,9 @@
 import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -76,10 +78,12 @@ def test_damage_is_detected(folder: Path) -> None:
 
 
 def test_a_temporary_read_error_is_not_called_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(path: Path) -> bytes:
-        raise OSError(errno.EIO, "Input/output error")
+    def fails(path: object, *arguments: Any, original: Any = os.open) -> int:
+        if str(path).endswith(".safetensors"):
+            raise OSError(errno.EIO, "Input/output error")
+        return original(path, *arguments)
 
-    monkeypatch.setattr(Path, "read_bytes", read)
+    monkeypatch.setattr(os, "open", fails)
     with pytest.raises(UserError, match=r"cannot read the checkpoint .*Input/output error") as caught:
         load_checkpoint(folder, "best")
     assert not isinstance(caught.value, CheckpointError)

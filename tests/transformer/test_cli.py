@@ -7,6 +7,8 @@ import json
 import os
 import re
 import shutil
+import sys
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
@@ -38,10 +40,10 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(workplace: Path) -> pytest.MonkeyPatch:
-    patch = pytest.MonkeyPatch()
-    patch.setenv("TRANSFORMER_DATA", str(workplace / "data"))
-    return patch
+def environment(workplace: Path) -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRANSFORMER_DATA", str(workplace / "data"))
+        yield patch
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +156,9 @@ def test_standard_input_is_translated_while_it_arrives(
     printed = []
 
     class Pipe(io.StringIO):
-        def __next__(self) -> str:
+        def readline(self, size: int | None = -1) -> str:  # type: ignore[override]
             printed.append(capsys.readouterr().out)
-            return super().__next__()
+            return super().readline(size)
 
     monkeypatch.setattr("transformer.commands.LINES_AT_ONCE", 2)
     monkeypatch.setattr("sys.stdin", Pipe("a\nb\nc\n"))
@@ -261,7 +263,7 @@ def test_your_own_corpus(
 @pytest.mark.parametrize(
     ("corpus", "message"),
     [
-        ("none.json", "none.json: No such file or directory"),
+        ("none.json", "none.json is missing"),
         ("folder.json", "folder.json: it is not a file"),
         ("text.json", "text.json is not JSON: Expecting value: line 1 column 1 (char 0)"),
         ("wrong.json", "wrong.json has a mistake at the top level: 'languages' is missing"),
@@ -717,3 +719,78 @@ def test_an_export_into_the_folder_where_one_stands(
     main(["export", str(run.resolve()), ".", "--device", "cpu"])
     assert (tmp_path / "given" / "CARD.md").read_text("utf-8").startswith("# given")
     assert "multi30k is a pretrained model, not a run folder" in fails(capsys, "export", "multi30k", "other")
+
+
+def test_a_line_of_standard_input_that_never_ends_is_refused(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformer.commands.MAX_LINE_LENGTH", 1000)
+    monkeypatch.setattr("sys.stdin", io.StringIO("a b\n" + "\0" * 5000))
+    assert "line 2 of standard input has more than 1,000 characters" in fails(capsys, "translate", str(run))
+
+
+def test_a_beam_whose_masks_do_not_fit_into_memory_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    message = fails(capsys, "translate", str(run), "a b", "--beam-size", "300000")
+    assert message.startswith("error: --beam-size 300000 needs about ")
+
+
+@pytest.mark.parametrize("missing", ["data", "model", "training"])
+def test_a_run_whose_recipe_lacks_a_part_is_not_exported(
+    missing: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    recipe = json.loads((run / "recipe.json").read_text())
+    del recipe[missing]
+    (tmp_path / "run" / "recipe.json").write_text(json.dumps(recipe))
+    message = fails(capsys, "export", str(tmp_path / "run"), str(tmp_path / "model"))
+    assert message.endswith(f"recipe.json: {missing} is missing")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"WORLD_SIZE": "x"}, "the environment variable WORLD_SIZE must be a number, as torchrun sets it; got 'x'"),
+        ({"WORLD_SIZE": "0"}, "the environment variable WORLD_SIZE must be a number, as torchrun sets it; got '0'"),
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is 2, but RANK, MASTER_ADDR, MASTER_PORT is not set"),
+    ],
+)
+def test_an_environment_that_torchrun_does_not_make_is_explained(
+    changes: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch, environment: object, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    for name, value in changes.items():
+        monkeypatch.setenv(name, value)
+    assert message in fails(capsys, "train", "copy", "--run", str(tmp_path / "new"), "--device", "cpu")
+
+
+def test_a_run_folder_that_is_a_link_to_itself_is_refused(
+    environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link").symlink_to("link")
+    assert "link" in fails(capsys, "train", "copy", "--run", str(tmp_path / "link"), "--device", "cpu")
+
+
+def test_a_run_whose_metrics_are_incomplete_or_a_device_is_not_exported(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    best = json.loads((run / "best.json").read_text())
+    (tmp_path / "run" / "best.json").write_text(json.dumps(best | {"metrics": {"step": 1}}))
+    export = ("export", str(tmp_path / "run"), str(tmp_path / "model"))
+    assert "have no minutes" in fails(capsys, *export)
+    (tmp_path / "run" / "best.json").write_text(json.dumps(best))
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    (tmp_path / "run" / "metrics.jsonl").symlink_to("/dev/zero")
+    assert "metrics.jsonl: it is not a file" in fails(capsys, *export)
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_a_folder_whose_name_cannot_be_encoded_is_shown_and_exported(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = "model\udcff"
+    main(["export", str(run), folder])
+    main(["attention", folder, "a b"])
+    assert "model?" in (tmp_path / folder / "CARD.md").read_text() and "model?" in Path("attention.html").read_text()

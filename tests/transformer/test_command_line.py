@@ -34,7 +34,7 @@ def fail(how: Positional[str]) -> int:
     if how == "interrupt":
         raise KeyboardInterrupt
     if how == "defect":
-        raise ZeroDivisionError("division\nby zero")
+        raise ZeroDivisionError("division\nby zero \ud800")
     if how == "folder":
         open("/")  # noqa: SIM115
     if how == "memory":
@@ -138,16 +138,19 @@ assert not {"torch", "numpy", "tyro", "sentencepiece"} & sys.modules.keys()
     assert "usage: transformer COMMAND" in subprocess.check_output([sys.executable, "-c", code], text=True)
 
 
-def test_an_interrupt_during_the_imports_is_quiet() -> None:
-    code = """
+@pytest.mark.parametrize(
+    ("module", "program"), [("torch", "from transformer.cli import main; main(['parameters'])"),
+                            ("tyro", "from exercises.__main__ import main; main(['status'])")],
+)  # fmt: skip
+def test_an_interrupt_during_the_imports_is_quiet(module: str, program: str) -> None:
+    code = f"""
 import os, signal, sys
 class Importer:
     def find_spec(self, name, path=None, target=None):
-        if name == "torch":
+        if name == "{module}":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Importer())
-from transformer.cli import main
-main(["parameters"])
+{program}
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
@@ -230,3 +233,23 @@ def test_errors_name_the_options_as_the_user_types_them(capsys: pytest.CaptureFi
 def test_a_name_unlike_all_others_lists_them() -> None:
     with pytest.raises(UserError, match="there is no fruit 'xyz'; choose from apple, pear"):
         check_name("xyz", ["apple", "pear"], "fruit")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("greet", "Ann", "--times", "1.5"), "--times: expected a whole number; got '1.5'"),
+        (("greet", "Ann", "--times"), "--times needs a value"),
+        (("greet",), "STR is missing"),
+        (("greet", "Ann", "Bob"), "unexpected Bob"),
+        (("bake", "bread", "--cups", "None"), "--cups: expected a whole number; got 'None'"),
+        (("bake", "bread", "--cups", "x" * 5000), "--cups: expected a whole number; got 'xxx"),
+    ],
+)
+def test_arguments_that_cannot_be_parsed_are_explained_in_one_line(
+    args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*args) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.startswith(f"error: {message}") and printed.err.count("\n") == 1
+    assert len(printed.err) < 300 and " --help` lists the options\n" in printed.err

@@ -10,6 +10,7 @@ from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import (
     Candidate,
     Hypothesis,
+    _best_tokens,
     _is_done,
     _topk_by_columns,
     beam_search,
@@ -94,6 +95,21 @@ def test_topk_by_columns_equals_topk(vocab_size: int) -> None:
     values, tokens = _topk_by_columns(logits, min(10, vocab_size))
     expected = logits.topk(min(10, vocab_size))
     assert torch.equal(values, expected.values) and torch.equal(tokens, expected.indices)
+
+
+@pytest.mark.parametrize("vocab_size", [5, 96, 10_000])
+def test_best_tokens_equal_the_best_of_all_log_probabilities(vocab_size: int) -> None:
+    torch.manual_seed(1)
+    logits = torch.randn(3, 2, vocab_size) * 5
+    log_probs = logits.double().log_softmax(-1)
+    log_probs[..., [PAD, BOS]] = -torch.inf
+    log_probs[1] = log_probs[1].where(torch.arange(vocab_size) == EOS, -torch.inf)  # at its limit
+    values, tokens = _best_tokens(logits, 3, torch.tensor([False, True, False]))
+    values, columns = values.topk(3)  # pad and bos may be among them, with -inf
+    expected = log_probs.topk(3)
+    torch.testing.assert_close(values.double(), expected.values, atol=1e-5, rtol=1e-5)
+    possible = values.isfinite()
+    assert torch.equal(tokens.gather(-1, columns)[possible], expected.indices[possible])
 
 
 def test_length_normalisation_by_hand() -> None:

@@ -1,13 +1,16 @@
-"""A command that needs an extra which is not installed says so in one line."""
+"""Messages are short, and a command that needs an extra which is not installed says so in one line."""
 
+import functools
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from exercises.__main__ import main as exercises
+from transformer import load
 from transformer.cli import main as transformer
-from transformer.errors import UserError, require_extra
+from transformer.errors import UserError, quote, require_extra
 
 
 @pytest.fixture
@@ -69,3 +72,46 @@ for module in pkgutil.walk_packages(transformer.__path__, "transformer.", onerro
         importlib.import_module(module.name)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+class _Broken:
+    def __repr__(self) -> str:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [f"This is sentence number {i}." for i in range(100)],
+        "x" * 10_000,
+        b"x" * 10_000,
+        10**400,
+        10**10_000,
+        {"a" * 1000: ["b" * 1000] * 1000},
+        functools.reduce(lambda inner, _: [inner], range(100_000), None),
+        range(10**9),
+        "a\nb\x1b[31m",
+        _Broken(),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_quoted_value_is_one_short_line(value: object) -> None:
+    text = quote(value)
+    assert 0 < len(text) <= 100 and text.isprintable()
+
+
+def test_short_values_are_quoted_as_python_writes_them() -> None:
+    for value in ("en-de", "it's", 5, 0.5, None, ["a", 1], {"a": (1, 2)}, Path("a b")):
+        assert quote(value) == repr(value)
+
+
+def test_a_message_has_no_endless_word() -> None:
+    path = "/".join(["folder"] * 20)
+    assert str(UserError(f"there is no file {path}")) == f"there is no file {path}"
+    assert len(str(UserError(f"there is no file {'x' * 5000}, nor {'y' * 5000}"))) < 300
+
+
+def test_a_list_where_a_text_is_expected_is_not_printed_whole() -> None:
+    with pytest.raises(UserError, match=r"^translate expects a string; got ") as caught:
+        load("pocket-small", "cpu").translate([f"This is sentence number {i}." for i in range(100)])  # type: ignore[arg-type]
+    assert len(str(caught.value)) < 200

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from contextlib import suppress
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 
 from transformer.checkpoint import load_checkpoint, read_settings
 from transformer.config import ModelConfig, TrainingConfig
+from transformer.data.cleaning import CleaningConfig
 from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import read_scores
-from transformer.files import check_writable, convert, read_json, read_rows, write_atomically
+from transformer.files import check_writable, convert, read_bytes, read_json, read_rows, write_atomically
 from transformer.models import find_model
 from transformer.training.run_folder import METRICS_KEYS, read_log, read_metrics, read_sessions
 from transformer.translator import Translator
@@ -61,7 +63,8 @@ def change(path: Path, keys: str, value: object) -> None:
         ("model.n_layers", 10**7, "belong to another model"),
         ("model.vocab_size", 10**12, "belong to another model"),
         ("model.max_length", 10**11, "model.max_length must be at most 100,000"),
-        ("training.seed", 10**30, "training.seed must be at most 4,294,967,295"),
+        ("training.seed", 10**10, "training.seed must be at most 4,294,967,295"),
+        ("training.seed", 10**30, "seed must have at most 18 digits"),
         ("metrics", {"step": "last"}, "best.json: metrics: step must be a number; got 'last'"),
         ("weights", 5, "best.json: weights must be a JSON object; got 5"),
         ("averaged", "all", "best.json: averaged must be a list; got 'all'"),
@@ -148,7 +151,10 @@ def test_any_value_of_a_setting_is_accepted_or_refused(cls: type, data: st.DataO
     name = data.draw(st.sampled_from(list(cls.__dataclass_fields__)))
     value = data.draw(JSON)
     with suppress(UserError):
-        assert getattr(convert({name: value}, cls, "file"), name) == value or value is None
+        converted = getattr(convert({name: value}, cls, "file"), name)
+        if is_dataclass(converted):  # the settings of `cleaning`, of which the file may have only some
+            converted = {name: getattr(converted, name) for name in value}
+        assert converted == value or value is None
 
 
 def test_conversion() -> None:
@@ -193,3 +199,63 @@ def test_where_a_file_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ):
         with pytest.raises(UserError, match=message):
             check_writable(path)
+
+
+def test_nothing_but_a_file_is_waited_for_or_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name, reason in (
+        ("pipe", "it is not a file"),
+        (".", "it is not a file"),
+        ("a\0b", "null"),
+        ("none", "missing"),
+    ):
+        with pytest.raises(UserError, match=reason):
+            read_bytes(tmp_path / name)
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(UserError, match=r"it is (not a file|a folder)"):
+            check_writable(path)
+        with pytest.raises(OSError, match="it is not a file"):
+            write_atomically(path, b"x")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
+def test_no_device_is_replaced_even_by_the_superuser(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/dev/full")
+    for path in (Path("/dev/full"), tmp_path / "link"):
+        with pytest.raises(UserError, match="it is not a file"):
+            check_writable(path)
+    assert Path("/dev/full").is_char_device() and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.skipif(not os.access("/proc/kmsg", os.R_OK), reason="only the superuser may open it, and only on Linux")
+def test_a_file_of_the_system_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "recipe.json").symlink_to("/proc/kmsg")
+    with suppress(UserError):  # it has lines that have not been read, or none
+        read_bytes(tmp_path / "recipe.json", max_bytes=1000)
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "value", "message"),
+    [
+        (ModelConfig, "d_model", "8", "model.d_model must be a whole number; got '8'"),
+        (ModelConfig, "n_layers", float("inf"), "model.n_layers must be a whole number; got inf"),
+        (ModelConfig, "norm", ["post"], r"model.norm must be one of post, pre; got \['post'\]"),
+        (TrainingConfig, "steps", 2.5, "training.steps must be a whole number; got 2.5"),
+        (TrainingConfig, "warmup_steps", 10**400, "training.warmup_steps must have at most 18 digits"),
+        (TrainingConfig, "validation_sentences", 10**30, "must have at most 18 digits"),
+        (TrainingConfig, "learning_rate_factor", None, "training.learning_rate_factor must be a number; got None"),
+        (DataConfig, "max_train_pairs", 10**30, "data.max_train_pairs"),
+        (CleaningConfig, "max_words", "many", "data.cleaning.max_words must be a whole number"),
+    ],
+)
+def test_settings_check_the_types_of_their_values(cls: type, name: str, value: object, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        cls(**{name: value})
+
+
+def test_a_measurement_that_no_float_can_hold_is_refused(tmp_path: Path) -> None:
+    row = dict.fromkeys(METRICS_KEYS, 1) | {"valid_loss": 10**400}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(UserError, match="valid_loss must have at most 18 digits"):
+        read_metrics(tmp_path)

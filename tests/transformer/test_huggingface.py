@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 
+from transformer.config import ModelConfig
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK
 from transformer.decoding import greedy_search
 from transformer.errors import UserError
-from transformer.huggingface import load_marian
+from transformer.huggingface import MARIAN_LAYERS, MarianTransformer, load_marian, rename
 
 VOCAB_SIZE = 61
 CONFIG: dict[str, Any] = {
@@ -109,5 +111,46 @@ def test_other_models_are_rejected(tmp_path: Path, change: dict[str, Any], messa
 
 
 def test_a_folder_without_a_model_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="cannot read the model's configuration"):
+    with pytest.raises(UserError, match=r"the model's configuration .* is missing"):
         load_marian(tmp_path)
+
+
+@pytest.fixture
+def ours_with_their_names(tmp_path: Path) -> Path:
+    """The folder of a model with random weights, which needs no `transformers`."""
+    config = ModelConfig(VOCAB_SIZE + 1, 32, 4, 64, 2, dropout=0.0, max_length=40)
+    model = MarianTransformer(config, torch.arange(VOCAB_SIZE + 1) % VOCAB_SIZE)
+    weights = {"final_logits_bias": torch.randn(1, VOCAB_SIZE)}
+    for name, weight in model.state_dict().items():
+        parts = dict(zip("qkv", weight.chunk(3), strict=True)) if "query_key_value" in name else {"": weight}
+        for letter, part in parts.items():
+            their_name = rename(name, MARIAN_LAYERS).replace("query_key_value", f"{letter}_proj")
+            weights[their_name] = part[:VOCAB_SIZE].clone() if "embedding" in name else part.clone()
+    safetensors.torch.save_file(weights, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"vocab_size": "many"}, "vocab_size must be a whole number; got 'many'"),
+        ({"encoder_layers": None, "decoder_layers": None}, "encoder_layers must be a whole number; got None"),
+        ({"encoder_ffn_dim": 10**10, "decoder_ffn_dim": 10**10}, "are not those of the model in its config.json"),
+        ({"encoder_layers": 3, "decoder_layers": 3}, "are not those of the model in its config.json"),
+    ],
+)
+def test_a_configuration_that_does_not_fit_the_weights_is_refused_before_memory_is_allocated(
+    ours_with_their_names: Path, change: dict[str, Any], message: str
+) -> None:
+    assert load_marian(ours_with_their_names).config.n_layers == 2
+    (ours_with_their_names / "config.json").write_text(json.dumps(CONFIG | change))
+    with pytest.raises(UserError, match=message):
+        load_marian(ours_with_their_names)
+
+
+def test_damaged_weights_are_refused(ours_with_their_names: Path) -> None:
+    path = ours_with_their_names / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(UserError, match="cannot use the weights"):
+        load_marian(ours_with_their_names)

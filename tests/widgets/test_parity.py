@@ -73,7 +73,7 @@ FAULTS = {
     "merges in reverse order": ("tokenizer.mjs", "this.scores.push(score)", "this.scores.push(-score)"),
     "no NFKC": ("tokenizer.mjs", '.normalize("NFKC")', ""),
     "abbreviations end sentences": ("sentences.mjs", "(ABBREVIATIONS.includes(stem) || ", "("),
-    "ordinals end sentences": ("sentences.mjs", "!(!before.length || ", "!("),
+    "ordinals end sentences": ("sentences.mjs", "!(!before || ", "!("),
     "scales ignored": ("safetensors.mjs", "integers[i] * scales[row]", "integers[i] / 127"),
     "unknown characters not as bytes": ("tokenizer.mjs", "this.bytes.length ?", "false ?"),
     "bytes decoded one by one": ("tokenizer.mjs", "bytes[start] < 0xc0 ? 1", "bytes[start] < 0xf8 ? 1"),

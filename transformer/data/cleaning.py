@@ -17,6 +17,7 @@ from tabulate import tabulate
 from transformer.data.language import check_languages, language_probability
 from transformer.data.readers import SentencePair
 from transformer.errors import UserError
+from transformer.files import check_fields
 
 CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0a-\x0c\x0e-\x1f\x7f-\x9f\ufffd]")
 r"""Control characters (Unicode category Cc) and U+FFFD, the replacement character: signs of a wrong encoding.
@@ -56,6 +57,7 @@ class CleaningConfig:
     """Drop pairs that occurred before."""
 
     def __post_init__(self) -> None:
+        check_fields(self, "data.cleaning")
         for name in ("min_words", "max_words"):
             if getattr(self, name) < 0:
                 raise UserError(f"data.cleaning.{name} must not be negative; got {getattr(self, name)}")

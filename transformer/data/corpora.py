@@ -21,7 +21,7 @@ from transformer.data import pocket
 from transformer.data.download import RemoteFile, data_folder, fetch
 from transformer.data.manifest import Manifest
 from transformer.data.readers import SentencePair, TextFile, read_pairs
-from transformer.errors import UserError
+from transformer.errors import UserError, quote
 from transformer.files import parse_json, read_text
 
 GENERATED_SIZE: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000}
@@ -277,7 +277,7 @@ def find_corpus(name: str) -> Corpus:
     else:
         known = ", ".join([*GENERATED, *downloadable_corpora(), *COMBINED])
         raise UserError(
-            f"there is no corpus {name!r}; choose one of {known}, or your own text: MANIFEST.json, TABLE.tsv or "
+            f"there is no corpus {quote(name)}; choose one of {known}, or your own text: MANIFEST.json, TABLE.tsv or "
             "TEXT.en,TEXT.de"
         )
     manifest = Manifest(("en", "de"), {"train": [{"en": english, "de": german}]})
@@ -303,9 +303,9 @@ def sentence_pairs(
     first, second = corpus.languages
     directions = [f"{first}-{second}", f"{second}-{first}"]
     if direction not in directions:
-        raise UserError(f"the direction of {corpus.name} must be {' or '.join(directions)}; got {direction!r}")
+        raise UserError(f"the direction of {corpus.name} must be {' or '.join(directions)}; got {quote(direction)}")
     if split not in corpus.splits:
-        raise UserError(f"{corpus.name} has no split {split!r}; its splits are {', '.join(corpus.splits)}")
+        raise UserError(f"{corpus.name} has no split {quote(split)}; its splits are {', '.join(corpus.splits)}")
     pairs = corpus.pairs(split, mirror)
     return pairs if direction == directions[0] else ((target, source) for source, target in pairs)
 

@@ -4,18 +4,21 @@ A download is written to a temporary file, which gets its final name only after 
 file under its final name is always complete. An interrupted download is resumed by the next call, from any server.
 """
 
+import http.client
+import io
 import os
 import re
 import shutil
+import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import filelock
 import platformdirs
 
-from transformer.errors import UserError
+from transformer.errors import UserError, quote
 from transformer.progress import progress_bar
 
 if TYPE_CHECKING:  # slow to import, and needed only for a download
@@ -24,7 +27,7 @@ if TYPE_CHECKING:  # slow to import, and needed only for a download
 TIMEOUT = 10.0
 """Try again if a server sends nothing for this many seconds."""
 SLOW_SECONDS, SLOW_BYTES = 30.0, 30_000
-"""Give up on a server that sends fewer bytes than this in so many seconds. This limits the time of any download."""
+"""Give up on a server that sends fewer bytes than this in so many seconds, be they headers or the file."""
 RETRIES = 3
 """How many times a failed download is retried, if the failure may be temporary."""
 BACKOFF = 2.0
@@ -49,10 +52,10 @@ class RemoteFile:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\w[\w+-]*(\.[\w+-]+)*", self.name):
             raise UserError(
-                f"a file name may consist of letters, digits, '_', '+', '-' and single dots; got {self.name!r}"
+                f"a file name may consist of letters, digits, '_', '+', '-' and single dots; got {quote(self.name)}"
             )
         if not re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", self.digest):
-            raise UserError(f"the digest of {self.name} must be a complete sha256:… or md5:…; got {self.digest!r}")
+            raise UserError(f"the digest of {self.name} must be a complete sha256:… or md5:…; got {quote(self.digest)}")
 
 
 def data_folder() -> Path:
@@ -161,10 +164,19 @@ def _download(url: str, part: Path, file: RemoteFile) -> str | None:
         respect_retry_after_header=False,  # it may ask for hours
         raise_on_status=False,
     )
+
+    class Adapter(requests.adapters.HTTPAdapter):
+        """Reads all responses as `LimitedResponse`."""
+
+        def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
+            pool = super().get_connection_with_tls_context(*args, **kwargs)
+            pool.ConnectionCls = type("Connection", (type(pool).ConnectionCls,), {"response_class": LimitedResponse})
+            return pool
+
     reason = None
     with requests.Session() as session:
         for scheme in ("http://", "https://"):
-            session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=retry))
+            session.mount(scheme, Adapter(max_retries=retry))
         for attempt in range(RETRIES + 1):  # Retry covers neither connection timeouts here nor the response's body
             time.sleep(BACKOFF * attempt)
             try:
@@ -174,7 +186,7 @@ def _download(url: str, part: Path, file: RemoteFile) -> str | None:
                 return None
             except (requests.ConnectTimeout, urllib3.exceptions.HTTPError) as error:
                 reason = _explain(error)
-            except (requests.RequestException, ValueError) as error:  # ValueError: an invalid URL in a redirect
+            except (requests.RequestException, TooSlowError, ValueError) as error:  # also an invalid URL in a redirect
                 return _explain(error)
     return reason
 
@@ -186,7 +198,8 @@ def _stream(session: "requests.Session", url: str, part: Path, file: RemoteFile)
         Whether it was resumed.
 
     Raises:
-        ValueError: if the server is too slow, or sends more than the file has.
+        TooSlowError: if the server is.
+        ValueError: if it sends more than the file has.
     """
     start = _size(part)
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
@@ -201,7 +214,7 @@ def _stream(session: "requests.Session", url: str, part: Path, file: RemoteFile)
         total = None if rest is None else start + rest
         bar = progress_bar(f"downloading {file.name}", total, unit="B", unit_scale=True, leave=False, initial=start)
         with part.open("ab" if start else "wb") as out, bar:
-            n_bytes, checked_bytes, checked_at = start, start, time.monotonic()
+            n_bytes = start
             # Never decoded: some servers label a .gz file as an encoding of the file without .gz.
             while chunk := response.raw.read1(1 << 16, decode_content=False):
                 n_bytes += len(chunk)
@@ -210,11 +223,46 @@ def _stream(session: "requests.Session", url: str, part: Path, file: RemoteFile)
                     raise ValueError(f"more than the {file.size:,} bytes of the file")
                 out.write(chunk)
                 bar.update(len(chunk))
-                if (seconds := time.monotonic() - checked_at) >= SLOW_SECONDS:
-                    if n_bytes - checked_bytes < SLOW_BYTES:
-                        raise ValueError(f"only {n_bytes - checked_bytes:,} bytes in {seconds:.0f} s")
-                    checked_bytes, checked_at = n_bytes, time.monotonic()
     return start > 0
+
+
+class TooSlowError(Exception):
+    """A server sends too few bytes."""
+
+
+class LimitedResponse(http.client.HTTPResponse):
+    """A response that gives up on a server that is too slow; a timeout only limits the wait for the next byte."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.fp = io.BufferedReader(_SpeedLimit(self.fp.detach()))
+
+
+class _SpeedLimit(io.RawIOBase):
+    """Reads from a stream as long as it is fast enough.
+
+    Raises:
+        TooSlowError: if `SLOW_SECONDS` have brought fewer than `SLOW_BYTES`.
+    """
+
+    def __init__(self, stream: io.RawIOBase) -> None:
+        self.stream, self.n_bytes, self.since = stream, 0, time.monotonic()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        n_bytes = self.stream.readinto(buffer)
+        self.n_bytes += n_bytes or 0
+        if n_bytes and (seconds := time.monotonic() - self.since) >= SLOW_SECONDS:
+            if self.n_bytes < SLOW_BYTES:
+                raise TooSlowError(f"only {self.n_bytes:,} bytes in {seconds:.0f} s")
+            self.n_bytes, self.since = 0, time.monotonic()
+        return n_bytes
+
+    def close(self) -> None:
+        self.stream.close()
+        super().close()
 
 
 def _explain(error: Exception) -> str:

@@ -10,7 +10,7 @@ from functools import cache
 
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from transformer.errors import UserError
+from transformer.errors import UserError, quote
 
 
 @cache
@@ -30,8 +30,8 @@ def check_languages(codes: Iterable[str]) -> None:
     unknown = [code for code in codes if code not in _identifier().labels]
     if unknown:
         raise UserError(
-            f"py3langid cannot identify the language {unknown[0]!r}: use its ISO 639 code, or do without the filter, "
-            "with data.cleaning.min_language_probability 0"
+            f"py3langid cannot identify the language {quote(unknown[0])}: use its ISO 639 code, or do without the "
+            "filter, with data.cleaning.min_language_probability 0"
         )
 
 

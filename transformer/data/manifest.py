@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformer.errors import UserError
+from transformer.errors import UserError, quote, shorten
 
 LINE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+"
 FILE_NAME = r"\w[\w+-]*(\.[\w+-]+)*"
@@ -84,7 +84,7 @@ class _FieldError(Exception):
     """The value of a field, such as ``splits.train[0].en``, is wrong."""
 
     def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{_shorten(path) or 'the top level'}: {problem}")
+        super().__init__(f"{shorten(path) or 'the top level'}: {problem}")
 
 
 def _manifest(value: Any) -> Manifest:
@@ -100,7 +100,7 @@ def _manifest(value: Any) -> Manifest:
         raise _FieldError("files", "there are files to download, but no base_urls to download them from")
     held_out = members.get("held_out_one_in")
     if held_out is not None and (type(held_out) is not int or not 3 <= held_out <= 1000):
-        raise _FieldError("held_out_one_in", f"expected a whole number from 3 to 1000; got {_shorten(repr(held_out))}")
+        raise _FieldError("held_out_one_in", f"expected a whole number from 3 to 1000; got {quote(held_out)}")
     return Manifest(
         languages=languages,
         splits={name: _split(parts, f"splits.{name}", languages) for name, parts in splits.items()},
@@ -114,7 +114,7 @@ def _manifest(value: Any) -> Manifest:
 def _languages(value: Any) -> tuple[str, str]:
     codes = [_string(code, path, "[a-z]{2,3}") for path, code in _list(value, "languages")]
     if len(codes) != 2 or codes[0] == codes[1]:
-        raise _FieldError("languages", f"expected two different languages; got {_shorten(repr(codes))}")
+        raise _FieldError("languages", f"expected two different languages; got {quote(codes)}")
     return codes[0], codes[1]
 
 
@@ -133,7 +133,7 @@ def _file(value: Any, path: str) -> ManifestFile:
     digest = _string(members["digest"], f"{path}.digest", "sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}")
     size = members.get("size")
     if "size" in members and not (type(size) is int and 0 <= size <= MAX_SIZE):
-        raise _FieldError(f"{path}.size", f"expected a number of bytes; got {_shorten(repr(size))}")
+        raise _FieldError(f"{path}.size", f"expected a number of bytes; got {quote(size)}")
     return ManifestFile(digest, _string(members["path"], f"{path}.path") if "path" in members else None, size)
 
 
@@ -142,36 +142,32 @@ def _object(
 ) -> dict[str, Any]:
     """Check an object with these members; ``optional=None`` allows any further ones whose names match the pattern."""
     if not isinstance(value, dict):
-        raise _FieldError(path, f"expected an object; got {_shorten(repr(value))}")
+        raise _FieldError(path, f"expected an object; got {quote(value)}")
     for name in required:
         if name not in value:
-            raise _FieldError(path, f"{name!r} is missing")
+            raise _FieldError(path, f"{quote(name)} is missing")
     for name in value:
         if optional is not None and name not in (*required, *optional):
             expected = ", ".join([*required, *optional])
-            raise _FieldError(path, f"unknown name {_shorten(repr(name))}; expected {expected}")
+            raise _FieldError(path, f"unknown name {quote(name)}; expected {expected}")
         if not re.fullmatch(pattern, name):
-            raise _FieldError(path, f"{_shorten(repr(name))} does not match {pattern}")
+            raise _FieldError(path, f"{quote(name)} does not match {pattern}")
     return value
 
 
 def _list(value: Any, path: str) -> list[tuple[str, Any]]:
     """Check a list, and return the path and the value of each item."""
     if not isinstance(value, list):
-        raise _FieldError(path, f"expected a list; got {_shorten(repr(value))}")
+        raise _FieldError(path, f"expected a list; got {quote(value)}")
     return [(f"{path}[{i}]", item) for i, item in enumerate(value)]
 
 
 def _string(value: Any, path: str, pattern: str | None = LINE) -> str:
     """Check a string: by default one line of text, without control characters."""
     if not isinstance(value, str):
-        raise _FieldError(path, f"expected a string; got {_shorten(repr(value))}")
+        raise _FieldError(path, f"expected a string; got {quote(value)}")
     if pattern is LINE and not re.fullmatch(LINE, value):
-        raise _FieldError(path, f"expected one line of text without control characters; got {_shorten(repr(value))}")
+        raise _FieldError(path, f"expected one line of text without control characters; got {quote(value)}")
     if pattern is not None and not re.fullmatch(pattern, value):
-        raise _FieldError(path, f"{_shorten(repr(value))} does not match {pattern}")
+        raise _FieldError(path, f"{quote(value)} does not match {pattern}")
     return value
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:100]} … {text[-80:]}"

@@ -27,8 +27,8 @@ from transformer.data.download import data_folder
 from transformer.data.names import vary_names
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
-from transformer.errors import UserError
-from transformer.files import CheckpointError, convert, read_json
+from transformer.errors import UserError, quote
+from transformer.files import CheckpointError, check_fields, convert, read_json
 from transformer.progress import progress_bar
 
 FORMAT = 4
@@ -65,9 +65,10 @@ class DataConfig:
     """Which training pairs to drop before the tokenizer is trained."""
 
     def __post_init__(self) -> None:
+        check_fields(self, "data")
         if not re.fullmatch("[a-z]{2,3}-[a-z]{2,3}", self.direction):
             raise UserError(
-                f"data.direction must be two languages with a hyphen, such as en-de; got {self.direction!r}"
+                f"data.direction must be two languages with a hyphen, such as en-de; got {quote(self.direction)}"
             )
         for name in ("max_length", "max_train_pairs"):
             if (value := getattr(self, name)) is not None and value < 1:

@@ -20,7 +20,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from transformer.errors import UserError
+from transformer.errors import UserError, quote
 
 BLOCK_SIZE = 1 << 16  # bytes; less than MAX_LINE_BYTES, so that only the first line of a block can be too long
 MAX_LINE_BYTES = 1_000_000  # a line with this many bytes can't be a sentence
@@ -80,7 +80,9 @@ def read_lines(path: Path, selector: str = "") -> Iterator[str]:
             if not re.fullmatch("[1-9][0-9]{0,3}", selector):
                 if not selector:
                     raise UserError(f"{path} is a table: say which column, as in {path}:1")
-                raise UserError(f"{path} is not an archive: give the number of a column after it, not {selector!r}")
+                raise UserError(
+                    f"{path} is not an archive: give the number of a column after it, not {quote(selector)}"
+                )
             column = int(selector)
     lines = _lines(_blocks(file), file)
     if name.lower().endswith((".sgm", ".sgml", ".xml")):
@@ -229,7 +231,7 @@ def _zip_member(path: Path, name: str) -> Iterator[bytes]:
         if member.is_dir() or stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
             raise _not_a_file(path, name)
         if member.flag_bits & 1:
-            raise UserError(f"{name!r} in {path} is encrypted: unpack it, and give the path of the text")
+            raise UserError(f"{quote(name)} in {path} is encrypted: unpack it, and give the path of the text")
         with archive.open(member) as content:
             yield from _read_blocks(content.read)
 
@@ -244,7 +246,9 @@ def _read_blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 def _no_member(path: Path, name: str, names: list[str]) -> UserError:
     problem = (
-        f"there is no {name!r} in {path}" if name else f"{path} is an archive: give the file to read as {path}:FILE"
+        f"there is no {quote(name)} in {path}"
+        if name
+        else f"{path} is an archive: give the file to read as {path}:FILE"
     )
     similar = get_close_matches(name, names) or names[:5]
     examples = f"{len(names)} files, such as {', '.join(map(repr, similar))}" if names else "no files"
@@ -252,4 +256,4 @@ def _no_member(path: Path, name: str, names: list[str]) -> UserError:
 
 
 def _not_a_file(path: Path, name: str) -> UserError:
-    return UserError(f"{name!r} in {path} is a folder, a link or a device, not a file")
+    return UserError(f"{quote(name)} in {path} is a folder, a link or a device, not a file")

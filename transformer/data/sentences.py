@@ -14,8 +14,8 @@ BEFORE_ORDINALS = frozenset("der die das dem den des im vom zum zur beim".split(
 AFTER_ORDINALS = re.compile("Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag")
 """The start of German words before which a number with a full stop is an ordinal, too: ``am 3. Mai``."""
 
-LAST_WORD = re.compile(r"""["'„“‚‘«»(\[]*(.*?)([.!?…]+)(["'“”‘’«»)\]]*)""")
-"""A word with the marks that may end a sentence, between quotes or brackets: word, marks, closing quotes."""
+OPENING, MARKS, CLOSING = """"'„“‚‘«»([""", ".!?…", """"'“”‘’«»)]"""
+"""What may stand before a word; the marks that may end a sentence; and what may follow them."""
 LETTERS = re.compile(r"(?:[a-zäöü]\.)*[a-hj-zäöü]")
 """An initial or abbreviated words, such as the ``z.B`` of ``z.B.``; not ``I``, which often ends a sentence."""
 LOWER_CASE = re.compile(r"""["'„“‚‘«»(\[]*[a-zäöüß]""")
@@ -30,29 +30,32 @@ def split_sentences(text: str) -> list[str]:
     words = text.split()
     sentences, start = [], 0
     for end in range(1, len(words) + 1):
-        if end == len(words) or _ends_sentence(words[start : end - 1], words[end - 1], words[end]):
+        before = words[end - 2] if end - 1 > start else ""
+        if end == len(words) or _ends_sentence(before, words[end - 1], words[end]):
             sentences.append(" ".join(words[start:end]))
             start = end
     return sentences
 
 
-def _ends_sentence(before: list[str], word: str, following: str) -> bool:
+def _ends_sentence(before: str, word: str, following: str) -> bool:
     """Return whether a word ends its sentence.
 
     Args:
-        before: the words of the sentence before this one.
+        before: the word of the sentence before this one; empty if this is its first.
         following: the next word of the text.
     """
-    match = LAST_WORD.fullmatch(word)
-    if not match:
+    with_marks = word.rstrip(CLOSING)  # no regular expression for all three, whose time may grow with the square
+    stem = with_marks.rstrip(MARKS)
+    marks, closing = with_marks[len(stem) :], word[len(with_marks) :]
+    stem = stem.lstrip(OPENING).lower()
+    if not marks:
         return False
-    stem, marks, closing = match[1].lower(), match[2], match[3]
     if LOWER_CASE.match(following):
         return marks[-1] in "!?" and not closing  # "Stop!" he said. But: hello! how are you?
     if marks != ".":
         return True
     if re.fullmatch("[0-9]{1,2}", stem):
-        return not (not before or before[-1].lower() in BEFORE_ORDINALS or AFTER_ORDINALS.match(following))
+        return not (not before or before.lower() in BEFORE_ORDINALS or AFTER_ORDINALS.match(following))
     if re.match("[0-9]", following) and (stem in BEFORE_NUMBERS or stem.endswith("str")):
         return False
     return stem in ("a.m", "p.m") or not (stem in ABBREVIATIONS or LETTERS.fullmatch(stem))

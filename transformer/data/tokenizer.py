@@ -10,7 +10,8 @@ from pathlib import Path
 
 import sentencepiece
 
-from transformer.errors import UserError
+from transformer.errors import UserError, quote
+from transformer.files import read_bytes
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 """Ids of the special tokens for padding, beginning and end of sentence, and unknown characters; always the same."""
@@ -125,14 +126,9 @@ class Tokenizer:
         Raises:
             UserError: if it does not exist, cannot be read, or is not a tokenizer with the course's special tokens.
         """
+        data = read_bytes(path, f"the tokenizer {path}")
         try:
-            if path.exists() and not path.is_file():
-                raise UserError("this is not a file")
-            return cls(path.read_bytes())
-        except FileNotFoundError:
-            raise UserError(f"there is no tokenizer at {path}") from None
-        except OSError as error:
-            raise UserError(f"cannot read the tokenizer {path}: {error.strerror}") from None
+            return cls(data)
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
 
@@ -194,6 +190,8 @@ class Tokenizer:
 
 def _normalize(text: str) -> str:
     """Apply NFKC, and replace each run of white space and "▁" (SentencePiece's symbol for a space) by one space."""
+    if not isinstance(text, str):
+        raise UserError(f"expected a string; got {quote(text)}")
     try:
         text.encode()
     except UnicodeEncodeError as error:

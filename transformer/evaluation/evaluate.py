@@ -17,7 +17,7 @@ from transformer.data.corpora import find_corpus, own_text_sha256, sentence_pair
 from transformer.data.prepare import DataConfig
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.device import Device
-from transformer.errors import UserError
+from transformer.errors import UserError, quote
 from transformer.evaluation.metrics import Score, comparison_table, paired_bootstrap, score_table, score_translations
 from transformer.files import read_json, write_atomically
 from transformer.translator import Translator
@@ -241,7 +241,8 @@ def _name_of_own_test_set(name: str | None, source: Path, data: Sequence[DataCon
     name = Path(source.name.removesuffix(".gz")).stem if name is None else name
     if not name or name.startswith(".") or any(character in name for character in "/\\\0"):
         raise UserError(
-            f"a test set cannot be named {name!r}, because files are named after it: choose another name with --split"
+            f"a test set cannot be named {quote(name)}, because files are named after it: choose another name with "
+            "--split"
         )
     for corpus in dict.fromkeys(config.corpus for config in data):
         try:

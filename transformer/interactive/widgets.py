@@ -14,7 +14,7 @@ from typing import Any
 
 import safetensors.torch
 
-from transformer.errors import UserError, require_extra, suggest
+from transformer.errors import UserError, quote, require_extra, suggest
 from transformer.interactive.quantisation import dequantise, quantise
 from transformer.translator import Translator
 
@@ -51,7 +51,7 @@ def widget(name: str) -> Any:
         UserError: if there is no widget of this name, or anywidget is not installed.
     """
     if name not in WIDGETS:
-        raise UserError(f"there is no widget {name!r}; {suggest(name, WIDGETS)}")
+        raise UserError(f"there is no widget {quote(name)}; {suggest(name, WIDGETS)}")
     return _create_widget(name)
 
 

@@ -3,11 +3,12 @@
 The recipe of the same name trains a model again; ``make models`` trains all of them.
 """
 
+import os
 from pathlib import Path
 
 from transformer.checkpoint import BEST
 from transformer.device import DeviceName, Precision, choose_device
-from transformer.errors import UserError, suggest
+from transformer.errors import UserError, quote, suggest
 from transformer.recipes import RECIPES
 from transformer.translator import Translator
 
@@ -27,9 +28,11 @@ def find_model(name: str | Path) -> Path:
     Raises:
         UserError: if there is neither a pretrained model of this name nor such a folder.
     """
+    if not isinstance(name, str | Path):
+        raise UserError(f"a model is a name or a folder; got {quote(name)}")
     if str(name) in list_models():
         return MODELS_FOLDER / name
-    if not Path(name).is_dir():
+    if not os.path.isdir(name):  # false for a name that no file can have, too
         if name in RECIPES:
             raise UserError(
                 f"{name} is a recipe, not a model: `transformer train {name}` trains it into runs/{name}; "

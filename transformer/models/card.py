@@ -10,11 +10,15 @@ from transformer.checkpoint import BEST, load_checkpoint, read_settings
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.corpora import find_corpus
 from transformer.data.prepare import DataConfig
+from transformer.errors import UserError
 from transformer.evaluation.evaluate import read_scores
 from transformer.inspection import parameter_counts
-from transformer.training.run_folder import RECIPE, read_metrics, read_sessions
+from transformer.training.run_folder import METRICS_KEYS, RECIPE, read_metrics, read_sessions
 
 CARD, SCORES = "CARD.md", "scores.json"
+
+RECIPE_KEYS = ("data", "model", "training")
+"""What a recipe must have, because the card describes it."""
 
 LANGUAGES = {"en": "English", "de": "German"}
 
@@ -49,7 +53,11 @@ def model_card(folder: Path, name: str) -> str:
         name: name of the model.
     """
     model, checkpoint = load_checkpoint(folder, BEST)
-    recipe, scores, sessions = read_settings(folder / RECIPE), read_scores(folder / SCORES), read_sessions(folder)
+    recipe, scores, sessions = (
+        read_settings(folder / RECIPE, RECIPE_KEYS),
+        read_scores(folder / SCORES),
+        read_sessions(folder),
+    )
     data, config, averaged = recipe["data"], model.config, checkpoint.get("averaged", [])
     source, target = (LANGUAGES.get(language, language) for language in data["direction"].split("-"))
     files = [folder / checkpoint["weights"]["file"], folder / "tokenizer.model"]
@@ -71,15 +79,26 @@ def model_card(folder: Path, name: str) -> str:
         _evaluation(scores),
         "## Training procedure",
         *_initial_model(recipe),
-        _training_procedure(
-            sessions, scores["provenance"], checkpoint.get("metrics") or read_metrics(folder)[-1], len(averaged)
-        ),
+        _training_procedure(sessions, scores["provenance"], last_metrics(folder, checkpoint), len(averaged)),
         _settings(recipe),
         "## Files",
         tabulate([[f"`{file.name}`", f"{file.stat().st_size:,} bytes"] for file in files], ["file", "size"], "github"),
         f"The weights are stored as float16. Their SHA-256 is `{checkpoint['weights']['sha256']}`.",
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def last_metrics(folder: Path, checkpoint: dict[str, Any]) -> dict[str, float]:
+    """Return the metrics of a checkpoint or, if it is an average, the last ones of its run.
+
+    Raises:
+        UserError: if there are none, or some are missing.
+    """
+    metrics = checkpoint.get("metrics") or (read_metrics(folder) or [{}])[-1]
+    for name in METRICS_KEYS:
+        if name not in metrics:
+            raise UserError(f"{folder}: the metrics of its last checkpoint have no {name}, which the card needs")
+    return metrics
 
 
 def _training_data(data: dict[str, Any]) -> str:

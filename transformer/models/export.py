@@ -17,7 +17,8 @@ from transformer.data.readers import SentencePair
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import evaluate_test_set
-from transformer.models.card import CARD, SCORES, model_card
+from transformer.files import read_bytes, write_atomically
+from transformer.models.card import CARD, RECIPE_KEYS, SCORES, last_metrics, model_card
 from transformer.provenance import provenance
 from transformer.training.run_folder import METRICS, RECIPE, SESSIONS, read_sessions
 from transformer.translator import Translator
@@ -55,7 +56,9 @@ def export(
         raise UserError(f"{folder} contains something other than an exported model: choose another folder")
     if not read_sessions(run):
         raise UserError(f"{run} has no {SESSIONS}, which records how it was trained: a card cannot be written without")
-    data = DataConfig.from_dict(read_settings(run / RECIPE).get("data", {}))
+    last_metrics(run, translator.metadata)  # now, not after the test sets have been translated
+    recipe = read_settings(run / RECIPE, RECIPE_KEYS)
+    data = DataConfig.from_dict(recipe["data"], f"{run / RECIPE}: data")
     splits = splits or [split for split in find_corpus(data.corpus).splits if split.startswith("test")]
     texts = {split: sentence_pairs(data.corpus, split, data.direction, mirror) for split in splits}
     work = folder.with_name(f".{folder.name}.unfinished")
@@ -66,7 +69,7 @@ def export(
         metadata = {key: value for key, value in translator.metadata.items() if key in kept}
         save_checkpoint(work, BEST, translator.model, metadata, dtype=torch.float16)
         for name in ("tokenizer.model", RECIPE, METRICS, SESSIONS):
-            shutil.copyfile(run / name, work / name)
+            write_atomically(work / name, read_bytes(run / name))
         translator = Translator.load(work, device)
         test_sets = []
         for split, text in texts.items():
@@ -84,7 +87,7 @@ def export(
             raise UserError("no test set is available, and a model cannot be exported without scores")
         scores = {"weights": translator.metadata["weights"]["sha256"], "provenance": exported, "test_sets": test_sets}
         (work / SCORES).write_text(json.dumps(scores, indent=2) + "\n", "utf-8")
-        (work / CARD).write_text(model_card(work, folder.name), "utf-8")
+        (work / CARD).write_text(model_card(work, folder.name), "utf-8", "replace")
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(work, folder)
     except OSError as error:

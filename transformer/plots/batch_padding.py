@@ -165,9 +165,8 @@ def batch_explorer(
         )
     )  # fmt: skip
     chart = alt.vconcat(
-        header,
-        (empty + tokens).properties(width=width, height=230),
+        alt.vconcat(header, (empty + tokens).properties(width=width, height=230)),
         batch_sizes.properties(width=width - 35, height=120),
         description=description,
     )
-    return style.chart_style(chart.add_params(*params))
+    return style.chart_style(chart.add_params(*params), side_by_side=True)

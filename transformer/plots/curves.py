@@ -44,5 +44,5 @@ def curves(
         axes.grid(True)
         axes.set_xlabel(x_label)
         axes.set_title(title, loc="left")
-        axes.legend(loc="best", fontsize=10)
+        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), borderaxespad=0, fontsize=10)  # covers no line
     return figure

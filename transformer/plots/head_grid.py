@@ -45,7 +45,9 @@ def head_grid(
     )
     small = _small(weights, rows, selected, layers, heads)
     large, reading = _large(rows, labels, words, selected, cell)
-    return style.chart_style(alt.vconcat(small, large, reading, description=description, spacing=12))
+    return style.chart_style(
+        alt.vconcat(small, alt.vconcat(large, reading), description=description), side_by_side=True
+    )
 
 
 def _rows(weights: Mapping[str, Tensor]) -> pd.DataFrame:

@@ -86,5 +86,5 @@ def label_smoothing_explorer(description: str) -> Any:
         width=WIDTH, height=170, title="Loss (dashed: hard target)"
     )
     readout = numbers.properties(width=WIDTH, height=60)
-    chart = alt.vconcat(target, losses, readout, description=description)
-    return style.chart_style(chart.add_params(*sliders, *derived))
+    chart = alt.vconcat(target, alt.vconcat(losses, readout), description=description)
+    return style.chart_style(chart.add_params(*sliders, *derived), side_by_side=True)

@@ -143,7 +143,7 @@ def bleu_explorer(slots: Sequence[Sequence[str]], start: Sequence[int], referenc
     value_bars = numbers.mark_bar().encode(value, row, color=colour)
     value_labels = numbers.mark_text(align="left", dx=4, fontSize=12).encode(value, row, text="label:N")
     chart = alt.vconcat(above, (value_bars + value_labels).properties(width=150, height=130), description=description)
-    return style.chart_style(chart.add_params(*params))
+    return style.chart_style(chart.add_params(*params), side_by_side=True)
 
 
 def _bleu(hypothesis: str, reference: str) -> BLEUScore:

@@ -112,8 +112,10 @@ def clocks(d_model: int, length: int, description: str) -> Any:
     )
     text = reading.mark_text(align="left", fontSize=13).encode(x=alt.value(0), y=alt.value(8), text="first:N")
     text += reading.mark_text(align="left", fontSize=13).encode(x=alt.value(0), y=alt.value(26), text="second:N")
-    chart = alt.vconcat(all_clocks, waves, text.properties(width=WIDTH, height=34), description=description)
-    return style.chart_style(chart.add_params(position, selected_pair))
+    chart = alt.vconcat(
+        all_clocks, alt.vconcat(waves, text.properties(width=WIDTH, height=34)), description=description
+    )
+    return style.chart_style(chart.add_params(position, selected_pair), side_by_side=True)
 
 
 def digits_and_waves(n_digits: int) -> Figure:
@@ -188,8 +190,8 @@ def encoding_heat_map(encoding: Tensor, description: str) -> Any:
     reading = base.transform_filter(cell)
     text = reading.mark_text(align="left", fontSize=13).encode(x=alt.value(0), y=alt.value(8), text="sentence:N")
     text += reading.mark_text(align="left", fontSize=13).encode(x=alt.value(0), y=alt.value(26), text="wave:N")
-    chart = alt.vconcat(cells, text.properties(width=WIDTH, height=34), wave, description=description)
-    return style.chart_style(chart)
+    chart = alt.vconcat(cells, alt.vconcat(text.properties(width=WIDTH, height=34), wave), description=description)
+    return style.chart_style(chart, side_by_side=True)
 
 
 def rotary_dot_product(query: Sequence[float], key: Sequence[float], frequency: float, description: str) -> Any:

@@ -66,5 +66,8 @@ def residual_stream(vectors: Tensor, stages: Sequence[str], words: Sequence[str]
     deviations = panel("deviation", "Standard deviation", (0, largest), style.KEY, "sqrt")
     cosines = panel("cosine", "Cosine with the initial vector", (-0.5, 1), style.OUTPUT)
     return style.chart_style(
-        alt.vconcat(name, means, deviations, cosines, description=description).add_params(stage_param)
+        alt.vconcat(alt.vconcat(name, means), alt.vconcat(deviations, cosines), description=description).add_params(
+            stage_param
+        ),
+        side_by_side=True,
     )

@@ -74,4 +74,7 @@ def rotate_query(
         .transform_aggregate(value="sum(term)", groupby=["feature"]),
         "feature", value_features, style.OUTPUT, "Output: weighted sum of the values",
     )  # fmt: skip
-    return style.chart_style(alt.vconcat(plane, weights, output, description=description).add_params(angle, length))
+    return style.chart_style(
+        alt.vconcat(plane, alt.vconcat(weights, output), description=description).add_params(angle, length),
+        side_by_side=True,
+    )

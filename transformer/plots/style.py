@@ -18,7 +18,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from transformer.errors import UserError
+from transformer.errors import UserError, quote
 from transformer.files import check_writable, write_atomically
 
 # The palette of Okabe and Ito, which colour-blind readers can distinguish. For fills and lines, not for text.
@@ -165,6 +165,16 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
+def plain(text: object) -> str:
+    """Return a label of somebody else's, such as a token or the name of a run, so that it is drawn as it is.
+
+    Matplotlib would read dollar signs as formulas, leave labels that begin with an underscore out of a legend, and fail
+    at characters that can't be encoded, which names of files may contain.
+    """
+    encodable = str(text).encode("utf-8", "replace").decode().replace("$", r"\$")
+    return f" {encodable}" if encodable.startswith("_") else encodable
+
+
 def check_figure_path(path: Path) -> None:
     """Check that a figure can be saved to a path, before any time is spent on drawing it.
 
@@ -173,7 +183,7 @@ def check_figure_path(path: Path) -> None:
     """
     if path.suffix not in FORMATS:
         raise UserError(
-            f"a figure's file name must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; got {str(path)!r}"
+            f"a figure's file name must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; got {quote(str(path))}"
         )
     check_writable(path)
 
@@ -194,10 +204,29 @@ def save(figure: Figure, path: Path) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
-def chart_style(chart: Any) -> Any:
+SIDE_BY_SIDE: Any = [
+    {
+        "op": "add",
+        "path": "/signals/-",
+        "value": {
+            "name": "columns",
+            "init": "windowSize()[0] < 1000 ? 1 : 2",
+            "on": [{"events": "window:resize", "update": "windowSize()[0] < 1000 ? 1 : 2"}],
+        },
+    },
+    {"op": "replace", "path": "/layout/columns", "value": {"signal": "columns"}},
+]
+"""What Vega-Lite has no words for: the panels of a ``vconcat`` form two columns where the window is wide enough."""
+
+
+def chart_style(chart: Any, side_by_side: bool = False) -> Any:
     """Apply the course's style to an Altair chart: transparent background, the page's text colour, rendered as SVG.
 
     The chart's ``description`` serves as its alt text.
+
+    Args:
+        chart: the chart.
+        side_by_side: show the two panels of a ``vconcat`` next to each other on a wide screen.
 
     Raises:
         ValueError: if the chart has no description.
@@ -210,5 +239,6 @@ def chart_style(chart: Any) -> Any:
     chart = chart.configure_view(stroke=None).configure_text(color=ink)
     chart = chart.configure_axis(labelColor=ink, titleColor=ink, titleFontWeight="normal", **lines, **sizes)
     chart = chart.configure_title(color=ink, anchor="start", frame="group", fontSize=13)
-    chart.usermeta = {"embedOptions": {"renderer": "svg", "actions": False}}
+    patch = {"patch": SIDE_BY_SIDE} if side_by_side else {}
+    chart.usermeta = {"embedOptions": {"renderer": "svg", "actions": False, **patch}}
     return chart

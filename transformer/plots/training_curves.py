@@ -53,7 +53,7 @@ def training_curves(metrics: Sequence[dict[str, float]], description: str) -> An
     )
     score = lines({"valid_bleu": "BLEU"}, [style.VALUE], "Validation BLEU")
     both = alt.vconcat(loss.add_params(point), score, description=description)
-    return style.chart_style(both.resolve_scale(color="independent"))
+    return style.chart_style(both.resolve_scale(color="independent"), side_by_side=True)
 
 
 def compare_runs(runs: Mapping[str, Sequence[Mapping[str, float]]], x_axis: str) -> Figure:
@@ -73,7 +73,13 @@ def compare_runs(runs: Mapping[str, Sequence[Mapping[str, float]]], x_axis: str)
         all_axes = figure.subplots(1, 3)
         for axes, (name, title) in zip(all_axes, panels.items(), strict=True):
             for (run, rows), (colour, dashes) in zip(runs.items(), style.LINE_STYLES, strict=False):
-                axes.plot([row[x_axis] for row in rows], [row[name] for row in rows], dashes, color=colour, label=run)
+                axes.plot(
+                    [row[x_axis] for row in rows],
+                    [row[name] for row in rows],
+                    dashes,
+                    color=colour,
+                    label=style.plain(run),
+                )
             axes.set_ylim(bottom=0)
             axes.grid(True)
             axes.set_xlabel(x_axis.replace("_", " "))

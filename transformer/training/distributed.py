@@ -1,9 +1,8 @@
 """Data-parallel training: one process per GPU, started by ``torchrun``. A single process needs none of it."""
 
 import os
-import signal
-import threading
-import time
+import re
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,12 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from transformer.device import Device
-from transformer.errors import UserError
-
-PARENT_CHECK_SECONDS = 1.0
-"""How often a process checks whether its parent is still alive."""
-STOP_SECONDS = 5.0
-"""How long it may take to save and stop when its parent is dead."""
+from transformer.errors import UserError, quote
 
 
 @dataclass(frozen=True)
@@ -66,24 +60,19 @@ def is_main_process() -> bool:
 
 def get_world_size() -> int:
     """Return the number of processes that train together; known even before `init_distributed`."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    return _variable("WORLD_SIZE", at_least=1)
 
 
-def stop_with_parent() -> None:
-    """Stop this process if the one that started it, such as ``torchrun``, dies without being able to stop it.
+def _variable(name: str, at_least: int) -> int:
+    """Return a variable that ``torchrun`` sets for its processes; without ``torchrun``, what holds for one process.
 
-    The process gets SIGTERM, as from ``torchrun``, so that it saves a checkpoint; if that takes too long, it exits.
+    Raises:
+        UserError: if it isn't such a number, or ``torchrun`` hasn't set it although there are several processes.
     """
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(PARENT_CHECK_SECONDS)
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(STOP_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    value = os.environ.get(name, f"{at_least}")
+    if not re.fullmatch("[0-9]{1,9}", value) or int(value) < at_least:
+        raise UserError(f"the environment variable {name} must be a number, as torchrun sets it; got {quote(value)}")
+    return int(value)
 
 
 @contextmanager
@@ -91,12 +80,19 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
     """Connect to the other processes that ``torchrun`` has started, if any, and disconnect at the end.
 
     Raises:
-        UserError: if another process dies in the meantime.
+        UserError: if ``torchrun`` has died, or if another process dies in the meantime.
     """
     world_size = get_world_size()
     if world_size == 1:
         yield DistributedContext()
         return
+    if missing := [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
+        raise UserError(
+            f"WORLD_SIZE is {world_size}, but {', '.join(missing)} is not set: start several processes with torchrun"
+        )
+    if _variable("RANK", at_least=0) >= world_size:
+        raise UserError(f"RANK must be less than WORLD_SIZE, which is {world_size}; got {os.environ['RANK']}")
+    _check_torchrun()
     timeout = timedelta(minutes=30)
     if device.type == "cuda":
         gpu = torch.device("cuda", torch.cuda.current_device())
@@ -115,3 +111,20 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
         raise
     finally:
         dist.destroy_process_group()
+
+
+def _check_torchrun() -> None:
+    """Check that ``torchrun``, through which the processes find each other, has not died while they were starting.
+
+    PyTorch would wait for it for as long as for other processes, which may still be preparing data.
+
+    Raises:
+        UserError: if it doesn't answer.
+    """
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return
+    address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    try:
+        socket.create_connection(address, timeout=60).close()
+    except OSError as error:
+        raise UserError(f"torchrun has died, or cannot be reached at {address[0]}:{address[1]} ({error})") from None

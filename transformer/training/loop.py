@@ -1,6 +1,7 @@
 """A training run from its start, or from its last checkpoint, to its end (§5)."""
 
 import errno
+import os
 import signal
 import sys
 import time
@@ -15,7 +16,7 @@ from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
 from transformer.device import Device, explain_out_of_memory
 from transformer.errors import UserError, require_extra
-from transformer.files import CheckpointError, write_atomically
+from transformer.files import CheckpointError, read_bytes, write_atomically
 from transformer.model import Transformer
 from transformer.training.display import Display
 from transformer.training.distributed import init_distributed
@@ -56,8 +57,8 @@ def train(
     The folder gets ``recipe.json`` (the settings), ``tokenizer.model``, ``sessions.jsonl`` (when, how and where it was
     trained), ``metrics.jsonl`` (a row per validation), ``log.jsonl`` (a row every ``config.log_every`` steps), the best
     checkpoint and the last ones. When started by ``torchrun``, several processes train one model; on several machines,
-    the folder must be on a file system that they share. Ctrl-C and SIGTERM save a checkpoint after the next step, and
-    stop.
+    the folder must be on a file system that they share. Ctrl-C, SIGTERM and SIGHUP save a checkpoint after the next
+    step, and stop.
 
     Args:
         run: the run folder.
@@ -80,7 +81,7 @@ def train(
         UserError: if the model is too large for the memory, a sentence is too long for the model, the folder is in use
             or is not a run folder, the gradient or the validation loss is never finite, or there is no memory or
             disk space left.
-        KeyboardInterrupt: after Ctrl-C or SIGTERM, when everything is saved.
+        KeyboardInterrupt: after one of these signals, when everything is saved.
     """
     check_lengths(data, model_config.max_length)
     recipe = recipe or {"model": asdict(model_config), "training": asdict(config)}
@@ -202,7 +203,7 @@ def _loop(
 def _write_tokenizer(run: Path, model: bytes) -> None:
     """Write the tokenizer to the run folder; refuse to resume with another one."""
     path = run / "tokenizer.model"
-    if path.exists() and path.read_bytes() != model:
+    if path.exists() and read_bytes(path, f"the tokenizer {path}") != model:
         raise UserError(
             f"{run} was started with another vocabulary: its text has changed. Choose another folder with --run"
         )
@@ -308,17 +309,23 @@ def _is_about(error: OSError, run: Path) -> bool:
     """Return whether an error is about a file in the run folder, or about the folder itself or one that contains it."""
     if not isinstance(error.filename, str):
         return False
-    path, folder = Path(error.filename).resolve(), run.resolve()
+    path, folder = Path(os.path.realpath(error.filename)), Path(os.path.realpath(run))  # even of links in a circle
     return path.is_relative_to(folder) or folder.is_relative_to(path)
 
 
 @contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Catch Ctrl-C and SIGTERM; yield a function that returns whether one of them was received."""
+    """Catch Ctrl-C, SIGTERM and SIGHUP, which comes when a terminal is closed.
+
+    Yields:
+        A function that returns whether one of them was received.
+    """
     received: list[int] = []
     handlers = {}
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+            if signal.getsignal(number) is signal.SIG_IGN or number in handlers:  # as nohup sets it; as on Windows
+                continue
             handlers[number] = signal.signal(number, lambda number, _: received.append(number))
     except ValueError:  # signal handlers can be installed only in the main thread
         pass

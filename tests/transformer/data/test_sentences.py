@@ -1,6 +1,7 @@
 """Texts are split where their sentences end, and nowhere else."""
 
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -64,3 +65,10 @@ def test_words_are_kept_and_only_a_mark_ends_a_sentence(text: str) -> None:
     assert " ".join(sentences).split() == text.split()
     assert all(re.search("[.!?…]", sentence.split()[-1]) for sentence in sentences[:-1])
     assert all(sentences)
+
+
+@pytest.mark.parametrize("text", ["a " * 300_000, "\"'" * 100_000 + " x", "(" * 100_000 + "." + ")" * 100_000 + " X"])
+def test_the_time_grows_with_the_length_of_the_text_only(text: str) -> None:
+    started = time.process_time()
+    split_sentences(text)
+    assert time.process_time() - started < 5

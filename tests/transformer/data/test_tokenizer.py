@@ -239,9 +239,9 @@ def test_a_saved_model_is_the_same_tokenizer(tokenizer: Tokenizer, tmp_path: Pat
 
 def test_invalid_tokenizer_files_are_errors(tokenizer: Tokenizer, tmp_path: Path) -> None:
     path = tmp_path / "a.model"
-    with pytest.raises(UserError, match=f"there is no tokenizer at {re.escape(str(path))}"):
+    with pytest.raises(UserError, match=f"the tokenizer {re.escape(str(path))} is missing"):
         Tokenizer.load(path)
-    with pytest.raises(UserError, match=f"{re.escape(str(tmp_path))}: this is not a file"):
+    with pytest.raises(UserError, match=f"cannot read the tokenizer {re.escape(str(tmp_path))}: it is not a file"):
         Tokenizer.load(tmp_path)
     for broken in (b"", b"nonsense", tokenizer.model[:1000]):
         path.write_bytes(broken)

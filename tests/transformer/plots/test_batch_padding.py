@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection
 
+from tests.transformer.plots.panels import panels
 from transformer.data.batching import Sequences, collate
 from transformer.plots import batch_padding
 
@@ -88,7 +89,7 @@ def test_large_batches_are_sampled() -> None:
 
 
 def test_tokens_and_padding_are_in_the_same_rows() -> None:
-    (view,) = (part for part in spec()["vconcat"] if "layer" in part and len(part["layer"]) == 2)
+    (view,) = (part for part in panels(spec()) if "layer" in part and len(part["layer"]) == 2)
     padding, tokens = (layer["encoding"] for layer in view["layer"])
     assert padding["y"] == tokens["y"] and padding["y2"] == tokens["y2"]
     assert (tokens["x2"]["field"], padding["x"]["field"], padding["x2"]["field"]) == ("n", "n", "w")
@@ -103,5 +104,5 @@ def test_it_follows_the_page_and_fits_a_phone() -> None:
     shown = spec()
     assert shown["description"] == "move the sliders"
     assert shown["usermeta"]["embedOptions"]["renderer"] == "svg" and shown["config"]["background"] == "transparent"
-    assert all(part["width"] <= 300 for part in shown["vconcat"])
+    assert all(part["width"] <= 300 for part in panels(shown))
     assert [param["value"] for param in shown["params"] if "bind" in param] == [12, 8]

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from tests.transformer.plots.panels import panels
 from transformer.plots.head_grid import head_grid
 
 SOURCE, TARGET = ["dogs", "left", "room"], ["Hunde", "verließen"]
@@ -42,5 +43,5 @@ def test_menus_select_layer_and_head_and_it_fits_a_phone() -> None:
     (selected,) = (param for param in chart["params"] if param["name"] == "selected")
     assert selected["bind"]["l"]["labels"] == list(WEIGHTS) and selected["bind"]["h"]["labels"] == ["1", "2"]
     assert selected["value"] == [{"l": 1, "h": 0}], "at first the last layer"
-    assert all(part["width"] <= 300 for part in chart["vconcat"])
+    assert all(part["width"] <= 300 for part in panels(chart))
     assert chart["usermeta"]["embedOptions"]["renderer"] == "svg" and chart["config"]["background"] == "transparent"

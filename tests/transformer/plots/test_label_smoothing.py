@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.transformer.plots.panels import panels
 from transformer.loss import label_smoothed_cross_entropy
 from transformer.plots import label_smoothing
 
@@ -46,4 +47,4 @@ def test_the_explorer_follows_the_page_and_fits_a_phone() -> None:
     assert spec["usermeta"]["embedOptions"]["renderer"] == "svg" and spec["config"]["background"] == "transparent"
     assert [param["name"] for param in spec["params"]] == ["epsilon", "power", *label_smoothing.FORMULAS]
     assert [param["value"] for param in spec["params"] if "bind" in param] == [0.1, 10]
-    assert all(part["width"] <= 300 for part in spec["vconcat"])
+    assert all(part["width"] <= 300 for part in panels(spec))

@@ -8,6 +8,7 @@ import matplotlib as mpl
 import pytest
 import torch
 
+from tests.transformer.plots.panels import panels
 from transformer.attention import MultiHeadAttention
 from transformer.masks import causal_mask, padding_mask
 from transformer.plots import curves, masks, next_token, style
@@ -145,7 +146,7 @@ def test_a_chart_follows_the_page_and_fits_a_phone(chart: Any) -> None:
     spec = chart.to_dict()
     assert spec["description"]
     assert spec["usermeta"]["embedOptions"]["renderer"] == "svg" and spec["config"]["background"] == "transparent"
-    assert all(part["width"] <= 300 for part in spec["vconcat"])
+    assert all(part["width"] <= 300 for part in panels(spec))
     assert any("bind" in param for param in spec["params"])
 
 

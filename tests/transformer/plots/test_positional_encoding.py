@@ -8,6 +8,7 @@ import pytest
 import torch
 from matplotlib.patches import Arc
 
+from tests.transformer.plots.panels import panels
 from transformer.plots import positional_encoding as plots
 from transformer.plots import style
 from transformer.positions import sinusoidal_encoding
@@ -31,7 +32,7 @@ def test_a_chart_follows_the_page_and_fits_a_phone(chart: Any) -> None:
     spec = chart.to_dict()
     assert spec["description"]
     assert spec["usermeta"]["embedOptions"]["renderer"] == "svg" and spec["config"]["background"] == "transparent"
-    assert all(part["width"] <= 300 for part in spec["vconcat"])
+    assert all(part["width"] <= 300 for part in panels(spec))
     assert len(spec["params"]) >= 2
 
 

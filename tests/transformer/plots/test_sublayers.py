@@ -2,6 +2,7 @@
 
 import torch
 
+from tests.transformer.plots.panels import panels
 from transformer.plots.decoder_layer import decoder_layer
 from transformer.plots.norm_placement import norm_placement
 from transformer.plots.residual_stream import residual_stream
@@ -27,7 +28,7 @@ def test_a_decoder_layer_has_three_sublayers_and_reads_the_memory_in_one() -> No
 def test_every_stage_has_the_statistics_of_every_word() -> None:
     vectors = torch.tensor([[[1.0, 3.0], [2.0, 2.0]], [[-1.0, -3.0], [4.0, 0.0]]])
     spec = residual_stream(vectors, ["start", "rotated"], ["dog", "cat"], "step through the parts").to_dict()
-    assert spec["description"] == "step through the parts" and all(part["width"] <= 300 for part in spec["vconcat"])
+    assert spec["description"] == "step through the parts" and all(part["width"] <= 300 for part in panels(spec))
     (rows,) = spec["datasets"].values()
     rotated = next(row for row in rows if row["stage"] == 1 and row["word"] == "dog")
     assert (rotated["name"], rotated["mean"], rotated["deviation"], rotated["cosine"]) == ("1: rotated", -2, 1, -1)

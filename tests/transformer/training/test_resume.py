@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import filelock
 import pytest
@@ -161,7 +162,7 @@ def test_interrupted_after_the_end_of_an_epoch(
     assert result(tmp_path / "run") == uninterrupted
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stop_signal_saves_and_stops(
     number: int,
     tmp_path: Path,
@@ -230,7 +231,12 @@ def test_a_temporary_error_while_resuming_costs_no_checkpoint(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", fail) if isinstance(error, OSError) else None
+        if isinstance(error, OSError):
+
+            def cannot_open(path: object, *arguments: Any, original: Any = os.open) -> int:
+                return fail() if str(path).endswith(".safetensors") else original(path, *arguments)
+
+            patch.setattr(os, "open", cannot_open)
         patch.setattr(torch.optim.Adam, "load_state_dict", fail)
         with pytest.raises(UserError, match=r"Input/output error|the device is out of memory"):
             run_training(run, data)
