@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from playwright.sync_api import Page, sync_playwright
 from pypdf import PdfReader, PdfWriter
+from pypdf.generic import ArrayObject, BooleanObject, DictionaryObject, NameObject, NumberObject, TextStringObject
 
 from book.browser import find_browser, launch, serve_book, visit
 from book.sync import Sync, pages_address
@@ -54,6 +55,39 @@ def print_tab(tab: Page, first: int) -> PdfReader:
     return PdfReader(io.BytesIO(tab.pdf(format="A4", print_background=True, prefer_css_page_size=True, tagged=True)))
 
 
+class Tags:
+    """The tags of a PDF that is put together from parts: headings, lists, tables and alt texts, for screen readers.
+
+    pypdf joins the pages of the parts, but not their trees of tags.
+    """
+
+    def __init__(self, book: PdfWriter) -> None:
+        self.book = book
+        self.parts, self.numbers, self.next = ArrayObject(), ArrayObject(), 0
+        self.tree = DictionaryObject({NameObject("/Type"): NameObject("/StructTreeRoot")})
+        self.tree[NameObject("/K")] = self.parts
+        self.tree[NameObject("/ParentTree")] = DictionaryObject({NameObject("/Nums"): self.numbers})
+        self.reference = book._add_object(self.tree)
+        book.root_object[NameObject("/StructTreeRoot")] = self.reference
+        book.root_object[NameObject("/MarkInfo")] = DictionaryObject({NameObject("/Marked"): BooleanObject(True)})
+        book.root_object[NameObject("/Lang")] = TextStringObject("en")
+
+    def add(self, part: PdfReader, start: int) -> None:
+        """Add the tags of a part whose sheets are in the book from index ``start`` on."""
+        tree: Any = part.root_object.raw_get("/StructTreeRoot").clone(self.book).get_object()
+        tree["/K"][NameObject("/P")] = self.reference
+        self.parts.insert(len(self.parts) if start else 0, tree.raw_get("/K"))
+        keys, tags = tree["/ParentTree"]["/Nums"][::2], tree["/ParentTree"]["/Nums"][1::2]
+        for key, tag in zip(keys, tags, strict=True):
+            self.numbers += [NumberObject(self.next + key), tag]
+        for i, printed in enumerate(part.pages):
+            key, sheet = printed.raw_get("/StructParents"), self.book.pages[start + i]
+            sheet[NameObject("/StructParents")] = NumberObject(self.next + key)
+            for link in sheet.get("/Annots", []):
+                link.get_object()[NameObject("/StructParent")] = NumberObject(self.next + link["/StructParent"])
+        self.next += tree["/ParentTreeNextKey"]
+
+
 def write(names: list[str], path: Path) -> int:
     """Print pages of the built book into one PDF.
 
@@ -66,6 +100,7 @@ def write(names: list[str], path: Path) -> int:
     settings = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
     home = f"https://{pages_address(Sync(ROOT).address)}"
     book, rows = PdfWriter(), []
+    tags = Tags(book)
     with serve_book() as address, sync_playwright() as playwright:
         browser = launch(playwright)
         tab = browser.new_page(viewport={"width": WIDTH, "height": 1000}, color_scheme="light")
@@ -77,13 +112,16 @@ def write(names: list[str], path: Path) -> int:
             part = print_tab(tab, start + 2)
             title, *sections = tab.eval_on_selector_all("article h1, article h2", HEADINGS)
             book.append(part, import_outline=False)
+            tags.add(part, start)
             chapter = book.add_outline_item(title=title[1], page_number=start)
             for section_id, text in sections:
                 sheet = part.get_destination_page_number(part.named_destinations[f"/{section_id}"])
                 book.add_outline_item(title=text, page_number=start + (sheet or 0), parent=chapter)
             rows.append(f"<tr><td>{html.escape(title[1])}</td><td>{start + 2}</td></tr>")
         tab.set_content(FRONT.format(**{k: html.escape(settings[k]) for k in ("title", "author")}, rows="".join(rows)))
-        book.merge(0, print_tab(tab, 1), import_outline=False)
+        front = print_tab(tab, 1)
+        book.merge(0, front, import_outline=False)
+        tags.add(front, 0)
         browser.close()
     book.add_metadata({"/Title": settings["title"], "/Author": settings["author"]})
     book.write(path)

@@ -151,7 +151,7 @@ def notebook(script: str, pages: str) -> str:
         folded = {"jupyter": {"source_hidden": True}, "cellView": "form"} if FOLDED.intersection(tags) else {}
         cell.metadata = nbformat.from_dict(({"tags": tags} if tags else {}) | folded)
         if cell.cell_type == "markdown":
-            cell.source = re.sub(r"\]\(\.\./book/(\w+)\.md(#[^)\s]+)?\)", rf"]({pages}/book/\1.html\2)", cell.source)
+            cell.source = re.sub(r"\]\(\.\./book/([\w/]+)\.md(#[^)\s]+)?\)", rf"]({pages}/book/\1.html\2)", cell.source)
         key = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
         count[key] = count.get(key, 0) + 1
         cell.id = key if count[key] == 1 else f"{key}-{count[key]}"

@@ -9,6 +9,7 @@ import json
 import math
 import re
 import statistics
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from typing import Any, ClassVar
 from docutils import nodes
 from docutils.statemachine import StringList
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, StrMethodFormatter
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from tabulate import tabulate
@@ -33,11 +35,11 @@ from transformer.plots.style import LINE_STYLES, Picture, Row
 
 ROOT = Path(__file__).parents[2]
 MISSING = "*Not measured yet.*"
+DETAILS = "How the scores are computed, and where they come from"
+COMPARED = {"train": "training", "loss": "loss", "beam": "beam search", "greedy": "greedy search"}
+"""The benchmarks in the figure of speeds, and what they are called there."""
 SCORES = ("BLEU", "BLEU lc", "BLEU paper", "chrF2", "METEOR")
 """The scores that tables show, if they were computed; all signatures are listed below the tables."""
-
-LONG = 6
-"""Tables with more rows than this are folded."""
 
 Part = str | Picture | Row
 """A part of a section: Markdown, or figures."""
@@ -130,17 +132,17 @@ def quality(root: Path) -> list[Part]:
         last = [f"{metrics[-1]['step']:,}", f"{metrics[-1]['minutes']:.0f}"] if metrics else ["", ""]
         training += [[f"`{name}`", *last, *origin(session)] for session in read_jsonl(folder / "sessions.jsonl")]
     header = ["model", "direction", "test set", "sentences", "beam size", *columns]
-    parts: list[Part] = [folded("All scores", table(header, rows)), signatures(tests)]
-    parts += [folded("Where these scores come from", table(["model", *ORIGIN], sources, long=True))]
+    parts: list[Part] = [
+        folded("All scores", table(header, rows)),
+        folded(DETAILS, signatures(tests), "Evaluation:", table(["model", *ORIGIN], sources, long=True)),
+    ]
     if training:
-        parts += [
-            folded("How these models were trained", table(["model", "steps", "minutes", *ORIGIN], training, long=True))
-        ]
+        parts += [folded("How they were trained", table(["model", "steps", "minutes", *ORIGIN], training, long=True))]
     return parts
 
 
 def experiment(root: Path, name: str) -> list[Part]:
-    """Return an experiment: a table with a row for each setting or beam size, a figure, and a table of its runs."""
+    """Return an experiment: a figure, a folded table with a row for each setting or beam size, and its folded runs."""
     path = root / "book" / "results" / f"{name}.json"
     if not path.exists():
         return [MISSING]
@@ -150,16 +152,14 @@ def experiment(root: Path, name: str) -> list[Part]:
     tests = [test for row in finished for test in row["test_sets"]]
     labels = list(dict.fromkeys(row["label"] for row in rows))
     if results["log"]:
-        parts: list[Part] = [fold_if_long("The runs and their scores", run_table(rows), len(rows))]
+        parts: list[Part] = [folded("All runs and their scores", run_table(rows))]
     elif len(labels) == 1:
         parts = compare_beam_sizes(tests)
     else:
         parts = compare_settings(labels, rows)
-    tables = signatures(tests) + folded("All runs", table(["run", "seed", *ORIGIN], session_rows(rows), long=True))
-    return [
-        *parts,
-        f"{tables}\nAll results, with the learning curves: {{download}}`{path.name} <results/{path.name}>`.",
-    ]
+    runs = table(["run", "seed", *ORIGIN], session_rows(rows), long=True)
+    file = f"All results, with the learning curves: {{download}}`{path.name} <results/{path.name}>`."
+    return [*parts, folded(DETAILS, signatures(tests), "The runs:", runs, file)]
 
 
 def run_table(rows: list[dict[str, Any]]) -> str:
@@ -197,7 +197,7 @@ def change(difference: str) -> str:
 
 
 def compare_beam_sizes(tests: list[dict[str, Any]]) -> list[Part]:
-    """Return a table and a figure of the scores of the same models with each beam size."""
+    """Return a figure and a folded table of the scores of the same models with each beam size."""
     by_size: dict[int, list[dict[str, Any]]] = {}
     for test in tests:
         by_size.setdefault(test["beam_size"], []).append(test)
@@ -210,13 +210,13 @@ def compare_beam_sizes(tests: list[dict[str, Any]]) -> list[Part]:
         spreads = [Spread.of([score(test, name) for test in group]).text() for name in columns]
         rows.append([beam_size, *spreads, Spread.of([test["seconds"] for test in group]).text(), len(group)])
     return [
-        table(["beam size", *columns, "seconds", "seeds"], rows),
         Picture(strip_plot(values, "BLEU on the test set, by beam size"), f"BLEU by beam size. {describe(values)}"),
+        folded("All scores", table(["beam size", *columns, "seconds", "seeds"], rows)),
     ]
 
 
 def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> list[Part]:
-    """Return a table and a figure of the scores of each setting, with means over its seeds."""
+    """Return a figure and a folded table of the scores of each setting, with means over its seeds."""
     cells, values, beam_sizes = [], {}, beam_sizes_of(rows)
     for label in labels:
         group = [row for row in rows if row["label"] == label]
@@ -245,7 +245,7 @@ def compare_settings(labels: list[str], rows: list[dict[str, Any]]) -> list[Part
         parts.append(
             Picture(strip_plot(values, f"BLEU on the test set, {last}"), f"BLEU by setting. {describe(values)}")
         )
-    parts.append(fold_if_long("All scores", table([*header, "parameters", "seeds"], cells), len(cells)))
+    parts.append(folded("All scores", table([*header, "parameters", "seeds"], cells)))
     failures = dict.fromkeys(f"{row['label']}: {row['failed']}" for row in rows if row["failed"])
     return [*parts, *(f"- {failure}" for failure in failures)]
 
@@ -309,18 +309,51 @@ def first_below(curve: list[dict[str, float]], loss: float) -> tuple[float, floa
 
 
 def speed(root: Path) -> list[Part]:
-    """Return the tables of ``transformer bench --output``: benchmarks, and the training speed of recipes."""
+    """Return a figure of our speed relative to other implementations, and the tables of ``transformer bench``."""
     parts: list[Part] = []
+    ratios: dict[str, list[float]] = {}
     for path in sorted((root / "book" / "results").glob("bench-*.json")):
         facts = read(path)
         method = facts.get("rounds") or facts.get("steps")
-        parts.append(f"**{facts['machine']}; {facts['device']}; threads: {facts['threads']}.** Measured: {method}.")
+        found = [f"{facts['machine']}; {facts['device']}; threads: {facts['threads']}. Measured: {method}."]
         for benchmark in facts.get("benchmarks", []):
             rows = [Measurement(**row) for row in benchmark["implementations"]]
-            parts.append(f"{benchmark['name']}: {benchmark['title']}\n\n{report.table(rows, benchmark['unit'])}")
-        parts += [recipe.tables(record) for record in facts.get("recipes", [])]
-        parts.append(folded("Where these numbers come from", table(ORIGIN, [origin(facts)], long=True)))
+            found.append(f"**{benchmark['name']}:** {benchmark['title']}\n\n{report.table(rows, benchmark['unit'])}")
+            if benchmark["name"] in COMPARED:
+                ratios |= speed_ratios(COMPARED[benchmark["name"]], rows)
+        found += [recipe.tables(record) for record in facts.get("recipes", [])]
+        found.append(table(ORIGIN, [origin(facts)], long=True))
+        parts.append(folded(f"`{facts['command']}`", *found))
+    if ratios:
+        alt = f"Our speed divided by that of other implementations, mean over the rounds: {describe(ratios, 2)}"
+        parts.insert(0, Picture(speed_plot(ratios), alt))
     return parts or [MISSING]
+
+
+def speed_ratios(what: str, rows: Sequence[Measurement]) -> dict[str, list[float]]:
+    """Return our speed divided by that of each other implementation, round by round; the first row is ours."""
+    ours, *others = rows
+    return {
+        f"{what}: {other.name}": [own / its for own, its in zip(ours.speeds, other.speeds, strict=False)]
+        for other in others
+        if other.speeds
+    }
+
+
+def speed_plot(ratios: Mapping[str, Sequence[float]]) -> Figure:
+    """Draw a dot for each round on a logarithmic axis, and a line where both implementations are equally fast."""
+    wrapped = {textwrap.fill(label, 30): values for label, values in ratios.items()}
+    figure = strip_plot(wrapped, "our speed divided by theirs; bar: the median", "median")
+    (axes,) = figure.axes
+    with style.in_style():
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xticks([tick for tick in (0.5, 1, 2, 5, 10, 20, 50) if tick < 2 * max(map(max, ratios.values()))])
+        axes.axvline(1, color=style.INK, linewidth=1, linestyle=":")
+        axes.set_xlim(left=0.45)
+        figure.set_figheight(0.9 + 0.6 * len(ratios))
+    return figure
 
 
 def published(root: Path) -> list[Part]:
@@ -341,7 +374,7 @@ def published(root: Path) -> list[Part]:
         cited = f"{source} {{cite}}`{system['key']}`" if system["key"] else source
         measured = "; ".join(ours) or ("not measured yet" if compare else "")
         rows.append([system["system"], system["test_set"], value, system["measure"], measured, cited])
-    return [table(["system", "test set", "score", "measure", "ours", "source"], rows, long=True)]
+    return [folded("All systems", table(["system", "test set", "score", "measure", "ours", "source"], rows, long=True))]
 
 
 def language_filter(root: Path) -> list[Part]:
@@ -371,28 +404,25 @@ def live_models(root: Path) -> list[Part]:
     if not path.exists():
         return [MISSING]
     models = read(path)["models"]
-    head = ["model", "sentences", "BLEU", "BLEU, 8 bits", "threshold", "guesses: own", "other text", "poor: below"]
-    rows = [
-        [
-            f"`{name}`",
-            model["sentences"],
-            f"{model['bleu']:.2f}",
-            f"{model['bleu_8_bit']:.2f}",
-            f"{model['threshold']:.2f}",
-            *(f"{share:.0%}" for share in (*model["guesses"].values(), *model["poor"].values())),
-            f"`{model['unlike']}`",
-        ]
-        for name, model in models.items()
-    ]
+    measured = {
+        "sentences": [model["sentences"] for model in models.values()],
+        "BLEU": [f"{model['bleu']:.2f}" for model in models.values()],
+        "BLEU, 8 bits": [f"{model['bleu_8_bit']:.2f}" for model in models.values()],
+        "threshold": [f"{model['threshold']:.2f}" for model in models.values()],
+        "guesses: own text": [f"{model['guesses']['own']:.0%}" for model in models.values()],
+        "guesses: other text": [f"{model['guesses']['unlike']:.0%}" for model in models.values()],
+        "poor: below": [f"{model['poor']['below']:.0%}" for model in models.values()],
+        "poor: above": [f"{model['poor']['above']:.0%}" for model in models.values()],
+        "other text is": [f"`{model['unlike']}`" for model in models.values()],
+    }
     unique = dict.fromkeys(model["signature"] for model in models.values())
     scores = table(["score", "signature"], [["BLEU", f"`{signature}`"] for signature in unique], long=True)
     origins = table(
         ["model", *ORIGIN], [[f"`{name}`", *origin(model["provenance"])] for name, model in models.items()], long=True
     )
     return [
-        table([*head, "above", "other text is"], rows),
-        folded("How the scores are computed", scores),
-        folded("Where these numbers come from", origins),
+        table(["", *(f"`{name}`" for name in models)], [[what, *values] for what, values in measured.items()]),
+        folded(DETAILS, scores, origins),
     ]
 
 
@@ -408,12 +438,12 @@ def everyday_sentences(root: Path) -> list[Part]:
     for version in versions:
         pairs = version["translations"].items()
         n_right = sum(judgements[pair] == "right" for pair in pairs)
-        name = [f"`{version['model']}`", f"`{version['weights'][:12]}`"]
-        rows.append([*name, f"{n_right} of {len(pairs)}"])
-        origins.append([*name, *origin(version["provenance"])])
+        which = "comes with the course" if version is versions[-1] else "an earlier version"
+        rows.append([f"`{version['model']}`, {which}", f"{n_right} of {len(pairs)}"])
+        origins.append([f"`{version['model']}`", f"`{version['weights'][:12]}`", *origin(version["provenance"])])
     last = [[topics[pair[0]], *pair, judgements[pair]] for pair in versions[-1]["translations"].items()]
     return [
-        table(["model", "weights", "right"], rows),
+        table(["model", "right"], rows),
         folded(
             "The sentences and the last model's translations", table(["topic", "English", "German", "judgement"], last)
         ),
@@ -437,12 +467,9 @@ def session_rows(rows: list[dict[str, Any]]) -> list[list[Any]]:
 
 
 def signatures(tests: Iterable[dict[str, Any]]) -> str:
-    """Return a folded table of how the scores were computed, with each signature once."""
+    """Return a table of how the scores were computed, with each signature once."""
     unique = dict.fromkeys((result["name"], result["signature"]) for test in tests for result in test["scores"])
-    return folded(
-        "How the scores are computed",
-        table(["score", "signature"], [[name, f"`{signature}`"] for name, signature in unique], long=True),
-    )
+    return table(["score", "signature"], [[name, f"`{signature}`"] for name, signature in unique], long=True)
 
 
 def score(test: Mapping[str, Any], name: str) -> float:
@@ -460,9 +487,9 @@ def beam_sizes_of(rows: list[dict[str, Any]]) -> list[int]:
     return next(([test["beam_size"] for test in row["test_sets"]] for row in rows if not row["failed"]), [])
 
 
-def describe(values: Mapping[str, Sequence[float]]) -> str:
+def describe(values: Mapping[str, Sequence[float]], digits: int = 1) -> str:
     """Return the text alternative of a strip plot."""
-    return "; ".join(f"{label}: {Spread.of(measured).text()}" for label, measured in values.items()) + "."
+    return "; ".join(f"{label}: {Spread.of(measured).text(digits)}" for label, measured in values.items()) + "."
 
 
 def pretrained_models(root: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
@@ -482,14 +509,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]], long: bool = 
     return f":::{{table}}\n:class: long-end\n\n{text}\n:::\n" if long else f"{text}\n"
 
 
-def folded(title: str, text: str) -> str:
+def folded(title: str, *texts: str) -> str:
     """Return Markdown in a dropdown with a title."""
-    return f"\n::::{{dropdown}} {title}\n{text}\n::::\n"
-
-
-def fold_if_long(title: str, text: str, n_rows: int) -> str:
-    """Return a table, in a dropdown if it has more than `LONG` rows."""
-    return folded(title, text) if n_rows > LONG else text
+    return "\n::::{dropdown} " + title + "\n" + "\n\n".join(texts) + "\n::::\n"
 
 
 def read(path: Path) -> Any:

@@ -27,8 +27,8 @@ MODELS: dict[str, dict[str, Any]] = {
         "languages": ["en", "de"],
         "trainedOn": "165,000 short everyday sentences and 29,000 captions of photographs",
         "sentences": [
-            "Could you please tell me where I can buy a ticket for the train?",
-            "I forgot my umbrella, so I got completely wet on the way home.",
+            "I forgot to bring my umbrella, and now I am wet.",
+            "What would you do if you were in my place?",
             "Where is the train station?",
             "I love you.",
         ],

@@ -99,3 +99,13 @@ def test_code_is_copied_by_a_button(opened, address):
         cells[0].query_selector("button.copybtn").click()
         copied = tab.evaluate("navigator.clipboard.readText()")
         assert copied.strip() == cells[0].query_selector("pre").inner_text().strip()
+
+
+def test_two_panels_of_a_chart_are_side_by_side_where_the_window_is_wide(opened, address):
+    width = "document.querySelector('[id^=altair-viz] svg').getBoundingClientRect().width"
+    with opened(f"{address}chapters/03_multi_head_attention.html") as (tab, errors):
+        tab.wait_for_selector("[id^=altair-viz] svg")
+        assert tab.evaluate(width) > 450
+        tab.set_viewport_size({"width": 390, "height": 900})
+        tab.wait_for_function(f"{width} < 390")
+        assert errors == []

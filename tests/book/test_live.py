@@ -225,3 +225,15 @@ def test_the_translation_is_copied_as_an_image(live):
 def test_the_first_example_changes_with_the_beam_size(name):
     first = MODELS[name]["sentences"][0]
     assert expected(first, beam=1, model=name)[0][0] != expected(first, model=name)[0][0]
+
+
+def test_what_the_page_says_of_its_examples():
+    first, second, *_ = MODELS[MODEL]["sentences"]
+    assert expected(first)[0][0].endswith(", und jetzt bin ich nass.")
+    assert expected(first, beam=1)[0][0].endswith(" und jetzt.")
+    assert expected(second)[0][0].endswith(" an meiner Stelle?")
+    assert expected(second, alpha=2)[0][0].endswith(", wenn du an meiner Stelle wärest?")
+    translator = quantised(load_model(MODEL, "cpu"))
+    with ablate_heads(translator.model, {"encoder.1.self_attention": [0]}):
+        ((best,),) = translator.beam_search([first])
+    assert "bin" in expected(first)[0][0].split() and "bin" not in best.text.split() and "," in best.text

@@ -1,9 +1,11 @@
 """The PDF: pages in order, numbered, with bookmarks and with unfolded answers."""
 
 import re
+from collections import Counter
 
 import pytest
 from pypdf import PdfReader
+from pypdf.generic import IndirectObject
 
 from book.pdf import toc, write
 
@@ -40,6 +42,34 @@ def test_contents_and_bookmarks_lead_to_the_right_sheet(sheets):
 def test_each_sheet_after_the_contents_has_its_number(sheets):
     numbers = [page.extract_text().split()[0] for page in sheets.pages[1:]]
     assert numbers == [str(number) for number in range(2, len(sheets.pages) + 1)]
+
+
+def test_screen_readers_find_headings_and_descriptions_in_the_order_of_the_pages(sheets):
+    def walk(tag, parent):
+        element = tag.get_object()
+        assert element.raw_get("/P") == parent
+        found.append((element["/S"], element.get("/Alt")))
+        children = element.get("/K", [])
+        for child in children if isinstance(children, list) else [element.raw_get("/K")]:
+            if "/S" in (child.get_object() if isinstance(child, IndirectObject) else ()):
+                walk(child, tag)
+
+    found = []
+    tree = sheets.root_object["/StructTreeRoot"]
+    for part in tree["/K"]:
+        walk(part, tree.indirect_reference)
+    assert Counter(role for role, _ in found)["/Document"] == 1 + len(PAGES)
+    assert [role for role, _ in found].count("/H1") == 1 + len(PAGES)
+    assert sum("heat map" in (text or "").lower() for role, text in found if role == "/Figure") == 1
+
+    numbers = tree["/ParentTree"]["/Nums"]
+    assert numbers[::2] == sorted(set(numbers[::2])), "each number is used once"
+    tags = dict(zip(numbers[::2], numbers[1::2], strict=True))
+    for sheet in sheets.pages:
+        of_sheet = [tag.get_object() for tag in tags[sheet["/StructParents"]].get_object()]
+        assert any(tag and tag.raw_get("/Pg") == sheet.indirect_reference for tag in of_sheet)
+        links = [link.get_object() for link in sheet.get("/Annots", [])]
+        assert all(tags[link["/StructParent"]].get_object()["/S"] == "/Link" for link in links)
 
 
 def test_answers_are_open_and_hidden_code_is_not_shown(sheets):

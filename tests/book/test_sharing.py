@@ -68,7 +68,7 @@ def test_descriptions_differ(html):
 
 def test_the_site_map_has_every_page(html):
     addresses = {loc.text for loc in ElementTree.parse(html / "sitemap.xml").iter() if loc.tag.endswith("loc")}
-    found = [*html.glob("index.html"), *html.glob("book/*.html"), *html.glob("chapters/*.html")]
+    found = [*html.glob("index.html"), *html.glob("book/**/*.html"), *html.glob("chapters/*.html")]
     pages = {path.relative_to(html).as_posix() for path in found}
     assert addresses == {HOME + page.replace("index.html", "") for page in pages}
 
