@@ -369,7 +369,7 @@ check("loss_scaling_step", loss_scaling_step)
 def step_gradient(gradients: list[list[Tensor]], n_tokens: list[list[int]]) -> Tensor:
     """The gradient of the mean loss over all tokens.
 
-    gradients: for each GPU a list: for each of its batches, the gradient of the mean loss
+    gradients: for each GPU a list (they may differ in length): for each of its batches, the gradient of the mean loss
     n_tokens: the same for the number of tokens; a batch may have none, and its gradient is 0 then
     returns: a tensor of the same shape as each gradient
     """

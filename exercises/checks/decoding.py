@@ -367,6 +367,7 @@ def _random_log_probs(beams: int, vocab_size: int, seed: int) -> Tensor:
     {"scores": torch.tensor([-3.0, -3.5, -4.0, -4.1]), "log_probs": _random_log_probs(4, 11, seed=5), "count": 8},
     {"scores": torch.tensor([-0.2, -0.9]), "log_probs": _random_log_probs(2, 30, seed=2), "count": 5},
     {"scores": torch.tensor([-0.5]), "log_probs": _random_log_probs(1, 6, seed=3), "count": 1},
+    {"scores": torch.tensor([-200.0, -200.5]), "log_probs": _random_log_probs(2, 7, seed=4), "count": 3},
     results=("values", "parents", "tokens"),
     keep=("scores", "log_probs"),
     differentiable=False,
@@ -391,6 +392,15 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     return _unravel(scores[:, None] * log_probs, count)
+
+
+@best_extensions.mistake(
+    "by way of probabilities",
+    "You multiply the probabilities and take the logarithm afterwards. The probability of a long hypothesis is so small "
+    "that it becomes 0, and all of them are then equal. Add the log-probabilities.",
+)
+def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    return _unravel((scores.exp()[:, None] * log_probs.exp()).log(), count)
 
 
 @best_extensions.mistake(

@@ -682,6 +682,14 @@ Scaled = tuple[Tensor, float, int]
         "good_steps": 3,
         "growth_interval": 5,
     },
+    {
+        "weight": torch.tensor([0.5, -1.5]),
+        "gradient": torch.tensor([40_000.0, 30_000.0]).half(),
+        "learning_rate": 0.5,
+        "scale": 32_768.0,
+        "good_steps": 1,
+        "growth_interval": 5,
+    },
     results=("weight", "scale", "good_steps"),
     differentiable=False,
 )
@@ -725,6 +733,17 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
     if _overflows(gradient):
         return weight, scale / 2, 0
     return _good_step(weight, (gradient / scale).float(), learning_rate, scale, good, interval)
+
+
+@loss_scaling_step.mistake(
+    "an overflow of the sum",
+    "You look for infinite numbers in the sum of the gradient. A sum in float16 overflows by itself above 65,504, though "
+    "each of its numbers is finite. Ask of each number whether it is finite.",
+)
+def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
+    if not gradient.sum().isfinite():
+        return weight, scale / 2, 0
+    return _good_step(weight, gradient.float() / scale, learning_rate, scale, good, interval)
 
 
 @loss_scaling_step.mistake(
@@ -873,6 +892,7 @@ Counts = list[list[int]]
         "n_tokens": [[7, 0], [5, 9]],
     },
     {"gradients": [[numbers(1, 2, seed=5)]], "n_tokens": [[6]]},
+    {"gradients": [[numbers(2), numbers(2, seed=1)], [numbers(2, seed=2)]], "n_tokens": [[3, 8], [6]]},
     {"gradients": [[torch.zeros(2), torch.zeros(2)], [numbers(2), numbers(2, seed=1)]], "n_tokens": [[0, 0], [5, 3]]},
     differentiable=False,
 )
@@ -949,6 +969,17 @@ def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
 )
 def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
     return _weighted_sum(gradients, n_tokens)
+
+
+@step_gradient.mistake(
+    "some batches left out",
+    "The GPUs need not have the same number of batches, and zip over the GPUs stops at the shortest list. Go through "
+    "each GPU's own batches.",
+)
+def _(gradients: Gradients, n_tokens: Counts) -> Tensor:
+    first = min(map(len, gradients))
+    left = [of_gpu[:first] for of_gpu in n_tokens]
+    return _weighted_sum([of_gpu[:first] for of_gpu in gradients], left) / max(1, sum(map(sum, left)))
 
 
 @step_gradient.mistake(

@@ -118,6 +118,12 @@ def _(x: Tensor, w_1: Tensor, b_1: Tensor, w_2: Tensor, b_2: Tensor) -> Tensor:
     {"x": numbers(2, 3, 6), "gain": numbers(6, seed=1), "bias": numbers(6, seed=2), "eps": 1e-5},
     {"x": torch.full((2, 4), 3.0), "gain": torch.ones(4), "bias": torch.tensor([0.0, 1.0, 2.0, 3.0]), "eps": 1e-5},
     {"x": numbers(1, 1, 3), "gain": numbers(3, seed=1), "bias": numbers(3, seed=2), "eps": 1e-5},
+    {
+        "x": torch.tensor([[3000.0, 3001.0, 3003.0, 3007.0]]),
+        "gain": torch.ones(4),
+        "bias": torch.zeros(4),
+        "eps": 1e-5,
+    },
     guard=forbid(LAYER_NORM),
 )
 def layer_norm(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
@@ -181,6 +187,17 @@ def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
 )
 def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
     return _norm(x)[0] / (x.square().mean(-1, keepdim=True) + eps).sqrt() * gain + bias
+
+
+@layer_norm.mistake(
+    "the variance as a difference of squares",
+    "In exact arithmetic the mean of x² minus μ² is the variance, but in float32 you subtract two large numbers that "
+    "are nearly equal, and most of the digits are lost. Subtract μ first, and then take the mean of the squares.",
+)
+def _(x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Tensor:
+    mean = x.mean(-1, keepdim=True)
+    variance = x.square().mean(-1, keepdim=True) - mean.square()
+    return (x - mean) / (variance + eps).sqrt() * gain + bias
 
 
 @layer_norm.mistake(
