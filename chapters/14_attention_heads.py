@@ -1128,20 +1128,22 @@ def induction_weights(ids):
 torch.manual_seed(1)
 seven = induction_weights(torch.randperm(32)[:7].repeat(2)[None])
 letters = list("abcdefg" * 2)
-Row(
-    Picture(
-        curves(
-            range(300),
-            {"two layers": two_layers, "one layer": one_layer},
-            "training step",
-            "Accuracy on repeated tokens",
-        ),
-        alt=(
-            "Accuracy over 300 training steps. With two layers it jumps from a tenth "
-            "to more than 0.9 between steps 25 and 100. With one layer it rises slowly "
-            "and stays below 0.4."
-        ),
+Picture(
+    curves(
+        range(300),
+        {"two layers": two_layers, "one layer": one_layer},
+        "training step",
+        "Accuracy on repeated tokens",
     ),
+    alt=(
+        "Accuracy over 300 training steps. With two layers it jumps from a tenth "
+        "to more than 0.9 between steps 25 and 100. With one layer it rises slowly "
+        "and stays below 0.4."
+    ),
+)
+
+# %% tags=["hide-input"]
+Row(
     Picture(
         heat_map(seven[0][0], letters, letters, title="layer 1", annotate=False),
         alt=(

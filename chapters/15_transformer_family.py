@@ -513,10 +513,10 @@ with style.in_style():
             label=name,
         )
     axes.axhline(50, color=style.PLAIN, linewidth=1)
-    axes.text(64, 51, "guessing", color=style.INK, fontsize=9)
+    axes.text(1024, 46, "guessing", color=style.INK, fontsize=10, ha="right")
     axes.set_xscale("log", base=2)
     axes.set_xticks(n_labels, [f"{n:,}" for n in n_labels])
-    axes.set(ylim=(45, 100), xlabel="labelled sentences")
+    axes.set(ylim=(44, 100), xlabel="labelled sentences")
     axes.set_title("Accuracy on unseen sentences (%)", loc="left")
     axes.grid(True)
     axes.legend(loc="upper left")

@@ -27,7 +27,8 @@ def curves(
         reference: label and y value of a horizontal reference line.
     """
     with style.in_style():
-        figure, axes = style.new_figure(3.6, 2.7)
+        figure = Figure(figsize=(4.6, 3.0), layout="constrained")
+        axes = figure.add_subplot()
         for (label, y), (colour, dashes) in zip(lines.items(), style.LINE_STYLES, strict=False):
             axes.plot(x, y, dashes, color=colour, label=label, marker="o" if log2_x else None, markersize=4)
         if reference:
@@ -44,5 +45,6 @@ def curves(
         axes.grid(True)
         axes.set_xlabel(x_label)
         axes.set_title(title, loc="left")
-        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), borderaxespad=0, fontsize=10)  # covers no line
+        if len(lines) > 1 or reference:
+            figure.legend(loc="outside lower center", ncols=2, fontsize=10)  # covers no line
     return figure

@@ -134,7 +134,7 @@ def bleu_explorer(slots: Sequence[Sequence[str]], start: Sequence[int], referenc
     labels = text.mark_text(align="right", fontSize=13).encode(x, y, text="word:N")
     headers = pd.DataFrame({"x": [LANES[n] + n / 2 for n in ORDERS], "y": -0.5, "n": [f"n={n}" for n in ORDERS]})
     titles = alt.Chart(headers).mark_text(fontSize=12, fontStyle="italic").encode(x, y, text="n:N")
-    above = (bars + signs + labels + titles).properties(width=250, height=22 * (longest + 1))
+    above = (bars + signs + labels + titles).properties(width=250, height=19 * (longest + 1))
 
     numbers = alt.Chart(pd.DataFrame(components)).transform_filter(selected)
     row = alt.Y("component:N", sort=[row["component"] for row in components[: len(ORDERS) + 2]], title=None)

@@ -48,7 +48,7 @@ def residual_stream(vectors: Tensor, stages: Sequence[str], words: Sequence[str]
             f"{column}:Q",
             scale=alt.Scale(domain=domain, type=scale),
             title=None,
-            axis=alt.Axis(tickCount=5, labelOverlap=True),
+            axis=alt.Axis(tickCount=5),
         )
         tooltip = [alt.Tooltip("word:N"), alt.Tooltip(f"{column}:Q", format=".2f")]
         bars = current.mark_bar(color=colour, height={"band": 0.6}).encode(x, rows, tooltip=tooltip)

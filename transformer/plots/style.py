@@ -65,21 +65,44 @@ STYLE: Any = {
 }
 
 
+class Captioned:
+    """What Jupyter can show, such as an Altair chart, with a caption below it."""
+
+    def __init__(self, shown: Any, caption: str) -> None:
+        self.shown, self.caption = shown, caption
+
+    def __repr__(self) -> str:
+        return f"{self.shown!r}\n{self.caption}"
+
+    def _repr_html_(self) -> str:
+        return with_caption(self.shown._repr_mimebundle_()["text/html"], self.caption)
+
+
+def with_caption(content: str, caption: str) -> str:
+    """Return HTML with a caption below some other HTML, both in the middle of the page."""
+    if not caption:
+        return content
+    figure = "display: flex; flex-direction: column; align-items: safe center; margin: 0"
+    text = "max-width: 40em; margin-top: 0.5em; font-size: 0.9em; text-align: center"
+    return f'<figure style="{figure}">{content}<figcaption style="{text}">{html.escape(caption)}</figcaption></figure>'
+
+
 class Picture:
     """A matplotlib figure as an inline SVG in the page's text colour, with an alt text.
 
     Args:
         figure: the figure to show.
         alt: a description of the figure for readers who cannot see it.
+        caption: a line below the figure.
 
     Raises:
         ValueError: if ``alt`` is empty.
     """
 
-    def __init__(self, figure: Figure, alt: str) -> None:
+    def __init__(self, figure: Figure, alt: str, caption: str = "") -> None:
         if not alt.strip():
             raise ValueError("a picture needs an alt text: describe what it shows")
-        self.figure, self.alt = figure, " ".join(alt.split())
+        self.figure, self.alt, self.caption = figure, " ".join(alt.split()), caption
 
     def __repr__(self) -> str:
         return f"[Picture: {self.alt}]"
@@ -93,21 +116,28 @@ class Picture:
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
         svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # ids must be unique on a page
         fit = 'style="max-width: 100%; height: auto"'
-        return svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(self.alt)}" {fit}', 1)
+        svg = svg.replace("<svg", f'<svg role="img" aria-label="{html.escape(self.alt)}" {fit}', 1)
+        return with_caption(svg, self.caption)
 
 
 class Row:
-    """Pictures side by side on a wide screen, one below the other on a phone."""
+    """Pictures side by side on a wide screen, where they may shrink a little; one below the other on a phone."""
 
-    def __init__(self, *pictures: Picture) -> None:
-        self.pictures = pictures
+    def __init__(self, *pictures: Picture, caption: str = "") -> None:
+        self.pictures, self.caption = pictures, caption
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.pictures))
 
     def _repr_html_(self) -> str:
-        cells = "".join(f"<div>{picture._repr_html_()}</div>" for picture in self.pictures)
-        return f'<div style="display: flex; flex-wrap: wrap; gap: 0.5rem 1rem; align-items: flex-end">{cells}</div>'
+        cells = []
+        for picture in self.pictures:
+            svg = picture._repr_html_()
+            width = re.search('width="([0-9.]+pt)"', svg)  # at which its text has the size that was asked for
+            assert width
+            cells.append(f'<div style="flex: 1 1 17rem; min-width: 0; max-width: {width[1]}">{svg}</div>')
+        row = "display: flex; flex-wrap: wrap; justify-content: center; align-items: flex-end; gap: 0.5rem 1rem"
+        return with_caption(f'<div style="{row}">{"".join(cells)}</div>', self.caption)
 
 
 class SourceCode:
@@ -238,6 +268,7 @@ def chart_style(chart: Any, side_by_side: bool = False) -> Any:
     chart = chart.configure(background="transparent", font="system-ui, sans-serif", padding=2)
     chart = chart.configure_view(stroke=None).configure_text(color=ink)
     chart = chart.configure_axis(labelColor=ink, titleColor=ink, titleFontWeight="normal", **lines, **sizes)
+    chart = chart.configure_axisXQuantitative(labelOverlap="greedy", labelSeparation=8)
     chart = chart.configure_title(color=ink, anchor="start", frame="group", fontSize=13)
     patch = {"patch": SIDE_BY_SIDE} if side_by_side else {}
     chart.usermeta = {"embedOptions": {"renderer": "svg", "actions": False, **patch}}

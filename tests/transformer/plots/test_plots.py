@@ -98,8 +98,8 @@ def test_combined_masks_have_three_panels() -> None:
 
 def test_curves_have_names() -> None:
     figure = curves.curves([1, 2], {"a": [1.0, 2.0], "b": [2.0, 1.0]}, "x", "title", reference=("floor", 0.5))
-    legend = figure.axes[0].get_legend()
-    assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["a", "b", "floor"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b", "floor"]
 
 
 def test_nearly_constant_lines_have_an_axis_from_0_and_a_margin_above() -> None:
