@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Evaluation: BLEU, chrF and significance
 #
-# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them, and exactly one of those is wrong. **Which one gets the highest BLEU, the score that the paper reports?** The green bars show what BLEU sees: the higher the bar over a word, the longer the run of words (up to four) that it shares with the reference.
+# A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them, and exactly one of those is wrong. **Which one gets the highest BLEU, the score that the paper reports?** The green bars show what BLEU sees: the higher the bar over a word, the longer the run of words around it (up to four) that the reference has, too.
 #
 # **By the end you can** compute BLEU, chrF and METEOR by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** Builds on Python; a few terms, such as *subword*, *checkpoint* and *beam size*, come from earlier chapters.
 
@@ -113,7 +113,7 @@ correct = [word for word in hypothesis if word in reference]
 print(f"{len(correct)} of {len(hypothesis)}")
 
 # %% [markdown]
-# All of them, which can't be right: the hypothesis has *the* three times, the reference only twice. So the count of each word is **clipped** to its count in the reference. In Python, `&` between two counters does that:
+# All of them, which can't be right: the hypothesis has *the* three times and *milk* twice, the reference only twice and once. So the count of each word is **clipped** to its count in the reference. In Python, `&` between two counters does that:
 
 # %%
 matched = Counter(hypothesis) & Counter(reference)
@@ -336,11 +336,11 @@ with np.errstate(divide="ignore"):
 print("corpus BLEU  ", bleu_from_counts(counts.sum(axis=0)).round(1))
 
 # %% [markdown]
-# For single sentences BLEU is therefore **smoothed**: a small number replaces each zero, and there are several conventions for it. So corpus BLEU and the mean of sentence BLEUs are different metrics.
+# For single sentences BLEU is therefore **smoothed**: a small number replaces each zero, and there are several conventions for it. With or without it, corpus BLEU and the mean of sentence BLEUs are different metrics.
 #
 # ## More than one reference
 #
-# If a sentence has many good translations, why not collect several references? BLEU was designed for that. An n-gram may be matched as often as it occurs in any *one* of the references (`|` between two counters takes the larger count), and $r$ is the length of the reference whose length is closest to the hypothesis's.
+# If a sentence has many good translations, why not collect several references? BLEU was designed for that. An n-gram may be matched as often as it occurs in the reference that has it most often (`|` between two counters takes the larger count), and for $r$ BLEU takes the reference length that is closest to $c$.
 
 
 # %%
@@ -378,7 +378,7 @@ for label, text in translations.items():
 #
 # ## Reading a signature
 #
-# The formula doesn't say what a *word* is. Take *house* in quotation marks with a comma after it, `“house”,`: is that one word, or four? Are `The` and `the` the same? [Post (2018)](https://aclanthology.org/W18-6319/) measured differences of up to 1.8 BLEU between common conventions, and wrote sacreBLEU to put an end to this. It takes plain text, splits it into words itself, and records what it did in a **signature**:
+# The formula doesn't say what a *word* is. Is `“house”,` one word, or four, with the two quotation marks and the comma? Are `The` and `the` the same? [Post (2018)](https://aclanthology.org/W18-6319/) measured differences of up to 1.8 BLEU between common conventions, and wrote sacreBLEU to put an end to this. It takes plain text, splits it into words itself, and records what it did in a **signature**:
 
 # %%
 print(bleu(dropped, references).signature)
@@ -668,7 +668,7 @@ assert better == [True, False, False]
 #
 # WMT, the field's yearly competition, also compares metrics. Learned ones agree better with expert ratings than BLEU and chrF do; the report of 2022 is titled [*Stop Using BLEU*](https://aclanthology.org/2022.wmt-1.2/).
 #
-# Its weaknesses are those of any neural network: nobody can say exactly why a score is low, and it is less reliable on languages and errors that it wasn't trained on. Because its model is a download of about 2 GB, this book shows no COMET scores. After `pip install unbabel-comet` you can compute your own:
+# COMET's weaknesses are those of any neural network: nobody can say exactly why a score is low, and it is less reliable on languages and errors that it wasn't trained on. Because its model is a download of about 2 GB, this book shows no COMET scores. After `pip install unbabel-comet` you can compute your own:
 #
 # ```bash
 # comet-score -s source.en -t translations.de -r references.de --model Unbabel/wmt22-comet-da
@@ -774,7 +774,7 @@ assert gains["mended"].min() > 0 > gains["again"].min()
 assert gains["mended"].std() < bleus["first"].std() / 4 < gains["again"].std() / 4
 
 # %% [markdown]
-# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a gain as large as ours? To estimate it, subtract the mean from all gains, so that they are centred at zero, and count how many still exceed the observed gain. The output calls this p-value *plain*. sacreBLEU takes the absolute values of the gains *before* it subtracts their mean. Where gains have both signs, as for `again`, that makes their spread smaller, and p with it. Report sacreBLEU's p nevertheless, so that it can be compared with that of others. (The + 1 counts the observed gain itself.)
+# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a gain as large as ours? To estimate it, subtract the mean from all gains, so that they are centred at zero, and count how many still exceed the observed gain. The output calls this p-value *plain*. sacreBLEU's p differs from it: sacreBLEU takes the absolute values of the gains *before* it subtracts their mean. If some gains are negative, as for `again`, folding them over makes the spread smaller, and with it p. Report sacreBLEU's p nevertheless, so that it can be compared with that of others. (The + 1 counts the observed gain itself.)
 
 # %%
 from transformer.evaluation.metrics import paired_bootstrap
@@ -889,7 +889,7 @@ assert liar > sloppy + 5
 #
 # ## What goes wrong in practice
 #
-# **Pitfall 1: only one side is preprocessed.** We score the output of our news-like system lower-cased, and then as the Moses tokenizer leaves it, against unprocessed references:
+# **Pitfall 1: only one side is preprocessed.** We score our news-like system's output twice against unprocessed references, once lower-cased and once tokenized by Moses:
 
 # %%
 logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # it warns, see below

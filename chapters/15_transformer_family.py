@@ -160,10 +160,10 @@ Row(
 # |---|---|---|---|
 # | [BERT](https://aclanthology.org/N19-1423/) | **encoder-only** | all positions | the tokens that were masked, about 15% |
 # | [GPT](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf) | **decoder-only**, without cross-attention | itself and earlier positions | the next token, at every position |
-# | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | as in our model (§3.2.3) | pieces that were cut out of the source |
+# | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | as in our model (§3.2.3 of *Attention Is All You Need*) | pieces that were cut out of the source |
 # | [ViT](https://arxiv.org/abs/2010.11929) | encoder-only | all patches of an image | what the image shows |
 #
-# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. The third mask, a prefix mask, is T5's grid without its last token: two source tokens, then two target tokens.
+# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. The third mask, a prefix mask, is the figure's T5 grid cut to four tokens: two of the source, then two of the target.
 
 # %%
 values = torch.tensor([[1.0], [2], [3], [4]])
@@ -323,7 +323,7 @@ assert abs(others.sum() / chosen.sum() - 0.1) < 0.02
 assert torch.equal(masked[~chosen], train_ids[~chosen])
 
 # %% [markdown]
-# The model is our encoder, followed by the output layer. Its first token, our `<bos>`, is called **[CLS]** in BERT, for *classification*; you'll see why in the next section. (BERT is post-norm; we use pre-norm, which is easier to train in a minute.)
+# The model is our encoder, followed by the output layer. Its first token, our `<bos>`, is called **[CLS]** in BERT, for *classification*; you'll see why in the next section. (BERT is post-norm; we use pre-norm, which is quicker to train.)
 
 
 # %%
@@ -477,7 +477,7 @@ def fine_tune(encoder, n_labels):
 
 
 # %% [markdown]
-# We fine-tune with 64, 256 and 1,024 labelled sentences, once starting from our pre-trained BERT, and once from the same model with random weights. The test set has every unseen sentence twice, in its original and in a changed version, so guessing is right half of the time.
+# The folded cell's `fine_tune` adds a linear layer to the encoder's output at `[CLS]` and trains all weights. We fine-tune with 64, 256 and 1,024 labelled sentences, once starting from our pre-trained BERT, and once from the same model with random weights. The test set has every unseen sentence twice, in its original and in a changed version, so guessing is right half of the time.
 
 # %%
 torch.manual_seed(1)
@@ -572,7 +572,7 @@ for tokens in sample(gpt, no_source(4), temperature=0.5, generator=rng):
     print(*[words[i] for i in tokens])
 
 # %% [markdown]
-# When this page was built, the sentences meant: *The sister has counted a stone. The friend has travelled to Paris. The farmer was supposed to travel to Berlin.* The fourth isn't German: *The little some was old.*
+# In English, the four sentences are: *The sister has counted a stone. The friend has travelled to Paris. The farmer was supposed to travel to Berlin.* The fourth isn't German: *The little some was old.*
 #
 # The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the right one. The article at the beginning depends on the noun after it, so BERT prefers the correct one, and GPT can only guess.
 
@@ -646,7 +646,7 @@ assert gpt_accuracy > 0.9 > most_frequent
 # %% [markdown]
 # So GPT has learned the rule as well. (Its accuracy and BERT's don't tell which model is better: GPT compares three whole sentences, and BERT the three articles at one position.)
 #
-# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. All these nouns have occurred with each of their three answers in training, but in other lists.
+# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, each noun occurred with all three answers, but never in these lists.
 
 
 # %% tags=["hide-input"]
@@ -775,7 +775,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 # %% [markdown]
 # The last line shows that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Not every distance has a number of its own, because it hardly matters whether a word is 100 or 101 positions away. Distances share 32 *buckets* (§2.1 of the T5 paper). In the encoder, shown below, 16 are for each side. Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green. The right figure shows the same as a curve.
+# Not every distance has a number of its own, because it hardly matters whether a word is 100 or 101 positions away. Distances share 32 *buckets* (§2.1 of the T5 paper). In the encoder, shown below, 16 of them are for keys on the left and 16 for keys on the right. Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green. The right figure shows the same as a curve.
 
 
 # %% tags=["hide-input"]
@@ -942,12 +942,12 @@ class Vit(Bert):
         x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
         x = x + self.positions[: x.size(1)]
         for layer in self.encoder:
-            x = layer(x, see_all)
+            x = layer(x, see_all)  # a mask that hides nothing
         return self.head(self.encoder_norm(x[:, 0]))  # (batch, n_classes)
 
 
 # %%
-see_all = torch.ones(1, 1, 1, 1, dtype=torch.bool)  # a mask without limits
+see_all = torch.ones(1, 1, 1, 1, dtype=torch.bool)
 
 
 def image_loss(model, batch):
@@ -1070,11 +1070,11 @@ Picture(
 assert totals == [109_482_240, 124_439_808, 86_567_656]
 
 # %% [markdown]
-# The totals match the published 110, 124 and 86 million. (ViT's published number leaves out the classifier, which is less than a million here.) Nearly all of the difference between them is in the embeddings.
+# The three totals in the figure match the published 110, 124 and 86 million. (ViT's published number leaves out the classifier, which is less than a million here.) Nearly all of the difference between them is in the embeddings.
 #
 # ## What today's language models changed
 #
-# Most language models of today are GPTs in which five parts were replaced:
+# Most of today's language models are GPTs in which five parts were changed:
 #
 # | part | in the paper | today | why |
 # |---|---|---|---|
@@ -1148,7 +1148,7 @@ steps = [grouped(x[:, i : i + 1], cache=cache) for i in range(5)]
 assert_close(torch.cat(steps, 1), grouped(x, is_causal=True))
 
 # %% [markdown]
-# **All of it together** is our `EncoderLayer` with these parts, and with a causal mask it is a layer of [LLaMA](https://arxiv.org/abs/2302.13971). LLaMA's smallest model has 32 layers with $d_\text{model} = 4096$ and 32 heads, each with its own keys and values, 32,000 tokens in two matrices that are not tied, and a hidden width of two thirds of $4\,d_\text{model}$, rounded up to a multiple of 256.
+# **All of it together** is our `EncoderLayer` with these parts, and with a causal mask it is a layer of [LLaMA](https://arxiv.org/abs/2302.13971). LLaMA's smallest model has 32 layers with $d_\text{model} = 4096$ and 32 heads, each with its own keys and values. It has 32,000 tokens, in two matrices that are not tied, and the hidden width of its feed-forward layers is two thirds of $4\,d_\text{model}$, rounded up to a multiple of 256.
 
 
 # %%
@@ -1214,7 +1214,7 @@ for n_groups in (64, 8, 1):
 # | the decoder's input | `decoder_input_ids` |
 # | `greedy_search`, `beam_search`, `sample` | `generate(...)` with `num_beams`, `do_sample` |
 #
-# **Marian** is the architecture of the *opus-mt* models, each for another pair or group of languages. It is the paper's model, except for four details: SiLU instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens. So its weights fit into our classes, under other names, which `load_marian` translates. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
+# **Marian** is the architecture of the *opus-mt* models, each for a different pair or group of languages. It is the paper's model, except for four details: SiLU instead of ReLU, a vector of positions with all sines before all cosines, a bias for the logits, and other ids for the special tokens. So its weights fit into our classes, under other names, which `load_marian` translates. To try it, download the files of a model, such as [opus-mt-en-de](https://huggingface.co/Helsinki-NLP/opus-mt-en-de), and run:
 #
 # ```python
 # from pathlib import Path
@@ -1229,7 +1229,7 @@ for n_groups in (64, 8, 1):
 # print(tokenizer.decode(marian.marian_ids[best.tokens]))
 # ```
 #
-# Do both compute the same? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (If `transformers` isn't installed, the cell says so. `tests/transformer/test_huggingface.py` makes the same comparison.)
+# Do both give the same result? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (If `transformers` isn't installed, the cell says so. `tests/transformer/test_huggingface.py` makes the same comparison.)
 
 # %% tags=["hide-input"]
 try:
@@ -1287,7 +1287,7 @@ assert F.cross_entropy(logits[real], unseen[real]) < F.cross_entropy(
 )
 
 # %% [markdown]
-# **Patches by a single `reshape`.** The result has the right shape, and the linear layer accepts it. But `reshape` takes the pixels in reading order, so a "patch" consists of one and a half rows of the image. Is patch 5 the second square of the second row?
+# **Patches by a single `reshape`.** The result has the right shape, and the linear layer accepts it. But `reshape` takes the pixels in reading order, so a "patch" consists of one and a half rows of the image. Is patch 5 (counting from 0) the second square of the second row?
 
 # %% tags=["hide-input"]
 wrong = images.reshape(len(images), 16, 36)
@@ -1296,7 +1296,7 @@ for name, result in (("permuted", patches), ("reshaped", wrong)):
     print(f"{name}:", torch.equal(result[0, 5].view(6, 6), square))
 
 # %% [markdown]
-# **The wrong keys in a group.** With 4 heads in 2 groups, heads 0 and 1 share the first keys, heads 2 and 3 the second: that is `repeat_interleave`. With `repeat`, the order is 0, 1, 0, 1 instead. A model trained that way works, but with the weights of a public model, half of the heads get the wrong keys. PyTorch's own version shows which:
+# **The wrong keys in a group.** With 4 heads in 2 groups, heads 0 and 1 share the first keys, heads 2 and 3 the second: that is `repeat_interleave`. With `repeat`, the order is 0, 1, 0, 1 instead. A model trained that way works, but with the weights of a public model, half of the heads get the wrong keys. PyTorch's own grouped attention (`enable_gqa`) shows which:
 
 # %% tags=["hide-input"]
 torch.manual_seed(0)

@@ -218,7 +218,7 @@ shown = [round(100 * s / totals[1]) for s in seconds]
 assert shown == [42, 58], shown
 
 # %% [markdown]
-# The bars are computed from the GPU's data sheet. Measured numbers are from the machine that built this page, unless we say otherwise.
+# The bars above are computed from the H100's data sheet. Measured numbers are from the machine that built this page, unless we say otherwise.
 
 # %% tags=["hide-input"]
 dtype = str(device.autocast_dtype or torch.float32).removeprefix("torch.")
@@ -390,7 +390,7 @@ print(f"F / B = {F_rate / B_rate:.1f} FLOP per byte")
 # %% [markdown]
 # ### The roofline
 #
-# For a GPU we take $F$ (in 16 bits) and $B$ from its data sheet and plot the FLOP per second that it can attain at each intensity, its **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)). It rises in proportion to the intensity, and is flat from $F / B$ on. The dots are operations of our encoder layer, for $2^{14}$ tokens in sentences of 25, with numbers of 2 bytes. (When a model is trained in 16 bits, residual connections and layer norms usually keep 4 bytes, so for them the bound is optimistic.)
+# For a GPU we take $F$ (in 16 bits) and $B$ from its data sheet and plot the FLOP per second that it can attain at each intensity, its **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)). It rises in proportion to the intensity, and is flat from $F / B$ on. The dots are operations of our encoder layer, for $2^{14}$ tokens in sentences of 25, with numbers of 2 bytes. (In real training in 16 bits, residual connections and layer norms usually still work with numbers of 4 bytes, as the section on mixed precision explains, so they are even slower than shown.)
 
 # %% tags=["hide-input"]
 by_name = {o.name: o for o in encoder_operations}
@@ -435,7 +435,7 @@ assert round(ridge_point(h100)) == 295
 # %% [markdown]
 # Of these dots, only the matrix product for the queries, keys and values (Q, K, V) reaches the flat part. (The products of the feed-forward network, which aren't drawn, do as well.) A residual connection reaches less than a thousandth of the H100's peak. Even attention's product of queries and keys is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. So **the rest of the time, the GPU waits for its memory.**
 #
-# The folded cell at the top lists each operation's FLOP and bytes. Are these numbers right? While a module runs, PyTorch can count the FLOP of its matrix products:
+# The folded cell at the top lists each operation's FLOP and bytes. Are its FLOP right? While a module runs, PyTorch can count the FLOP of its matrix products:
 
 # %%
 with torch.device("meta"):
@@ -448,7 +448,7 @@ ours = sum(o.flop for o in operations() if o.weights or o.name in inside)
 assert counter.get_total_flops() == 1000 * length * ours
 
 # %% [markdown]
-# For a complete training step of the base model, forward and backward, with 25,000 tokens on each side, it counts the FLOP below. The peaks are those in 16 bits:
+# We let PyTorch count a complete training step of the base model, forward and backward, with 25,000 tokens on each side, and compute how long 100,000 such steps would take at each GPU's 16-bit peak:
 
 # %% tags=["hide-input"]
 with torch.device("meta"):
@@ -466,7 +466,7 @@ paper = step_flop / 0.4 / 8 / 1e12  # TFLOP/s of each P100
 assert 2.9 < paper < 3.1 and 0.29 < paper / 9.5 < 0.34
 
 # %% [markdown]
-# No real run gets near these times. The paper's run took 0.4 seconds per step on eight P100 (§5.2). That is 3 TFLOP/s for each of them, in float32, a third of what the authors assume a P100 can sustain: 9.5 TFLOP/s (footnote 5), by coincidence the same number as the TFLOP of our step. Megatron-LM ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)) trained much larger models at 39% of its A100s' peak, not counting a second forward pass that they make to save memory (*activation checkpointing*, below). The share of the peak, counting only the FLOP that the model itself needs, is called **MFU**, model FLOPs utilisation.
+# No real run gets near these times. The paper's run took 0.4 seconds per step on eight P100 (§5.2). That is 3 TFLOP/s for each of them, in float32. The authors assume that a P100 can sustain three times as much, 9.5 TFLOP/s (footnote 5; that a step has 9.5 TFLOP, too, is a coincidence). Megatron-LM ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)) trained much larger models at 39% of its A100s' peak, not counting a second forward pass that they make to save memory (*activation checkpointing*, below). The share of the peak, counting only the FLOP that the model itself needs, is called **MFU**, model FLOPs utilisation.
 
 # %% [markdown]
 # ## Fusion and compilation
@@ -526,12 +526,12 @@ assert arithmetic_intensity(by_name["feed-forward in"], 2**14) < ridge_point(
 # - With 64 tokens everything is memory-bound, because each weight is read for only a few tokens. [Decoding](12_decoding.ipynb) a single sentence with a KV cache is like that: each new token needs all weights of the decoder.
 # - What counts is the ratio of a GPU's arithmetic to its memory bandwidth: the larger it is, the more operations are memory-bound. From the A100 to the H100, arithmetic became three times as fast, but memory only 1.6 times.
 #
-# All these are lower bounds. What a program really does, you have to measure.
+# All these times are lower bounds, and the shares of the peak upper bounds. What a program really does, you have to measure.
 
 # %% [markdown]
 # ## A trace of a training step
 #
-# `torch.profiler` records every operation with its start and end. Here are both passes of our small model, as a table and as a trace over time:
+# `torch.profiler` records every operation with its start and end. Here are both passes of our small model on 64 sentences of equal length, as a table and as a trace over time:
 
 # %%
 batch = collate(equal, equal, range(64)).to(device.torch_device)
@@ -604,7 +604,7 @@ Picture(
 )
 
 # %% [markdown]
-# When you read the trace of a GPU, first ask whether it is busy all the time. If not, the step is launch-bound, or waits for data. If it is, are the operations that take the most time matrix products? (`mm` and `addmm` are.) `profiler.export_chrome_trace("trace.json")` saves the trace, and the viewer [Perfetto](https://ui.perfetto.dev) shows it in the browser, with all names.
+# When you read the trace of a GPU, first ask whether it is busy all the time. If not, the step is launch-bound, or waits for data. If it is, look at the operations that take the most time: matrix products (`mm`, `addmm`) are fine, and anything else is a candidate for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace, and the viewer [Perfetto](https://ui.perfetto.dev) shows it in the browser, with the names that are cut off here.
 
 # %% [markdown]
 # ## FlashAttention
@@ -630,7 +630,7 @@ assert_close(weighted / total, score.softmax(0) @ value)
 # %% [markdown]
 # (Subtracting the maximum doesn't change a softmax, but keeps the exponentials from overflowing.) After the first block the maximum is 3. The second block contains a 5, so what was summed so far is relative to the wrong maximum. Multiplying it by $e^{3-5} \approx 0.135$ corrects that exactly.
 #
-# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. It takes a block of queries and goes through the keys and values block by block, and the scores never leave the chip. In PyTorch it looks like this:
+# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. In its current form it takes a block of queries and goes through the keys and values block by block, and the scores never leave the chip. In PyTorch it looks like this:
 
 
 # %%
@@ -725,7 +725,7 @@ def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
 
 
 # %% [markdown]
-# The package's `linear_label_smoothed_cross_entropy` works like this. It is an `autograd.Function`, PyTorch's way to write both passes of an operation yourself. Its forward pass computes the gradients as above, and its backward pass only multiplies them by the gradient that it receives. All forms agree, but keep very different amounts of memory:
+# The package's `linear_label_smoothed_cross_entropy` works like this. It is an `autograd.Function`, PyTorch's way to write both passes of an operation yourself. Its forward pass computes the gradients as above, and its backward pass only multiplies them by the gradient that it receives. All forms agree. Compare how much memory the plain loss and the package's keep for the backward pass:
 
 
 # %%
@@ -1092,7 +1092,7 @@ Picture(
 # transformer bench wmt14-base --compile yes
 # ```
 #
-# These measurements are stored in the repository:
+# The repository stores such measurements, so far only for the small recipe `multi30k`:
 
 # %% tags=["hide-input"]
 results = Path("../book/results")
@@ -1124,12 +1124,10 @@ else:
     headers = ["device", "recipe", "compiled", "tokens/s", "share of the peak"]
     print(tabulate(rows, headers=headers, disable_numparse=True))
     if not (results / "gpu").exists():
-        print(
-            "\nNo GPU has been measured yet. When one is, its rows will appear here."
-        )
+        print("\nNo GPU has been measured yet.")
 
 # %% [markdown]
-# On the CPU, compiling made this model's steps slower. On a machine with a GPU, `make first-gpu-run` measures it and adds its rows to the table.
+# On the CPU, compiling made this model's steps slower. If you have a GPU, `make first-gpu-run` measures it and adds its rows to the table.
 
 # %% tags=["remove-cell"]
 if rows:
@@ -1185,7 +1183,7 @@ assert 1.0 < seconds / compute < 2.0
 # torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
 # ```
 #
-# (We have no such machine. The [results](../book/results.md) page has only a measurement with two processes on a CPU, in its section on speed.) If a model doesn't fit on one GPU, [ZeRO](https://arxiv.org/abs/1910.02054) and PyTorch's FSDP divide the weights, gradients and optimiser states among the GPUs, too.
+# If a model doesn't fit on one GPU, [ZeRO](https://arxiv.org/abs/1910.02054) and PyTorch's FSDP divide the weights, gradients and optimiser states among the GPUs, too.
 #
 # ### Divide by the tokens of all GPUs
 #

@@ -128,7 +128,7 @@ training_cost(
 # %% [markdown]
 # The peak speeds behind this chart are from data sheets, for 16-bit matrix products. (Data sheets also give a higher number, for matrices in which half of the numbers are zero. Don't use that one.) The **utilisation** is the share of the peak that a training run reaches; you'll see below why the slider starts at 15%. Two things to try: double the number of GPUs, and the time halves while the price stays the same. Halve the utilisation, and both double.
 #
-# This page can't train that model while you read. It computes the cost, goes through every step with a small model in a few minutes, and breaks that small run in the ways in which long runs break. If the corpus is on your machine, the same cells train the paper's model.
+# This page can't train that model while you read. It computes the cost, goes through every step with a small model in a few minutes, and breaks that small run as long runs break. If the corpus is on your machine, the same cells train the paper's model.
 #
 # ## How much arithmetic is it?
 #
@@ -234,7 +234,7 @@ Picture(
 #
 # $$ \text{seconds} = \frac{\text{FLOP}}{\text{peak} \cdot \text{utilisation} \cdot \text{GPUs}} $$
 #
-# The price is this time, times the number of GPUs, times the price of a GPU-hour. In the formula, we know everything but the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, the hardware and the tokens of training runs like ours, so we can solve for it. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch); the peaks are from the data sheets:
+# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. In the formula, we know everything but the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, the hardware and the tokens of training runs like ours, so we can solve for it. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch); the peaks are from the data sheets:
 
 # %%
 published = [  # model, target tokens, hours, GPUs, peak in TFLOP/s
@@ -258,9 +258,9 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
 
 # %% [markdown]
-# Our 15% is between the two. Both runs are far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out launches, padding, the optimiser and communication. For your GPU, run `transformer bench wmt14-base` and divide the row *work per second* of its table by the peak in the data sheet.
+# Our 15% is between the two; for the base model alone, 10% would be the more cautious choice. Both runs are far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out launches, padding, the optimiser and communication. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
 #
-# Energy follows in the same way, from the GPU's maximum power in its data sheet. The rest of the machine and its cooling need power, too. Three numbers in the code are assumptions: the factor for that, the price of a GPU-hour and the price of a kilowatt-hour. In the table, the rent includes the electricity; the last column is what it costs on a machine of your own.
+# Energy follows in the same way, from the GPU's maximum power in its data sheet. The rest of the machine and its cooling need power, too. Three numbers in the code are assumptions: the factor for this overhead, the price of a GPU-hour and the price of a kilowatt-hour. In the table, the rent includes the electricity; the last column is what it costs on a machine of your own.
 
 
 # %%
@@ -343,7 +343,7 @@ assert 1.2 * rows[0][1] + 0.5 < 16 and 1.2 * rows[0][2] + 0.5 < 40
 # | an A100 or H100 | both models fit as they are |
 # | eight GPUs in one machine | start the training with `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch. Several machines need a shared file system |
 #
-# If a batch doesn't fit on a GPU, the trainer notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together, so the schedule, which is counted in steps, stays valid.
+# You may also leave this to the trainer: if a batch doesn't fit on a GPU, it notices before the first step and splits the batch. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together, so the schedule, which is counted in steps, stays valid.
 #
 # ## The commands
 #
@@ -464,7 +464,7 @@ printed = shell(f"transformer prepare {RECIPE} $SMALL")
 #
 # That is 2.8% in all. Others were stricter: fairseq's script, which reads slightly different files, allows a ratio of only 1.5, and [kept 3,960,793 of 4,544,200 pairs](https://github.com/facebookresearch/fairseq/issues/132).
 #
-# **What it takes at full size.** Those 35,000 pairs needed 130 bytes of disk per pair, 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 0.45 GB of memory. For 4.5 million pairs that is, in proportion, 0.6 GB of disk and about 45 minutes. Memory grows less: the tokenizer takes 0.5 GB, and the filter for duplicates another 0.35 GB. We haven't run it at full size. The download is 1.7 GB:
+# **What it takes at full size.** Those 35,000 pairs needed 130 bytes of disk per pair, 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 0.45 GB of memory. For 4.5 million pairs that is, in proportion, 0.6 GB of disk and about 45 minutes. Memory grows more slowly: at full size we expect 0.5 GB for the tokenizer, which reads a sample, and 0.35 GB for the filter of duplicates. None of this has been run at full size. The download is 1.7 GB:
 
 # %%
 for name, file in downloadable_corpora()["wmt14"]["files"].items():
@@ -480,7 +480,7 @@ assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 
 assert round(1 - 3_960_793 / 4_544_200, 2) == 0.13
 
 # %% [markdown]
-# The last column is the beginning of a **checksum**, a short number that depends on every byte of a file. Downloads break off, and files are sometimes corrected years later; then your scores are no longer comparable, and nothing warns you. So the package accepts a file only if its checksum is right. Here a folder plays the server, and the first file that it offers has lost its capital letter:
+# The last column is the beginning of a **checksum**, a short number that depends on every byte of a file. Downloads break off, and files are sometimes corrected years later; then your scores are no longer comparable, and nothing warns you. So the package accepts a file only if its checksum is right. Here a folder plays the part of the server, and the first file that it offers has lost its capital letter:
 
 # %%
 original = b"Resumption of the session\n"
@@ -495,7 +495,7 @@ for content in (original.lower(), original):
         print("refused:", str(error).replace(f"{work}/", "").partition(":")[0])
 
 # %% [markdown]
-# The **token store** is one array per side, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. All ranks compute the same shuffled list of parts. With four ranks (`world_size=4`), each takes every fourth part. Together they use every sentence pair exactly once:
+# The **token store** is one array per side, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. All ranks compute the same shuffled list of the parts of all steps. With four ranks (`world_size=4`), each takes every fourth part. Together they use every sentence pair exactly once:
 
 # %%
 data = prepare(data_config, vocab_size)  # finds what the command has prepared
@@ -510,7 +510,7 @@ assert sorted(used) == list(range(len(sources)))
 # %% [markdown]
 # ### Measure before you start
 #
-# `bench` takes some training steps on your machine and computes how long the whole run would take: compare its row *whole training* with the chart at the top. The book doesn't run the next cell; the [results page](../book/results.md) has such measurements.
+# `bench` takes some training steps on your machine and computes how long the whole run would take: compare its row *whole training* with the chart at the top. We don't run the next cell here; the [results page](../book/results.md) has such measurements.
 
 # %% tags=["skip-execution"]
 printed = shell(f"transformer bench {RECIPE}")
@@ -565,10 +565,8 @@ if not FULL_SIZE:
 # | step | published | remarks |
 # |---:|---|---|
 # | 0 | loss 10.5 | computed: $\ln 37{,}000$, a model that knows nothing |
-# | 1,000 | no published value found | |
 # | 5,000 | BLEU 15.9 | the log that a user of the toolkit THUMT posted in [an issue on GitHub](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data. The user suspected a mistake, so the score is probably too low |
 # | 20,000 | BLEU 19.8 | the same log |
-# | 50,000 | no published value found | |
 # | 100,000 | BLEU 27.3; sacreBLEU 25.1 | the paper; [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti. Both average checkpoints |
 # | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer) on four A40, with plots of loss and BLEU over the steps. Not a sacreBLEU score |
 # | 200,000 | BLEU 27.0 | THUMT's maintainers, in the same issue; checkpoints averaged |
@@ -748,10 +746,10 @@ printed = shell(
 #
 # You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in a way that gives higher numbers, which the row *BLEU paper* imitates. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) [Evaluation](13_evaluation.ipynb) estimates what it would be in sacreBLEU, from two base models that were scored in both ways: **25.8 to 25.9**.
 #
-# If your score is several points lower, something is wrong, and it's hardly ever the architecture. From the cheapest to check to the most expensive:
+# If your score is more than a point lower, something is wrong, and it's hardly ever the architecture. From the cheapest to check to the most expensive:
 # | you see | suspect first | where to look |
 # |---|---|---|
-# | two points less, the loss is fine | two different measures | the signatures, and the row *BLEU paper* |
+# | one or two points less, the loss is fine | two different measures | the signatures, and the row *BLEU paper* |
 # | somewhat less | no averaging, or greedy search | `averaged` and `beam_size` in `test.scores.json` |
 # | near zero, the loss is fine | the test set: shifted lines, or source and target exchanged | the first and last lines of both `.txt` files |
 # | much less, the loss is fine | the text: extra spaces, lower case, pieces of words that aren't joined | both `.txt` files |
@@ -804,7 +802,7 @@ if not FULL_SIZE:
 # - **Goal:** at least 25.8 BLEU on newstest2014 (3,003 sentences), with sacreBLEU's defaults (`case:mixed`, `tok:13a`, `smooth:exp`), as the mean of three seeds.
 # - **Time:** wall-clock time of `train`, with compilation and validation, without `prepare`. Name the hardware: there will be one list for one GPU and one for eight.
 # - **Your choice:** the architecture, the optimiser, the precision and everything else.
-# - **Enter** with a pull request that adds a row here, and the run folders of the three seeds without their weights to `book/results/speedrun/`: `recipe.json`, `sessions.jsonl`, `metrics.jsonl`, `log.jsonl`, the scores and the translations.
+# - **Enter** with a pull request that adds a row to this table and, in `book/results/speedrun/`, the run folders of the three seeds without their weights: `recipe.json`, `sessions.jsonl`, `metrics.jsonl`, `log.jsonl`, the scores and the translations.
 #
 # </details>
 #
@@ -932,7 +930,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 # No. The number of steps stays, but four GPUs share the work of each.
 #
 # </details>
-# <details><summary>C. At best a quarter of the time, at the same price</summary>
+# <details><summary>C. At best, a quarter of the time at the same price</summary>
 #
 # **Right.** At best, because each GPU has smaller batches and has to wait for the others' gradients. The utilisation falls somewhat, and the price rises accordingly.
 #
@@ -993,14 +991,14 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 #
 # <details><summary>Answer</summary>
 #
-# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs end in five valleys, which the chapter doesn't show: exchange two hidden units together with their weights, and a model computes the same, so nothing makes two runs number their units alike. The average of two models with different numbering computes something else altogether. What you can average over runs is their *predictions*.
+# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs end in five different valleys (the chapter doesn't show this). If you exchange two hidden units together with their weights, the model computes the same, so two runs have no reason to number their units alike. The average of two models with different numbering computes something else altogether. What you can average over runs is their *predictions*.
 #
 # </details>
 
 # %% [markdown]
 # ## Exercises
 #
-# Fill in six blanks: the arithmetic of a run, its hours, energy and rent, test sentences in the training data, the checkpoint to resume from, the sentences that are left in the epoch, and whether two scores may be compared. Each has a hint, and a check that tells you which mistake you made. Nothing is trained in this notebook.
+# Fill in six blanks: the arithmetic of a run; its hours, energy and rent; removing test sentences from the training data; the checkpoint to resume from; the sentences that are left in the epoch; and whether two scores may be compared. Each has a hint, and a check that tells you which mistake you made. Nothing is trained in this notebook.
 #
 # - In your browser, with nothing to install: [Exercises: training the full model on WMT14](../book/exercises/17_wmt14.md).
 # - In Colab:
@@ -1019,7 +1017,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 # - **Damage a checkpoint.** Cut some bytes off the newest `step-*-state-*.safetensors` of an unfinished run, and resume. What does it print, and is the result still the same, bit for bit?
 # - **How many checkpoints should you average, and how far apart?** Train the small run with `--training.keep-checkpoints 10`, and compare `transformer average` with `--last 2`, 5 and 10 by their validation losses. Then try `--training.checkpoint-every 30`. Is the average of five still better than the last one?
 # - **Your own corpus.** Take a thousand sentence pairs in two files, and go through every step with `--data.corpus yours.en,yours.de` and a smaller vocabulary. What does `prepare` drop?
-# - **A rung higher.** Train `wmt14-mini` unchanged, with the download of News Commentary (80 MB) and the test sets. Estimate the hours first.
+# - **A rung higher.** Train `wmt14-mini` unchanged, with the download of News Commentary (80 MB) and the test sets. Estimate first how long it will take.
 # - **The real thing.** Train `wmt14-base`. Before you start, write down the hours that the formula predicts from the *work per second* of `transformer bench`, and compare afterwards.
 #
 # </details>

@@ -396,8 +396,8 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
 
 @best_extensions.mistake(
     "by way of probabilities",
-    "You multiply the probabilities and take the logarithm afterwards. The probability of a long hypothesis is so small "
-    "that it becomes 0, and all of them are then equal. Add the log-probabilities.",
+    "You multiply the probabilities and take the logarithm afterwards. The probability of a long hypothesis is so "
+    "small that it becomes 0, and all of them are then equal. Add the log-probabilities.",
 )
 def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     return _unravel((scores.exp()[:, None] * log_probs.exp()).log(), count)

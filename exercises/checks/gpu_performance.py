@@ -737,8 +737,8 @@ def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good
 
 @loss_scaling_step.mistake(
     "an overflow of the sum",
-    "You look for infinite numbers in the sum of the gradient. A sum in float16 overflows by itself above 65,504, though "
-    "each of its numbers is finite. Ask of each number whether it is finite.",
+    "You look for infinite numbers in the sum of the gradient. A sum in float16 overflows by itself above 65,504, "
+    "though each of its numbers is finite. Ask of each number whether it is finite.",
 )
 def _(weight: Tensor, gradient: Tensor, learning_rate: float, scale: float, good: int, interval: int) -> Scaled:
     if not gradient.sum().isfinite():
