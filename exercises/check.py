@@ -244,7 +244,10 @@ class Exercise:
         number = next((i for i in differs if i in wrong), differs[0])
         lines = [f"this looks like a known mistake: {mistake.title}", mistake.hint]
         if number in wrong:
-            lines += ["But there is something else as well:", self._describe_failure(answer, number, actual[number])]
+            lines += [
+                "In one of the tests, more than that is different:",
+                self._describe_failure(answer, number, actual[number]),
+            ]
         else:
             lines += ["Your result is right, though, for", *format_inputs(self._cases[number])]
         return "\n".join(lines)
@@ -277,7 +280,9 @@ class Exercise:
             [inputs for inputs, a, b in tests if a.equals(b) == is_right] for is_right in (False, True)
         )
         special = what_is_special(of_wrong, of_right, is_telling=True)
-        if not special and relation is None:
+        if (
+            not special and relation is None and 2 * len(of_right) >= len(tests)
+        ):  # else it's mostly wrong, not in a case
             special = what_is_special(of_wrong, of_right, is_telling=False)
         found = [_describe_special_case(special, len(of_right), len(tests), relation is None)] if special else []
         return [*found, *([relation] if relation else [])]

@@ -1366,7 +1366,11 @@ def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit + 1)
 
 
-@translate.mistake("one token too few", "You count bos as one of the translation's tokens. It doesn't count.")
+@translate.mistake(
+    "one token too few",
+    "If the limit is reached, your translations have one token too few: either you stop a step too early (bos doesn't "
+    "count), or you remove an eos that isn't there.",
+)
 def _(model: Model, source: Tensor, limit: int) -> list[list[int]]:
     return _greedy(model, source, limit - 1)
 

@@ -404,6 +404,16 @@ def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Te
 
 
 @best_extensions.mistake(
+    "the table transposed",
+    "You flatten the table token by token, and take the index apart as if it went beam by beam. Leave the beams as "
+    "rows.",
+)
+def _(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    values, places = (scores + log_probs.T).flatten().topk(count)
+    return values, places // log_probs.size(1), places % log_probs.size(1)
+
+
+@best_extensions.mistake(
     "scores added to the wrong axis",
     "Each beam's score should be added to its own row, but a vector is broadcast along the last axis. Make it a "
     "column first.",

@@ -577,6 +577,35 @@ def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis, reference, factor=1.0)
 
 
+@chrf.mistake(
+    "the n-grams of all lengths in one fraction",
+    "You add the n-grams of all lengths before you divide, so short ones count more, because there are more of them. "
+    "Compute precision and recall for each n, and average over n.",
+)
+def _(hypothesis: str, reference: str) -> float:
+    h, r = hypothesis.replace(" ", ""), reference.replace(" ", "")
+    both = [(_ngrams(h, n), _ngrams(r, n)) for n in range(1, min(6, len(h), len(r)) + 1)]
+    right = sum((mine & there).total() for mine, there in both)
+    precision, recall = (right / sum(pair[side].total() for pair in both) for side in (0, 1))
+    return 100 * _f(precision, recall, 4.0)
+
+
+@chrf.mistake(
+    "n-grams within words only",
+    "You form the n-grams of each word by itself. chrF removes the spaces, so an n-gram may begin in one word and end "
+    "in the next.",
+)
+def _(hypothesis: str, reference: str) -> float:
+    found = []
+    for n in range(1, 7):
+        mine, there = (sum((_ngrams(word, n) for word in text.split()), Counter()) for text in (hypothesis, reference))
+        if mine and there:
+            right = (mine & there).total()
+            found.append((right / mine.total(), right / there.total()))
+    precision, recall = (sum(column) / len(found) for column in zip(*found, strict=True))
+    return 100 * _f(precision, recall, 4.0)
+
+
 @chrf.mistake("beta not squared", "You use beta where the formula has its square.")
 def _(hypothesis: str, reference: str) -> float:
     return _chrf(hypothesis, reference, factor=2.0)

@@ -166,9 +166,9 @@ Running = tuple[Tensor, Tensor]
     },
     {"maximum": torch.full((3,), -math.inf), "total": torch.zeros(3), "scores": numbers(3, 4)},
     {
-        "maximum": torch.tensor([900.0, -700.0, 0.0, 1000.0]),
+        "maximum": torch.tensor([90.0, -70.0, 0.0, 100.0]),
         "total": torch.tensor([1.0, 2.5, 1.25, 3.0]),
-        "scores": torch.tensor([[901.0, 899.0], [-702.0, -699.5], [-math.inf, 2.0], [-math.inf, -math.inf]]),
+        "scores": torch.tensor([[91.0, 89.0], [-72.0, -69.5], [-math.inf, 2.0], [-math.inf, -math.inf]]),
     },
     {"maximum": torch.tensor([0.5]), "total": torch.tensor([1.0]), "scores": torch.tensor([[2.0]])},
     results=("maximum", "total"),

@@ -234,6 +234,19 @@ class _PostNorm(DecoderLayer):
 
 
 @decoder_layer.mistake(
+    "keys and values not normalised",
+    "In your self-attention only the queries come from the normalised x. Keys and values should, too: the sublayer "
+    "reads nothing but norm(x).",
+)
+class _KeysNotNormalised(DecoderLayer):
+    def forward(self, x: Tensor, memory: Tensor, own: Tensor, memory_mask: Tensor) -> Tensor:
+        y = x
+        x = self.residual(x, self.norms[0], lambda z: self.self_attention(z, y, mask=own))
+        x = self.residual(x, self.norms[1], lambda z: self.cross_attention(z, memory, mask=memory_mask))
+        return self.residual(x, self.norms[2], self.feed_forward)
+
+
+@decoder_layer.mistake(
     "no dropout", "In evaluation mode your layer is right, but in training nothing is dropped. Use config.dropout."
 )
 class _NoDropout(DecoderLayer):
@@ -1536,7 +1549,7 @@ def _observe_losses(answer: Any, train: list[float], validation: list[float]) ->
     legend = axes.get_legend()
     texts = [text.get_text() for text in legend.get_texts()] if legend else []
     labels = [_keyword("epoch", axes.get_xlabel()), _keyword("loss", axes.get_ylabel())]
-    return curves, labels, [text for text in texts if text in curves], vertical
+    return curves, labels, sorted(text for text in texts if text in curves), vertical
 
 
 def _is_vertical(x: Any) -> bool:

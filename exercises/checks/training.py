@@ -55,6 +55,22 @@ def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**0.5 * min(step**-0.5, step * warmup_steps**-1.5))
 
 
+@learning_rate.mistake(
+    "an exponent without parentheses",
+    "Python computes `x ** -1 / 2` as `(x ** -1) / 2`. Put the exponent in parentheses, or write -0.5 and -1.5.",
+)
+def _(step: int, d_model: int, warmup_steps: int) -> float:
+    return float(d_model**-1 / 2 * min(step**-1 / 2, step * warmup_steps**-3 / 2))
+
+
+@learning_rate.mistake(
+    "the power of the product",
+    "You raise the product of step and warmup_steps to a power. Only warmup_steps has the exponent -1.5.",
+)
+def _(step: int, d_model: int, warmup_steps: int) -> float:
+    return float(d_model**-0.5 * min(step**-0.5, (step * warmup_steps) ** -1.5))
+
+
 @learning_rate.mistake("divided by d_model", "You divide by d_model. Divide by its square root.")
 def _(step: int, d_model: int, warmup_steps: int) -> float:
     return float(d_model**-1 * min(step**-0.5, step * warmup_steps**-1.5))
