@@ -54,7 +54,7 @@ import transformer
 from transformer.data import pocket
 from transformer.data.batching import Sequences
 from transformer.plots.batch_padding import cut_batches, padding_comparison
-from transformer.plots.style import Picture, Row, SourceCode
+from transformer.plots.style import Captioned, Picture, Row, SourceCode
 
 torch.set_printoptions(precision=3, sci_mode=False)
 
@@ -83,6 +83,10 @@ Picture(
         "different lengths, and padding fills almost half of the blocks. On the right, "
         "the blocks become longer from top to bottom, the rows in each are almost "
         "equally long, and about a tenth is padding."
+    ),
+    caption=(
+        "The same sentences in unsorted and in sorted batches. Sorting by length "
+        "leaves little padding (orange) beside the real tokens (blue)."
     ),
 )
 
@@ -431,7 +435,13 @@ for name in ("as they come", "by target length", "serpentine"):
             ),
         )
     )
-Row(*pictures)
+Row(
+    *pictures,
+    caption=(
+        "One batch in each order, with source tokens in orange, target tokens in "
+        "blue and padding left empty. Serpentine order needs hardly any padding."
+    ),
+)
 
 # %% [markdown]
 # The package's `token_batches` works in this way, with one more limit: counted *with* padding, source and target may each have at most 1.5 times the allowed tokens, here 900 positions, so that no batch is too large for the memory. Most of its batches are the same as ours. In one place, this limit ends a batch earlier than our cut does, and that shifts the next ten cuts:
@@ -453,19 +463,23 @@ print(f"{len(packages & ours)} of {len(packages)} batches are the same")
 # - With everything sorted, on which curve do the dots lie?
 
 # %% tags=["hide-input"]
-batch_explorer(
-    target_lengths[:2000],
-    budgets=range(250, 2001, 250),
-    pools=(1, 20, 100, 500, 2000),
-    start=(1000, 1),
-    description=(
-        "A slider for the token budget, from 250 to 2000, and a menu for how many "
-        "sentences are sorted together, from 1 to all 2000. Six blocks of blue rows "
-        "with orange padding, each a batch. Below, a dot for each batch: its longest "
-        "sentence against its number of sentences. With a pool of 1 nearly half of "
-        "the cells are padding; with larger pools the padding vanishes, and the dots "
-        "spread out along a falling curve."
+Captioned(
+    batch_explorer(
+        target_lengths[:2000],
+        budgets=range(250, 2001, 250),
+        pools=(1, 20, 100, 500, 2000),
+        start=(1000, 1),
+        description=(
+            "A slider for the token budget, from 250 to 2000, and a menu for how "
+            "many sentences are sorted together, from 1 to all 2000. Six blocks of "
+            "blue rows with orange padding, each a batch. Below, a dot for each "
+            "batch: its longest sentence against its number of sentences. With a "
+            "pool of 1 nearly half of the cells are padding; with larger pools the "
+            "padding vanishes, and the dots spread out along a falling curve."
+        ),
     ),
+    "Six batches of sentences (blue) with padding (orange), and a dot for every "
+    "batch. The larger the pool, the less padding remains.",
 )
 
 # %% tags=["remove-cell"]
@@ -539,6 +553,10 @@ Picture(
         "The share of eos over an epoch. In sorted order it falls in a few waves "
         "from about 15 percent to 5 percent; shuffled, it jumps between the same two "
         "levels from batch to batch."
+    ),
+    caption=(
+        "The share of <eos> is high in batches of short sentences. Sorted, it falls "
+        "over an epoch; shuffled, it jumps between batches."
     ),
 )
 

@@ -69,7 +69,7 @@ from transformer.data.batching import Batches, Sequences, collate
 from transformer.data.tokenizer import PAD
 from transformer.model import Transformer
 from transformer.plots.reliability import confidence_bins, reliability_diagram
-from transformer.plots.style import Picture, Row, SourceCode
+from transformer.plots.style import Captioned, Picture, Row, SourceCode
 from transformer.training.trainer import batch_loss
 
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -143,6 +143,11 @@ Row(
             "predictions above 0.9."
         ),
     ),
+    caption=(
+        "Reliability diagrams of two models. With hard targets, accuracy (blue dots) "
+        "lies far below confidence (the diagonal); with label smoothing, the gap is "
+        "smaller."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -212,15 +217,20 @@ q
 # %% tags=["hide-input"]
 from transformer.plots.label_smoothing import label_smoothing_explorer
 
-label_smoothing_explorer(
-    description=(
-        "Two sliders set the smoothing and the size of the vocabulary. Bars show the "
-        "target for the correct token, for each other token and for all others. "
-        "Below, the smoothed loss against the probability of the correct token, with "
-        "its lowest point marked, and dashed the hard loss, which falls all the way to "
-        "1. Three lines show the vocabulary, the best gap between the logits and the "
-        "lowest loss. At first, with 0.1 and 1,024 tokens, the lowest point is at 0.90."
-    )
+Captioned(
+    label_smoothing_explorer(
+        description=(
+            "Two sliders set the smoothing and the size of the vocabulary. Bars show "
+            "the target for the correct token, for each other token and for all "
+            "others. Below, the smoothed loss against the probability of the correct "
+            "token, with its lowest point marked, and dashed the hard loss, which "
+            "falls all the way to 1. Three lines show the vocabulary, the best gap "
+            "between the logits and the lowest loss. At first, with 0.1 and 1,024 "
+            "tokens, the lowest point is at 0.90."
+        ),
+    ),
+    "The target, and the loss by the probability of the correct token. With "
+    "smoothing, the loss is lowest (blue dot) before that probability reaches 1.",
 )
 
 # %% [markdown]
@@ -300,6 +310,10 @@ Picture(
         "4096 on a logarithmic axis. With hard targets it rises in a straight line to "
         "almost 10. With a smoothing of 0.05, 0.1 and 0.2 it levels off, the lower the "
         "larger the smoothing."
+    ),
+    caption=(
+        "How far the correct logit gets ahead of the others: without smoothing (ε = "
+        "0) the gap keeps growing, with smoothing it levels off."
     ),
 )
 
@@ -479,6 +493,10 @@ Picture(
         "Reliability diagram of pocket-small: nearly all predictions have a confidence "
         "of about 0.95, and practically all of these are correct, so their point lies "
         "above the diagonal."
+    ),
+    caption=(
+        "Reliability diagram of pocket-small: nearly all predictions fall into the "
+        "last bin, where the accuracy is higher than the confidence."
     ),
 )
 

@@ -70,7 +70,7 @@ from transformer.data.prepare import prepare
 from transformer.device import choose_device
 from transformer.model import Transformer
 from transformer.plots import style
-from transformer.plots.style import Picture
+from transformer.plots.style import Captioned, Picture
 from transformer.plots.training_curves import training_curves
 from transformer.recipes import RECIPES
 from transformer.schedule import learning_rate
@@ -154,6 +154,10 @@ Picture(
         "falls to a plateau near 6. B falls fastest, almost to 0. C falls to about "
         "5.4. D falls to about 6 and is restless. E falls to about 5.5 and looks like "
         "C. F stays almost where it began."
+    ),
+    caption=(
+        "Training losses of six runs of the same model. Most bugs show in the curve, "
+        "but one buggy run looks healthy."
     ),
 )
 
@@ -280,6 +284,10 @@ Picture(
         "and the gradients span nearly two orders of magnitude. A dashed diagonal "
         "shows gradient descent."
     ),
+    caption=(
+        "Gradient and step size of each weight tensor. At step 1, Adam's steps are "
+        "all nearly equal; by step 60 they are smaller and scattered."
+    ),
 )
 
 # %%
@@ -364,6 +372,10 @@ Picture(
         "Gradient norm over 60 training steps. It starts near 3 and is then mostly "
         "between 0.5 and 2, with one peak at step 25, more than ten times the typical "
         "norm. A dashed line marks the limit of 1."
+    ),
+    caption=(
+        "Gradient norms of a healthy run. Most are close to the clipping limit "
+        "(dashed); clipping matters most for a rare peak far above it."
     ),
 )
 
@@ -538,13 +550,18 @@ for step in range(1, config.steps + 1):
 # Read the translations from top to bottom. The model first learns which tokens are frequent, then which tokens follow each other, but what it writes has little to do with the source. Only when cross-attention begins to find out where to look do parts of the translation follow the source. In the charts below, compare the loss with BLEU. The loss falls steeply from the start, while the model learns frequencies. BLEU stays near zero until the model begins to translate. **Point at a step to read its numbers.**
 
 # %% tags=["hide-input"]
-training_curves(
-    metrics,
-    description=(
-        "Two charts over the training steps. The training and validation losses fall "
-        "steeply and then ever more slowly. BLEU on validation sentences stays near "
-        "zero at first and then climbs. Pointing at a step shows its numbers."
+Captioned(
+    training_curves(
+        metrics,
+        description=(
+            "Two charts over the training steps. The training and validation losses "
+            "fall steeply and then ever more slowly. BLEU on validation sentences "
+            "stays near zero at first and then climbs. Pointing at a step shows its "
+            "numbers."
+        ),
     ),
+    "Loss and BLEU during training: the loss falls from the start, but BLEU rises "
+    "only once the model begins to translate.",
 )
 
 # %% tags=["remove-cell"]
@@ -637,6 +654,11 @@ Picture(
         "dropout, the training loss falls almost to zero; the validation loss has its "
         "minimum, a dot, half-way, and then rises. With dropout, the training loss "
         "falls more slowly, and the validation loss stays level."
+    ),
+    caption=(
+        "Overfitting on a small data set: without dropout, the training loss "
+        "(dotted) nearly vanishes while the validation loss (solid) rises again "
+        "after its minimum."
     ),
 )
 

@@ -74,7 +74,7 @@ from transformer.plots import style
 from transformer.plots.beam_tree import beam_tree, candidate_table
 from transformer.plots.reranking import reranking
 from transformer.plots.sampling import sampling_explorer
-from transformer.plots.style import Picture, SourceCode
+from transformer.plots.style import Captioned, Picture, SourceCode
 from transformer.recipes import RECIPES
 
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -137,6 +137,10 @@ Picture(
         "takes das with 0.44, and then Tauben has 0.40; the product of all is 0.095. "
         "Beam search takes die with 0.35, and then Tauben has 0.89; the product is "
         "0.167."
+    ),
+    caption=(
+        "Greedy search takes the more probable article (das) and pays for it at the "
+        "next token (Tauben). Beam search finds the more probable sentence."
     ),
 )
 
@@ -203,17 +207,22 @@ trace = []
 beam_search(model, source, beam_size=3, length_penalty=0, trace=trace)
 vocabulary = tokenizer.pieces(range(len(tokenizer)))
 table = candidate_table(trace, vocabulary, greedy=[*greedy_tokens, EOS])
-beam_tree(
-    table,
-    description=(
-        "The tree of a beam search with three beams. A slider sets how many steps "
-        "are shown. Rows are steps with six candidates each, the best on the left; "
-        "lines lead from each candidate to its extensions. Kept candidates are blue, "
-        "dropped ones grey, finished ones green. Orange rings mark the path of greedy "
-        "search: it is leftmost until step 5, das, and falls behind in step 6. A "
-        "thick line marks the path to the best hypothesis. Pointing at a candidate "
-        "shows its text, log-probability and score."
+Captioned(
+    beam_tree(
+        table,
+        description=(
+            "The tree of a beam search with three beams. A slider sets how many "
+            "steps are shown. Rows are steps with six candidates each, the best on "
+            "the left; lines lead from each candidate to its extensions. Kept "
+            "candidates are blue, dropped ones grey, finished ones green. Orange "
+            "rings mark the path of greedy search: it is leftmost until step 5, das, "
+            "and falls behind in step 6. A thick line marks the path to the best "
+            "hypothesis. Pointing at a candidate shows its text, log-probability and "
+            "score."
+        ),
     ),
+    "Candidates of a beam search, the best on the left at each step. The thick path "
+    "wins; greedy search (orange rings) falls behind.",
 )
 
 # %% tags=["remove-cell"]
@@ -330,6 +339,10 @@ Picture(
         "little, and the length ratio falls steadily from 1.01 to 0.95. With a "
         "penalty, BLEU stays level or rises, and the length ratio stays above 0.97."
     ),
+    caption=(
+        "BLEU and length ratio by beam size. Without a length penalty (α = 0), wide "
+        "beams produce ever shorter translations, and BLEU soon stops rising."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -372,16 +385,20 @@ bearded = ids(translator.encode("A man with a beard is looking at a painting."))
 ((*hypotheses,),) = beam_search(
     model, bearded, beam_size=8, length_penalty=0, n_best=8
 )
-reranking(
-    [tokenizer.decode(h.tokens) for h in hypotheses],
-    [h.log_probability for h in hypotheses],
-    [len(h.tokens) + 1 for h in hypotheses],
-    description=(
-        "Eight translations as bars of their score, the best on top. A slider sets "
-        "alpha from 0 to 2. At 0 the score is the log-probability; as alpha grows, "
-        "longer translations rise. Length and log-probability are shown when you "
-        "point at a bar."
+Captioned(
+    reranking(
+        [tokenizer.decode(h.tokens) for h in hypotheses],
+        [h.log_probability for h in hypotheses],
+        [len(h.tokens) + 1 for h in hypotheses],
+        description=(
+            "Eight translations as bars of their score, the best on top. A slider "
+            "sets alpha from 0 to 2. At 0 the score is the log-probability; as alpha "
+            "grows, longer translations rise. Length and log-probability are shown "
+            "when you point at a bar."
+        ),
     ),
+    "Eight translations ranked by their score, the winner in green. A larger length "
+    "penalty α favours the longer ones.",
 )
 
 # %% tags=["remove-cell"]
@@ -454,6 +471,11 @@ Picture(
         "around a level line. Far to the right, at about 220 tokens, the falling "
         "line crosses the level one."
     ),
+    caption=(
+        "Log-probability of references (blue) and of empty translations (orange). "
+        "The ideal model's lines cross at n*, beyond which the empty translation "
+        "wins."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -520,16 +542,21 @@ with torch.no_grad():
         [model(source, ids([BOS, *prefix]))[0, -1] for prefix in prefixes]
     )
 likely = logits.argsort(dim=-1, descending=True)[:, :1000].unique()
-sampling_explorer(
-    logits[:, likely],
-    [tokenizer.decode(prefix) for prefix in prefixes],
-    tokenizer.pieces(likely.tolist()),
-    description=(
-        "Bar chart of the probabilities of the next token, with controls for the "
-        "prefix, the temperature, top-k and top-p. After 'Ein alter Mann füttert', "
-        "das, die and others share the probability; after 'vor einer', Kirche has "
-        "nearly all of it. Tokens that top-k or top-p exclude have a cross."
+Captioned(
+    sampling_explorer(
+        logits[:, likely],
+        [tokenizer.decode(prefix) for prefix in prefixes],
+        tokenizer.pieces(likely.tolist()),
+        description=(
+            "Bar chart of the probabilities of the next token, with controls for the "
+            "prefix, the temperature, top-k and top-p. After 'Ein alter Mann "
+            "füttert', das, die and others share the probability; after 'vor einer', "
+            "Kirche has nearly all of it. Tokens that top-k or top-p exclude have a "
+            "cross."
+        ),
     ),
+    "The most probable next tokens after a prefix. A lower temperature sharpens the "
+    "distribution; top-k and top-p exclude unlikely tokens (×).",
 )
 
 # %% [markdown]

@@ -65,7 +65,7 @@ from sacrebleu.metrics.bleu import BLEU
 from transformer.evaluation.metrics import bleu
 from transformer.plots import style
 from transformer.plots.matched_runs import matched_runs
-from transformer.plots.style import Picture, Row
+from transformer.plots.style import Captioned, Picture, Row
 
 tv_reference = "The girl turned off the TV because it was late."
 translations = {
@@ -81,6 +81,10 @@ Picture(
         "was late, the girl turned the TV off.' have low green bars, for runs of at most "
         "three words. B: 'The girl turned off the TV because it was not late.' has the "
         "highest bars over all words but not and late."
+    ),
+    caption=(
+        "What BLEU sees of three translations: a high bar marks a word in a long run "
+        "that also occurs in the reference."
     ),
 )
 
@@ -150,6 +154,10 @@ Picture(
         "4-grams. The third the, the second milk and the second pair the milk are "
         "marked as clipped; other n-grams after the repetition don't match."
     ),
+    caption=(
+        "The n-grams of a hypothesis. Filled bars also occur in the reference; the "
+        "longer the n-grams, the fewer match."
+    ),
 )
 
 # %% [markdown]
@@ -188,21 +196,25 @@ print(score)
 # - Scramble the end. Every word is correct, and yet BLEU falls.
 
 # %% tags=["hide-input"]
-bleu_explorer(
-    [
-        ["the dog left", "the dog the dog left", "a dog left"],
-        ["the milk", "the milk the milk", "milk"],
-        ["because it was sour", "sour", "because sour was it", ""],
-    ],
-    start=(0, 1, 1),
-    reference=" ".join(reference),
-    description=(
-        "A hypothesis of three parts, each with a menu. Its words are in a "
-        "column, its 1- to 4-grams as bars beside them: filled if the reference "
-        "has them, crossed if not, with an exclamation mark if clipped. Bars below "
-        "show the four precisions, the brevity penalty and BLEU. With the first "
-        "choice in every menu all is filled and BLEU is 1."
+Captioned(
+    bleu_explorer(
+        [
+            ["the dog left", "the dog the dog left", "a dog left"],
+            ["the milk", "the milk the milk", "milk"],
+            ["because it was sour", "sour", "because sour was it", ""],
+        ],
+        start=(0, 1, 1),
+        reference=" ".join(reference),
+        description=(
+            "A hypothesis of three parts, each with a menu. Its words are in a "
+            "column, its 1- to 4-grams as bars beside them: filled if the reference "
+            "has them, crossed if not, with an exclamation mark if clipped. Bars "
+            "below show the four precisions, the brevity penalty and BLEU. With the "
+            "first choice in every menu all is filled and BLEU is 1."
+        ),
     ),
+    "The n-grams of the chosen hypothesis, filled if they match, with the four "
+    "precisions and the brevity penalty that make up its BLEU.",
 )
 
 # %% [markdown]
@@ -224,6 +236,10 @@ Picture(
         "The brevity penalty against the ratio of the lengths. It rises from 0.1 at "
         "a ratio of 0.3 to 1 at equal lengths, most steeply around one half, and stays "
         "at 1 for longer hypotheses."
+    ),
+    caption=(
+        "The brevity penalty falls quickly for hypotheses shorter than the "
+        "reference. Longer ones are not penalised."
     ),
 )
 
@@ -441,6 +457,10 @@ Picture(
         "BLEU with 13a is the lowest, lower-cased intl the highest, about two points "
         "above. Cased intl and the paper's BLEU are close together between them."
     ),
+    caption=(
+        "Five variants of BLEU give the same translations different scores, because "
+        "they treat capitals, punctuation and hyphens differently."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -594,6 +614,10 @@ Picture(
         "words in three colours. One line leads from today, the first word, to today, "
         "the last. Three lines connect the small dog, four sleeps in the house. The "
         "word are has no partner."
+    ),
+    caption=(
+        "METEOR's alignment of a hypothesis (above) with its reference (below). Each "
+        "colour is a chunk, a run of words in the same order."
     ),
 )
 
@@ -763,6 +787,10 @@ Row(
             "again is wide and straddles zero; that of mended is a narrow peak at "
             "about 0.6, wholly to the right of zero."
         ),
+    ),
+    caption=(
+        "BLEU and gain in BLEU over bootstrap samples. The scores overlap, but the "
+        "gain of 'mended' is clearly positive, while that of 'again' straddles zero."
     ),
 )
 
@@ -1014,6 +1042,10 @@ Picture(
         "used for choosing on the horizontal axis, on the other half on the vertical. "
         "There is no trend. The four chosen ones are far to the right, and vertically "
         "on either side of the mean."
+    ),
+    caption=(
+        "Equally good checkpoints on two halves of a test set. The best on one half "
+        "(orange) are, on average, no better on the other."
     ),
 )
 

@@ -80,7 +80,7 @@ from transformer.plots.curves import curves
 from transformer.plots.head_grid import head_grid
 from transformer.plots.head_scores import head_scores
 from transformer.plots.heat_map import heat_map
-from transformer.plots.style import Picture, Row
+from transformer.plots.style import Captioned, Picture, Row
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -107,6 +107,10 @@ Picture(
         "its three articles to king, baker and tea. Below, the translation Der strenge "
         "König hat dem Bäcker den Tee gebracht; and without the head, Die strengen "
         "König haben den Bäcker die Tee gebracht, with the wrong words in red."
+    ),
+    caption=(
+        "Arcs show that one head links each article to its noun. With the head "
+        "removed, the highlighted words come out wrong."
     ),
 )
 
@@ -195,16 +199,21 @@ shown = {
     for name, w in long_weights.items()
     if "decoder" not in name or "cross" in name
 }
-head_grid(
-    shown,
-    {name: (reads if "encoder" in name else writes, reads) for name in shown},
-    description=(
-        "Small heat maps, a row for each layer of encoder and cross-attention and a "
-        "column for each of six heads, and a large one of the chosen head, its rows "
-        "and columns labelled with words. Head 6 of encoder layer 3 has a bright "
-        "diagonal below the main one; in the last two layers of cross-attention many "
-        "heads have one bright cell in each row, at the word translated there."
+Captioned(
+    head_grid(
+        shown,
+        {name: (reads if "encoder" in name else writes, reads) for name in shown},
+        description=(
+            "Small heat maps, a row for each layer of encoder and cross-attention "
+            "and a column for each of six heads, and a large one of the chosen head, "
+            "its rows and columns labelled with words. Head 6 of encoder layer 3 has "
+            "a bright diagonal below the main one; in the last two layers of "
+            "cross-attention many heads have one bright cell in each row, at the "
+            "word translated there."
+        ),
     ),
+    "Attention weights of every head, and one head enlarged: each row is a query and "
+    "each column a key; bright cells are large weights.",
 )
 
 # %% tags=["remove-cell"]
@@ -439,16 +448,21 @@ both_models = {
     "pocket-small": (trained, chance),
     "everyday": (large_trained, large_chance),
 }
-head_scores(
-    both_models,
-    first="encoder 2, head 4",
-    description=(
-        "A row for each measure of the encoder's self-attention, the decoder's "
-        "self-attention and the cross-attention; a blue dot for each head of the "
-        "chosen model and grey ticks for untrained heads. The untrained ones are close "
-        "together in each row; trained heads spread widely to both sides. Pointing "
-        "at a dot highlights the same head in every row and names it below."
+Captioned(
+    head_scores(
+        both_models,
+        first="encoder 2, head 4",
+        description=(
+            "A row for each measure of the encoder's self-attention, the decoder's "
+            "self-attention and the cross-attention; a blue dot for each head of the "
+            "chosen model and grey ticks for untrained heads. The untrained ones are "
+            "close together in each row; trained heads spread widely to both sides. "
+            "Pointing at a dot highlights the same head in every row and names it "
+            "below."
+        ),
     ),
+    "Scores of trained heads (dots) and untrained heads (grey marks). Training "
+    "spreads the heads apart; the large orange dots are one highlighted head.",
 )
 
 # %% tags=["remove-cell"]
@@ -555,6 +569,10 @@ Picture(
         "heads of the decoder's first self-attention follow with about a half and "
         "two thirds."
     ),
+    caption=(
+        "Exact sentences left after ablating each head alone. Most heads hardly "
+        "matter, but without the darkest one most translations are wrong."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -660,6 +678,11 @@ Picture(
         "24. If the most important go first, it is nearly 0 after a handful. If the "
         "least important go first, it hardly falls for the first three, then steadily, "
         "and is 0 with three quarters gone."
+    ),
+    caption=(
+        "Ablating the most important heads first ruins the translations at once; "
+        "with the least important first, the share of exact sentences falls more "
+        "slowly."
     ),
 )
 
@@ -805,6 +828,10 @@ Row(
             "layer 2, and 0.00 for all others."
         ),
     ),
+    caption=(
+        "Patches that restore the noun's gender are bright: the noun's vector before "
+        "layer 2, the article's after it, and a single head."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -932,6 +959,10 @@ Row(
             "frames."
         ),
     ),
+    caption=(
+        "Cross-attention of one head, with gold alignments framed. Its bright cells "
+        "match the frames only if each word takes the row that predicts it."
+    ),
 )
 
 # %% [markdown]
@@ -1014,6 +1045,10 @@ Picture(
         "are at about 0.9, near the line of random links. The dots lie between 0.1 and "
         "0.3, all of them left of the diagonal's line; those of the last layer, except "
         "for one, are also left of the line of IBM model 1."
+    ),
+    caption=(
+        "Alignment error of each cross-attention head. Rows that predict a word "
+        "(dots) align far better than rows that read it (squares)."
     ),
 )
 
@@ -1140,6 +1175,10 @@ Picture(
         "to more than 0.9 between steps 25 and 100. With one layer it rises slowly "
         "and stays below 0.4."
     ),
+    caption=(
+        "A model of two layers soon predicts repeated tokens almost perfectly; a "
+        "model of one layer stays far behind."
+    ),
 )
 
 # %% tags=["hide-input"]
@@ -1157,6 +1196,10 @@ Row(
             "Weights of the head of layer 2: in the second half a bright stripe from "
             "the second a to the first b, from the second b to the first c, and so on."
         ),
+    ),
+    caption=(
+        "An induction circuit: the head of layer 1 attends to the previous token, "
+        "the head of layer 2 to the token after an earlier occurrence."
     ),
 )
 
@@ -1241,6 +1284,10 @@ Picture(
         "the column of the embedding each token predicts itself. After layer 1 most "
         "still do, after layer 2 many cells show a plausible next word, and after "
         "layer 3 the next word of the translation."
+    ),
+    caption=(
+        "The logit lens: the most probable token after each layer. From left to "
+        "right, a row's own token gives way to the next one."
     ),
 )
 

@@ -87,7 +87,7 @@ from transformer.model import Transformer
 from transformer.plots import style
 from transformer.plots.masked_words import masked_word_explorer
 from transformer.plots.masks import draw_mask
-from transformer.plots.style import Picture, Row
+from transformer.plots.style import Captioned, Picture, Row
 from transformer.positions import rotary_table, rotate
 
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -148,6 +148,10 @@ Row(
             "and to earlier target tokens. ViT, an encoder with a class token and four "
             "patches: all cells are filled."
         ),
+    ),
+    caption=(
+        "Attention masks of BERT, GPT, T5 and ViT: green keys may be attended to, "
+        "and only the masks of GPT and T5 hide later tokens."
     ),
 )
 
@@ -527,6 +531,10 @@ Picture(
         "and 1,024. Both lines begin a little above guessing. With more labels, that of "
         "the pre-trained model rises far above that of the model with random weights."
     ),
+    caption=(
+        "Accuracy after fine-tuning: with more labelled sentences, the pre-trained "
+        "model gains much more than the one that starts from random weights."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -596,16 +604,20 @@ for place, word in enumerate(sentence[:-1], 1):
                 best.values.tolist(), best.indices.tolist(), strict=True
             )
         ]
-masked_word_explorer(
-    predictions,
-    hidden,
-    description=(
-        "Two bar charts with the five most probable words for a hidden word of the "
-        "sentence 'Der Bäcker hat den Wein getrunken', by BERT, which sees both sides, "
-        "and by GPT, which sees only the words before it. A menu chooses the hidden "
-        "word. For the first word, the correct article is at the top for BERT; GPT "
-        "gives less probability to it."
+Captioned(
+    masked_word_explorer(
+        predictions,
+        hidden,
+        description=(
+            "Two bar charts with the five most probable words for a hidden word of "
+            "the sentence 'Der Bäcker hat den Wein getrunken', by BERT, which sees "
+            "both sides, and by GPT, which sees only the words before it. A menu "
+            "chooses the hidden word. For the first word, the correct article is at "
+            "the top for BERT; GPT gives less probability to it."
+        ),
     ),
+    "The five most probable words for a hidden word, the correct one in green. BERT "
+    "also uses the words after it; GPT cannot.",
 )
 
 # %% tags=["remove-cell"]
@@ -689,6 +701,10 @@ Picture(
         "tasks: the plural, the article and the English word of a German noun. Without "
         "an example all three are low or middling; from one example on, all three are "
         "near 100 percent."
+    ),
+    caption=(
+        "A single example in the prompt is enough for the model to recognise which "
+        "of three tasks to solve."
     ),
 )
 
@@ -827,6 +843,10 @@ Row(
             "level at 15 from about 90 on."
         ),
     ),
+    caption=(
+        "T5's buckets of relative distance: near keys have a bucket each, while "
+        "distant keys share ever wider ones, separately for each side."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -911,6 +931,10 @@ Picture(
         "Right, the sixteen squares in reading order, numbered from 0 to 15: "
         "the sequence that the model reads."
     ),
+    caption=(
+        "An image of a cross is cut into square patches. In reading order, they are "
+        "the tokens of the ViT."
+    ),
 )
 
 # %% [markdown]
@@ -994,6 +1018,10 @@ Picture(
         "each of its sixteen patches in the class token's attention: patches on or at "
         "the edge of the shape are bright, many others dark."
     ),
+    caption=(
+        "Four images and, below each, the class token's attention to its patches: "
+        "bright patches, with much weight, tend to lie on the shape."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -1063,6 +1091,10 @@ Picture(
         "Three stacked bars: BERT base 109.5 million parameters, GPT-2 small 124.4, "
         "ViT-B/16 86.6. The blue part, the layers, has the same length in all three; "
         "they differ in the embeddings, which are smallest in ViT and largest in GPT-2."
+    ),
+    caption=(
+        "Parameters of three models. Their layers (blue) are the same size; the "
+        "difference is nearly all in the embeddings (pink)."
     ),
 )
 

@@ -92,7 +92,7 @@ from transformer.plots.roofline import (
     roofline,
 )
 from transformer.plots.strip_plot import strip_plot
-from transformer.plots.style import Picture, SourceCode
+from transformer.plots.style import Captioned, Picture, SourceCode
 from transformer.recipes import RECIPES
 from transformer.training.memory import memory_budget, peak_memory
 from transformer.training.trainer import batch_loss
@@ -209,6 +209,10 @@ Picture(
         "Two stacked bars. The layer's arithmetic: 99% large matrix products. Its "
         "time on an H100: 42% large matrix products and 58% everything else."
     ),
+    caption=(
+        "Arithmetic and time of an encoder layer: everything except large matrix "
+        "products (orange) computes next to nothing, yet takes most of the time."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -275,6 +279,10 @@ Picture(
         "kernels of 2 microseconds, the GPU is idle between any two of them. With "
         "kernels of 8 microseconds, it is busy from the first to the last, and the "
         "CPU runs ahead."
+    ),
+    caption=(
+        "Launches by the CPU and kernels on the GPU over time. Short kernels leave "
+        "gaps in which the GPU waits; long kernels keep it busy."
     ),
 )
 
@@ -343,6 +351,10 @@ Picture(
     alt=(
         "Throughput against the number of target tokens in the batch, from 16 to "
         "2,048. It is far lower on the left than on the right."
+    ),
+    caption=(
+        "Throughput by batch size: larger batches use the machine better than small "
+        "ones, so more tokens are processed each second."
     ),
 )
 
@@ -414,6 +426,10 @@ Picture(
         "twenty-fifth of the peak; only the product that computes the queries, keys "
         "and values reaches the flat part."
     ),
+    caption=(
+        "Rooflines of three GPUs. Operations on the rising part (orange) are limited "
+        "by memory; only the one on the flat part (blue) reaches the peak."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -482,16 +498,21 @@ assert 2.9 < paper < 3.1 and 0.29 < paper / 9.5 < 0.34
 # **Try it.** Each bar is the shortest possible time of an operation, orange if memory limits it and blue if arithmetic does. Tick *fused attention*, then *compiled*, and read the share of the peak at the top. Then move the slider to 64 tokens ($2^6$), and choose other GPUs.
 
 # %% tags=["hide-input"]
-operation_times(
-    encoder_operations,
-    {"fused": "fused attention", "compiled": "compiled"},
-    description=(
-        "A bar for each operation of an encoder layer: its least time on the chosen "
-        "GPU, blue if arithmetic limits it and orange if memory does. The line above "
-        "has the sum and the share of the peak. With the boxes ticked, attention, and "
-        "the chains of dropout, residual and norm, become one operation each, and the "
-        "share rises. With 64 tokens all bars are orange."
+Captioned(
+    operation_times(
+        encoder_operations,
+        {"fused": "fused attention", "compiled": "compiled"},
+        description=(
+            "A bar for each operation of an encoder layer: its least time on the "
+            "chosen GPU, blue if arithmetic limits it and orange if memory does. The "
+            "line above has the sum and the share of the peak. With the boxes "
+            "ticked, attention, and the chains of dropout, residual and norm, become "
+            "one operation each, and the share rises. With 64 tokens all bars are "
+            "orange."
+        ),
     ),
+    "Lower bounds on the time of each operation of an encoder layer: most are "
+    "memory-bound (orange), few are compute-bound (blue).",
 )
 
 # %% tags=["hide-input"]
@@ -601,6 +622,10 @@ Picture(
         "time: matrix products, attention, and everything else. Matrix products fill "
         "much of the time, and dozens of short other operations lie between them."
     ),
+    caption=(
+        "Every operation of a forward and a backward pass as a bar over time: matrix "
+        "products, attention, and many short operations of other kinds."
+    ),
 )
 
 # %% [markdown]
@@ -693,6 +718,10 @@ Picture(
         "Memory against the length of the text, from 32 to 512 tokens. For the "
         "explicit form it nearly quadruples with each doubling of the length; for "
         "the fused form it doubles."
+    ),
+    caption=(
+        "Memory for the backward pass: the longer the text, the more fused attention "
+        "saves compared with explicit attention."
     ),
 )
 
@@ -801,6 +830,10 @@ Picture(
     alt=(
         "The bits of four formats. float32: a sign, 8 bits of exponent, 23 of "
         "fraction. TF32: 1, 8 and 10. bfloat16: 1, 8 and 7. float16: 1, 5 and 10."
+    ),
+    caption=(
+        "Four number formats, bit by bit: bfloat16 keeps the range of float32, while "
+        "float16 gives up range for precision."
     ),
 )
 
@@ -940,6 +973,10 @@ Picture(
         "bfloat16, and 3.1 with checkpointing or with four batches a step. Weights and "
         "Adam's averages are 0.8 GB of each bar; most of the long bars are activations."
     ),
+    caption=(
+        "Peak memory of a training step. Most of it is activations (blue), and "
+        "checkpointing or smaller batches save most of them."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -1077,6 +1114,10 @@ Picture(
     alt=(
         "A row for each version of the training step, with a dot for each round and a "
         "bar at the median. The table above has the medians."
+    ),
+    caption=(
+        "Each row adds one change to the training step; dots are rounds, the bar "
+        "their median. How much each change gains depends on the machine."
     ),
 )
 

@@ -93,7 +93,7 @@ from transformer.inspection import count_flops
 from transformer.model import Transformer
 from transformer.plots import style
 from transformer.plots.roofline import GPUS
-from transformer.plots.style import Picture
+from transformer.plots.style import Captioned, Picture
 from transformer.plots.training_cost import training_cost
 from transformer.plots.training_curves import training_curves
 from transformer.recipes import RECIPES
@@ -112,17 +112,22 @@ def rule_of_thumb(recipe):
 
 
 flop = {name: rule_of_thumb(RECIPES[f"wmt14-{name}"]) for name in ("base", "big")}
-training_cost(
-    flop,
-    {name: gpu.teraflops for name, gpu in GPUS.items()},
-    {"base": 12.0, "big": 84.0},
-    "the paper's 8 P100",
-    description=(
-        "Hours of training on a logarithmic scale, a dot for each of six GPUs, from "
-        "the T4, which takes longest, to the H100. A menu chooses the base or the big "
-        "model; sliders set the utilisation, the number of GPUs and the price of an "
-        "hour. A dotted line marks the hours that the paper reports."
+Captioned(
+    training_cost(
+        flop,
+        {name: gpu.teraflops for name, gpu in GPUS.items()},
+        {"base": 12.0, "big": 84.0},
+        "the paper's 8 P100",
+        description=(
+            "Hours of training on a logarithmic scale, a dot for each of six GPUs, "
+            "from the T4, which takes longest, to the H100. A menu chooses the base "
+            "or the big model; sliders set the utilisation, the number of GPUs and "
+            "the price of an hour. A dotted line marks the hours that the paper "
+            "reports."
+        ),
     ),
+    "Estimated hours and price of training the paper's model on six GPUs. The dotted "
+    "line is the time reported in the paper.",
 )
 
 # %% [markdown]
@@ -226,6 +231,10 @@ Picture(
         "percent; the feed-forward networks of encoder and decoder have 20 each; the "
         "weight matrices of each of the three kinds of attention have 10; the scores "
         "and weighted sums of all attentions together have 1 percent."
+    ),
+    caption=(
+        "Where the base model's operations go: the output layer and the feed-forward "
+        "networks dominate, and attention scores hardly count."
     ),
 )
 
@@ -380,6 +389,10 @@ Picture(
         "Beside each is what it does, beside each arrow what it leaves: token ids, "
         "checkpoints, the averaged checkpoint, the file of scores."
     ),
+    caption=(
+        "From corpus to translations: five commands in the order in which you run "
+        "them, with the files that each one leaves."
+    ),
 )
 
 # %% [markdown]
@@ -526,13 +539,17 @@ printed = shell(f"transformer train {RECIPE} $SMALL $DEVICE")
 
 # %% tags=["hide-input"]
 run = Path("runs") / RECIPE
-training_curves(
-    read_metrics(run),
-    description=(
-        "Two charts over the training steps. The training and validation losses fall. "
-        "BLEU on validation sentences climbs from near zero. Pointing at a step shows "
-        "its numbers."
+Captioned(
+    training_curves(
+        read_metrics(run),
+        description=(
+            "Two charts over the training steps. The training and validation losses "
+            "fall. BLEU on validation sentences climbs from near zero. Pointing at a "
+            "step shows its numbers."
+        ),
     ),
+    "Training curves of the run: both losses fall, and BLEU on validation sentences "
+    "climbs from near zero.",
 )
 
 # %% [markdown]
@@ -702,6 +719,10 @@ Picture(
         "The loss along a straight line through two checkpoints is a valley. The two "
         "checkpoints are on its opposite slopes, the lowest point is between them. A "
         "dashed line, the average of five checkpoints, is lower still."
+    ),
+    caption=(
+        "Validation loss on the line through two checkpoints (orange): it is lowest "
+        "between them, and the average of five checkpoints is lower still."
     ),
 )
 
