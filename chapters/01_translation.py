@@ -61,7 +61,7 @@ import transformer
 from transformer.data.tokenizer import BOS, EOS
 from transformer.inspection import record_attention
 from transformer.plots.attention_lines import attention_lines
-from transformer.plots.style import Picture, Row, SourceCode
+from transformer.plots.style import Captioned, Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 translator = transformer.load("multi30k", device="cpu")
@@ -95,6 +95,11 @@ Picture(
         "above its German translation. Lines join each German word to the English "
         "words that one attention head looked at. The lines of einem, roten and Hut "
         "all lead to hat; those of bereitet and zu both lead to preparing."
+    ),
+    caption=(
+        "English words that one attention head attended to, for each German word. "
+        "Thicker lines mean more weight; “einem”, “roten” and “Hut” all lead to "
+        "“hat”."
     ),
 )
 
@@ -153,6 +158,10 @@ Picture(
         "Hund rennt'. The decoder's output is the next word, 'über'. A dashed line "
         "leads from there back to the prefix: the word is appended."
     ),
+    caption=(
+        "The encoder turns the source sentence into the memory. The decoder reads "
+        "it and predicts the next word, which is appended to the prefix."
+    ),
 )
 
 # %% [markdown]
@@ -208,6 +217,10 @@ Picture(
         "lines from these rows to the sentence's embeddings, 8 by 128, in the order of "
         "the words; and, after an arrow labelled encoder layers, the memory, 8 by 128, "
         "with other values."
+    ),
+    caption=(
+        "Each token's id selects a row of the embedding table. The encoder layers "
+        "turn these embeddings into the memory, which has the same shape."
     ),
 )
 
@@ -266,6 +279,10 @@ Picture(
         "Heat map of cosine similarities of five vectors. light shirt and light jacket: "
         "0.99; light of a sign and light of the sun: 0.94; between these two pairs: 0.83 "
         "to 0.87; dog with any of them: 0.08 to 0.17."
+    ),
+    caption=(
+        "Cosine similarity of vectors from the memory. Uses of “light” with the "
+        "same meaning resemble each other most, and “dog” resembles none of them."
     ),
 )
 
@@ -348,15 +365,21 @@ print(translation)
 from transformer.plots.next_token import next_token_explorer
 
 vocabulary = tokenizer.pieces(range(len(tokenizer)))
-next_token_explorer(
-    steps,
-    tokenizer.pieces(output[1:]),
-    vocabulary,
-    count=6,
-    description=(
-        "A slider goes through the steps of the translation. For each step the chart "
-        "shows the prefix, and the six most probable next tokens as bars. The token "
-        "that is generated, the longest bar, is in colour."
+Captioned(
+    next_token_explorer(
+        steps,
+        tokenizer.pieces(output[1:]),
+        vocabulary,
+        count=6,
+        description=(
+            "A slider goes through the steps of the translation. For each step the "
+            "chart shows the prefix, and the six most probable next tokens as "
+            "bars. The token that is generated, the longest bar, is in colour."
+        ),
+    ),
+    (
+        "The most probable next tokens at one step of greedy search; the slider "
+        "moves through the steps. The token with the longest bar is generated."
     ),
 )
 
@@ -449,6 +472,10 @@ Row(
             "dog, rennt at runs, and über, das and Feld are all light at field."
         ),
     ),
+    caption=(
+        "Attention weights of two heads, German rows by English columns. The left "
+        "head aligns word by word; the right one mostly attends to the nouns."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -485,6 +512,10 @@ Picture(
         "The sentence 'the dogs that we saw today were tired' twice. Above, in a "
         "recurrent network, five arrows lead from dogs, one word at a time, to were. "
         "Below, in self-attention, a single arrow leads from dogs straight to were."
+    ),
+    caption=(
+        "To get from “dogs” to “were”, information takes one step per word in a "
+        "recurrent network, and a single step in self-attention."
     ),
 )
 
@@ -536,6 +567,10 @@ Picture(
         "logarithmic axis. GRU and LSTM begin highest, at about 1 and 0.5, and fall "
         "along straight lines below 0.0001 after 20 tokens. Self-attention is level at "
         "about 0.08. The convolutions begin at about 0.1 and end at a distance of 6."
+    ),
+    caption=(
+        "Gradient of the last output in untrained layers: it decays exponentially "
+        "with distance in GRU and LSTM, and stays level in self-attention."
     ),
 )
 
@@ -594,6 +629,10 @@ Row(
     Picture(
         mask_grid(full[:3], german, english, title="decoder to memory"),
         alt="Three German words by four English words, all cells filled.",
+    ),
+    caption=(
+        "Each row is a position, and its green cells are what it may attend to. "
+        "Only the decoder's self-attention hides later positions."
     ),
 )
 

@@ -49,7 +49,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from transformer.plots.attention_arcs import attention_arcs
-from transformer.plots.style import Picture, Row, SourceCode
+from transformer.plots.style import Captioned, Picture, Row, SourceCode
 
 torch.set_printoptions(precision=2, sci_mode=False)
 
@@ -66,6 +66,10 @@ Picture(
         "The two sentences 'The dog left the milk because it was tired' and '… sour', "
         "with arcs from it to other words. In the first, a thick arc leads to dog; in "
         "the second, to milk. All other arcs are thin."
+    ),
+    caption=(
+        "Arcs show where “it” attends. The thickest leads to “dog” if the sentence "
+        "ends in “tired”, and to “milk” if it ends in “sour”."
     ),
 )
 
@@ -149,6 +153,10 @@ Picture(
         "2 and by far the longest bar, 0.75; milk and it have 0.10. The weighted sum at "
         "the bottom is (0.75, 0.10)."
     ),
+    caption=(
+        "Attention as a soft lookup: the query's scores with all keys become "
+        "weights, and the output is the weighted sum of the values."
+    ),
 )
 
 # %% [markdown]
@@ -158,18 +166,24 @@ Picture(
 # %% tags=["hide-input"]
 from transformer.plots.rotate_query import rotate_query
 
-rotate_query(
-    words,
-    key,
-    value,
-    key_features=("alive", "food"),
-    value_features=("er", "sie"),
-    description=(
-        "Five keys as orange arrows in a plane whose axes are alive and food, and "
-        "the query as a blue one. Two sliders rotate the query and change its length; "
-        "bars show each word's weight and the output for er and sie. At 0 degrees "
-        "most weight is on dog and the output is mostly er, at 90 degrees on milk and "
-        "sie; at length 0 all five weights are 0.20."
+Captioned(
+    rotate_query(
+        words,
+        key,
+        value,
+        key_features=("alive", "food"),
+        value_features=("er", "sie"),
+        description=(
+            "Five keys as orange arrows in a plane whose axes are alive and food, "
+            "and the query as a blue one. Two sliders rotate the query and change "
+            "its length; bars show each word's weight and the output for er and "
+            "sie. At 0 degrees most weight is on dog and the output is mostly er, "
+            "at 90 degrees on milk and sie; at length 0 all five weights are 0.20."
+        ),
+    ),
+    (
+        "A query among five keys, with its attention weights and output. Turn the "
+        "query towards a key to raise that key's weight."
     ),
 )
 
@@ -235,6 +249,10 @@ Picture(
         "Heat map of five queries by five keys. In the row of it, dog has weight 0.75. "
         "In the row of left, dog and milk have almost half of the weight each. The "
         "rows of dog, milk and because are 0.20 throughout."
+    ),
+    caption=(
+        "Attention weights of all five words: each row is a query. “It” attends "
+        "mostly to “dog”, and “left” to “dog” and “milk” alike."
     ),
 )
 
@@ -318,6 +336,10 @@ Row(
             "Gradient against d_k from 2 to 1024. Without scaling it falls from d_k = 16 "
             "on, and is almost zero from 256 on; divided by the root it stays level."
         ),
+    ),
+    caption=(
+        "Without scaling, one key takes nearly all the weight as the keys get "
+        "wider, and the gradient vanishes. With scaling, both curves stay level."
     ),
 )
 
@@ -450,6 +472,10 @@ Picture(
         "Gradient against d_k from 2 to 1024 for three kinds of score. The dot product "
         "without scaling falls to zero; with scaling it is level at about 0.18, and "
         "additive attention is level at about 0.12."
+    ),
+    caption=(
+        "The gradient vanishes for the unscaled dot product as the keys get wider. "
+        "Scaled dot products and additive attention stay level."
     ),
 )
 

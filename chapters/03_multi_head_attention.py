@@ -60,7 +60,7 @@ from transformer.plots.head_lines import head_lines
 from transformer.plots.masks import mask_grid
 from transformer.plots.multi_head_attention import multi_head_attention
 from transformer.plots.single_head_limit import single_head_limit
-from transformer.plots.style import Picture, Row, SourceCode
+from transformer.plots.style import Captioned, Picture, Row, SourceCode
 from transformer.positions import sinusoidal_encoding
 
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -95,6 +95,10 @@ Row(
             "In this head the lines go one or two words forward; the heaviest goes "
             "from white to the second dog."
         ),
+    ),
+    caption=(
+        "Three attention patterns in one sentence: the first head attends to the "
+        "previous word, the second to the verb, the third to words ahead."
     ),
 )
 
@@ -143,6 +147,10 @@ Picture(
         "from 0 to 1, cat chases dog falls from 1 to 0. The two cross at weight "
         "0.5. Left of the crossing the output shows who is chased, right of it "
         "who chases."
+    ),
+    caption=(
+        "Output of one head for four sentences, against the weight of the first "
+        "animal. At equal weights, two opposite sentences give the same output."
     ),
 )
 
@@ -245,6 +253,11 @@ Picture(
         "chases, head 1 has 0.94 at dog and head 2 has 0.94 at cat. Beside them "
         "the outputs. At the bottom both outputs are concatenated into four "
         "columns, and W_O turns the row of chases into 0.94, 0, 0.94, 0."
+    ),
+    caption=(
+        "Two heads of multi-head attention, number by number. For “chases”, head 1 "
+        "finds “dog” and head 2 “cat”; their outputs are concatenated and "
+        "projected."
     ),
 )
 
@@ -548,6 +561,10 @@ Picture(
         "known and the other guessed. With one head the loss stays a little below "
         "it; with two heads it rests there for a while and then falls to zero."
     ),
+    caption=(
+        "Training loss: two heads learn to predict both digits, while one head "
+        "stays near the level of knowing one and guessing the other."
+    ),
 )
 
 # %% [markdown]
@@ -588,6 +605,10 @@ Row(
             "earlier; positions 0 and 1 attend to 6 and 7."
         ),
     ),
+    caption=(
+        "Attention weights by position: the only head divides them between the "
+        "mirror position and the one two earlier; of two heads, each takes one."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -604,15 +625,22 @@ assert pair[1 - mirror, position, position.roll(2)].mean() > 0.7
 
 # %% tags=["hide-input"]
 names = {f"layer {i + 1}": f"encoder.{i}.self_attention" for i in range(4)}
-head_grid(
-    {layer: recorded[name][0] for layer, name in names.items()},
-    dict.fromkeys(names, (tokens, tokens)),
-    description=(
-        "Small heat maps of the attention weights of sixteen heads, four layers of "
-        "four, for the caption A brown dog chases a white dog, and a large one of "
-        "the selected head. Three heads have a clear pattern: layer 3 head 3 "
-        "attends to the previous word, layer 4 head 2 to the verb, layer 1 head 1 "
-        "to the words ahead. Most others spread their weight."
+Captioned(
+    head_grid(
+        {layer: recorded[name][0] for layer, name in names.items()},
+        dict.fromkeys(names, (tokens, tokens)),
+        description=(
+            "Small heat maps of the attention weights of sixteen heads, four "
+            "layers of four, for the caption A brown dog chases a white dog, and a "
+            "large one of the selected head. Three heads have a clear pattern: "
+            "layer 3 head 3 attends to the previous word, layer 4 head 2 to the "
+            "verb, layer 1 head 1 to the words ahead. Most others spread their "
+            "weight."
+        ),
+    ),
+    (
+        "Attention weights of all heads of a trained encoder, the selected one "
+        "enlarged. A few show clear patterns, but most spread their weight."
     ),
 )
 
@@ -700,6 +728,10 @@ Row(
             "Without it: only four blocks of two by two on the diagonal are filled; "
             "all other cells are marked as wrong."
         ),
+    ),
+    caption=(
+        "Which outputs change when an input changes. With the transpose (left) all "
+        "do; without it (right), each depends on two positions only."
     ),
 )
 

@@ -59,7 +59,7 @@ from transformer.model import Transformer
 from transformer.plots.curves import curves
 from transformer.plots.heat_map import heat_map
 from transformer.plots.masks import combined_masks, mask_explorer, mask_grid
-from transformer.plots.style import Picture, Row, SourceCode
+from transformer.plots.style import Captioned, Picture, Row, SourceCode
 from transformer.plots.training_examples import training_examples
 from transformer.positions import sinusoidal_encoding
 
@@ -116,6 +116,10 @@ Picture(
         "Three loss curves over 200 training steps. Model C stays at the level of "
         "guessing, 2.303. Model A falls to 0.3 and model B to zero."
     ),
+    caption=(
+        "Training loss of three models on random digits. Models A and B fall below "
+        "the level of guessing, which no honest model can do."
+    ),
 )
 
 # %% [markdown]
@@ -147,6 +151,10 @@ Picture(
         "sour. Row 0 can see only <bos> and predicts the; row 1 can see <bos> the "
         "and predicts milk; and so on to row 4, which can see everything and "
         "predicts <eos>. The cells above the diagonal are crossed out."
+    ),
+    caption=(
+        "Teacher forcing turns one sentence into several training examples. Row by "
+        "row, the model sees one more token and predicts the next."
     ),
 )
 
@@ -220,6 +228,10 @@ Row(
             "The same lower triangle with weights that differ from cell to cell; "
             "each row sums to one."
         ),
+    ),
+    caption=(
+        "An average over the sequence so far (left) is causal attention with equal "
+        "weights. Crosses mark later positions, which get no weight."
     ),
 )
 
@@ -303,6 +315,10 @@ Picture(
         "future, are crossed out. The third is green only where the first two are "
         "both green: a lower triangle without its last column."
     ),
+    caption=(
+        "Combining two masks with “and”: a query may attend to a key, shown in "
+        "green, only if it is neither padding nor in the future."
+    ),
 )
 
 # %% [markdown]
@@ -313,15 +329,21 @@ Picture(
 
 # %% tags=["hide-input"]
 torch.manual_seed(1)
-mask_explorer(
-    "<bos> it was very tired .".split(),
-    torch.randn(6, 6),
-    description=(
-        "A grid of the attention weights of a six-token sentence, one row per "
-        "query. A slider puts padding at its end, two boxes switch the masks on and "
-        "off; hidden cells become crosses and the other weights of the row grow. A "
-        "line below reads the cell that is pointed at, such as: it may not attend "
-        "to very (future)."
+Captioned(
+    mask_explorer(
+        "<bos> it was very tired .".split(),
+        torch.randn(6, 6),
+        description=(
+            "A grid of the attention weights of a six-token sentence, one row per "
+            "query. A slider puts padding at its end, two boxes switch the masks "
+            "on and off; hidden cells become crosses and the other weights of the "
+            "row grow. A line below reads the cell that is pointed at, such as: it "
+            "may not attend to very (future)."
+        ),
+    ),
+    (
+        "Attention weights with masks that can be switched on and off. Crosses are "
+        "hidden keys; the weights of each row still sum to one."
     ),
 )
 
@@ -357,6 +379,10 @@ Row(
             "Cross-attention: five English rows, four German columns; only the "
             "column of the German padding is crossed out."
         ),
+    ),
+    caption=(
+        "The masks of the three attentions. All hide padding (crosses in the last "
+        "column), and only the decoder's self-attention also hides the future."
     ),
 )
 
@@ -593,7 +619,11 @@ Row(
             ),
         )
         for name, changes in found.items()
-    )
+    ),
+    caption=(
+        "Which inputs change which outputs under three mask bugs: filled cells "
+        "with an exclamation mark are leaks, empty ones are missing dependencies."
+    ),
 )
 
 # %% [markdown]

@@ -61,7 +61,7 @@ from transformer.plots import positional_encoding as plots
 from transformer.plots import style
 from transformer.plots.curves import curves
 from transformer.plots.heat_map import heat_map
-from transformer.plots.style import Picture, Row, SourceCode
+from transformer.plots.style import Captioned, Picture, Row, SourceCode
 from transformer.positions import (
     angles,
     rotary_table,
@@ -111,6 +111,10 @@ Picture(
         "The first 40 of 128 numbers of the encoder's output for the word dog, as "
         "coloured strips, one for each of the two sentences. Without positional "
         "encoding the two strips are identical. With it, they differ in most numbers."
+    ),
+    caption=(
+        "The encoder's vectors for “dog” in two sentences, as coloured strips. "
+        "Without positional encoding they are identical; with it, they differ."
     ),
 )
 
@@ -184,6 +188,10 @@ Picture(
         "jumps between 0 and 1: in the top row at every step, then at every second, "
         "fourth and eighth step. In each row a smooth wave follows the grey line."
     ),
+    caption=(
+        "Binary digits of the positions (grey steps), and smooth waves of the same "
+        "periods: fast ones tell neighbours apart, slow ones distant positions."
+    ),
 )
 
 # %% [markdown]
@@ -225,15 +233,21 @@ sinusoidal_encoding(45, 4)[[0, 44]]  # positions 0 and 44, two hands each
 # its dots coincide, because $\pi$ is irrational, but 44 comes close to 0. **Then choose a hand**, that is, a pair of numbers, to see its sine and cosine as waves.
 
 # %% tags=["hide-input"]
-plots.clocks(
-    d_model=16,
-    length=64,
-    description=(
-        "Eight clocks in two rows, one for each pair of dimensions, with "
-        "wavelengths from 6.3 to 19,869 positions. A slider sets the position: "
-        "the first hand moves by 57 degrees a step, each next one by less. A "
-        "second slider chooses a pair, whose sine and cosine waves are drawn "
-        "below with the two values at the position."
+Captioned(
+    plots.clocks(
+        d_model=16,
+        length=64,
+        description=(
+            "Eight clocks in two rows, one for each pair of dimensions, with "
+            "wavelengths from 6.3 to 19,869 positions. A slider sets the position: "
+            "the first hand moves by 57 degrees a step, each next one by less. A "
+            "second slider chooses a pair, whose sine and cosine waves are drawn "
+            "below with the two values at the position."
+        ),
+    ),
+    (
+        "A position as eight clock hands, each slower than the one before. The "
+        "selected hand's sine and cosine are drawn as waves."
     ),
 )
 
@@ -255,13 +269,19 @@ assert 10 < turned[0] / 360 < 10.1 and 0.9 < turned[-1] < 1.2
 # **Point at a cell, or tap it,** to see its column as a wave.
 
 # %% tags=["hide-input"]
-plots.encoding_heat_map(
-    sinusoidal_encoding(48, 32),
-    description=(
-        "A heat map of the encoding, 48 positions by 32 dimensions. The left "
-        "columns change from row to row, further right they form ever longer "
-        "waves, and the right third is plain stripes of 0 and 1. Pointing at a "
-        "cell shows its value and wavelength, and draws its column as a wave."
+Captioned(
+    plots.encoding_heat_map(
+        sinusoidal_encoding(48, 32),
+        description=(
+            "A heat map of the encoding, 48 positions by 32 dimensions. The left "
+            "columns change from row to row, further right they form ever longer "
+            "waves, and the right third is plain stripes of 0 and 1. Pointing at a "
+            "cell shows its value and wavelength, and draws its column as a wave."
+        ),
+    ),
+    (
+        "Sinusoidal encoding, one position per row: values alternate quickly in "
+        "the left columns and hardly change in the right ones."
     ),
 )
 
@@ -329,6 +349,10 @@ Picture(
         "over distances 0 to 100: it falls steeply from 1 to about 0.7 within ten "
         "steps and then ever more slowly, in small waves, to about 0.4."
     ),
+    caption=(
+        "Dot product of two position vectors by their distance: it falls steeply "
+        "between near neighbours and then ever more slowly."
+    ),
 )
 
 # %% [markdown]
@@ -347,6 +371,10 @@ Picture(
         "Three clocks. The hand is shown at positions 1, 4 and 9 in grey and two "
         "positions later in colour. It starts somewhere else each time, but the "
         "arc between the two hands is the same."
+    ),
+    caption=(
+        "A hand before (grey) and after a step of two positions, from three "
+        "starting points: the arc between them is always the same."
     ),
 )
 
@@ -406,6 +434,10 @@ Picture(
         "largest weight, more than 0.8, three positions to the left of the "
         "diagonal. The first three rows attend most to position 0."
     ),
+    caption=(
+        "Attention weights of a head whose query matrix is a rotation: from "
+        "position 3 on, each query attends to the key three positions earlier."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -460,15 +492,21 @@ for scale in (math.sqrt(512), 1):
 # product stays the same. The rings show the vectors before they were rotated.
 
 # %% tags=["hide-input"]
-plots.rotary_dot_product(
-    query=(1.5, 0.5),
-    key=(1.0, 1.0),
-    frequency=0.5,
-    description=(
-        "A blue query and an orange key as arrows in a plane. Two sliders set "
-        "their positions from 0 to 12; each arrow turns by half a radian per "
-        "position. Below are the distance and the dot product, which stays the "
-        "same when both positions move by the same amount."
+Captioned(
+    plots.rotary_dot_product(
+        query=(1.5, 0.5),
+        key=(1.0, 1.0),
+        frequency=0.5,
+        description=(
+            "A blue query and an orange key as arrows in a plane. Two sliders set "
+            "their positions from 0 to 12; each arrow turns by half a radian per "
+            "position. Below are the distance and the dot product, which stays the "
+            "same when both positions move by the same amount."
+        ),
+    ),
+    (
+        "A query (blue) and a key (orange), rotated by their positions. Their dot "
+        "product depends only on the distance between the two positions."
     ),
 )
 
@@ -605,6 +643,11 @@ Row(
             "about a tenth at 64, learned stays near 1, and sinusoidal falls late "
             "and only in part."
         ),
+    ),
+    caption=(
+        "Accuracy on lengths beyond training: rotary positions extrapolate when "
+        "the model looks three positions back, learned ones when it looks for the "
+        "first token."
     ),
 )  # fmt: skip
 

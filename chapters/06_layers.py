@@ -74,7 +74,7 @@ from transformer.plots.norm_placement import norm_placement
 from transformer.plots.residual_stream import residual_stream
 from transformer.plots.run_comparison import run_comparison
 from transformer.plots.scale_by_layer import scale_by_layer
-from transformer.plots.style import Picture, SourceCode
+from transformer.plots.style import Captioned, Picture, SourceCode
 from transformer.positions import sinusoidal_encoding
 
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -130,6 +130,10 @@ Picture(
         "at the input and after 1, 2 and 4 layers. With attention only, the rows are "
         "similar after one layer and identical after two. In complete layers they stay "
         "different."
+    ),
+    caption=(
+        "Vectors of eight words (rows) in untrained layers. Attention alone soon "
+        "makes all rows identical, while complete layers keep them apart."
     ),
 )
 
@@ -238,6 +242,10 @@ Picture(
         "follows the wave with straight pieces that meet at bends. Without, it is "
         "a single straight line."
     ),
+    caption=(
+        "Two feed-forward networks fitted to a wave. With ReLU the output bends to "
+        "follow it; without, it stays a straight line."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -309,6 +317,10 @@ Picture(
         "them at the top, and so are before and while, which were not in the list. "
         "The others are adjectives."
     ),
+    caption=(
+        "The words that most often activate one feed-forward unit. Most of the "
+        "conjunctions that it was chosen for (blue) are near the top."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -358,6 +370,10 @@ Picture(
         "Gradient norms of twelve layers on a logarithmic axis. In a plain chain the "
         "gradient shrinks by a factor of several hundred from the last layer to the "
         "first. With residual connections it grows by a small factor."
+    ),
+    caption=(
+        "Gradient at the output of each of twelve layers: going back from the "
+        "last, it shrinks in a plain chain, but not with residual connections."
     ),
 )
 
@@ -428,6 +444,10 @@ Picture(
         "centre. After it every one lies on a circle, straight outwards or inwards "
         "from where it was."
     ),
+    caption=(
+        "Vectors of three numbers before (grey) and after layer normalisation "
+        "(pink), which moves each one straight onto a circle around the centre."
+    ),
 )
 
 # %% [markdown]
@@ -449,6 +469,10 @@ Picture(
         "norm is on the stream after each addition. In pre-norm a norm is at the "
         "beginning of each branch, the stream has only the two additions, and one "
         "more norm comes once, after the last layer."
+    ),
+    caption=(
+        "Where the norm goes: on the residual stream (pink) in post-norm, at the "
+        "start of each branch in pre-norm."
     ),
 )
 
@@ -497,6 +521,10 @@ Picture(
         "by a norm: self-attention with a causal mask, cross-attention, and "
         "feed-forward. Cross-attention gets its queries from the stream and its keys "
         "and values from the memory, the encoder's output, at the right."
+    ),
+    caption=(
+        "The three sublayers of a decoder layer. Cross-attention takes its queries "
+        "from the residual stream (pink) and its keys and values from the memory."
     ),
 )
 
@@ -568,17 +596,24 @@ for hook in hooks:
 # **Move the slider through the stages.** Watch three things. After every stage called *norm*, all words have similar standard deviations (they would be equal without the trained $\gamma$ and $\beta$); after every stage called *added*, they differ widely. The standard deviation of the stream **grows** from layer to layer. And the cosine with the embedding falls only slowly: even after four layers, each vector remembers which word it started from.
 
 # %% tags=["hide-input"]
-residual_stream(
-    torch.stack(vectors),
-    names,
-    translator.tokenizer.pieces(ids[0]),
-    description=(
-        "A slider goes through 26 stages of a sentence in a trained encoder: the "
-        "embedding, then in each of four layers norm, attention, sum, norm, "
-        "feed-forward, sum, and the final norm. Three bar charts show the mean, the "
-        "standard deviation and the direction of each word's vector there. Means "
-        "stay near zero, the standard deviation of the sums grows, and the cosine "
-        "with the embedding falls slowly."
+Captioned(
+    residual_stream(
+        torch.stack(vectors),
+        names,
+        translator.tokenizer.pieces(ids[0]),
+        description=(
+            "A slider goes through 26 stages of a sentence in a trained encoder: "
+            "the embedding, then in each of four layers norm, attention, sum, "
+            "norm, feed-forward, sum, and the final norm. Three bar charts show "
+            "the mean, the standard deviation and the direction of each word's "
+            "vector there. Means stay near zero, the standard deviation of the "
+            "sums grows, and the cosine with the embedding falls slowly."
+        ),
+    ),
+    (
+        "Mean, standard deviation and direction of each word's vector at one stage "
+        "of a trained encoder. Along the residual stream, the standard deviation "
+        "grows."
     ),
 )
 
@@ -691,16 +726,22 @@ for norm in ("post", "pre"):
 # **Choose a learning rate** and compare the curves:
 
 # %% tags=["hide-input"]
-run_comparison(
-    losses,
-    reference=("guessing, ln 12", math.log(12)),
-    learning_rate=0.01,
-    description=(
-        "Training loss over 160 steps, four lines: post-norm and pre-norm, each "
-        "with and without warm-up. Buttons choose the learning rate and the norm. "
-        "At learning rate 0.01, post-norm without warm-up stays at the level of "
-        "guessing, 2.48, and the other three fall below 1.2. At the lower learning "
-        "rates all four fall."
+Captioned(
+    run_comparison(
+        losses,
+        reference=("guessing, ln 12", math.log(12)),
+        learning_rate=0.01,
+        description=(
+            "Training loss over 160 steps, four lines: post-norm and pre-norm, "
+            "each with and without warm-up. Buttons choose the learning rate and "
+            "the norm. At learning rate 0.01, post-norm without warm-up stays at "
+            "the level of guessing, 2.48, and the other three fall below 1.2. At "
+            "the lower learning rates all four fall."
+        ),
+    ),
+    (
+        "Training loss of four models on a sorting task. At the highest learning "
+        "rate, post-norm without warm-up learns nothing."
     ),
 )
 
@@ -741,6 +782,10 @@ Picture(
         "Post-norm without warm-up falls below a hundredth after one step, below a "
         "millionth within ten, and never returns. Post-norm with warm-up and "
         "pre-norm without fall to about a hundredth and recover by step 40."
+    ),
+    caption=(
+        "How different the vectors of the positions are during training. With "
+        "post-norm and no warm-up they collapse into one; the other runs recover."
     ),
 )
 

@@ -71,7 +71,7 @@ from transformer.plots.heat_map import heat_map
 from transformer.plots.parameter_explorer import parameter_explorer
 from transformer.plots.parameter_squares import parameter_squares
 from transformer.plots.scale_by_layer import scale_by_layer
-from transformer.plots.style import Picture, Row, SourceCode
+from transformer.plots.style import Captioned, Picture, Row, SourceCode
 from transformer.positions import sinusoidal_encoding
 
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -84,6 +84,10 @@ Picture(
         "feed-forward network. Each of the six decoder layers is a row of 16: eight "
         "of its two attentions and eight of the feed-forward network. Below, "
         "the shared embedding: 72 squares and a quarter, as many as the encoder has."
+    ),
+    caption=(
+        "The base model's weights, coloured by their role. The shared embedding "
+        "takes up as much space as all six encoder layers."
     ),
 )
 
@@ -105,6 +109,10 @@ Picture(
         "cross-attention, which reads the memory, and feed-forward. A linear layer with "
         "weights E computes the logits of 37,000 tokens. Dots mark dropout after the "
         "positions and after every sublayer."
+    ),
+    caption=(
+        "The full model: token ids enter at the bottom, the encoder's memory feeds "
+        "the decoder, and the shared matrix E (pink) appears three times."
     ),
 )
 
@@ -370,7 +378,13 @@ for name in ("Xavier", "σ = 0.02"):
             alt=f"Predicted probabilities of five tokens at five positions, {name}: {what}.",
         )
     )
-Row(*maps)
+Row(
+    *maps,
+    caption=(
+        "Predictions of two untrained models at five positions. The one with "
+        "smaller initial weights predicts the token that it has just read."
+    ),
+)
 
 # %% [markdown]
 # With Xavier, no token stands out. With $\sigma = 0.02$, the untrained model *is* the parrot: its layers add so little to the residual stream that the embeddings pass through almost unchanged. It starts with absurd confidence, so its loss is far above that of a uniform guess, $\ln 1000 = 6.9$.
@@ -422,6 +436,10 @@ Row(
             "times less than the decoder. With 0.2 the gradient falls by several powers "
             "of ten from the decoder's last layer to its first."
         ),
+    ),
+    caption=(
+        "What each layer adds to the residual stream, and its gradient, for four "
+        "initialisations. Only Xavier keeps both at a moderate size in all layers."
     ),
 )
 
@@ -512,14 +530,20 @@ counts = {}
 for name in ("base", "big"):
     with torch.device("meta"):
         counts[name] = parameter_counts(Transformer(PRESETS[name]))
-parameter_explorer(
-    counts,
-    description=(
-        "A bar for each part of the model: embeddings, and for encoder and decoder "
-        "attention, feed-forward and norms. Five sliders set d_model, d_ff, the "
-        "layers, the vocabulary and the number of vocabulary matrices. At first "
-        "the bars are at the triangles, the base model with 63.1 million; "
-        "diamonds mark the big model with 214.2 million."
+Captioned(
+    parameter_explorer(
+        counts,
+        description=(
+            "A bar for each part of the model: embeddings, and for encoder and "
+            "decoder attention, feed-forward and norms. Five sliders set d_model, "
+            "d_ff, the layers, the vocabulary and the number of vocabulary "
+            "matrices. At first the bars are at the triangles, the base model with "
+            "63.1 million; diamonds mark the big model with 214.2 million."
+        ),
+    ),
+    (
+        "Parameters of each part of the model, for the sizes that you choose; the "
+        "markers are the paper's base and big models."
     ),
 )
 
@@ -588,6 +612,10 @@ Picture(
         "paper's. With 37,000 tokens all rows are outside the band of half a "
         "million, ten of them 1 to 4 million too low. With 40,960 tokens ten rows are "
         "inside the band; the big model is 5 million too high."
+    ),
+    caption=(
+        "Our parameter counts minus the paper's. With the larger vocabulary, all "
+        "models but the big one are in the green band, where both agree."
     ),
 )
 

@@ -53,7 +53,7 @@ from transformer.data.tokenizer import UNK, Tokenizer
 from transformer.models import MODELS_FOLDER
 from transformer.plots import bpe_merges as plots
 from transformer.plots.curves import curves
-from transformer.plots.style import Picture, Row, SourceCode
+from transformer.plots.style import Captioned, Picture, Row, SourceCode
 
 captions = Tokenizer.load(MODELS_FOLDER / "multi30k" / "tokenizer.model")
 in_vocabulary = set(captions.pieces(range(len(captions))))
@@ -72,6 +72,10 @@ Picture(
         "Das Handschuhfach klemmt, segmented in three ways. Words: four tokens with the "
         "full stop, two of them unknown. Characters: 26 tokens. Subwords: eight tokens, among them "
         "Handschuh, f and ach, none unknown."
+    ),
+    caption=(
+        "One sentence in words, characters and subwords: words may be unknown, "
+        "characters make it long, and subwords are a compromise."
     ),
 )
 
@@ -131,6 +135,10 @@ Picture(
         "Unknown words in percent against 500 to 8000 sentence pairs read. The "
         "English curve falls to nearly zero. The German one starts higher, "
         "flattens out, and ends well above it."
+    ),
+    caption=(
+        "Percentage of unknown words in new text: it falls as more text is read, "
+        "but stays higher in German than in English."
     ),
 )
 
@@ -253,6 +261,10 @@ Picture(
         "the mark and t, merge 3 both to tea; merge 4 joins o and t, merge 5 p "
         "and ot. Three symbols remain: tea with its mark, pot, and s."
     ),
+    caption=(
+        "BPE segments a word that it has not seen, from characters upwards. The "
+        "symbols in pink, “▁tea”, “pot” and “s”, remain."
+    ),
 )
 
 # %% [markdown]
@@ -283,16 +295,22 @@ print(f"4 + {len(characters)} characters + {len(merges)} merges = 4000")
 
 # %% tags=["hide-input"]
 shown = "Frühlingskleid Wintermantel Schultisch yesterday kitchen Berlin"
-plots.merge_explorer(
-    [f"▁{word}" for word in shown.split()],
-    merges,
-    description=(
-        "Six words as rows of boxes, a box for each symbol: Frühlingskleid, "
-        "Wintermantel, Schultisch, yesterday, kitchen, Berlin. A slider "
-        "runs through the merges that change one of them. At the left end every "
-        "box is a character; further right boxes grow together, until yesterday, "
-        "kitchen and Berlin are one box each and the others two or three. "
-        "Pointing at a box shows the two parts it was made of and their count."
+Captioned(
+    plots.merge_explorer(
+        [f"▁{word}" for word in shown.split()],
+        merges,
+        description=(
+            "Six words as rows of boxes, a box for each symbol: Frühlingskleid, "
+            "Wintermantel, Schultisch, yesterday, kitchen, Berlin. A slider runs "
+            "through the merges that change one of them. At the left end every box "
+            "is a character; further right boxes grow together, until yesterday, "
+            "kitchen and Berlin are one box each and the others two or three. "
+            "Pointing at a box shows the two parts it was made of and their count."
+        ),
+    ),
+    (
+        "Six words during BPE training: with each merge, boxes join, until "
+        "frequent words are a single symbol and rare ones a few."
     ),
 )
 
@@ -332,6 +350,10 @@ Picture(
     plots.morpheme_boundaries(segmented, compounds),
     alt="Seven compounds, their segments, and where their parts meet. "
     + described.replace("▁", ""),
+    caption=(
+        "German compounds as BPE segments them: it splits most between their parts "
+        "(green lines), but misses some boundaries (red marks)."
+    ),
 )
 
 # %% tags=["remove-cell"]
@@ -446,7 +468,13 @@ for word in ("Kellerfenster", "Frühlingskleid"):
             + described.replace("▁", ""),
         )
     )
-Row(*pictures)
+Row(
+    *pictures,
+    caption=(
+        "Two compounds segmented by four algorithms. Only Unigram splits both "
+        "exactly between their parts."
+    ),
+)
 
 # %% tags=["remove-cell"]
 assert unigram.encode("Kellerfenster", out_type=str) == ["▁Keller", "fenster"]
@@ -549,6 +577,10 @@ Row(
             sizes, {"BPE": rare}, "vocabulary size", "Rare tokens (%)", log2_x=True
         ),
         alt="Rare tokens against the vocabulary size: few up to 1000 tokens, and then a steep rise to over four fifths at 8000.",
+    ),
+    caption=(
+        "With a larger BPE vocabulary, new text takes fewer tokens per word, but "
+        "in the end most of the vocabulary is rare."
     ),
 )
 
