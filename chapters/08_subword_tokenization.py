@@ -333,7 +333,7 @@ print(f"{len(merges)} merges and {len(text)} sentences: equal")
 #
 # ### Where German compounds are split
 #
-# Is every compound split between its parts, like the teapot? The figure shows seven compounds as BPE segments them with our 4,000 tokens. (*Handschuh* isn't one of these; in the first figure it was one of 8,000.) A green line is a boundary between two parts where BPE splits, too; red marks show a boundary that it missed.
+# Is every compound split between its parts, like the teapot? The figure shows seven compounds as BPE segments them with our 4,000 tokens. (*Handschuh* isn't one of these; in the first figure it was one of 8,000.) A green line is a boundary between two parts where BPE splits, too; orange marks show a boundary that it missed.
 
 # %% tags=["hide-input"]
 compounds = [

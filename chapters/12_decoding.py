@@ -461,7 +461,7 @@ with style.in_style():
     axes.set(ylim=(-25, 0.5), xlim=(0, 250))
     axes.set_xlabel("length of the reference (tokens)")
     axes.set_title("Log-probability", loc="left")
-    axes.legend(fontsize=10, loc="lower right")
+    axes.legend(fontsize=10, loc="lower center")
     axes.grid(True)
 Picture(
     figure,

@@ -106,7 +106,7 @@ Picture(
         "The sentence The strict king has brought the baker the tea, with arcs from "
         "its three articles to king, baker and tea. Below, the translation Der strenge "
         "König hat dem Bäcker den Tee gebracht; and without the head, Die strengen "
-        "König haben den Bäcker die Tee gebracht, with the wrong words in red."
+        "König haben den Bäcker die Tee gebracht, with the wrong words in orange."
     ),
     caption=(
         "Arcs show that one head links each article to its noun. With the head "
@@ -121,7 +121,7 @@ assert german == "Der strenge König hat dem Bäcker den Tee gebracht."
 assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 
 # %% [markdown]
-# The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (The other two red words go with the wrong *Die*.)
+# The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (The other two orange words go with the wrong *Die*.)
 #
 # The paper, too, shows a few heads in its last figures, and says that such models *could* be more interpretable (§4). But a heat map shows one head in one sentence. Three questions need more than that: What does a head do **as a rule**? Does the model **need** it? And is it the **reason** for what the model writes?
 
@@ -948,14 +948,14 @@ Row(
         alt=(
             "Weights of the best head from German words to English ones, each "
             "German word with the row that predicts it. Nearly every bright cell lies "
-            "in a red frame, a gold link."
+            "in an orange frame, a gold link."
         ),
     ),
     Picture(
         with_gold(1, "the row that reads the word"),
         alt=(
             "The same head, each German word with the row that reads it. The bright "
-            "cells have moved up by one row, and nearly all lie outside of the red "
+            "cells have moved up by one row, and nearly all lie outside of the orange "
             "frames."
         ),
     ),
