@@ -636,7 +636,7 @@ Row(
     Picture(
         curves(
             lengths, accuracies["the first"], "length (trained: 4 to 16)",
-            "Accuracy: the first",
+            "Accuracy: the first token",
         ),
         alt=(
             "Accuracy on the first. All are at 1 up to 16. Then rotary falls to "

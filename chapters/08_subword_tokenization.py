@@ -352,7 +352,7 @@ Picture(
     + described.replace("▁", ""),
     caption=(
         "German compounds as BPE segments them: it splits most between their parts "
-        "(green lines), but misses some boundaries (red marks)."
+        "(green lines), but misses some boundaries (orange marks)."
     ),
 )
 

@@ -893,7 +893,7 @@ def links(between_words):
 
 
 # %% [markdown]
-# What is `shift`? The decoder reads `<bos> y₁ y₂ …` and predicts `y₁ y₂ …`. So a German word has two candidate rows: the one that **predicts** it, whose input is the token *before* it (shift 0), and the one that **reads** it (shift 1). A heat map whose rows are labelled with the decoder's input shows the second kind. Here are both, for the best head of the small model; red frames are gold links:
+# What is `shift`? The decoder reads `<bos> y₁ y₂ …` and predicts `y₁ y₂ …`. So a German word has two candidate rows: the one that **predicts** it, whose input is the token *before* it (shift 0), and the one that **reads** it (shift 1). A heat map whose rows are labelled with the decoder's input shows the second kind. Here are both, for the best head of the small model; orange frames are gold links:
 
 # %% tags=["hide-input"]
 golds = [pair.alignment for pair in pairs]
