@@ -224,6 +224,8 @@ def _find_difference(wrong: Sequence[Wrong]) -> Finding | None:
             return Finding(
                 f"too {much} by a constant", f"In every test, your numbers are too {much} by {values[0]:.4g}."
             )
+        if min(values) <= 0:
+            continue
         if (quantity := _as_quantity(wrong, values)) or (quantity := _as_product(wrong, values)):
             return Finding(
                 f"too {much} by one term",

@@ -275,7 +275,7 @@ check("segment", segment)
 # ★☆☆ · 5 minutes
 #
 # Each word starts with the mark `▁`, so that the text can be reconstructed without guessing where its spaces were. Convert symbols
-# to text: each mark becomes a space, but the text doesn't begin with one.
+# to text: each mark becomes a space, except one at the very beginning, which is removed.
 #
 # <details><summary>Hint</summary>
 #

@@ -198,7 +198,7 @@ check("smoothed_loss", smoothed_loss)
 # ★★☆ · 15 minutes
 #
 # How does the loss of a token change if one of its logits changes? With pencil and paper, compute the derivative of
-# $\ln \sum_j e^{z_j} - \sum_j q_j z_j$ with respect to $z_j$. Then write the result as code, without autograd.
+# $\ln \sum_j e^{z_j} - \sum_j q_j z_j$ with respect to $z_j$. Then write the result as code, without autograd. Logits may be large.
 #
 # <details><summary>Hint</summary>
 #

@@ -496,6 +496,7 @@ def _(sources: Rows, targets: Rows) -> tuple[Tensor, Tensor, Tensor]:
     {"lengths": [2, 4, 3], "batches": [[0, 1], [2]]},
     {"lengths": [5, 5], "batches": [[1, 0]]},
     {"lengths": [7, 1, 3, 3, 8, 2], "batches": [[1, 5], [4, 2, 3], [0]]},
+    {"lengths": [6, 1, 2, 9, 4], "batches": [[0, 1], [3, 4], [2]]},
 )
 def padding_share(lengths: list[int], batches: Rows) -> float:
     """One less the share of tokens."""

@@ -360,6 +360,31 @@ def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, biases=False)
 
 
+@count_parameters.mistake(
+    "no biases in attention",
+    "Your attention has no biases. In our model, each of its four projections has a bias of d numbers.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v) - 3 * 4 * d * n
+
+
+@count_parameters.mistake(
+    "three projections in attention",
+    "You count three projections in an attention: for the queries, the keys and the values. The fourth is W^O, which "
+    "is applied to the concatenated heads.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v) - 3 * (d * d + d) * n
+
+
+@count_parameters.mistake(
+    "both biases of the feed-forward network of size f",
+    "The second layer of the feed-forward network has d outputs, so its bias has d numbers, not f.",
+)
+def _(d: int, f: int, n: int, v: int) -> int:
+    return _count(d, f, n, v) + 2 * (f - d) * n
+
+
 @count_parameters.mistake("no norms", "The layer norms are missing. Each has a factor and a shift for every feature.")
 def _(d: int, f: int, n: int, v: int) -> int:
     return _count(d, f, n, v, norms=0)

@@ -52,6 +52,15 @@ def _(logits: Tensor, target: Tensor) -> Tensor:
 
 
 @cross_entropy.mistake(
+    "the maximum not added back",
+    "You subtract the largest logit before the exponential, but then it has to be subtracted from the chosen logit, "
+    "too (or added to the logarithm again).",
+)
+def _(logits: Tensor, target: Tensor) -> Tensor:
+    return (logits - logits.amax(-1, keepdim=True)).exp().sum(-1).log() - _chosen(logits, target)
+
+
+@cross_entropy.mistake(
     "the wrong sign",
     "Your losses are negative, so training would make the model worse. The loss is minus the logarithm of the "
     "probability.",
@@ -251,6 +260,15 @@ def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
 def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
     q = smoothed_target.reference(target, logits.size(1), smoothing)
     return -(q * (logits.softmax(-1) + 1e-9).log()).sum(-1)
+
+
+@smoothed_loss.mistake(
+    "log-softmax over the tokens",
+    "Your log-softmax goes over the tokens of the batch. It should go over the vocabulary, the last axis.",
+)
+def _(logits: Tensor, target: Tensor, smoothing: float) -> Tensor:
+    q = smoothed_target.reference(target, logits.size(1), smoothing)
+    return -(q * logits.log_softmax(0)).sum(-1)
 
 
 @smoothed_loss.mistake(

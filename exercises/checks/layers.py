@@ -386,6 +386,22 @@ def pre_norm(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
 
 
 @post_norm.mistake(
+    "both parts normalised",
+    "You normalise x and the sublayer's output separately, and add them. In post-norm, the sum is normalised, once.",
+)
+def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
+    return norm(x) + norm(sublayer(x))
+
+
+@post_norm.mistake(
+    "only x normalised",
+    "You normalise x and add the sublayer's output to it. In post-norm, the sum is normalised.",
+)
+def _(x: Tensor, sublayer: Layer, norm: Layer) -> Tensor:
+    return norm(x) + sublayer(x)
+
+
+@post_norm.mistake(
     "pre-norm",
     "This is pre-norm, the next exercise: you normalise the sublayer's input. In post-norm, the sum is normalised.",
 )

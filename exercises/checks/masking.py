@@ -312,6 +312,10 @@ _TRUE, _FALSE = True, False
         "mask": torch.tensor([[_TRUE, _TRUE, _FALSE], [_TRUE, _TRUE, _FALSE]]),
     },
     {"scores": torch.tensor([[[1.0, 2.0, 3.0]]]), "mask": torch.tensor([[[_TRUE, _TRUE, _FALSE]]])},
+    {
+        "scores": torch.tensor([[-60_000.0, -60_001.0, 0.0]]),
+        "mask": torch.tensor([[_TRUE, _TRUE, _FALSE]]),
+    },
 )
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax over what may be seen; zeros where that is nothing."""
@@ -387,6 +391,15 @@ def _(scores: Tensor, mask: Tensor) -> Tensor:
 )
 def _(scores: Tensor, mask: Tensor) -> Tensor:
     return scores.masked_fill(~mask, -100.0).softmax(dim=-1).masked_fill(~mask, 0.0)
+
+
+@masked_softmax.mistake(
+    "the low score is not low enough for every input",
+    "Your number isn't below every possible score. If visible scores are even lower, the hidden keys get the weight. "
+    "Use the lowest number of the scores' dtype.",
+)
+def _(scores: Tensor, mask: Tensor) -> Tensor:
+    return scores.masked_fill(~mask, -10_000.0).softmax(dim=-1).masked_fill(~mask, 0.0)
 
 
 @masked_softmax.mistake(

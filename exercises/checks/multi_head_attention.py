@@ -43,6 +43,15 @@ def query_key_value(x: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Te
 
 
 @query_key_value.mistake(
+    "the matrix not transposed",
+    "You multiply by the thirds of the matrix as they are, but PyTorch stores the weight of a linear layer as "
+    "(outputs, inputs): the product is with its transpose. The thirds are square, so no error told you.",
+)
+def _(x: Tensor, weight: Tensor, bias: Tensor) -> Any:
+    return tuple(x @ w + b for w, b in zip(weight.chunk(3), bias.chunk(3), strict=True))
+
+
+@query_key_value.mistake(
     "no bias",
     "The product is right and split correctly, but a linear layer also adds a bias, and yours isn't used yet.",
 )

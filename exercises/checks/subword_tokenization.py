@@ -150,6 +150,7 @@ def _(words: list[list[str]], counts: list[int]) -> dict[SymbolPair, int]:
     {"pairs": {("a", "bc"): 4, ("ab", "a"): 4}},
     {"pairs": {("z", "zz"): 9, ("a", "b"): 1, ("a", "c"): 1}},
     {"pairs": {("a", "b"): 3, ("Z", "b"): 3}},
+    {"pairs": {("a", "bc"): 2, ("ä", "b"): 2}},
 )
 def best_pair(pairs: dict[SymbolPair, int]) -> SymbolPair:
     """The most frequent; of those the shortest, then the first."""
