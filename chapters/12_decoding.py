@@ -817,7 +817,7 @@ assert error > 0.05
 # Some experiments to try:
 #
 # 1. Change the toy's probabilities so that even a beam of 2 misses the best sentence. How much worse can it get?
-# 2. In the folded cell of the figure that shows the beam search step by step, call `beam_search` with `beam_size=5`. Find a candidate that was dropped although its tokens are all in the winner's translation.
+# 2. In the folded cell of the figure that shows the beam search step by step, call `beam_search` with `beam_size=5`. Find a dropped candidate whose tokens all occur in the winning translation, in another order.
 # 3. Sample ten translations of a caption, and take the one with the highest probability. How many samples do you need to do as well as a beam of 4?
 # 4. Set α to 3 and translate. What do the longest translations look like?
 #

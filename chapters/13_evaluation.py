@@ -802,7 +802,7 @@ assert gains["mended"].min() > 0 > gains["again"].min()
 assert gains["mended"].std() < bleus["first"].std() / 4 < gains["again"].std() / 4
 
 # %% [markdown]
-# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a gain as large as ours? To estimate it, subtract the mean from all gains, so that they are centred at zero, and count how many still exceed the observed gain. The output calls this p-value *plain*. sacreBLEU's p differs from it: sacreBLEU takes the absolute values of the gains *before* it subtracts their mean. If some gains are negative, as for `again`, folding them over makes the spread smaller, and with it p. Report sacreBLEU's p nevertheless, so that it can be compared with that of others. (The + 1 counts the observed gain itself.)
+# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a gain as large as ours? To estimate it, subtract the mean from all gains, so that they are centred at zero, and count how many still exceed the observed gain. The output calls this p-value *plain*. sacreBLEU's p differs from it: sacreBLEU takes the absolute values of the gains *before* it subtracts their mean. If some gains are negative, as for `again`, folding them over makes the spread smaller, and with it p. Report sacreBLEU's p nevertheless, so that it can be compared with that of others. (The + 1 in the code below counts the observed gain itself.)
 
 # %%
 from transformer.evaluation.metrics import paired_bootstrap

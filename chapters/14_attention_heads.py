@@ -121,7 +121,7 @@ assert german == "Der strenge König hat dem Bäcker den Tee gebracht."
 assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 
 # %% [markdown]
-# The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (The other two orange words go with the wrong *Die*.)
+# The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (Two more words are orange: they agree with the wrong *Die*.)
 #
 # The paper, too, shows a few heads in its last figures, and says that such models *could* be more interpretable (§4). But a heat map shows one head in one sentence. Three questions need more than that: What does a head do **as a rule**? Does the model **need** it? And is it the **reason** for what the model writes?
 
@@ -178,7 +178,7 @@ print({name: tuple(w.shape) for name, w in long_weights.items()})
 # The figure shows all heads of the encoder and of the cross-attention. Layers and heads count from 1 in figures and output, from 0 in the code. **Choose a head**, and point at a cell to read its weight. In cross-attention, a row is labelled with the token that the decoder *predicts* there. Start with these three:
 #
 # - *encoder 3, head 6*: each token attends to the one before it.
-# - *encoder 2, head 5*: *little* attends to *girl*, *red* to *hat*, *her* to *mother* and to *doll*.
+# - *encoder 2, head 5*: *little* attends to *girl*, *red* to *hat*, the first *her* to *mother*, and the second to *doll*.
 # - *cross 2, head 4*: a word-by-word dictionary. But look at the row of *uppe*, the second piece of *Puppe* (doll). Its weight goes to `<eos>`. We come back to that.
 
 
@@ -212,7 +212,7 @@ Captioned(
             "word translated there."
         ),
     ),
-    "Attention weights of every head, and one head enlarged: each row is a query and "
+    "Attention weights of the encoder's and the cross-attention's heads, and one of them enlarged: each row is a query and "
     "each column a key; bright cells are large weights.",
 )
 
@@ -745,7 +745,7 @@ low, high = die_minus_der(kings), die_minus_der(queens)
 print(f"kings {low:.1f}, queens {high:.1f}")
 
 # %% [markdown]
-# Now we patch the encoder's residual stream: at one stage (the embedding, or the output of a layer) and one position, the vector from the run with *queens* replaces the one from the run with *kings*. We report how much of the difference this restores, from 0 (still *Der*) to 1 (fully *Die*):
+# Now we patch the encoder's residual stream: at one stage (the embedding, or the output of a layer) and one position, the vector from the run with *queens* replaces the one from the run with *kings*. We report how far this moves the prediction from the first run to the second, from 0 (still *Der*) to 1 (fully *Die*):
 
 
 # %%
@@ -829,7 +829,7 @@ Row(
         ),
     ),
     caption=(
-        "Patches that restore the noun's gender are bright: the noun's vector before "
+        "Patches that turn *Der* into *Die* are bright: the noun's vector before "
         "layer 2, the article's after it, and a single head."
     ),
 )
@@ -851,7 +851,7 @@ assert 0.975 <= by_head[1, 3] < 0.985 and low < -9 and high > 9
 # %% [markdown]
 # ## Cross-attention as a word aligner
 #
-# Which English word is this German word the translation of? If cross-attention answers that, we can grade it: for each pair of the pocket corpus, the grammar provides the **gold alignment**, the true links between words.
+# Which English word is this German word the translation of? If cross-attention answers that, we can grade it: for each pair of the pocket corpus, the grammar that generated it also provides the **gold alignment**, the true links between words.
 #
 # With $A$ for the links that an aligner proposes and $S$ for the gold links, the **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/)) is
 #
@@ -1060,7 +1060,7 @@ mean_rate = {
 print(f"IBM model 1                   {rivals['IBM model 1']:.2f}")
 print(f"best head                     {best_rate:.2f}")
 print(f"mean of the last layer        {mean_rate[cross[-1]]:.2f}")
-print(f"perfect, with one link a word {error_rate(perfect, golds):.2f}")
+print(f"best with one link per word    {error_rate(perfect, golds):.2f}")
 
 # %% tags=["remove-cell"]
 for name in cross:

@@ -481,7 +481,7 @@ def fine_tune(encoder, n_labels):
 
 
 # %% [markdown]
-# The folded cell's `fine_tune` adds a linear layer to the encoder's output at `[CLS]` and trains all weights. We fine-tune with 64, 256 and 1,024 labelled sentences, once starting from our pre-trained BERT, and once from the same model with random weights. The test set has every unseen sentence twice, in its original and in a changed version, so guessing is right half of the time.
+# The folded cell's `fine_tune` adds a linear layer to the encoder's output at `[CLS]` and trains all weights. We fine-tune with 64, 256 and 1,024 labelled sentences, once starting from our pre-trained BERT, and once from the same model with random weights. The test set has each of the unseen sentences that begin with *Der*, *Die* or *Das* twice, in its original and in a changed version, so guessing is right half of the time.
 
 # %%
 torch.manual_seed(1)
@@ -658,7 +658,7 @@ assert gpt_accuracy > 0.9 > most_frequent
 # %% [markdown]
 # So GPT has learned the rule as well. (Its accuracy and BERT's don't tell which model is better: GPT compares three whole sentences, and BERT the three articles at one position.)
 #
-# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, each noun occurred with all three answers, but never in these lists.
+# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, each noun occurred with all three answers, but none of the lists in these prompts occurred.
 
 
 # %% tags=["hide-input"]

@@ -989,7 +989,7 @@ assert [x.gradients_preallocated for x in b] == [False, False, False, True]
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# The peak comes when the backward pass begins. Without gradient accumulation, there are no gradients yet at that moment, so only 12 of the 16 bytes per parameter count. bfloat16 saves less than half, because residual connections and layer norms stay in float32. The first remedy is to take smaller batches, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. That second forward pass is about a third more arithmetic. Here is the measured peak of a small model without and with checkpointing. The gradients are the same:
+# The peak comes when the backward pass begins. Without gradient accumulation, there are hardly any gradients yet at that moment, so only 12 of the 16 bytes per parameter count. bfloat16 saves less than half, because residual connections and layer norms stay in float32. The first remedy is to take smaller batches, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. That second forward pass is about a third more arithmetic. Here is the measured peak of a small model without and with checkpointing. The gradients are the same:
 
 # %%
 small = ModelConfig(1000, d_model=64, n_heads=4, d_ff=256, dropout=0.0)

@@ -133,7 +133,7 @@ Captioned(
 # %% [markdown]
 # The peak speeds behind this chart are from data sheets, for 16-bit matrix products. (Data sheets also give a higher number, for matrices in which half of the numbers are zero. Don't use that one.) The **utilisation** is the share of the peak that a training run reaches; you'll see below why the slider starts at 15%. Two things to try: double the number of GPUs, and the time halves while the price stays the same. Halve the utilisation, and both double.
 #
-# This page can't train that model while you read. It computes the cost, goes through every step with a small model in a few minutes, and breaks that small run as long runs break. If the corpus is on your machine, the same cells train the paper's model.
+# This page can't train that model while you read. It computes the cost, goes through every step with a small model in a few minutes, and makes that small run fail in the ways in which long runs fail. If the corpus is on your machine, the same cells train the paper's model.
 #
 # ## How much arithmetic is it?
 #
@@ -396,7 +396,7 @@ Picture(
 )
 
 # %% [markdown]
-# One variable decides what the cells below train. If the WMT14 corpus is on your machine, it's the paper's base model at full size, which takes hours. Otherwise it's `wmt14-mini`, made even smaller and trained on short sentences of the pocket corpus, which takes a few minutes and no download. You can also set it to `"iwslt17"`. To get WMT14, run `transformer prepare wmt14-base` in a terminal first.
+# One variable decides what the cells below train. If the WMT14 corpus is on your machine, it's the paper's base model at full size, which takes hours. Otherwise it's `wmt14-mini`, made even smaller and trained on short sentences of the pocket corpus (the corpus `short` below, described by the file `short.json`), which takes a few minutes and no download. You can also set it to `"iwslt17"`. To get WMT14, run `transformer prepare wmt14-base` in a terminal first.
 
 # %%
 downloaded = (data_folder() / "downloads" / "wmt14").is_dir()
@@ -767,10 +767,10 @@ printed = shell(
 #
 # You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in a way that gives higher numbers, which the row *BLEU paper* imitates. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) [Evaluation](13_evaluation.ipynb) estimates what it would be in sacreBLEU, from two base models that were scored in both ways: **25.8 to 25.9**.
 #
-# If your score is more than a point lower, something is wrong, and it's hardly ever the architecture. From the cheapest to check to the most expensive:
+# If your sacreBLEU score is more than a point below that, something is wrong, and it's hardly ever the architecture. From the cheapest to check to the most expensive:
 # | you see | suspect first | where to look |
 # |---|---|---|
-# | one or two points less, the loss is fine | two different measures | the signatures, and the row *BLEU paper* |
+# | one or two points less than somebody else's score, the loss is fine | two different measures | the signatures, and the row *BLEU paper* |
 # | somewhat less | no averaging, or greedy search | `averaged` and `beam_size` in `test.scores.json` |
 # | near zero, the loss is fine | the test set: shifted lines, or source and target exchanged | the first and last lines of both `.txt` files |
 # | much less, the loss is fine | the text: extra spaces, lower case, pieces of words that aren't joined | both `.txt` files |
@@ -819,7 +819,7 @@ if not FULL_SIZE:
 #
 # <details><summary>The rules of our speedrun</summary>
 #
-# - **Data:** only the three training archives of WMT14, cleaned as you like. No pretrained weights. newstest2013 for validation; newstest2014 only once, at the end.
+# - **Data:** only the three training archives of WMT14, cleaned as you like. No pretrained weights. newstest2013 for validation; newstest2014 only once for each seed, at the end.
 # - **Goal:** at least 25.8 BLEU on newstest2014 (3,003 sentences), with sacreBLEU's defaults (`case:mixed`, `tok:13a`, `smooth:exp`), as the mean of three seeds.
 # - **Time:** wall-clock time of `train`, with compilation and validation, without `prepare`. Name the hardware: there will be one list for one GPU and one for eight.
 # - **Your choice:** the architecture, the optimiser, the precision and everything else.
