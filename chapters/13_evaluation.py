@@ -161,7 +161,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. In an ordinary mean, the large precisions of unigrams and bigrams would dominate. In a product only ratios count: losing half of the 4-grams costs as much as losing half of the unigrams. The price is that a single precision of zero makes the whole score zero. (In the first figure, A and C have no matching 4-gram. The package replaces that zero by a small number.)
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. In an ordinary mean, the large precisions of unigrams and bigrams would dominate. In a product only ratios count: losing half of the 4-grams costs as much as losing half of the unigrams. The price is that a single precision of zero makes the whole score zero.
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -710,7 +710,7 @@ assert better == [True, False, False]
 # %% [markdown]
 # ## Better, or just lucky?
 #
-# Suppose you have trained two new systems, and both score about 0.6 BLEU higher than your old one. Are they really better? We call the old system `first` and the new ones `again` and `mended`, and in this case we know: `again` is made by the same rule as `first`, only with another seed, so it is *not* better. `mended` is made like `first`, with the same seed but a slightly lower rate. So it drops the same words, apart from a few that it keeps, and *is* better.
+# Suppose you have trained two new systems, and both score about 0.6 BLEU higher than your old one. Are they really better? We call the old system `first` and the new ones `again` and `mended`, and in this case we know: `again` is made by the same rule as `first`, only with another seed, so it is *not* better. `mended` is made like `first`, with the same seed but a slightly lower rate. So it drops fewer words, and *is* better.
 
 # %%
 systems = {
@@ -730,7 +730,7 @@ assert abs(whole["again"] - whole["mended"]) < 0.12
 assert all(0.5 < whole[name] - whole["first"] < 0.8 for name in ("again", "mended"))
 
 # %% [markdown]
-# With other test sentences the scores would be different. We have no others, but we can simulate them: **draw 1,000 sentences from our 1,000 with replacement**, so that some occur several times and others not at all, and score the systems on this sample. Repeat that a thousand times. This is the **bootstrap**, and it is *paired* when all systems are scored on the same samples ([Koehn, 2004](https://aclanthology.org/W04-3250/)). Thanks to the ten counts per sentence, a sample is just a sum. (The number after ± is the standard deviation.)
+# With other test sentences the scores would be different. We have no others, but we can simulate them: **draw 1,000 sentences from our 1,000 with replacement**, so that some occur several times and others not at all, and score the systems on this sample. Repeat that a thousand times. This is the **bootstrap**, and it is *paired* when all systems are scored on the same samples ([Koehn, 2004](https://aclanthology.org/W04-3250/)). Thanks to the ten counts per sentence, a sample is just a sum.
 
 # %%
 n = len(references)

@@ -296,7 +296,7 @@ for text, english in (
     print(f"{' '.join(text)}   ({english})")
 
 # %% [markdown]
-# In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because later, when the model is used, there are no masks. A model that had to predict only at `[MASK]` could neglect all other positions. This way, any token might be wrong, so every vector has to take the context into account.
+# In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because later, when the model is used, there are no masks. This way, any token might be wrong, so every vector has to take the context into account.
 
 # %%
 draw = torch.Generator().manual_seed(0)
@@ -542,7 +542,7 @@ assert accuracy["pre-trained"][2] > accuracy["random weights"][2] + 0.05
 assert max(line[0] for line in accuracy.values()) < 0.7 and len(test_ids) == 196
 
 # %% [markdown]
-# With 64 labels both are near guessing, and which of them is ahead is chance: there are only 196 test sentences. With 1,024, the pre-trained one is well ahead, although both got the same labels and the same training. What it has in addition is what it learned from unlabelled sentences: which article belongs to which noun. It only has to learn what the label means; the other has to learn German as well. This is **transfer learning**, and it is the reason why BERT changed the field: one pre-training serves all tasks.
+# With 64 labels both are near guessing, and which of them is ahead is chance: there are only 196 test sentences. With 1,024, the pre-trained one is well ahead, although both got the same labels and the same training. What it has in addition is what it learned from unlabelled sentences: which article belongs to which noun. This is **transfer learning**: one pre-training serves all tasks.
 
 # %% [markdown]
 # ## Pre-training a GPT
@@ -791,7 +791,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 # %% [markdown]
 # The last line shows that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Not every distance has a number of its own, because it hardly matters whether a word is 100 or 101 positions away. Distances share 32 *buckets* (§2.1 of the T5 paper). In the encoder, shown below, 16 of them are for keys on the left and 16 for keys on the right. Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green. The right figure shows the same as a curve.
+# Not every distance has a number of its own, because it hardly matters whether a word is 100 or 101 positions away. Distances share 32 *buckets* (§2.1 of the T5 paper). In the encoder, shown below, 16 of them are for keys on the left and 16 for keys on the right. Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
 
 
 # %% tags=["hide-input"]

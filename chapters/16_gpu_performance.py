@@ -402,7 +402,7 @@ print(f"F / B = {F_rate / B_rate:.1f} FLOP per byte")
 # %% [markdown]
 # ### The roofline
 #
-# For a GPU we take $F$ (in 16 bits) and $B$ from its data sheet and plot the FLOP per second that it can attain at each intensity, its **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)). It rises in proportion to the intensity, and is flat from $F / B$ on. The dots are operations of our encoder layer, for $2^{14}$ tokens in sentences of 25, with numbers of 2 bytes. (In real training in 16 bits, residual connections and layer norms usually still work with numbers of 4 bytes, as the section on mixed precision explains, so they are even slower than shown.)
+# For a GPU we take $F$ (in 16 bits) and $B$ from its data sheet and plot the FLOP per second that it can attain at each intensity, its **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)). It rises in proportion to the intensity, and is flat from $F / B$ on. The dots are operations of our encoder layer, for $2^{14}$ tokens in sentences of 25, with numbers of 2 bytes. (In real training, residual connections and layer norms usually work with 4-byte numbers, so they are even slower than shown.)
 
 # %% tags=["hide-input"]
 by_name = {o.name: o for o in encoder_operations}
@@ -449,7 +449,7 @@ assert arithmetic_intensity(by_name["feed-forward out"], 2**14) > ridge_point(h1
 assert round(ridge_point(h100)) == 295
 
 # %% [markdown]
-# Of these dots, only the matrix product for the queries, keys and values (Q, K, V) reaches the flat part. (The products of the feed-forward network, which aren't drawn, do as well.) A residual connection reaches less than a thousandth of the H100's peak. Even attention's product of queries and keys is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. So **the rest of the time, the GPU waits for its memory.**
+# Of these dots, only the matrix product for the queries, keys and values (Q, K, V) reaches the flat part. A residual connection reaches less than a thousandth of the H100's peak. Even attention's product of queries and keys is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. So **the rest of the time, the GPU waits for its memory.**
 #
 # The folded cell at the top lists each operation's FLOP and bytes. Are its FLOP right? While a module runs, PyTorch can count the FLOP of its matrix products:
 
@@ -482,7 +482,7 @@ paper = step_flop / 0.4 / 8 / 1e12  # TFLOP/s of each P100
 assert 2.9 < paper < 3.1 and 0.29 < paper / 9.5 < 0.34
 
 # %% [markdown]
-# No real run gets near these times. The paper's run took 0.4 seconds per step on eight P100 (§5.2). That is 3 TFLOP/s for each of them, in float32. The authors assume that a P100 can sustain three times as much, 9.5 TFLOP/s (footnote 5; that a step has 9.5 TFLOP, too, is a coincidence). Megatron-LM ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)) trained much larger models at 39% of its A100s' peak, not counting a second forward pass that they make to save memory (*activation checkpointing*, below). The share of the peak, counting only the FLOP that the model itself needs, is called **MFU**, model FLOPs utilisation.
+# No real run gets near these times. The paper's run took 0.4 seconds per step on eight P100 (§5.2). That is 3 TFLOP/s for each of them, in float32. The authors assume that a P100 can sustain three times as much, 9.5 TFLOP/s (footnote 5). Megatron-LM ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)) trained much larger models at 39% of its A100s' peak, not counting a second forward pass that they make to save memory (*activation checkpointing*, below). The share of the peak, counting only the FLOP that the model itself needs, is called **MFU**, model FLOPs utilisation.
 
 # %% [markdown]
 # ## Fusion and compilation
@@ -629,7 +629,7 @@ Picture(
 )
 
 # %% [markdown]
-# When you read the trace of a GPU, first ask whether it is busy all the time. If not, the step is launch-bound, or waits for data. If it is, look at the operations that take the most time: matrix products (`mm`, `addmm`) are fine, and anything else is a candidate for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace, and the viewer [Perfetto](https://ui.perfetto.dev) shows it in the browser, with the names that are cut off here.
+# When you read the trace of a GPU, first ask whether it is busy all the time. If not, the step is launch-bound, or waits for data. If it is, look at the operations that take the most time: matrix products (`mm`, `addmm`) are fine, and anything else is a candidate for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace, and the viewer [Perfetto](https://ui.perfetto.dev) shows it in the browser.
 
 # %% [markdown]
 # ## FlashAttention
@@ -684,7 +684,7 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# Our loop only shows the idea: almost every line is one kernel or more. The package calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. FlashAttention accepts no mask except the causal one, so in training the decoder's self-attention uses `is_causal=True` and no padding mask: padding is at the end, so real tokens never see it. The encoder and cross-attention do need a padding mask, so on a GPU, PyTorch chooses another fused kernel for them.
+# The package calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. FlashAttention accepts no mask except the causal one, so in training the decoder's self-attention uses `is_causal=True` and no padding mask: padding is at the end, so real tokens never see it. The encoder and cross-attention do need a padding mask, so on a GPU, PyTorch chooses another fused kernel for them.
 
 # %% [markdown]
 # FlashAttention also saves memory. The weights aren't kept for the backward pass, which recomputes them from queries and keys. The folded cell adds up all tensors that PyTorch keeps. The figure shows them against the length of the text: one line rises with its square, the other in proportion to it.
@@ -866,7 +866,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 assert (torch.ones((), dtype=torch.bfloat16) + 0.001).item() == 1
 
 # %% [markdown]
-# In bfloat16 the weight hasn't moved at all, because the next number after 1 is too far away. Training consists of such small steps. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights, Adam's averages and long sums stay in float32. The matrix products run in 16 bits, and so do operations such as ReLU and dropout that work on their results. `torch.autocast` makes this choice for each operation:
+# In bfloat16 the weight hasn't moved at all, because the next number after 1 is too far away. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights, Adam's averages and long sums stay in float32. The matrix products run in 16 bits, and so do operations such as ReLU and dropout that work on their results. `torch.autocast` makes this choice for each operation:
 
 # %%
 linear, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
@@ -1122,7 +1122,7 @@ Picture(
 )
 
 # %% [markdown]
-# Batches by length waste less work on padding, on any machine. The other changes are made for GPUs. On a CPU, some of them gain less or even cost time. Mixed precision, for example, is slow where the processor has no fast 16-bit arithmetic. Run this chapter in Colab on a GPU (*Runtime → Change runtime type*) to see what each change does there.
+# Batches by length waste less work on padding, on any machine. The other changes are made for GPUs. On a CPU, some of them gain less or even cost time. Run this chapter in Colab on a GPU (*Runtime → Change runtime type*) to see what each change does there.
 #
 # ### Measurements of complete steps
 #
@@ -1204,7 +1204,7 @@ for reduced in ring_all_reduce(gradients):
     assert_close(reduced, sum(gradients))
 
 # %% [markdown]
-# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients. That is always less than twice the size of the gradients. Is that a lot? For the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s), we compute how long sending takes, and how long both passes take if the GPUs reach 40% of their peak, which is a high share:
+# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients. That is always less than twice the size of the gradients. For the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s), we compute how long sending takes, and how long both passes take if the GPUs reach 40% of their peak, which is a high share:
 
 # %%
 gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
@@ -1306,7 +1306,7 @@ for scale in (1, 2**16):
     print(f"loss times {scale:6}: {lost.sum() / (one_gpu != 0).sum():.2%}")
 
 # %% [markdown]
-# And an untrained model has large gradients. They shrink as it learns.
+# And an untrained model has large gradients.
 
 # %% [markdown]
 # ## Questions

@@ -131,7 +131,7 @@ Captioned(
 )
 
 # %% [markdown]
-# The peak speeds behind this chart are from data sheets, for 16-bit matrix products. (Data sheets also give a higher number, for matrices in which half of the numbers are zero. Don't use that one.) The **utilisation** is the share of the peak that a training run reaches; you'll see below why the slider starts at 15%. Two things to try: double the number of GPUs, and the time halves while the price stays the same. Halve the utilisation, and both double.
+# The peak speeds behind this chart are from data sheets, for 16-bit matrix products. The **utilisation** is the share of the peak that a training run reaches; you'll see below why the slider starts at 15%. Two things to try: double the number of GPUs, and the time halves while the price stays the same. Halve the utilisation, and both double.
 #
 # This page can't train that model while you read. It computes the cost, goes through every step with a small model in a few minutes, and makes that small run fail in the ways in which long runs fail. If the corpus is on your machine, the same cells train the paper's model.
 #
@@ -267,7 +267,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
 
 # %% [markdown]
-# Our 15% is between the two; for the base model alone, 10% would be the more cautious choice. Both runs are far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out launches, padding, the optimiser and communication. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
+# Our 15% is between the two; for the base model alone, 10% would be more cautious. Both runs are far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out launches, padding, the optimiser and communication. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
 #
 # Energy follows in the same way, from the GPU's maximum power in its data sheet. The rest of the machine and its cooling need power, too. Three numbers in the code are assumptions: the factor for this overhead, the price of a GPU-hour and the price of a kilowatt-hour. In the table, the rent includes the electricity; the last column is what it costs on a machine of your own.
 
@@ -477,7 +477,7 @@ printed = shell(f"transformer prepare {RECIPE} $SMALL")
 #
 # That is 2.8% in all. Others were stricter: fairseq's script, which reads slightly different files, allows a ratio of only 1.5, and [kept 3,960,793 of 4,544,200 pairs](https://github.com/facebookresearch/fairseq/issues/132).
 #
-# **What it takes at full size.** Those 35,000 pairs needed 130 bytes of disk per pair, 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 0.45 GB of memory. For 4.5 million pairs that is, in proportion, 0.6 GB of disk and about 45 minutes. Memory grows more slowly: at full size we expect 0.5 GB for the tokenizer, which reads a sample, and 0.35 GB for the filter of duplicates. None of this has been run at full size. The download is 1.7 GB:
+# **What it takes at full size.** Those 35,000 pairs needed 130 bytes of disk per pair, 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 0.45 GB of memory. For 4.5 million pairs that is, in proportion, 0.6 GB of disk and about 45 minutes. Memory grows more slowly: at full size we expect 0.5 GB for the tokenizer, which reads a sample, and 0.35 GB for the filter of duplicates. The download is 1.7 GB:
 
 # %%
 for name, file in downloadable_corpora()["wmt14"]["files"].items():
@@ -1012,7 +1012,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 #
 # <details><summary>Answer</summary>
 #
-# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs end in five different valleys (the chapter doesn't show this). If you exchange two hidden units together with their weights, the model computes the same, so two runs have no reason to number their units alike. The average of two models with different numbering computes something else altogether. What you can average over runs is their *predictions*.
+# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs end in five different valleys (the chapter doesn't show this). If you exchange two hidden units together with their weights, the model computes the same, so two runs have no reason to number their units alike. What you can average over runs is their *predictions*.
 #
 # </details>
 
