@@ -245,6 +245,11 @@ SIDE_BY_SIDE: Any = [
         },
     },
     {"op": "replace", "path": "/layout/columns", "value": {"signal": "columns"}},
+    {
+        "op": "add",
+        "path": "/autosize",
+        "value": {"type": "pad", "resize": True},
+    },  # arranges the panels after each change
 ]
 """What Vega-Lite has no words for: the panels of a ``vconcat`` form two columns where the window is wide enough."""
 
