@@ -80,6 +80,7 @@ ${STAGES_STYLE}${TOUR_STYLE}
 @media (max-width: 30rem) {
   .translator { padding: .6rem; }
   .translator :is(.best, .steps) { font-size: .78rem; }
+  .translator :is(.best, .steps) :is(th, td) { padding-inline: .1rem; }
 }
 @media print { .translator .scroll { max-height: none; } }
 `;
