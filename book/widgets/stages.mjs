@@ -31,7 +31,7 @@ export const STAGES_STYLE = `${VECTORS_STYLE}
 .translator .stage > summary::after { content: "+"; font-family: var(--monospace); color: var(--muted); }
 .translator .stage[open] > summary::after { content: "−"; }
 .translator .stage .place { flex: none; width: 1.6rem; line-height: 1.5rem; text-align: center; border: 1px solid var(--muted); border-radius: 50%; font-size: .8rem; }
-.translator .stage .shape { flex: none; margin-inline-start: auto; font: .8rem var(--monospace); color: var(--muted); text-align: end; }
+.translator .stage .shape { flex: 0 1 auto; margin-inline-start: auto; font: .8rem var(--monospace); color: var(--muted); text-align: end; }
 .translator .stage > .unfolded { padding: 0 .7rem .5rem; }
 .translator .tokens { display: flex; flex-wrap: wrap; gap: .3rem; list-style: none; padding: 0; margin: .4rem 0; }
 .translator .tokens li { display: flex; flex-direction: column; align-items: center; border: 1px solid var(--border); border-radius: .3rem;
