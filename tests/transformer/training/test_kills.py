@@ -122,7 +122,7 @@ def train_to_the_end(run: Path, world_size: int, steps: int, pairs: Path | None 
 )
 def test_a_run_killed_at_random_moments_ends_as_one_that_was_not(world_size: int, kills: int, tmp_path: Path) -> None:
     rng = random.Random(world_size)
-    steps = STEPS_PER_SESSION * (kills + 1)
+    steps = 2 * STEPS_PER_SESSION * (kills + 1)  # until its processes are found and killed, a session goes on
     started = time.monotonic()
     with start(tmp_path / "undisturbed", world_size, steps) as session:
         session.wait_for_step(1)
