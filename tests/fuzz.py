@@ -72,12 +72,12 @@ def damage_json(value: Any, rng: random.Random) -> Any:
     """Replace, delete, rename or add something at a random place of a JSON document."""
     places = [place for place in _places(value) if place]
     if not places or rng.random() < 0.02:
-        return rng.choice(ODD)
+        return _odd(rng)
     *path, last = rng.choice(places)
     holder = functools.reduce(lambda inner, key: inner[key], path, value)
     kind = rng.choice(["replace"] * 6 + ["delete", "rename", "add", "swap"])
     if kind == "replace":
-        holder[last] = rng.choice(ODD)
+        holder[last] = _odd(rng)
     elif kind == "swap":
         holder[last] = functools.reduce(lambda inner, key: inner[key], rng.choice(places), value)
         with contextlib.suppress(ValueError, RecursionError):
@@ -88,11 +88,16 @@ def damage_json(value: Any, rng: random.Random) -> Any:
         del holder[last]
     elif isinstance(holder, dict):
         holder[rng.choice(["", "x", "weights", "file", "steps", "\ud83d"])] = (
-            holder.pop(last) if kind == "rename" else rng.choice(ODD)
+            holder.pop(last) if kind == "rename" else _odd(rng)
         )
     else:
-        holder.insert(last, rng.choice(ODD))
+        holder.insert(last, _odd(rng))
     return value
+
+
+def _odd(rng: random.Random) -> Any:
+    """Return a copy of an odd value, because later damage may change it."""
+    return json.loads(json.dumps(rng.choice(ODD)))
 
 
 def _places(value: Any) -> Iterator[tuple[Any, ...]]:
