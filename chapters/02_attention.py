@@ -298,7 +298,7 @@ unscaled = [largest_weight(random_scores(d_k)) for d_k in sizes]
 scaled = [largest_weight(random_scores(d_k) / d_k**0.5) for d_k in sizes]
 
 # %% [markdown]
-# Follow the solid line, without scaling, from left to right: as $d_k$ grows, one key takes all the weight, and the gradient, after a small rise, vanishes. With scaling, the dashed line, it is level in both charts, so the softmax behaves the same at every $d_k$.
+# Follow the solid line, without scaling, from left to right: as $d_k$ grows, one key takes all the weight, and the gradient, after a small rise, vanishes. The dashed line, with scaling, is level in both charts: the softmax behaves the same at every $d_k$.
 
 # %% tags=["hide-input"]
 from transformer.plots.curves import curves
@@ -350,7 +350,7 @@ at = {d_k: gradient for d_k, (_, gradient) in zip(sizes, unscaled, strict=True)}
 assert at[64] < level[5] / 2 and at[512] < level[8] / 100 and at[8] > level[2]
 
 # %% [markdown]
-# At $d_k = 64$, the typical gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. The scaling is never turned off, but it probably matters most at the start of training. A trained model may well learn long queries and sharp weights, but it gets there
+# At $d_k = 64$, the typical gradient is already less than half as large without scaling as with it; at 512, it is less than a hundredth. A trained model keeps the scaling, but it probably matters most at the start of training. A trained model may well learn long queries and sharp weights, but it gets there
 # step by step, with a gradient to guide it.
 #
 # Now the formula is complete. This is **scaled dot-product attention** (§3.2.1, equation 1). The rows of $Q$, $K$ and $V$ are the queries, keys and values:

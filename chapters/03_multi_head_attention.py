@@ -262,12 +262,12 @@ Picture(
 )
 
 # %% [markdown]
-# (*Dog* and *cat* have queries of zero, so their weights are equal.)
+# (The queries of *dog* and *cat* are zero, so each of them spreads its attention equally over all three words.)
 
 # %% [markdown]
 # ## From a loop to a batch of heads
 #
-# **First as a loop over heads.** Each of the four matrices is $d_\text{model} \times d_\text{model}$, and each head uses its own columns:
+# **First as a loop over heads.** All four matrices are $d_\text{model} \times d_\text{model}$. Each head uses its own columns of the first three:
 
 
 # %%

@@ -551,7 +551,7 @@ print("sums of the rows:", masked_too_late(x, causal).sum(dim=-1))
 # %% [markdown]
 # The consequence is worse: through that sum, every output but the last depends on the future.
 #
-# **Build a mask yourself.** Click cells to hide them, then switch the bug on. Does any row still sum to one? Start again and take the padding token away: now one row does. (The last one: with no padding, nothing is hidden from it.)
+# **Build a mask yourself.** Click cells to hide them, then switch the bug on. Does any row still sum to one? Start again, take the padding token away and switch the bug on: now one row does. (The last one: with no padding, nothing is hidden from it.)
 #
 # <div class="widget" data-widget="masks">
 #
@@ -584,7 +584,7 @@ weights[0].detach()
 #
 # **3. The mask is off by one.** With `tril(diagonal=1)` instead of `tril()`, every position but the last sees one token too many, the very one that it should predict.
 #
-# The causality test finds all three. In the figure, an exclamation mark marks a cell where the measurement differs from the causal mask. (With the inverted mask, two cells on the diagonal are right by accident. In the first two rows at least two keys are left, and the query decides how the weight is divided between them. So a change of the word's own token changes the output, although that token is hidden as a key.)
+# The causality test finds all three. In the figure, an exclamation mark marks a cell where the measurement differs from the causal mask. (With the inverted mask, two cells on the diagonal are right by accident. A word's own token is hidden as a key, but it still supplies the query. In the first two rows at least two keys are left, and the query decides how the weight is divided between them, so changing that token changes the output.)
 
 # %%
 one_too_many = torch.ones(4, 4, dtype=torch.bool).tril(diagonal=1)

@@ -645,7 +645,7 @@ Row(
         ),
     ),
     caption=(
-        "Accuracy on lengths beyond training: rotary positions extrapolate when "
+        "Accuracy on lengths in and beyond training: rotary positions extrapolate when "
         "the model looks three positions back, learned ones when it looks for the "
         "first token."
     ),
