@@ -543,11 +543,11 @@ assert arithmetic_intensity(by_name["feed-forward in"], 2**14) < ridge_point(
 )
 
 # %% [markdown]
-# - On an H100, both kinds of fusion together raise the limit from 42% to 65% of the peak, with the same arithmetic. (Fusing attention alone does little, because sentences of 25 tokens have few scores.)
+# - On an H100, both kinds of fusion together raise the limit from 42% to 65% of the peak, with the same arithmetic.
 # - With 64 tokens everything is memory-bound, because each weight is read for only a few tokens. [Decoding](12_decoding.ipynb) a single sentence with a KV cache is like that: each new token needs all weights of the decoder.
 # - What counts is the ratio of a GPU's arithmetic to its memory bandwidth: the larger it is, the more operations are memory-bound. From the A100 to the H100, arithmetic became three times as fast, but memory only 1.6 times.
 #
-# All these times are lower bounds, and the shares of the peak upper bounds. What a program really does, you have to measure.
+# All these times are lower bounds, and the shares of the peak upper bounds.
 
 # %% [markdown]
 # ## A trace of a training step
@@ -1122,7 +1122,7 @@ Picture(
 )
 
 # %% [markdown]
-# Batches by length waste less work on padding, on any machine. The other changes are made for GPUs. On a CPU, some of them gain less or even cost time. Run this chapter in Colab on a GPU (*Runtime → Change runtime type*) to see what each change does there.
+# Batches by length waste less work on padding, on any machine. The other changes are made for GPUs. On a CPU, some cost time. Run this chapter in Colab on a GPU (*Runtime → Change runtime type*) to see what each change does there.
 #
 # ### Measurements of complete steps
 #
@@ -1204,7 +1204,7 @@ for reduced in ring_all_reduce(gradients):
     assert_close(reduced, sum(gradients))
 
 # %% [markdown]
-# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients. That is always less than twice the size of the gradients. For the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s), we compute how long sending takes, and how long both passes take if the GPUs reach 40% of their peak, which is a high share:
+# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients. That is always less than twice the size of the gradients. For the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s), we compute how long sending takes, and how long both passes take if the GPUs reach 40% of their peak:
 
 # %%
 gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
@@ -1285,7 +1285,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 # %% [markdown]
 # **Reading the loss in every step.** `loss.item()` waits until the GPU has finished. In the meantime the CPU launches nothing, so afterwards the GPU has nothing to do until the next launch arrives. Add up the loss on the GPU and read it every hundredth step.
 #
-# **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Take a few steps before you measure.
+# **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
 #
 # **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package compiles with `dynamic=True` and, on a GPU, pads batches to multiples of 8.
 #
