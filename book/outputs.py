@@ -1,26 +1,34 @@
 """Give the chapters' notebooks their outputs, for a branch that GitHub shows: ``python -m book.outputs FOLDER``.
 
-The notebooks that the book's build has executed are written to FOLDER. GitHub removes drawings from the HTML of an
-output, but shows those that are outputs of their own, so each figure becomes one. The main branch has no outputs:
-they would add megabytes to the repository with every change of a chapter.
+The notebooks that the book's build has executed are written to FOLDER. GitHub doesn't show drawings within the HTML of
+an output, so each becomes a PNG image, made by the browser. The main branch has no outputs: they would add megabytes to
+the repository with every change of a chapter.
 """
 
+import base64
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
+from playwright.sync_api import sync_playwright
+
+from book.browser import launch
 
 ROOT = Path(__file__).parents[1]
 EXECUTED = ROOT / "_build" / "jupyter_execute" / "chapters"
-DRAWING = re.compile(r"<svg role=\"img\".*?</svg>", re.DOTALL)
+DRAWING = re.compile(r'<svg role="img".*?</svg>', re.DOTALL)
 CAPTION = re.compile(r"<figcaption[^>]*>(.*?)</figcaption>", re.DOTALL)
 
+Draw = Callable[[str], bytes]
+"""Makes a PNG image of the HTML of a drawing."""
 
-def with_outputs(committed: NotebookNode, executed: NotebookNode) -> NotebookNode:
+
+def with_outputs(committed: NotebookNode, executed: NotebookNode, draw: Draw) -> NotebookNode:
     """Return a committed notebook with the outputs of its execution.
 
     Raises:
@@ -30,36 +38,42 @@ def with_outputs(committed: NotebookNode, executed: NotebookNode) -> NotebookNod
         raise ValueError("the book was built from another version of this notebook: run make book again")
     for cell, other in zip(committed.cells, executed.cells, strict=True):
         if cell.cell_type == "code":
-            cell.outputs = [new for output in other.outputs for new in _as_drawings(output)]
+            cell.outputs = [new for output in other.outputs for new in _as_images(output, draw)]
             cell.execution_count = other.execution_count
     return committed
 
 
-def _as_drawings(output: NotebookNode) -> list[NotebookNode]:
-    """Return an output as it is, or, if its HTML consists of drawings, an output for each of them and the caption."""
+def _as_images(output: NotebookNode, draw: Draw) -> list[NotebookNode]:
+    """Return an output as it is, or, if its HTML consists of drawings, an image for each of them, and the caption."""
     data: dict[str, Any] = output.get("data", {})
     html = data.get("text/html", "")
     drawings = DRAWING.findall(html)
     if not drawings or "<script" in html:
         return [output]
-    style = 'style="background: white; color: black; '
-    shown = [{"image/svg+xml": drawing.replace('style="', style, 1)} for drawing in drawings]
+    images = [{"image/png": base64.b64encode(draw(drawing)).decode()} for drawing in drawings]
     captions = [{"text/markdown": f"*{caption}*"} for caption in CAPTION.findall(html)]
-    return [new_output("display_data", data=data) for data in [*shown, *captions]]
+    return [new_output("display_data", data=data) for data in [*images, *captions]]
 
 
 def main() -> int:
     """Write the notebooks. Return 1 if the book isn't built, or is older than a notebook."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted((ROOT / "chapters").glob("*.ipynb")):
-        try:
-            executed = nbformat.read(EXECUTED / path.name, as_version=4)
-            notebook = with_outputs(nbformat.read(path, as_version=4), executed)
-        except (OSError, ValueError) as error:
-            print(f"error: {path.name}: {error}", file=sys.stderr)
-            return 1
-        nbformat.write(notebook, folder / path.name)
+    with sync_playwright() as playwright:
+        page = launch(playwright).new_page(device_scale_factor=2)
+
+        def draw(drawing: str) -> bytes:
+            page.set_content(drawing)
+            return page.locator("svg").screenshot()
+
+        for path in sorted((ROOT / "chapters").glob("*.ipynb")):
+            try:
+                executed = nbformat.read(EXECUTED / path.name, as_version=4)
+                notebook = with_outputs(nbformat.read(path, as_version=4), executed, draw)
+            except (OSError, ValueError) as error:
+                print(f"error: {path.name}: {error}", file=sys.stderr)
+                return 1
+            nbformat.write(notebook, folder / path.name)
     return 0
 
 

@@ -280,9 +280,8 @@ class Exercise:
             [inputs for inputs, a, b in tests if a.equals(b) == is_right] for is_right in (False, True)
         )
         special = what_is_special(of_wrong, of_right, is_telling=True)
-        if (
-            not special and relation is None and 2 * len(of_right) >= len(tests)
-        ):  # else it's mostly wrong, not in a case
+        is_mostly_right = 2 * len(of_right) >= len(tests)
+        if not special and relation is None and is_mostly_right:
             special = what_is_special(of_wrong, of_right, is_telling=False)
         found = [_describe_special_case(special, len(of_right), len(tests), relation is None)] if special else []
         return [*found, *([relation] if relation else [])]

@@ -72,32 +72,23 @@ def damage_json(value: Any, rng: random.Random) -> Any:
     """Replace, delete, rename or add something at a random place of a JSON document."""
     places = [place for place in _places(value) if place]
     if not places or rng.random() < 0.02:
-        return _odd(rng)
+        return rng.choice(ODD)
     *path, last = rng.choice(places)
     holder = functools.reduce(lambda inner, key: inner[key], path, value)
     kind = rng.choice(["replace"] * 6 + ["delete", "rename", "add", "swap"])
     if kind == "replace":
-        holder[last] = _odd(rng)
+        holder[last] = rng.choice(ODD)
     elif kind == "swap":
         holder[last] = functools.reduce(lambda inner, key: inner[key], rng.choice(places), value)
-        with contextlib.suppress(ValueError, RecursionError):
-            json.dumps(value)
-            return value
-        holder[last] = None  # it would have contained itself
     elif kind == "delete":
         del holder[last]
     elif isinstance(holder, dict):
         holder[rng.choice(["", "x", "weights", "file", "steps", "\ud83d"])] = (
-            holder.pop(last) if kind == "rename" else _odd(rng)
+            holder.pop(last) if kind == "rename" else rng.choice(ODD)
         )
     else:
-        holder.insert(last, _odd(rng))
+        holder.insert(last, rng.choice(ODD))
     return value
-
-
-def _odd(rng: random.Random) -> Any:
-    """Return a copy of an odd value, because later damage may change it."""
-    return json.loads(json.dumps(rng.choice(ODD)))
 
 
 def _places(value: Any) -> Iterator[tuple[Any, ...]]:
@@ -114,11 +105,12 @@ def damage(path: Path, rng: random.Random) -> None:
     """Damage a file: one of JSON mostly in its values, any other in its bytes."""
     data = path.read_bytes()
     if path.suffix in (".json", ".jsonl") and rng.random() < 0.8:
-        documents = [json.loads(line) for line in (data.splitlines() if path.suffix == ".jsonl" else [data])]
+        documents = data.splitlines() if path.suffix == ".jsonl" else [data]
         chosen = rng.randrange(len(documents))
         for _ in range(rng.choice([1, 1, 1, 3])):
-            documents[chosen] = damage_json(documents[chosen], rng)
-        path.write_bytes(b"".join(json.dumps(document).encode() + b"\n" for document in documents))
+            with contextlib.suppress(ValueError, RecursionError):  # it would contain itself, or be nested too deeply
+                documents[chosen] = json.dumps(damage_json(json.loads(documents[chosen]), rng)).encode()
+        path.write_bytes(b"".join(document + b"\n" for document in documents))
     else:
         path.write_bytes(damage_bytes(data, rng))
 

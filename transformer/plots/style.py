@@ -245,13 +245,12 @@ SIDE_BY_SIDE: Any = [
         },
     },
     {"op": "replace", "path": "/layout/columns", "value": {"signal": "columns"}},
-    {
-        "op": "add",
-        "path": "/autosize",
-        "value": {"type": "pad", "resize": True},
-    },  # arranges the panels after each change
+    {"op": "add", "path": "/autosize", "value": {"type": "pad", "resize": True}},
 ]
-"""What Vega-Lite has no words for: the panels of a ``vconcat`` form two columns where the window is wide enough."""
+"""What Vega-Lite has no words for: the panels of a ``vconcat`` form two columns where the window is wide enough.
+
+Without ``resize``, they would not be arranged anew when the window changes.
+"""
 
 
 def chart_style(chart: Any, side_by_side: bool = False) -> Any:
