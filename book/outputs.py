@@ -32,10 +32,13 @@ def with_outputs(committed: NotebookNode, executed: NotebookNode, draw: Draw) ->
     """Return a committed notebook with the outputs of its execution.
 
     Raises:
-        ValueError: if the executed notebook has other cells: the book was built from another version of it.
+        ValueError: if the executed notebook has other cells, because the book was built from another version of it, or
+            no outputs, because it was not executed in the last build.
     """
     if [cell.source for cell in committed.cells] != [cell.source for cell in executed.cells]:
         raise ValueError("the book was built from another version of this notebook: run make book again")
+    if not any(cell.get("outputs") for cell in executed.cells):
+        raise ValueError("the build took its outputs from the cache: run make clean, then make book")
     for cell, other in zip(committed.cells, executed.cells, strict=True):
         if cell.cell_type == "code":
             cell.outputs = [new for output in other.outputs for new in _as_images(output, draw)]

@@ -445,8 +445,8 @@ Picture(
         "from where it was."
     ),
     caption=(
-        "Vectors of three numbers before (grey) and after layer normalisation "
-        "(pink), which moves each one straight onto a circle around the centre."
+        "Vectors of three numbers, seen along the diagonal, before (grey) and after "
+        "layer normalisation (pink): each one moves straight onto a circle."
     ),
 )
 
@@ -638,7 +638,7 @@ assert_close(vectors[0] + torch.stack(outputs).sum(dim=0), stream)
 #
 # *With JavaScript, there is an interactive figure here. This is how it begins, with post-norm and four layers; the mean square of the input is 1.*
 #
-# | sublayer | mean square of its output | of the sum | of the stream | cosine with the input | cosine with pre-norm |
+# | sublayer | mean square of its output | of the sum | of the stream | cosine with the input | the same in pre-norm |
 # |---|---|---|---|---|---|
 # | 1, attention | 1.20 | 2.43 | 1.00 | 0.72 | 0.72 |
 # | 1, feed-forward | 1.02 | 2.26 | 1.00 | 0.50 | 0.59 |
@@ -992,7 +992,7 @@ assert abs(x.square().sum() - 4) < 1e-4 and 0.9**24 < 0.1
 #
 # 1. **Depth.** Make the number of layers in `Sorter` an argument. For 2, 4 and 10 layers, what is the highest learning rate at which post-norm trains without warm-up? And pre-norm?
 # 2. **How short a warm-up** is enough for post-norm at learning rate 0.01? Try 2, 5, 10 and 20 steps, and plot the variation.
-# 3. **On translation**, a few minutes per run. Without warm-up, `transformer train` starts at a learning rate of about 0.05 ([Training](11_training.ipynb) explains its schedule). `pocket` uses pre-norm unless you say otherwise: which placement of the norm withstands such a start?
+# 3. **On translation**, a few minutes per run. Without warm-up, `transformer train` starts at a learning rate of about 0.05 ([Training](11_training.ipynb) explains its schedule). The recipe `pocket`, a small translator, uses pre-norm unless you say otherwise: which placement of the norm withstands such a start?
 #
 # ```bash
 # transformer train pocket --run runs/post      --model.norm post

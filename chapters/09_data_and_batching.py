@@ -250,7 +250,7 @@ SourceCode(collate)
 # `_gather` copies the sentences into an array of padding that has at least one free column at the end. The decoder's input is `<bos>` followed by all columns but the last, and only then `<eos>` is written into the labels. Everything happens in NumPy, for all rows at once, because a loop over
 # sentences would be too slow for millions of them.
 #
-# The last argument, `pad_to_multiple_of`, adds a little *more* padding, so that all lengths are multiples of a number. On a GPU, the course trains with 8, because PyTorch's fast attention needs the number of entries in each row of a mask to be a multiple of 8. `torch.compile`, which turns the model into faster code, would need a second version for lengths that break this rule. If all lengths keep it, one version serves them all. On a CPU, nothing is
+# The last argument, `pad_to_multiple_of`, adds a little *more* padding, so that all lengths are multiples of a number. On a GPU, the course trains with 8, because PyTorch's fast attention needs masks whose rows, as long as the padded sentences, have a multiple of 8 entries. For other lengths `torch.compile`, which turns the model into faster code, would have to compile it a second time. If all lengths keep the rule, one compiled version serves them all. On a CPU, nothing is
 # added. The extra columns don't change the loss, because padding is masked and not counted. (`sources` and `targets` are 6,000 training pairs of the pocket corpus, as token ids.)
 
 # %%
@@ -444,7 +444,7 @@ Row(
 )
 
 # %% [markdown]
-# The package's `token_batches` works in this way, with one more limit: counted *with* padding, source and target may each have at most 1.5 times the allowed tokens, here 900 positions, so that no batch is too large for the memory. Most of its batches are the same as ours. In one place, this limit ends a batch earlier than our cut does, and that shifts the next ten cuts:
+# The package's `token_batches` works in this way, with one more limit. The 600 tokens don't include padding; *with* padding, neither side may have more than 1.5 times as many positions, here 900, so that no batch is too large for the memory. Most of its batches are the same as ours. In one place, this limit ends a batch earlier than our cut does, and that shifts the next ten cuts:
 
 # %%
 from transformer.data.batching import token_batches
@@ -479,7 +479,7 @@ Captioned(
         ),
     ),
     "Six batches of sentences (blue) with padding (orange), and a dot for every "
-    "batch. The larger the pool, the less padding remains.",
+    "batch. Only a pool of many batches removes most of the padding.",
 )
 
 # %% tags=["remove-cell"]

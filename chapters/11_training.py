@@ -244,7 +244,7 @@ for step in range(1, 6):
 assert_close(ours.weight, reference.weight)
 
 # %% [markdown]
-# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. Its horizontal position is the typical size (root mean square) of its gradient, and its height that of its step, in multiples of the learning rate. Plain gradient descent would put all symbols on a diagonal such as the dashed one. Look at the blue dots, Adam's first step: whatever the gradient, the step is the full learning rate or nearly so. (The few tensors slightly lower stack the biases of queries, keys and values. For the third that belongs to the keys, the true gradient is zero, as you'll see below. The computer finds only rounding error there, smaller than $\epsilon$, so these numbers hardly move.)
+# What does the division do to a whole model? In the figure, each symbol is one weight tensor of our small Transformer. Its horizontal position is the typical size (root mean square) of its gradient, and its height that of its step, in multiples of the learning rate. Plain gradient descent would put all symbols on a diagonal such as the dashed one. Look at the blue dots, Adam's first step: whatever the gradient, the step is the full learning rate or nearly so. (The few tensors slightly lower stack the biases of queries, keys and values. One third of each of these tensors is the keys' bias, whose true gradient is zero, as you'll see below. The computer finds only rounding error there, smaller than $\epsilon$, so these numbers hardly move.)
 
 
 # %% tags=["hide-input"]
@@ -825,7 +825,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 # python -m exercises grade training
 # ```
 #
-# A second notebook, [19_train_your_own](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb) ([on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb)), comes after [18_capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), in which you put a whole Transformer together: write one as modules, with loader, validation, early stopping and plots, and train it. Its check grades the translations:
+# A second notebook, [19_train_your_own](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb) ([on GitHub](https://github.com/transformer-course/transformer-course/blob/main/exercises/19_train_your_own.ipynb)), comes after [18_capstone](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb), in which you put a whole Transformer together. Now you write it as modules, with loader, validation, early stopping and plots, and train it. Its check grades the translations:
 #
 # ```bash
 # python -m exercises grade train_your_own

@@ -1047,8 +1047,8 @@ Picture(
         "for one, are also left of the line of IBM model 1."
     ),
     caption=(
-        "Alignment error of each cross-attention head. Rows that predict a word "
-        "(dots) align far better than rows that read it (squares)."
+        "Alignment error of each cross-attention head of pocket-small. Rows that predict "
+        "a word (dots) align far better than rows that read it (squares)."
     ),
 )
 
@@ -1060,7 +1060,7 @@ mean_rate = {
 print(f"IBM model 1                   {rivals['IBM model 1']:.2f}")
 print(f"best head                     {best_rate:.2f}")
 print(f"mean of the last layer        {mean_rate[cross[-1]]:.2f}")
-print(f"best with one link per word    {error_rate(perfect, golds):.2f}")
+print(f"at best, one link per word    {error_rate(perfect, golds):.2f}")
 
 # %% tags=["remove-cell"]
 for name in cross:
@@ -1504,7 +1504,7 @@ averaged = mean_weight(weights[name].mean(dim=1, keepdim=True), noun_keys)[0]
 print(f"on the noun: noun head {one_head:.2f}, mean of its layer {averaged:.2f}")
 
 # %% [markdown]
-# **4. Different lengths.** "In short sentences the head attends more to the previous token." Here is that finding, for an **untrained** head. Divide by $1/n$, and nothing is left of it:
+# **4. Different lengths.** "In short sentences the head attends more to the previous token." Here is that finding, for an **untrained** head, which gives each of $n$ tokens about $1/n$. Divide by that, and nothing is left of the finding:
 
 # %% tags=["hide-input"]
 previous_keys = key_tables(source, source, causal=False)["previous"]

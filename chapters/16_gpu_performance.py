@@ -451,7 +451,7 @@ assert round(ridge_point(h100)) == 295
 # %% [markdown]
 # Of these dots, only the matrix product for the queries, keys and values (Q, K, V) reaches the flat part. A residual connection reaches less than a thousandth of the H100's peak. Even attention's product of queries and keys is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. So **the rest of the time, the GPU waits for its memory.**
 #
-# The folded cell at the top lists each operation's FLOP and bytes. Are its FLOP right? While a module runs, PyTorch can count the FLOP of its matrix products:
+# The folded cell at the top lists each operation's FLOP and bytes. Is the FLOP count right? While a module runs, PyTorch can count the FLOP of its matrix products:
 
 # %%
 with torch.device("meta"):
@@ -464,7 +464,7 @@ ours = sum(o.flop for o in operations() if o.weights or o.name in inside)
 assert counter.get_total_flops() == 1000 * length * ours
 
 # %% [markdown]
-# We let PyTorch count a complete training step of the base model, forward and backward, with 25,000 tokens on each side, and compute how long 100,000 such steps would take at each GPU's 16-bit peak:
+# We let PyTorch count the FLOP of a complete training step of the base model, with 25,000 tokens on each side, and compute how long 100,000 such steps would take at each GPU's 16-bit peak:
 
 # %% tags=["hide-input"]
 with torch.device("meta"):

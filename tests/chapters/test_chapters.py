@@ -77,6 +77,15 @@ class TestEveryChapter:
         assert levels[0] == 1 and levels.count(1) == 1
         assert all(after - before <= 1 for before, after in pairwise(levels))
 
+    def test_every_figure_has_a_caption(self, path: Path) -> None:
+        for source in cells(path, "code"):
+            shown = ast.parse(source).body[-1:]
+            match shown:
+                case [ast.Expr(ast.Call(ast.Name("Picture" | "Row"), keywords=keywords))]:
+                    assert "caption" in {keyword.arg for keyword in keywords}, source
+                case [ast.Expr(ast.Call(ast.Name(name)))]:
+                    assert not name.endswith(("_explorer", "_tree", "_grid", "_curves")), f"{name} needs Captioned(...)"
+
     def test_cites_the_paper_by_section(self, path: Path) -> None:
         assert re.search(r"§\d", prose(path))
 

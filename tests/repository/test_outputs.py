@@ -60,3 +60,8 @@ def test_a_notebook_that_has_changed_since_is_refused() -> None:
     changed.cells[1].source = "1 + 2"
     with pytest.raises(ValueError, match="another version"):
         with_outputs(notebook(), changed, draw)
+
+
+def test_a_notebook_that_was_not_executed_is_refused() -> None:
+    with pytest.raises(ValueError, match="run make clean"):
+        with_outputs(notebook(), notebook(), draw)
