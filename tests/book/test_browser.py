@@ -101,6 +101,13 @@ def test_code_is_copied_by_a_button(opened, address):
         assert copied.strip() == cells[0].query_selector("pre").inner_text().strip()
 
 
+def test_every_chart_fits_a_phone(shown):
+    _, look, tab, _ = shown
+    if look == "narrow":
+        boxes = "[...document.querySelectorAll('.text_html:has(.vega-embed)')]"
+        assert tab.evaluate(f"{boxes}.map(box => box.scrollWidth - box.clientWidth).filter(excess => excess > 1)") == []
+
+
 def test_two_panels_of_a_chart_are_side_by_side_where_the_window_is_wide(opened, address):
     width = "document.querySelector('[id^=altair-viz] svg').getBoundingClientRect().width"
     with opened(f"{address}chapters/03_multi_head_attention.html") as (tab, errors):

@@ -8,7 +8,7 @@ import pandas as pd
 
 from transformer.plots import style
 
-WIDTH = 115
+WIDTH = 220
 
 Predictions = Mapping[str, Sequence[tuple[str, float]]]
 """For each sentence with a masked word, the most probable words and their probabilities, best first."""
@@ -47,5 +47,5 @@ def masked_word_explorer(models: Mapping[str, Predictions], correct: Mapping[str
         colour = alt.condition("datum.correct", alt.value(style.VALUE), alt.value(style.PLAIN))
         numbers = bars.mark_text(align="left", dx=4, fontSize=12).encode(text=alt.Text("probability:Q", format=".2f"))
         panels.append((bars.mark_bar().encode(color=colour) + numbers).properties(width=WIDTH, height=110))
-    chart = alt.concat(*panels, columns=2, description=description)
-    return style.chart_style(chart.add_params(menu))
+    chart = alt.vconcat(*panels, description=description)
+    return style.chart_style(chart.add_params(menu), side_by_side=True)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from transformer.plots import style
 
-WIDTH = 165
+WIDTH = 159
 
 ATTENTION, FEED_FORWARD = "n * 4 * (d * d + d)", "n * (2 * d * f + f + d)"
 FORMULAS = {

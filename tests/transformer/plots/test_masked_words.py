@@ -1,5 +1,6 @@
 """The chart of masked words has every model's predictions for each sentence of its menu, and fits a phone."""
 
+from tests.transformer.plots.panels import panels
 from transformer.plots.masked_words import masked_word_explorer
 
 CORRECT = {"___ Hund": "Der", "Der ___": "Hund"}
@@ -13,7 +14,7 @@ SPEC = masked_word_explorer(MODELS, CORRECT, "choose a word").to_dict()
 def test_it_follows_the_page_and_fits_a_phone() -> None:
     assert SPEC["description"] == "choose a word"
     assert SPEC["usermeta"]["embedOptions"]["renderer"] == "svg" and SPEC["config"]["background"] == "transparent"
-    assert all(panel["width"] <= 250 for panel in SPEC["concat"])
+    assert all(panel["width"] <= 250 for panel in panels(SPEC))
 
 
 def test_its_menu_has_all_sentences() -> None:
@@ -22,7 +23,7 @@ def test_its_menu_has_all_sentences() -> None:
 
 
 def test_each_panel_has_the_predictions_of_its_model() -> None:
-    for panel in SPEC["concat"]:
+    for panel in panels(SPEC):
         data = panel["data"] if "data" in panel else panel["layer"][0]["data"]
         rows = SPEC["datasets"][data["name"]]
         for sentence, words in MODELS[panel["title"] if "title" in panel else panel["layer"][0]["title"]].items():
