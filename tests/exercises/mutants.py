@@ -25,7 +25,8 @@ from exercises.make import read_solution
 from exercises.notebooks import answer_key, check_key, solution_sources, topic_of
 
 SECONDS = 1
-"""Of computing that a mutant may use on all inputs together: a loop that has lost its end must not hang."""
+"""Of computing that a mutant may use on all inputs together, if nothing else is said: a loop that has lost its end must
+not hang. The time counts for the whole process, and a busy machine's is longer."""
 
 SIGNS = {
     ast.Add: [ast.Sub], ast.Sub: [ast.Add], ast.Mult: [ast.Div], ast.Div: [ast.Mult], ast.FloorDiv: [ast.Mod],
@@ -67,14 +68,15 @@ def some(of: dict[str, list[Mutant]], count: int, without: Iterable[tuple[str, s
     return _taking_turns(wanted, by="blank")[:count]
 
 
-def survivors(source: Path, tried: Sequence[Mutant]) -> list[Mutant]:
-    """Those that the checks take for right."""
+def survivors(source: Path, tried: Sequence[Mutant], seconds: float = SECONDS) -> list[Mutant]:
+    """Those that the checks take for right within so many seconds of computing each."""
     given: dict[str, Any] = {}
     for cell in read_solution(source)["cells"]:
         skipped = answer_key(cell) or check_key(cell) or "skip-execution" in cell["metadata"].get("tags", [])
         if cell["cell_type"] == "code" and not skipped:
             exec(cell["source"], given)
-    return [mutant for mutant in tried if _survives(mutant, _topic(source).exercises[mutant.blank], dict(given))]
+    exercises = _topic(source).exercises
+    return [mutant for mutant in tried if _survives(mutant, exercises[mutant.blank], dict(given), seconds)]
 
 
 def _topic(source: Path) -> Topic:
@@ -82,9 +84,9 @@ def _topic(source: Path) -> Topic:
     return topic
 
 
-def _survives(mutant: Mutant, exercise: Exercise, namespace: dict[str, Any]) -> bool:
+def _survives(mutant: Mutant, exercise: Exercise, namespace: dict[str, Any], seconds: float) -> bool:
     try:
-        with _limited(), warnings.catch_warnings():
+        with _limited(seconds), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(mutant.source, namespace)
             return exercise.is_right(namespace[mutant.blank])
@@ -97,12 +99,12 @@ class TimeoutReached(BaseException):
 
 
 @contextlib.contextmanager
-def _limited() -> Iterator[None]:
+def _limited(seconds: float) -> Iterator[None]:
     def stop(signum: int, frame: FrameType | None) -> None:
         raise TimeoutReached
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
