@@ -20,7 +20,8 @@ HIDE_REPEATED = """() => {
         const look = [color, background(one), faded(one), fontSize, fontWeight].join();
         return seen.has(look) || !seen.add(look);
     });
-    const hidden = [...repeated, ...document.querySelectorAll("article svg")].map(one => [one.style, one.style.display]);
+    const drawings = document.querySelectorAll("article svg");
+    const hidden = [...repeated, ...drawings].map(one => [one.style, one.style.display]);
     hidden.forEach(([style]) => { style.display = "none" });
     return () => hidden.forEach(([style, display]) => { style.display = display });
 }"""

@@ -16,6 +16,13 @@ ON_A_GPU = pytest.param(
 )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On a CPU, what compiles runs weekly: it takes half a minute a test, and `test_compile` does it in every run."""
+    for item in items:
+        if "gpu" in item.path.parts and "compil" in item.name and "[cpu" in item.name:
+            item.add_marker(pytest.mark.soak)
+
+
 @pytest.fixture(params=["cpu", ON_A_GPU])
 def name(request: pytest.FixtureRequest) -> DeviceName:
     """The name of the device to test."""
