@@ -16,10 +16,14 @@ ON_A_GPU = pytest.param(
 )
 
 
+WEEKLY = ("test_batches_of_all_lengths_compile_at_most_twice[cpu", "test_the_loss_and_its_gradient[cpu-compiled")
+"""Tests that compile on a CPU for half a minute; there, `test_compile` covers the same in every run."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On a CPU, what compiles runs weekly: it takes half a minute a test, and `test_compile` does it in every run."""
+    """On a CPU, run these with the tests that are run weekly."""
     for item in items:
-        if "gpu" in item.path.parts and "compil" in item.name and "[cpu" in item.name:
+        if item.name.startswith(WEEKLY):
             item.add_marker(pytest.mark.soak)
 
 
