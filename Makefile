@@ -48,14 +48,14 @@ test: $(READY)  ## run every check: lint, types, drift, tests, and the book buil
 	$(MAKE) lint || { kill $$book; exit 1; }; \
 	OMP_NUM_THREADS=1 $(PYTEST) -m "not soak" --ignore tests/book; tests=$$?; \
 	wait $$book || { cat _build/book.log; exit 1; }; exit $$tests
-	OMP_NUM_THREADS=1 $(PYTEST) -n 3 --dist worksteal tests/book
+	OMP_NUM_THREADS=1 $(PYTEST) -n 3 --dist worksteal -m "not soak" tests/book
 
 quick: $(READY)  ## the quick checks while you work, in less than two minutes: ruff, mypy, and the fast tests of the package
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/mypy
 	OMP_NUM_THREADS=1 $(PYTEST) -m "not slow and not soak" tests/transformer
 
-soak: $(READY)  ## the tests that take long and are run weekly
+soak: $(READY) $(BUILT)  ## the tests that take long and are run weekly
 	OMP_NUM_THREADS=1 $(PYTEST) -m soak
 
 gpu: $(READY)  ## on a GPU: the tests that need one (first-gpu-run runs them, too)

@@ -4,6 +4,7 @@ The book's search leads to index entries before anything else, so a term finds t
 """
 
 import html
+import pickle
 import re
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from xml.etree import ElementTree
 import yaml
 from docutils import nodes
 from sphinx import addnodes
-from sphinx.application import Sphinx
+from sphinx.application import ENV_PICKLE_FILENAME, Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
@@ -103,10 +104,21 @@ def without_text(svg: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"(\d\.\d)\d+", r"\1", ElementTree.tostring(root, "unicode")))
 
 
+def save_index_entries(app: Sphinx, error: Exception | None) -> None:
+    """Save Sphinx's environment again, which now has the index entries of the search.
+
+    Sphinx saves it before it collects them, so the search would lose them in the next build that reads few pages anew.
+    """
+    if not error:
+        with (Path(app.doctreedir) / ENV_PICKLE_FILENAME).open("wb") as file:
+            pickle.dump(app.env, file, pickle.HIGHEST_PROTOCOL)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the transform, the directive and the event handlers with Sphinx."""
     app.add_transform(IndexTerms)
     app.add_directive("chapters", ChapterCards)
     app.connect("doctree-resolved", fill_cards)
     app.connect("build-finished", write_thumbnails)
+    app.connect("build-finished", save_index_entries)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -10,7 +10,7 @@ import math
 import re
 import statistics
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -128,17 +128,26 @@ def quality(root: Path) -> list[Part]:
             test_set = [test["direction"], f"`{test['corpus']}` {test['split']}", test["sentences"], test["beam_size"]]
             rows.append([f"`{name}`", *test_set, *(f"{score(test, column):.1f}" for column in columns)])
         sources.append([f"`{name}`", *origin(results["provenance"])])
-        metrics = read_jsonl(folder / "metrics.jsonl")
-        last = [f"{metrics[-1]['step']:,}", f"{metrics[-1]['minutes']:.0f}"] if metrics else ["", ""]
-        training += [[f"`{name}`", *last, *origin(session)] for session in read_jsonl(folder / "sessions.jsonl")]
+        training += [[f"`{name}`", *cells] for cells in session_cells(folder)]
     header = ["model", "direction", "test set", "sentences", "beam size", *columns]
     parts: list[Part] = [
         folded("All scores", table(header, rows)),
         folded(DETAILS, signatures(tests), "Evaluation:", table(["model", *ORIGIN], sources, long=True)),
     ]
     if training:
-        parts += [folded("How they were trained", table(["model", "steps", "minutes", *ORIGIN], training, long=True))]
+        header = ["model", "steps", "minutes in all", *ORIGIN]
+        parts += [folded("How they were trained", table(header, training, long=True))]
     return parts
+
+
+def session_cells(run: Path) -> Iterator[list[str]]:
+    """Yield the cells of each session of a training: its steps, the minutes of all sessions (once), and its origin."""
+    sessions, metrics = read_jsonl(run / "sessions.jsonl"), read_jsonl(run / "metrics.jsonl")
+    ends = [*(session["step"] for session in sessions[1:]), metrics[-1]["step"] if metrics else None]
+    for number, (session, end) in enumerate(zip(sessions, ends, strict=True)):
+        steps = f"{session['step']:,} to {end:,}" if end is not None else f"from {session['step']:,}"
+        minutes = f"{metrics[-1]['minutes']:.0f}" if metrics and number == 0 else ""
+        yield [steps, minutes, *origin(session)]
 
 
 def experiment(root: Path, name: str) -> list[Part]:

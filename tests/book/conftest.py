@@ -17,6 +17,15 @@ LOOKS = {
     "narrow": {"viewport": {"width": 390, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1300, "height": 900}, "color_scheme": "dark"},
 }
+IN_THE_DARK = {
+    "index.html",
+    "book/live.html",
+    "book/faq.html",
+    "chapters/02_attention.html",
+    "chapters/09_data_and_batching.html",
+}
+"""Pages that are looked at in dark mode in every run; between them they have all kinds of content. The others are
+looked at weekly."""
 MODEL, SENTENCE, OTHER = "pocket-small", "Why does the dog not sleep?", "The old woman does not open the window."
 OTHERS = {"genindex.html", "search.html", "prf-prf.html", "404.html"}
 
@@ -31,7 +40,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that uses ``page`` for each page, ``look`` for each look, and ``shown`` for each page in each look."""
     pages = built_pages() or [pytest.param(None, id="none")]
     if "shown" in metafunc.fixturenames:
-        shown = [pytest.param((page, look), id=f"{page}-{look}") for page in built_pages() for look in LOOKS]
+        shown = [
+            pytest.param(
+                (page, look),
+                id=f"{page}-{look}",
+                marks=[pytest.mark.soak] if look == "dark" and page not in IN_THE_DARK else [],
+            )
+            for page in built_pages()
+            for look in LOOKS
+        ]
         metafunc.parametrize("shown", shown or pages, indirect=True, scope="module")
     if "look" in metafunc.fixturenames:
         metafunc.parametrize("look", LOOKS)

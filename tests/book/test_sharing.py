@@ -1,5 +1,6 @@
 """How the book is found and shared: descriptions, addresses, the site map, and what the search ranks first."""
 
+import pickle
 import struct
 from xml.etree import ElementTree
 
@@ -92,6 +93,11 @@ def test_the_search_ranks_the_right_chapter_first(opened, address):
         term: found[:3] for term, found in zip(TERMS, ranked, strict=True) if found[:1] != [f"chapters/{TERMS[term]}"]
     }
     assert wrong == {}
+
+
+def test_the_next_build_still_has_the_index_entries(html):
+    environment = pickle.loads((html.parent / ".doctrees" / "environment.pickle").read_bytes())
+    assert set(chapters()) <= set(environment._search_index_index_entries)
 
 
 def test_a_page_without_charts_and_formulas_is_light(opened, address):

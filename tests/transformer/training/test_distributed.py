@@ -29,7 +29,8 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("world_size", "optimizer"), [(2, "adam"), (2, "muon"), pytest.param(4, "adam", marks=pytest.mark.soak)]
+    ("world_size", "optimizer"),
+    [(2, "adam"), *(pytest.param(*case, marks=pytest.mark.soak) for case in ((2, "muon"), (4, "adam")))],
 )
 def test_n_processes_equal_one_with_n_accumulation_steps(world_size: int, optimizer: str, tmp_path: Path) -> None:
     command = [sys.executable, HERE / "compare_processes.py", tmp_path, str(world_size), optimizer]
