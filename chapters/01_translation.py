@@ -440,7 +440,7 @@ SourceCode(Transformer.forward)
 # prediction*. The [next chapter](02_attention.ipynb) shows how a head computes its weights and these vectors.
 #
 # The heat maps below show two of this model's heads, for the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
-# large weight. On the left, the head aligns word by word: *Ein* with *A*, *das* with *the*. On the right is the head from the top of this
+# large weight. The first head aligns word by word: *Ein* with *A*, *das* with *the*. The second is the head from the top of this
 # page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*. For the articles, this makes sense: the noun decides between *ein* and *eine*, or *das* and *der*. (Figures count layers and heads from 1, the code from 0.)
 
 # %% tags=["hide-input"]
@@ -473,8 +473,8 @@ Row(
         ),
     ),
     caption=(
-        "Attention weights of two heads, German rows by English columns. The left "
-        "head aligns word by word; the right one mostly attends to the nouns."
+        "Attention weights of two heads, German rows by English columns. The first "
+        "aligns word by word; the second mostly attends to the nouns."
     ),
 )
 

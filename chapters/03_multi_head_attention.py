@@ -730,8 +730,8 @@ Row(
         ),
     ),
     caption=(
-        "Which outputs change when an input changes. With the transpose (left) all "
-        "do; without it (right), each depends on two positions only."
+        "Which outputs change when an input changes. With the transpose, all of them "
+        "do. Without it, each depends on two positions only."
     ),
 )
 

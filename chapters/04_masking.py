@@ -207,7 +207,7 @@ scores = query @ key.T / math.sqrt(4)  # (query 5, key 5)
 causal_weights = scores.masked_fill(~causal, -math.inf).softmax(dim=-1)
 
 # %% [markdown]
-# In the figure, the average is on the left and causal attention on the right. They have the same shape and all rows sum to one. The only difference is that
+# The average and causal attention have the same shape, and all their rows sum to one. The only difference is that
 # attention can choose how much weight each earlier position gets.
 
 # %% tags=["hide-input"]
@@ -230,7 +230,7 @@ Row(
         ),
     ),
     caption=(
-        "An average over the sequence so far (left) is causal attention with equal "
+        "An average over the sequence so far is causal attention with equal "
         "weights. Crosses mark later positions, which get no weight."
     ),
 )

@@ -410,7 +410,7 @@ for name, model in models.items():
     print(f"{name:9}  loss {losses[name]:5.2f}")
 
 # %% [markdown]
-# (Xavier's loss differs a little from the one in the last section, because its weights are other random numbers.) Two measurements show what is going on. On the left is the mean square of what each layer's feed-forward network **adds to the residual stream**, whose own mean square is 1. On the right is the size of each layer's **gradient**. Look for the line that is level in both plots, and not far from 1 in the left one:
+# (Xavier's loss differs a little from the one in the last section, because its weights are other random numbers.) Two measurements show what is going on. The first is the mean square of what each layer's feed-forward network **adds to the residual stream**, whose own mean square is 1. The second is the size of each layer's **gradient**. Look for the line that is level in both plots, and not far from 1 in the first one:
 
 # %% tags=["hide-input"]
 gradients = {}

@@ -14,7 +14,7 @@
 # # Label smoothing and calibration
 #
 # Two small translators predict the next token, and both are right about equally often. Their *confidence* is the probability of the predicted token, the most probable one. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
-# The model on the left was trained with *hard targets*: the correct token should get a probability of 1. It claims far too much: the orange lines show the gap between confidence and accuracy. The other model differs in only one thing: its loss uses **label smoothing**.
+# The first model was trained with *hard targets*: the correct token should get a probability of 1. It claims far too much: the orange lines show the gap between confidence and accuracy. The other model differs in only one thing: its loss uses **label smoothing**.
 #
 # **After this chapter you can** explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
 #

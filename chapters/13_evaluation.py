@@ -744,7 +744,7 @@ for name, gain in gains.items():
     print(f"{name:7}  gain {gain.mean():.2f} ± {gain.std():.2f}, {wins}")
 
 # %% [markdown]
-# The left figure shows the BLEU of the three systems over the samples, the right figure the gains over `first` on the same samples:
+# The first figure shows the BLEU of the three systems over the samples, the second the gains over `first` on the same samples:
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -795,7 +795,7 @@ Row(
 )
 
 # %% [markdown]
-# On the left you can't tell `again` from `mended`. On the right, one look is enough: `mended` is better in every sample. It fails on the same sentences as `first`, so a difficult sample lowers both scores, and the effect cancels in the difference. `again` makes its errors elsewhere, so nothing cancels.
+# In the first you can't tell `again` from `mended`. In the second, one look is enough: `mended` is better in every sample. It fails on the same sentences as `first`, so a difficult sample lowers both scores, and the effect cancels in the difference. `again` makes its errors elsewhere, so nothing cancels.
 
 # %% tags=["remove-cell"]
 assert gains["mended"].min() > 0 > gains["again"].min()

@@ -771,7 +771,7 @@ by_position = torch.tensor(
 )
 
 # %% [markdown]
-# The figure on the left shows this. On the right, we patch something smaller: the output of a single encoder head. Before you look: where will the gender of *king* be after the last layer?
+# The first figure shows this. In the second, we patch something smaller: the output of a single encoder head. Before you look: where will the gender of *king* be after the last layer?
 
 
 # %% tags=["hide-input"]
@@ -829,7 +829,7 @@ Row(
         ),
     ),
     caption=(
-        "Patches that turn *Der* into *Die* are bright: the noun's vector before "
+        "Patches that turn “Der” into “Die” are bright: the noun's vector before "
         "layer 2, the article's after it, and a single head."
     ),
 )
@@ -966,7 +966,7 @@ Row(
 )
 
 # %% [markdown]
-# The same weights, one row apart, and on the right a good aligner looks like a bad one. Now the error rates of all heads, with three rivals: a **random** English word for each German one; the **diagonal**, word for word in order; and **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)), a classical aligner that learns the probabilities of word translations from 5,000 training pairs.
+# The same weights, one row apart, and in the second figure a good aligner looks like a bad one. Now the error rates of all heads, with three rivals: a **random** English word for each German one; the **diagonal**, word for word in order; and **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)), a classical aligner that learns the probabilities of word translations from 5,000 training pairs.
 
 
 # %% tags=["hide-cell"]

@@ -791,7 +791,7 @@ assert_close(biased(x), plain(x, mask=causal_mask(6)))
 # %% [markdown]
 # The last line shows that **a mask is a special case of such a bias**: 0 where attending is allowed, and $-\infty$ where it isn't.
 #
-# Not every distance has a number of its own, because it hardly matters whether a word is 100 or 101 positions away. Distances share 32 *buckets* (§2.1 of the T5 paper). In the encoder, shown below, 16 of them are for keys on the left and 16 for keys on the right. Near distances have a bucket each; farther away, the buckets get wider and wider. In the left figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
+# Not every distance has a number of its own, because it hardly matters whether a word is 100 or 101 positions away. Distances share 32 *buckets* (§2.1 of the T5 paper). In the encoder, shown below, 16 of them are for keys on the left and 16 for keys on the right. Near distances have a bucket each; farther away, the buckets get wider and wider. In the first figure, the colour shows the bucket of each pair of 24 positions, with keys to the left of the query in brown and keys to the right in green.
 
 
 # %% tags=["hide-input"]
