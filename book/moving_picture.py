@@ -66,7 +66,7 @@ def record(tab: Page) -> Film:
     tab.add_style_tag(content=STYLE)
     tab.wait_for_selector(".translator")
     for end in range(6, len(SENTENCE) + 6, 6):
-        field = "document.querySelector('.translator input[type=text]')"
+        field = "document.querySelector('.translator textarea')"
         act = f"{field}.value = {SENTENCE[:end]!r}; {field}.dispatchEvent(new Event('input'))"
         film.change(act, 300)
     film.take(2500)

@@ -15,8 +15,6 @@
 #
 # How does a network, a fixed stack of matrices, turn a sentence of any length into a sentence in another language, with another word order? The figure shows where one part of a trained Transformer, an *attention head*, looked
 # while the model generated each German word.
-#
-# By the end you will be able to follow a sentence through every stage of this model, generate a translation piece by piece, and explain what attention does better than the recurrent networks that came before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -112,12 +110,14 @@ assert [looked_at[g] for g in ("bereitet", "zu")] == ["preparing"] * 2
 
 # %% [markdown]
 # For *einem roten Hut* ("a red hat") the head looked at *hat* three times: in German, the noun decides the endings of the words before it. For *bereitet … zu*, a verb in two
-# parts, it looked at *preparing* both times. Nobody programmed this. How does such a model work?
+# parts, it looked at *preparing* both times. (Not every line is as easy to explain: *mit* means *with*, but looks at *preparing*, too.) Nobody programmed this. How does such a model work?
+#
+# By the end you will be able to follow a sentence through every stage of this model, generate a translation piece by piece, and explain what attention does better than the recurrent networks that came before it, and at what price. **About 35 minutes.** The course assumes a little PyTorch and no German.
 #
 # ## Translate a sentence
 #
-# The model comes with the course. It was trained on nothing but captions of photographs in English and German. Here it translates two captions that it
-# has never seen:
+# The model of this chapter comes with the course. It is smaller than the one on the start page, and was trained on nothing but captions of photographs in English
+# and German. Here it translates two captions that it has never seen:
 
 # %%
 translator = transformer.load("multi30k", device="cpu")

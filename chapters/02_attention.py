@@ -3,9 +3,6 @@
 #
 # In the figure below, what does *it* refer to? In the first sentence to the dog, in the second to the milk: you see this at once, from a single word at the end. A network needs a mechanism by which *it*
 # can find the right word, and bring back information from there. The arcs show that mechanism, **attention**: the thicker an arc, the more information flows along it to the word *it*. (The numbers behind it are made up; we'll soon compute with them by hand.)
-#
-# By the end you will be able to compute such weights with pencil and paper, write attention as two matrix products whose result matches PyTorch's, and explain why the paper's formula divides by a square root. **About 35 minutes.** The chapter assumes
-# vectors, matrix products and a little PyTorch.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -74,6 +71,9 @@ Picture(
 )
 
 # %% [markdown]
+# By the end you will be able to compute such weights with pencil and paper, write attention as two matrix products whose result matches PyTorch's, and explain why the paper's formula divides by a square root. **About 35 minutes.** The chapter assumes
+# vectors, matrix products and a little PyTorch.
+#
 # ## A soft lookup
 #
 # Python has a tool for finding something and bringing back information: the dictionary. You supply a **query**, it is compared with every **key**, and you get the

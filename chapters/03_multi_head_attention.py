@@ -3,11 +3,6 @@
 #
 # A *head* is one of several attention computations that run side by side. Below, three heads of a trained translator read the same caption. **Why does a Transformer need
 # more than one, and what do they cost?**
-#
-# By the end you will be able to explain what a single softmax cannot do, write multi-head attention with and without a loop, and give the shape of every
-# tensor in it.
-#
-# **About 45 minutes.** The chapter builds on [Attention](02_attention.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -114,6 +109,11 @@ assert ahead[5].argmax() == 6 and tokens[5:7] == ["white", "dog"]
 assert ahead[:7].triu(1).sum(dim=-1).mean() > 0.7  # mostly words to the right
 
 # %% [markdown]
+# By the end you will be able to explain what a single softmax cannot do, write multi-head attention with and without a loop, and give the shape of every
+# tensor in it.
+#
+# **About 45 minutes.** The chapter builds on [Attention](02_attention.ipynb).
+#
 # ## Why one softmax is not enough
 #
 # To represent what happens in a sentence, the vector of *chases* needs two things from its context: **who chases**, and **who is chased**. In the

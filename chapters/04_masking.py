@@ -3,11 +3,6 @@
 #
 # Three models are trained to predict random digits. Nobody can predict those, so no honest model can get below the loss of guessing, $\ln 10 \approx 2.30$.
 # **In the figure, two of the three do. How do they cheat, and how can you stop them?**
-#
-# By the end you will be able to build the two masks of the Transformer, explain which attention needs which mask, and test any model for
-# leaks from the future.
-#
-# **About 35 minutes.** The chapter builds on [Attention](02_attention.ipynb) and [Multi-head attention](03_multi_head_attention.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -123,9 +118,14 @@ Picture(
 )
 
 # %% [markdown]
-# Models A and B can see the digits that they are supposed to predict. Each has one small bug. Neither raises an error. During training, both models look like a great success, and afterwards both are useless. By the end of this chapter, you will know what the bugs are and how to find them.
+# Models A and B can see the digits that they are supposed to predict. Each has one small bug. Neither raises an error. During training, both models look like a great success, and afterwards both are useless. What are the bugs, and how could we have found them?
 
 # %% [markdown]
+# By the end you will be able to build the two masks of the Transformer, explain which attention needs which mask, and test any model for
+# leaks from the future.
+#
+# **About 35 minutes.** The chapter builds on [Attention](02_attention.ipynb) and [Multi-head attention](03_multi_head_attention.ipynb).
+#
 # ## What a token must not see
 #
 # In plain attention every position attends to every other. There are two cases where that must not happen.

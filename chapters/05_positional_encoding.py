@@ -3,11 +3,6 @@
 #
 # *A dog bites a man. A man bites a dog.* The same words, but not the same news. The figure shows the vector that a trained encoder outputs for *dog*
 # in each sentence: once without and once with positional encoding. **Compare the two strips of each pair.** Which pair lets the decoder tell who was bitten?
-#
-# By the end you will be able to compute the paper's positional encoding by hand, explain why it makes "three positions back" easy to learn, and say
-# how sinusoidal, learned and rotary positions differ on sequences longer than any in training.
-#
-# **About 40 minutes.** The chapter builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb), and sine and cosine from school.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -124,6 +119,11 @@ assert_close(same[0], same[1])
 assert (different[0] - different[1]).abs().max() > 1
 
 # %% [markdown]
+# By the end you will be able to compute the paper's positional encoding by hand, explain why it makes "three positions back" easy to learn, and say
+# how sinusoidal, learned and rotary positions differ on sequences longer than any in training.
+#
+# **About 40 minutes.** The chapter builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb), and sine and cosine from school.
+#
 # ## Attention ignores order
 #
 # Without positional encoding, *dog* gets **exactly the same vector whether it bites or is bitten**. Here is what the same translator makes of the two

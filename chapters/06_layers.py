@@ -14,10 +14,6 @@
 # # Encoder and decoder layers
 #
 # Each square below shows the vectors of eight words, one vector per line. In the upper squares we stack attention on attention, and **after two layers all words have the same vector**. In the lower squares we stack the paper's complete layers, and the words stay different. What does a layer have that attention alone doesn't?
-#
-# By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show when the placement of the layer norm decides whether a deep stack trains.
-#
-# **About 45 minutes.** The chapter builds on all chapters so far, from [Attention](02_attention.ipynb) on.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -144,6 +140,10 @@ for x in attention_only[2:]:
     )
 
 # %% [markdown]
+# By the end you will be able to build the paper's encoder and decoder layers from their parts, explain what each part is for, and show when the placement of the layer norm decides whether a deep stack trains.
+#
+# **About 45 minutes.** The chapter builds on all chapters so far, from [Attention](02_attention.ipynb) on.
+#
 # ## Attention alone makes all positions alike
 #
 # The output of attention is a weighted average of values. Stack two attentions, and you average averages. With each layer the vectors move closer to a common mean, and what is specific to a position is lost. We can measure that.

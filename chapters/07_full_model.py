@@ -14,8 +14,6 @@
 # # The full model: embeddings, weight tying, initialisation, parameters
 #
 # This is the paper's base model, drawn to scale: **each square stands for 512 × 512 parameters**. You know the upper ones from the last chapters. What is the large block at the bottom for, how do all of them become *one* model, and with which numbers should they start?
-#
-# **After this chapter you can** assemble the Transformer from its layers, explain weight tying, recognise a bad initialisation, and work out any model's size with pencil and paper. **About 40 minutes.** Builds on [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -92,6 +90,8 @@ Picture(
 )
 
 # %% [markdown]
+# **After this chapter you can** assemble the Transformer from its layers, explain weight tying, recognise a bad initialisation, and work out any model's size with pencil and paper. **About 40 minutes.** Builds on [Attention](02_attention.ipynb) to [Encoder and decoder layers](06_layers.ipynb).
+#
 # ## From layers to a model
 #
 # The layers of the last chapter take vectors and return vectors of the same width. A translator takes token ids and returns a score for every token of the vocabulary. So the full model needs something at its two ends.

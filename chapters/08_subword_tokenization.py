@@ -2,8 +2,6 @@
 # # Subword tokenization and byte-pair encoding
 #
 # *Das Handschuhfach klemmt:* the glove compartment is stuck. German glues words together, and a *Handschuhfach* is a compartment (*Fach*) for gloves (*Handschuh*, literally "hand-shoe"). You may never have seen this word, and it isn't among the 8,000 tokens of the course's translator of image captions. **Compare what is left of the sentence** if we cut it into words, characters or subwords. How can a program find such subwords, in two languages at once?
-#
-# **After this chapter you can** learn a subword vocabulary with pencil and paper, segment words that nobody has seen, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** Builds on a little Python.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -89,6 +87,8 @@ assert captions.pieces(captions.encode(sentence))[:4] == [
 assert [word in in_vocabulary for word in words] == [True, False, False, True]
 
 # %% [markdown]
+# **After this chapter you can** learn a subword vocabulary with pencil and paper, segment words that nobody has seen, explain how BPE, WordPiece, Unigram and byte-level BPE differ, and choose the size of a vocabulary. **About 40 minutes.** Builds on a little Python.
+#
 # ## Why not words, why not characters?
 #
 # A Transformer has one embedding per **token**. It can only read tokens that have an embedding, and only generate tokens that have one. The list of these tokens is its **vocabulary**. Which strings should be in it?

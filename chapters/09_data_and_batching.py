@@ -3,10 +3,6 @@
 #
 # Below, the same 200 sentences are divided into batches in two ways. Each row is a sentence, each block a batch. The input of a model is rectangular, so every row is padded to the length of the longest one in its batch, and the model
 # processes this **padding** (orange) like real tokens (blue). On the left, that is almost half of the work, done for nothing. How do we get from the left to the right?
-#
-# **After this chapter you can** clean a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding. You will also know five mistakes in data that raise no error.
-#
-# **About 40 minutes.** Builds on [Masking](04_masking.ipynb) and [Subword tokenization](08_subword_tokenization.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -91,6 +87,10 @@ Picture(
 )
 
 # %% [markdown]
+# **After this chapter you can** clean a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding. You will also know five mistakes in data that raise no error.
+#
+# **About 40 minutes.** Builds on [Masking](04_masking.ipynb) and [Subword tokenization](08_subword_tokenization.ipynb).
+#
 # ## Parallel text
 #
 # To learn to translate, a model needs **parallel text**: sentences with their translations. It usually comes in two files, and line 17 of one file should be the translation of line 17 of the other. The paper uses the English–German data of

@@ -15,10 +15,6 @@
 #
 # Two small translators predict the next token, and both are right about equally often. Their *confidence* is the probability of the predicted token, the most probable one. Each point in the **reliability diagrams** below is a group of predictions with similar confidence; its height is their accuracy, the share that is correct. If you could trust the confidence, all points would lie on the diagonal.
 # The first model was trained with *hard targets*: the correct token should get a probability of 1. It claims far too much: the orange lines show the gap between confidence and accuracy. The other model differs in only one thing: its loss uses **label smoothing**.
-#
-# **After this chapter you can** explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
-#
-# **About 30 minutes.** Builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -157,6 +153,10 @@ assert abs(correct.float().mean() - smoothed_correct.float().mean()) < 0.05
 assert confidence.mean() > correct.float().mean() + 0.1
 
 # %% [markdown]
+# **After this chapter you can** explain label smoothing, compute the lowest loss that it allows, and measure how far to trust a model's confidence.
+#
+# **About 30 minutes.** Builds on the softmax of [Attention](02_attention.ipynb) and on [Data and batching](09_data_and_batching.ipynb).
+#
 # ## Label smoothing in one line
 #
 # The decoder has generated *die Ente öffnet die …* ("the duck opens the …"), and the reference continues with *Tür* (door). The usual loss is the **cross-entropy**: minus the logarithm of the probability that the model gives to the correct token. In an example with only five

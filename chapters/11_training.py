@@ -15,8 +15,6 @@
 # # Training
 #
 # The figure shows the training loss of six runs of one small translation model, over their first 60 steps. **Five of them have a bug, and only one is healthy. Which one?** Choose before you read on. The answer is near the end of this chapter, and one of the bugs can't be seen in its curve.
-#
-# **By the end you can** write a training step of ten lines whose result matches the package's, explain what Adam, warm-up, clipping, gradient accumulation and weight averaging are for, and diagnose a run from its loss curve. **About 45 minutes**, of which your computer trains for a few. Builds on [Encoder and decoder layers](06_layers.ipynb), [Data and batching](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -169,6 +167,8 @@ assert ends["F"] > 8 and ends["D"] > ends["C"] + 0.3
 assert 5 < ends["C"] < 5.8 < ends["A"] < 6.3
 
 # %% [markdown]
+# **By the end you can** write a training step of ten lines whose result matches the package's, explain what Adam, warm-up, clipping, gradient accumulation and weight averaging are for, and diagnose a run from its loss curve. **About 45 minutes**, of which your computer trains for a few. Builds on [Encoder and decoder layers](06_layers.ipynb), [Data and batching](09_data_and_batching.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
+#
 # ## What we train on
 #
 # To watch a model learn, we need a language that is worth learning, yet small enough to be learned while you wait. The **pocket corpus** of this course is made by a small grammar of English and German, so there is nothing to download:

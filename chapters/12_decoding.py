@@ -14,8 +14,6 @@
 # # Decoding: greedy, beam search, sampling and the KV cache
 #
 # The model of chapter 1 translates *An old man feeds the pigeons in front of a church.* The figure shows two translations with the probability that the model gives each token. In the upper one, the most probable token is taken at every step, and the result is wrong: *Tauben* (pigeons) is plural and needs *die*, not *das*. **The correct translation below it is more probable, according to the same model. How do you find it?**
-#
-# **By the end you can** write beam search in fifteen lines, show from measurements what a wider beam and the length penalty gain and cost, sample with temperature, top-k and top-p, and compute the memory of a KV cache. **About 40 minutes.** Builds on [The Transformer from the outside](01_translation.ipynb), [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -160,6 +158,8 @@ for p, expected in (
     assert abs(p - expected) < 0.006, (p, expected)
 
 # %% [markdown]
+# **By the end you can** write beam search in fifteen lines, show from measurements what a wider beam and the length penalty gain and cost, sample with temperature, top-k and top-p, and compute the memory of a KV cache. **About 40 minutes.** Builds on [The Transformer from the outside](01_translation.ipynb), [Attention](02_attention.ipynb), [Masking](04_masking.ipynb) and [Label smoothing](10_label_smoothing.ipynb).
+#
 # ## Why greedy search fails
 #
 # At inference time the decoder is **autoregressive**: it gives a probability to every possible next token, one is chosen and appended, and the decoder continues from there. **Decoding** is the search for a good sentence with nothing but these probabilities. **Greedy search** appends the most probable token, then the most probable one after that, and so on until `<eos>`.

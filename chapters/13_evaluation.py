@@ -14,8 +14,6 @@
 # # Evaluation: BLEU, chrF and significance
 #
 # A person has translated the German sentence *Das Mädchen machte den Fernseher aus, weil es spät war* into English. Such a translation is called the **reference**. The figure shows it above three translations as machines might write them, and exactly one of those is wrong. **Which one gets the highest BLEU, the score that the paper reports?** The green bars show what BLEU sees: the higher the bar over a word, the longer the run of words around it (up to four) that the reference has, too.
-#
-# **By the end you can** compute BLEU, chrF and METEOR by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** Builds on Python; a few terms, such as *subword*, *checkpoint* and *beam size*, come from earlier chapters.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -100,6 +98,8 @@ assert scores["B"] > 2 * max(scores["A"], scores["C"])
 # The wrong one wins, by far. B says that it was *not* late, and yet it gets the highest score, because a sentence has many good translations and only one of them has been written down. BLEU measures **similarity to a reference**, not correctness.
 #
 # Still, nearly every result in this field is such a number, the paper's 27.3 and 28.4 (§6.1) included. Over thousands of sentences, bad luck with the wording hits all systems about equally, so the scores do mean something, as long as you know what they count.
+#
+# **By the end you can** compute BLEU, chrF and METEOR by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** Builds on Python; a few terms, such as *subword*, *checkpoint* and *beam size*, come from earlier chapters.
 #
 # ## BLEU by hand
 #

@@ -14,10 +14,6 @@
 # # What attention heads do
 #
 # The arcs below show what one head of a small translation model attends to: from *The* to *king*, from the first *the* to *baker*, and from the second *the* to *tea*. Is finding the noun this head's job? In the last line it was removed, and **all three articles come out wrong**.
-#
-# By the end you will be able to record the attention weights of any model, tell a head's habit from chance, ablate and patch heads to find out what they contribute, and name what a heat map of attention weights can't show.
-#
-# **About 50 minutes.** Builds on [Multi-head attention](03_multi_head_attention.ipynb), [Encoder and decoder layers](06_layers.ipynb) and [Decoding](12_decoding.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -126,6 +122,10 @@ assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 # The paper, too, shows a few heads in its last figures, and says that such models *could* be more interpretable (§4). But a heat map shows one head in one sentence. Three questions need more than that: What does a head do **as a rule**? Does the model **need** it? And is it the **reason** for what the model writes?
 
 # %% [markdown]
+# By the end you will be able to record the attention weights of any model, tell a head's habit from chance, ablate and patch heads to find out what they contribute, and name what a heat map of attention weights can't show.
+#
+# **About 50 minutes.** Builds on [Multi-head attention](03_multi_head_attention.ipynb), [Encoder and decoder layers](06_layers.ipynb) and [Decoding](12_decoding.ipynb).
+#
 # ## Recording attention weights
 #
 # A model's fused attention never stores its weights ([Attention](02_attention.ipynb)). To get them without changing the model's code, we use a **hook**: a function that PyTorch calls when a module has run. Ours computes the weights once more, with the explicit form of attention. The model here and in most of this chapter is `pocket-small`, with two layers of four heads in the encoder and two in the decoder:

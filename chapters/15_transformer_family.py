@@ -14,8 +14,6 @@
 # # The Transformer family: BERT, GPT, T5 and ViT
 #
 # BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Little, as the figure shows. Each row of a grid is a query, which may attend to the filled keys. BERT has the mask of our encoder, GPT that of our decoder, and T5 has both. ViT is an encoder again; its tokens are pieces of an image.
-#
-# By the end you can turn our Transformer into each of the four with a few lines, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -156,6 +154,8 @@ Row(
 )
 
 # %% [markdown]
+# By the end you can turn our Transformer into each of the four with a few lines, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
+#
 # ## One layer, three choices
 #
 # All four models consist of the layers of [chapter 6](06_layers.ipynb). Three choices make the difference: the **mask**, the half of the model that is kept, and the **objective**, which is what the model has to predict in training.

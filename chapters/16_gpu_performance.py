@@ -15,8 +15,6 @@
 # # Making it fast on a GPU
 #
 # The figure shows one encoder layer of the paper's base model on an H100 GPU. The upper bar divides up its arithmetic, the lower bar its time. Large matrix products (blue) make up 99% of the arithmetic, but less than half of the time. **What is the GPU doing the rest of the time?**
-#
-# **By the end you can** predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -223,6 +221,8 @@ assert shown == [42, 58], shown
 
 # %% [markdown]
 # The bars above are computed from the H100's data sheet. Measured numbers are from the machine that built this page, unless we say otherwise.
+#
+# **By the end you can** predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
 # %% tags=["hide-input"]
 dtype = str(device.autocast_dtype or torch.float32).removeprefix("torch.")

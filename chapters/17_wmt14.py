@@ -15,8 +15,6 @@
 # # Training the full model on WMT14
 #
 # In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on newstest2014 (§6.1). **How long would your GPU take, and what would it cost?** Move the sliders.
-#
-# **By the end you can** estimate the time, price and energy of a training run before you pay for it, use the commands that train the paper's model on WMT14, resume it after a crash, and judge whether its score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -134,6 +132,8 @@ Captioned(
 # The peak speeds behind this chart are from data sheets, for 16-bit matrix products. The **utilisation** is the share of the peak that a training run reaches; you'll see below why the slider starts at 15%. Two things to try: double the number of GPUs, and the time halves while the price stays the same. Halve the utilisation, and both double.
 #
 # This page can't train that model while you read. It computes the cost, goes through every step with a small model in a few minutes, and makes that small run fail in the ways in which long runs fail. If the corpus is on your machine, the same cells train the paper's model.
+#
+# **By the end you can** estimate the time, price and energy of a training run before you pay for it, use the commands that train the paper's model on WMT14, resume it after a crash, and judge whether its score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 #
 # ## How much arithmetic is it?
 #

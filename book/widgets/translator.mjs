@@ -37,9 +37,10 @@ const STYLE = `
 .translator label { display: flex; flex-direction: column; gap: .2rem; font-size: .9rem; min-width: 0; }
 .translator label.wide { flex: 1 0 100%; }
 .translator [hidden] { display: none; }
-.translator :is(input[type=text], select, button) { font: inherit; color: inherit; max-width: 100%; padding: .3rem .5rem;
+.translator :is(textarea, select, button) { font: inherit; color: inherit; max-width: 100%; padding: .3rem .5rem;
   background: var(--field); border: 1px solid var(--muted); border-radius: .3rem; }
-.translator :is(input, select, button, summary, tr, .scroll):focus-visible { outline: 3px solid var(--focus); }
+.translator textarea { width: 100%; resize: none; field-sizing: content; max-height: 8lh; }
+.translator :is(input, textarea, select, button, summary, tr, .scroll):focus-visible { outline: 3px solid var(--focus); }
 .translator button { cursor: pointer; font-size: .9rem; }
 .translator input[type=range] { width: 9rem; accent-color: var(--slider); }
 .translator .language { font-size: .9rem; margin: .8rem 0 0; }
@@ -79,6 +80,7 @@ const STYLE = `
 ${STAGES_STYLE}${TOUR_STYLE}
 @media (max-width: 30rem) {
   .translator { padding: .6rem; }
+  .translator .translation { min-height: 3lh; } /* so that the examples stay where they are */
   .translator :is(.best, .steps) { font-size: .78rem; }
   .translator :is(.best, .steps) :is(th, td) { padding-inline: .1rem; }
 }
@@ -111,8 +113,12 @@ function render({ model, el }) {
   let foundWith = ""; // the model and the settings of these searches
 
   const input = (attributes) => h("input", { oninput: () => start(200), ...attributes });
+  const translateNow = (event) => { event.preventDefault(); start(0); };
   const modelMenu = h("select", { onchange: chooseModel }, ...models.map(({ title }, i) => h("option", { value: i }, title)));
-  const sentence = input({ type: "text", autocomplete: "off", spellcheck: "false" });
+  const sentence = h("textarea", {
+    rows: 1, autocomplete: "off", spellcheck: "false", enterkeyhint: "go",
+    oninput: () => start(200), onkeydown: (event) => { if (event.key === "Enter" && !event.isComposing) translateNow(event); },
+  });
   const chosenMenu = h("select", { onchange: () => start(0) });
   const chosen = h("label", { class: "wide", hidden: true }, "Sentence to look at", chosenMenu);
   const beamSize = input({ type: "range", min: 1, max: 8, value: 4 });
@@ -140,7 +146,7 @@ function render({ model, el }) {
   const allOn = h("button", { type: "button", onclick: () => { ablated = {}; drawHeads(null); start(0); } }, "Switch all heads on");
   const form = h(
     "form",
-    { onsubmit: (event) => { event.preventDefault(); start(0); } },
+    { onsubmit: translateNow },
     ...(models.length > 1 ? [h("label", { class: "wide" }, "Model", modelMenu)] : []),
     h("label", { class: "wide" }, from, sentence),
   );
@@ -161,18 +167,19 @@ function render({ model, el }) {
       examples,
       ...(shared ? [share] : []),
       status,
-      about,
-      ...(folded ? [] : [tour]),
+      ...(folded ? [] : [about, tour]),
       h(
         "details",
         { class: "how", open: !folded },
         h("summary", {}, "See how it did that"),
-        h("form", { class: "settings" }, chosen, h("label", {}, beamSizeLabel, beamSize), h("label", {}, lengthPenaltyLabel, lengthPenalty)),
+        h("form", { class: "settings" }, chosen),
         h("details", { open: true }, h("summary", {}, "Open every stage"), stages.el),
+        h("form", { class: "settings" }, h("label", {}, beamSizeLabel, beamSize), h("label", {}, lengthPenaltyLabel, lengthPenalty)),
         h("details", { open: true }, h("summary", {}, "The best translations"), best),
         treeFold,
         headsFold,
       ),
+      ...(folded ? [about] : []), // below, so that a phone's first screen shows what can be unfolded
     ),
   );
   chooseModel();
@@ -192,11 +199,15 @@ function render({ model, el }) {
     start(0);
   }
 
+  /** Return the part of an address after "#" that carries the sentence and the settings. */
+  function fragment() {
+    const { name } = models[modelMenu.value];
+    return toFragment({ sentence: truncate(sentence.value), model: name, beamSize: beamSize.value, lengthPenalty: lengthPenalty.value, ablated });
+  }
+
   /** Return the address of this page with the sentence and the settings. */
   function address() {
-    const { name } = models[modelMenu.value];
-    const shown = { sentence: truncate(sentence.value), model: name, beamSize: beamSize.value, lengthPenalty: lengthPenalty.value, ablated };
-    const link = new URL(toFragment(shown), location.href).href;
+    const link = new URL(fragment(), location.href).href;
     return new ClipboardItem({ "text/plain": new Blob([link], { type: "text/plain" }) });
   }
 
@@ -334,6 +345,8 @@ function render({ model, el }) {
     const ablatedCount = Object.values(ablated).flat().length;
     if (ablatedCount) notes.push(`${ablatedCount} ${ablatedCount === 1 ? "head is" : "heads are"} off.`);
     status.textContent = notes.join(" ");
+    // The page of the live translator goes on with the same sentence.
+    if (folded) document.querySelectorAll('a[href*="book/live.html"]').forEach((link) => { link.hash = fragment(); });
   }
 
   /** Return the translations of a source, and how they were found; null if there was no time to finish. */

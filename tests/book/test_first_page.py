@@ -15,7 +15,7 @@ def test_what_is_important_is_on_the_first_screen(opened, address, html):
     with opened(f"{address}index.html") as (tab, _):
         tab.set_viewport_size({"width": 1280, "height": 800})
         buttons = tab.locator(".buttons a").all_inner_texts()
-        assert buttons == ["Try it", "Start reading", "Open in Colab"]
+        assert buttons == ["Start reading", "Explore the translator", "Open in Colab"]
         assert bottom(tab, ".buttons a") < 800
         assert bottom(tab, ".buttons + ul li") < 800
 

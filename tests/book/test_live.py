@@ -55,7 +55,7 @@ def expected(sentence, alpha=0.6, beam=4, model=MODEL):
 
 def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
     tab, errors = live
-    change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
+    change(tab, lambda: tab.fill(".translator textarea", SENTENCE))
     assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
     with_all = n_best(tab)
     assert with_all == expected(SENTENCE)
@@ -80,7 +80,7 @@ def test_the_sliders_set_beam_size_and_length_penalty(live):
     tab, _ = live
     change(tab, lambda: tab.fill(".translator input[max='8']", "2"))
     change(tab, lambda: tab.fill(".translator input[max='2']", "0"))
-    sentence = tab.input_value(".translator input[type=text]")
+    sentence = tab.input_value(".translator textarea")
     assert n_best(tab) == expected(sentence, alpha=0.0, beam=2)
     assert tab.locator(".translator svg .best-path").count() > 5
 
@@ -98,23 +98,23 @@ def test_the_sliders_set_beam_size_and_length_penalty(live):
 )
 def test_unusual_input_is_handled(live, text, status):
     tab, errors = live
-    tab.fill(".translator input[type=text]", text)
+    tab.fill(".translator textarea", text)
     wait_for_status(tab, status)
-    change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
+    change(tab, lambda: tab.fill(".translator textarea", SENTENCE))
     assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
     assert errors == []
 
 
 def test_several_sentences_are_translated_one_by_one_and_each_can_be_looked_at(live):
     tab, errors = live
-    change(tab, lambda: tab.fill(".translator input[type=text]", TEXT))
+    change(tab, lambda: tab.fill(".translator textarea", TEXT))
     assert tab.inner_text(TRANSLATION) == quantised(load_model(MODEL, "cpu")).translate(TEXT)
     sentences = tab.get_by_label("Sentence to look at")
     assert sentences.locator("option").all_inner_texts() == split_sentences(TEXT) and sentences.input_value() == "0"
     assert n_best(tab) == expected("Mr. Smith is here.")
     change(tab, lambda: sentences.select_option("I love you."))
     assert n_best(tab) == expected("I love you.")
-    change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
+    change(tab, lambda: tab.fill(".translator textarea", SENTENCE))
     assert not sentences.is_visible() and n_best(tab) == expected(SENTENCE)
     assert errors == []
 
@@ -133,19 +133,19 @@ def test_a_head_can_be_enlarged_read_and_switched_off_with_the_keyboard(live):
 def test_another_model_comes_with_its_own_examples(live):
     tab, errors = live
     change(tab, lambda: tab.select_option(".translator select", label="German to English: captions of photographs"))
-    sentence = tab.input_value(".translator input[type=text]")
+    sentence = tab.input_value(".translator textarea")
     assert tab.inner_text(TRANSLATION) == expected(sentence, model="multi30k-de-en")[0][0]
     assert "29,000 captions" in tab.inner_text(".translator .about")
-    change(tab, lambda: tab.fill(".translator input[type=text]", f"🙂 {sentence}"))
+    change(tab, lambda: tab.fill(".translator textarea", f"🙂 {sentence}"))
     assert "does not know some of these characters" in tab.inner_text(STATUS)
     assert errors == []
 
 
 def test_the_page_says_when_the_model_is_guessing(live):
     tab, _ = live
-    change(tab, lambda: tab.fill(".translator input[type=text]", "I love you."))
+    change(tab, lambda: tab.fill(".translator textarea", "I love you."))
     assert tab.inner_text(".translator .unsure") == ""
-    change(tab, lambda: tab.fill(".translator input[type=text]", "I love you. Bond yields outpaced fiscal stimuli."))
+    change(tab, lambda: tab.fill(".translator textarea", "I love you. Bond yields outpaced fiscal stimuli."))
     unsure = tab.inner_text(".translator .unsure")
     assert "The model is guessing at “Bond yields outpaced fiscal stimuli.”" in unsure
     assert f"trained on {MODELS[MODEL]['trainedOn']}, and on nothing else" in unsure
@@ -179,7 +179,7 @@ def test_a_model_that_fails_to_load_is_reported_and_loaded_again(browser, addres
         tab.goto(f"{address}book/live.html")
         wait_for_status(tab, "The translation failed")
         tab.unroute("**/*.safetensors")
-        change(tab, lambda: tab.fill(".translator input[type=text]", SENTENCE))
+        change(tab, lambda: tab.fill(".translator textarea", SENTENCE))
         assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
 
 
@@ -187,7 +187,7 @@ def test_a_link_carries_the_sentence_the_model_and_the_settings(live, opened, ad
     tab, _ = live
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     change(tab, lambda: tab.select_option(".translator select", label="English to German: captions of photographs"))
-    change(tab, lambda: tab.fill(".translator input[type=text]", "Two dogs & a cat? #1"))
+    change(tab, lambda: tab.fill(".translator textarea", "Two dogs & a cat? #1"))
     change(tab, lambda: tab.fill(".translator input[max='8']", "2"))
     change(tab, lambda: tab.get_by_label("decoder.2.cross_attention, head 4 is on", exact=True).uncheck())
     tab.get_by_role("button", name="Copy link").click()
@@ -196,7 +196,7 @@ def test_a_link_carries_the_sentence_the_model_and_the_settings(live, opened, ad
     assert "?" not in link, "the sentence would be sent to the server"
     with opened(link) as (other, errors):
         wait_for_status(other, "1 head is off")
-        assert other.input_value(".translator input[type=text]") == "Two dogs & a cat? #1"
+        assert other.input_value(".translator textarea") == "Two dogs & a cat? #1"
         assert other.input_value(".translator input[max='8']") == "2"
         assert n_best(other) == n_best(tab)
         assert errors == []

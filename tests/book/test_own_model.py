@@ -46,7 +46,7 @@ def check_translations(tab):
     """Compare with PyTorch: the first sentence and another one, with all heads and without some."""
     wait_for_status(tab)
     assert n_best(tab) == expected(SENTENCE, model=MODEL)
-    change(tab, lambda: tab.fill(".translator input[type=text]", OTHER))
+    change(tab, lambda: tab.fill(".translator textarea", OTHER))
     assert n_best(tab) == expected(OTHER, model=MODEL)
     tab.locator("[data-kind=encoder_self] summary").click()
     for layer, heads in OFF.items():
@@ -105,7 +105,7 @@ def test_the_search_is_also_a_table(alone, written):
     last = next(row for row in reversed(rows) if "on the best path" in row)
     best, score = n_best(tab)[0]
     assert last.split("\t") == [f"{best}<eos>", last.split("\t")[1], score, "finished, on the best path"]
-    change(tab, lambda: tab.fill(".translator input[type=text]", OTHER))  # the open table is updated
+    change(tab, lambda: tab.fill(".translator textarea", OTHER))  # the open table is updated
     assert expected(OTHER, model=MODEL)[0][0] in tab.inner_text(".translator .steps")
 
 
@@ -138,7 +138,7 @@ def test_in_a_notebook_no_sentence_is_needed(alone):
     )
     wait_for_status(tab, "Type a sentence")
     assert tab.inner_text(".translator .examples") == ""
-    change(tab, lambda: tab.fill(".translator input[type=text]", OTHER))
+    change(tab, lambda: tab.fill(".translator textarea", OTHER))
     assert n_best(tab) == expected(OTHER, model=MODEL)
     tab.locator(STATUS).wait_for()
     assert errors == []

@@ -170,7 +170,7 @@ def test_a_strip_shows_any_number_with_the_arrow_keys(tab, expected):
 
 
 def test_another_sentence_keeps_the_stages_open(tab):
-    tab.fill(".translator input[type=text]", OTHER)
+    tab.fill(".translator textarea", OTHER)
     tab.wait_for_function("() => document.querySelector('.stage .tokens').innerText.includes('window')")
     assert stage(tab, "Encoder layers").locator(".stage[open] .strip").count() > 10
 

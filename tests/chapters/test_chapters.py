@@ -63,14 +63,13 @@ def test_every_exercise_is_linked_from_a_chapter() -> None:
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 class TestEveryChapter:
     def test_starts_with_goals_time_and_prerequisites(self, path: Path) -> None:
-        first = cells(path, "markdown")[0]
-        for pattern in (
-            r"^# \S",
-            r"[Yy]ou (can|will be able to)",
-            r"\*\*About \d+ minutes",
-            r"builds on|assumes|Builds on",
-        ):
-            assert re.search(pattern, first, re.MULTILINE), f"the first cell has no {pattern}"
+        hook = cells(path, "markdown")[0]
+        assert hook.startswith("# ") and hook.count("\n\n") == 1, (
+            "a title and a paragraph, so that the figure comes soon"
+        )
+        introduction = prose(path).split("\n## ")[0]
+        for pattern in (r"[Yy]ou (can|will be able to)", r"\*\*About \d+ minutes", r"builds on|assumes|Builds on"):
+            assert re.search(pattern, introduction), f"the text before the first heading has no {pattern}"
 
     def test_heading_levels_increase_by_one(self, path: Path) -> None:
         levels = [level for level, _ in headings(path)]
