@@ -22,6 +22,8 @@ from sphinx.util.docutils import SphinxDirective
 FILE = Path(__file__).parent.parent / "chapters.yml"
 SVG = "http://www.w3.org/2000/svg"
 LINK = "{http://www.w3.org/1999/xlink}href"
+MARGIN = 6
+"""Points around the shapes of a thumbnail."""
 
 
 @cache
@@ -101,7 +103,34 @@ def without_text(svg: str) -> str:
         for group in list(parent):
             if any(use.get(LINK, "").startswith("#DejaVu") for use in group.findall(f"{{{SVG}}}use")):
                 parent.remove(group)
+    crop(root)
     return re.sub(r"\s+", " ", re.sub(r"(\d\.\d)\d+", r"\1", ElementTree.tostring(root, "unicode")))
+
+
+def corners(shape: ElementTree.Element) -> list[tuple[float, float]]:
+    """Return the points of a path, of which each pair of numbers is one, as in all paths of matplotlib."""
+    numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", shape.get("d", ""))]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def crop(root: ElementTree.Element) -> None:
+    """Show only the part of a drawing that has shapes: without the text they are no longer in the middle."""
+    defined = {part for defs in root.iter(f"{{{SVG}}}defs") for part in defs.iter()}
+    by_address = {f"#{part.get('id')}": corners(part) for part in defined}
+    points: list[tuple[float, float]] = []
+    for shape in set(root.iter()) - defined:
+        style = shape.get("style", "")
+        if shape.tag == f"{{{SVG}}}use":
+            x, y = float(shape.get("x", 0)), float(shape.get("y", 0))
+            points += [(x + dx, y + dy) for dx, dy in by_address.get(shape.get(LINK, ""), [])]
+        elif "stroke:" in style or "fill: none" not in style:
+            points += corners(shape)
+    left, top, width, height = map(float, root.get("viewBox", "").split())
+    xs = [min(max(x, left), left + width) for x, _ in points]
+    ys = [min(max(y, top), top + height) for _, y in points]
+    left, top = min(xs) - MARGIN, min(ys) - MARGIN
+    width, height = max(xs) + MARGIN - left, max(ys) + MARGIN - top
+    root.attrib |= {"viewBox": f"{left} {top} {width} {height}", "width": f"{width}pt", "height": f"{height}pt"}
 
 
 def save_index_entries(app: Sphinx, error: Exception | None) -> None:
