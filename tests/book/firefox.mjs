@@ -27,8 +27,8 @@ await tab.waitForSelector(".translator .best tbody tr");
 const translations = [];
 translations.push(
   await translationAfter(async () => {
-    await tab.$eval(".translator input[type=text]", (input) => { input.value = ""; });
-    await tab.type(".translator input[type=text]", sentence);
+    await tab.$eval(".translator textarea", (input) => { input.value = ""; });
+    await tab.type(".translator textarea", sentence);
   }),
 );
 translations.push(await translationAfter(() => tab.$eval(`[aria-label="${checkbox}"]`, (input) => input.click())));
