@@ -23,7 +23,7 @@ FILE = Path(__file__).parent.parent / "chapters.yml"
 SVG = "http://www.w3.org/2000/svg"
 LINK = "{http://www.w3.org/1999/xlink}href"
 MARGIN = 6
-"""Points around the shapes of a thumbnail."""
+"""The margin around the shapes of a thumbnail, in points."""
 
 
 @cache
@@ -107,16 +107,16 @@ def without_text(svg: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"(\d\.\d)\d+", r"\1", ElementTree.tostring(root, "unicode")))
 
 
-def corners(shape: ElementTree.Element) -> list[tuple[float, float]]:
-    """Return the points of a path, of which each pair of numbers is one, as in all paths of matplotlib."""
+def path_points(shape: ElementTree.Element) -> list[tuple[float, float]]:
+    """Return the points of a path by matplotlib, in which every two numbers are the coordinates of one."""
     numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", shape.get("d", ""))]
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def crop(root: ElementTree.Element) -> None:
-    """Show only the part of a drawing that has shapes: without the text they are no longer in the middle."""
+    """Crop a drawing to its shapes, which are off-centre once its text has been removed."""
     defined = {part for defs in root.iter(f"{{{SVG}}}defs") for part in defs.iter()}
-    by_address = {f"#{part.get('id')}": corners(part) for part in defined}
+    by_address = {f"#{part.get('id')}": path_points(part) for part in defined}
     points: list[tuple[float, float]] = []
     for shape in set(root.iter()) - defined:
         style = shape.get("style", "")
@@ -124,7 +124,7 @@ def crop(root: ElementTree.Element) -> None:
             x, y = float(shape.get("x", 0)), float(shape.get("y", 0))
             points += [(x + dx, y + dy) for dx, dy in by_address.get(shape.get(LINK, ""), [])]
         elif "stroke:" in style or "fill: none" not in style:
-            points += corners(shape)
+            points += path_points(shape)
     left, top, width, height = map(float, root.get("viewBox", "").split())
     xs = [min(max(x, left), left + width) for x, _ in points]
     ys = [min(max(y, top), top + height) for _, y in points]

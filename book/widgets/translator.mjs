@@ -172,7 +172,7 @@ function render({ model, el }) {
         "details",
         { class: "how", open: !folded },
         h("summary", {}, "See how it did that"),
-        h("form", { class: "settings" }, chosen),
+        chosen,
         h("details", { open: true }, h("summary", {}, "Open every stage"), stages.el),
         h("form", { class: "settings" }, h("label", {}, beamSizeLabel, beamSize), h("label", {}, lengthPenaltyLabel, lengthPenalty)),
         h("details", { open: true }, h("summary", {}, "The best translations"), best),

@@ -164,6 +164,39 @@ def test_the_first_page_translates_and_unfolds_how(opened, address, html):
         assert errors == []
 
 
+def test_the_sentence_of_the_first_page_goes_along_to_the_translators_own(opened, address, html):
+    with opened(f"{address}index.html") as (tab, errors):
+        wait_for_status(tab)
+        change(tab, lambda: tab.fill(".translator textarea", SENTENCE))
+        tab.get_by_role("link", name="Explore the translator").click()
+        tab.wait_for_url("**/book/live.html*")
+        wait_for_status(tab)
+        assert tab.input_value(".translator textarea") == SENTENCE
+        assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
+        assert errors == []
+
+
+def test_enter_translates_and_a_pasted_line_break_is_a_space(live):
+    tab, errors = live
+    field = tab.locator(".translator textarea")
+    field.fill(SENTENCE)
+    change(tab, lambda: field.press("Enter"))
+    assert field.input_value() == SENTENCE
+    change(tab, lambda: field.fill(SENTENCE.replace(" ", "\n", 1)))
+    assert tab.inner_text(TRANSLATION) == expected(SENTENCE)[0][0]
+    assert errors == []
+
+
+def test_a_long_sentence_is_visible_as_a_whole(live):
+    tab, _ = live
+    height = "field => field.clientHeight"
+    field = tab.locator(".translator textarea")
+    one_line = field.evaluate(height)
+    change(tab, lambda: field.fill(" ".join([SENTENCE] * 5)))
+    assert field.evaluate(height) > 1.5 * one_line
+    assert field.evaluate("field => field.scrollHeight - field.clientHeight") <= 1
+
+
 def test_without_javascript_there_are_examples(browser, address, html):
     with browser.new_context(java_script_enabled=False) as context:
         tab = context.new_page()

@@ -25,8 +25,7 @@ from exercises.make import read_solution
 from exercises.notebooks import answer_key, check_key, solution_sources, topic_of
 
 SECONDS = 1
-"""Of computing that a mutant may use on all inputs together, if nothing else is said: a loop that has lost its end must
-not hang. The time counts for the whole process, and a busy machine's is longer."""
+"""The CPU time that a mutant gets for all inputs together by default, so that no endless loop hangs the tests."""
 
 SIGNS = {
     ast.Add: [ast.Sub], ast.Sub: [ast.Add], ast.Mult: [ast.Div], ast.Div: [ast.Mult], ast.FloorDiv: [ast.Mod],
@@ -69,7 +68,7 @@ def some(of: dict[str, list[Mutant]], count: int, without: Iterable[tuple[str, s
 
 
 def survivors(source: Path, tried: Sequence[Mutant], seconds: float = SECONDS) -> list[Mutant]:
-    """Those that the checks take for right within so many seconds of computing each."""
+    """Return the mutants that the checks accept, each within so many seconds of CPU time."""
     given: dict[str, Any] = {}
     for cell in read_solution(source)["cells"]:
         skipped = answer_key(cell) or check_key(cell) or "skip-execution" in cell["metadata"].get("tags", [])

@@ -8,8 +8,8 @@ from exercises.notebooks import solution_sources
 from tests.exercises.mutants import mutants, some, survivors
 
 TEN = 10
-SECONDS_OF_THE_RIGHT = 30
-"""What is the same function ends by itself, and must not be taken for wrong where a machine is slow."""
+EQUIVALENT_SECONDS = 30
+"""The CPU time for an equivalent mutant: it ends by itself, and must not be rejected because the machine is slow."""
 
 LAST_OF_TWO = "the tensor has two axes, so that 1 and -1 mean the same one"
 LAST_OF_ONE = "the axis has length one, so that 0 and -1 mean the same entry"
@@ -112,5 +112,5 @@ def test_what_is_explained_exists_and_survives() -> None:
     alive = set()
     for source in solution_sources():
         explained = [m for blank in mutants(source).values() for m in blank if (m.blank, m.change) in EQUIVALENT]
-        alive |= {(mutant.blank, mutant.change) for mutant in survivors(source, explained, SECONDS_OF_THE_RIGHT)}
+        alive |= {(mutant.blank, mutant.change) for mutant in survivors(source, explained, EQUIVALENT_SECONDS)}
     assert set(EQUIVALENT) - alive == set()

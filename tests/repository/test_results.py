@@ -279,6 +279,18 @@ def test_pretrained_models(root: Path) -> None:
     assert "4,321" in shown and "`transformer train multi30k`" in shown and "`abcdef1234`" in shown
 
 
+def test_each_session_of_a_training_is_listed_with_its_steps(root: Path) -> None:
+    write_model(root, "tiny", [scored_on(4, 33.3)])
+    run = root / "transformer" / "models" / "tiny"
+    sessions = [{"step": step, **FACTS, "command": f"transformer train --{step}"} for step in (0, 1234)]
+    (run / "sessions.jsonl").write_text("".join(json.dumps(session) + "\n" for session in sessions))
+    first, second = results.session_cells(run)
+    assert (first[:2], second[:2]) == (["0 to 1,234", "12"], ["1,234 to 4,321", ""])
+    assert "--0" in first[-1] and "--1234" in second[-1]
+    (run / "metrics.jsonl").unlink()
+    assert [cells[:2] for cells in results.session_cells(run)] == [["0 to 1,234", ""], ["from 1,234", ""]]
+
+
 def test_the_summary_has_the_widest_beam_of_each_test_set(root: Path) -> None:
     write_model(root, "tiny", [scored_on(1, 22.2), scored_on(4, 33.3), scored_on(4, 44.4, direction="de-en")])
     (picture,) = section("summary", root)
