@@ -2,7 +2,9 @@
 
 import os
 import re
+import signal
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,6 +106,8 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
     except RuntimeError as error:
         message = str(error)
         if "gloo" in message.lower() or "nccl" in message.lower() or "Connection" in message:
+            if threading.current_thread() is threading.main_thread():  # torchrun now stops this process, too, but
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends by itself, and says why
             raise UserError(
                 f"another of the {world_size} processes has died ({message.splitlines()[0][:100]}); "
                 "run the same command again to resume from the last checkpoint"

@@ -88,7 +88,7 @@ def train(
     with init_distributed(device) as context:
         is_main = context.is_main
         folder = open_run_folder(run, recipe, force) if is_main else nullcontext()
-        with explain_write_errors(run), folder, stop_signals() as stop_requested:
+        with stop_signals() as stop_requested, explain_write_errors(run), folder:
             trainer = _start_or_resume(
                 run, config, lambda: Trainer(model_config, config, data, device, context, compiled, initial_model)
             )

@@ -16,6 +16,7 @@ from transformer.checkpoint import step_checkpoints
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import DataConfig, prepare
 from transformer.device import Device, choose_device
+from transformer.errors import UserError
 from transformer.training.distributed import DistributedContext, init_distributed
 from transformer.training.trainer import Trainer
 
@@ -90,6 +91,21 @@ def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_
     assert started.returncode != 0
     assert "another of the 2 processes has died" in errors and "resume from the last checkpoint" in errors
     assert step_checkpoints(run)
+
+
+def test_one_that_torchrun_stops_because_another_has_died_still_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM may come while the process is already ending by itself."""
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        with pytest.raises(UserError, match="another of the 2 processes"), init_distributed(choose_device("cpu")):
+            raise RuntimeError("[gloo/transport/tcp/pair.cc] Connection closed by peer")
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.fixture
