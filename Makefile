@@ -14,7 +14,7 @@ BUILT := $(HTML)/.built
 COVERED := import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 15))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
     "$$p" -c '$(COVERED)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
-PYTEST := $(PY) -m pytest -n 2 --dist loadfile
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 
 # What a built page shows of the course's own code: when this changes, no cached output is trusted.

@@ -11,6 +11,7 @@ Afterwards the command lists the translations that are not judged yet.
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,12 @@ def read_judgements() -> dict[tuple[str, str], str]:
     """Return the judgements: a sentence and a translation of it → ``"right"``, or what is wrong."""
     rows = (line.split("\t") for line in JUDGEMENTS.read_text("utf-8").splitlines())
     return {(sentence, translation): judgement for sentence, translation, judgement in rows}
+
+
+def count_right(translations: Mapping[str, str]) -> int:
+    """Return how many translations, sentence → translation, were judged to be right."""
+    judgements = read_judgements()
+    return sum(judgements.get(pair) == RIGHT for pair in translations.items())
 
 
 def check_unseen(sentences: list[str], data: DataConfig, mirror: str | None = None) -> None:
@@ -89,8 +96,8 @@ def main(arguments: list[str] | None = None) -> int:
     write_atomically(RESULT, (text + "\n").encode())
     judgements = read_judgements()
     pairs = version["translations"].items()
-    n_right = sum(judgements.get(pair) == RIGHT for pair in pairs)
     missing = [pair for pair in pairs if pair not in judgements]
+    n_right = count_right(version["translations"])
     print(f"{n_right} of {len(sentences)} translations are right, {len(missing)} are not judged yet")
     for sentence, translation in missing:
         print(f"{sentence}\t{translation}\t")

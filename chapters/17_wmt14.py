@@ -124,8 +124,9 @@ Captioned(
             "reports."
         ),
     ),
-    "Estimated hours and price of training the paper's model on six GPUs. The dotted "
-    "line is the time reported in the paper.",
+    "Estimated hours and price of training the paper's model on six GPUs, if an hour "
+    "of each costs the same. (An hour of a T4 usually costs far less than one of an "
+    "H100.) The dotted line is the time reported in the paper.",
 )
 
 # %% [markdown]

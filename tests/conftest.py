@@ -1,5 +1,6 @@
 """Settings that hold for every test."""
 
+import pytest
 from hypothesis import settings
 
 import tests.pretend_gpu  # noqa: F401 - before any backward pass: autograd counts the devices at the first one
@@ -7,3 +8,9 @@ import tests.pretend_gpu  # noqa: F401 - before any backward pass: autograd coun
 # A property is tested by its examples, however long a slow or busy machine takes for one of them.
 settings.register_profile("course", deadline=None)
 settings.load_profile("course")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the files that have slow tests, so that at the end no worker waits for the last of them."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

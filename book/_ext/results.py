@@ -41,6 +41,15 @@ COMPARED = {"train": "training", "loss": "loss", "beam": "beam search", "greedy"
 SCORES = ("BLEU", "BLEU lc", "BLEU paper", "chrF2", "METEOR")
 """The scores that tables show, if they were computed; all signatures are listed below the tables."""
 
+SYNTHETIC = "synthetic sentences"
+TEST_SETS = {
+    ("everyday", "test_tatoeba"): "short sentences",
+    ("everyday", "test_multi30k"): "captions",
+    ("multi30k", "test"): "captions",
+    ("pocket-200k", "test"): SYNTHETIC,
+}
+"""What the test sets of the pretrained models consist of; the bars of synthetic ones are grey."""
+
 Part = str | Picture | Row
 """A part of a section: Markdown, or figures."""
 
@@ -95,7 +104,8 @@ def summary(root: Path) -> list[Part]:
     values = {}
     for name, (_, results) in pretrained_models(root).items():
         for test in results["test_sets"]:  # from the narrowest to the widest beam
-            values[f"{name}, {test['direction']} {test['split'].replace('_', ' ')}"] = score(test, "BLEU")
+            kind = TEST_SETS.get((test["corpus"], test["split"]), test["split"])
+            values[f"{name}, {kind}, {test['direction'].replace('-', ' → ')}"] = score(test, "BLEU")
     if not values:
         return [MISSING]
     alt = (
@@ -105,10 +115,11 @@ def summary(root: Path) -> list[Part]:
 
 
 def bars(values: Mapping[str, float]) -> Figure:
-    """Draw a horizontal bar for each value, with its label on the left and the value at its end."""
+    """Draw a horizontal bar for each value, with its label on the left and the value at its end; grey if synthetic."""
     with style.in_style():
         figure, axes = style.new_figure(5, 0.6 + 0.34 * len(values))
-        axes.bar_label(axes.barh(list(values), list(values.values()), color=style.QUERY), fmt="%.1f", padding=4)
+        colours = [style.PLAIN if SYNTHETIC in label else style.QUERY for label in values]
+        axes.bar_label(axes.barh(list(values), list(values.values()), color=colours), fmt="%.1f", padding=4)
         axes.invert_yaxis()  # the first is at the top
         axes.spines[:].set_visible(False)
         axes.tick_params(left=False, bottom=False, labelbottom=False)

@@ -12,6 +12,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from book.everyday import RESULT, count_right
 from transformer.files import read_json
 from transformer.interactive.widgets import model_files, quantised
 from transformer.models import load_model
@@ -78,6 +79,16 @@ LIVE = read_json(RESULTS / "live.json")["models"]
 """What `book.live_models` measured of each model."""
 
 
+def everyday_score(name: str) -> str:
+    """Return a sentence on how many of the everyday sentences a model got right; none if it wasn't tried."""
+    versions = json.loads(RESULT.read_text("utf-8"))
+    tried = [version["translations"] for version in versions if version["model"] == name]
+    if not tried:
+        return ""
+    translations = tried[-1]
+    return f" It got {count_right(translations)} of {len(translations)} everyday sentences right when we tried it."
+
+
 @cache
 def browser_model(name: str) -> tuple[dict[str, bytes], dict[str, Any]]:
     """Return the files of a model that a page loads, and what it shows of the model before that."""
@@ -89,7 +100,7 @@ def browser_model(name: str) -> tuple[dict[str, bytes], dict[str, Any]]:
         "translations": [rounded.translate(sentence) for sentence in model["sentences"]],
         "megabytes": round(sum(map(len, files.values())) / 1e6, 1),
         "about": f"A Transformer with {loaded.model.config.n_parameters / 1e6:.1f} million parameters, trained on "
-        f"{model['trainedOn']} by this course's own code, and running in your browser.",
+        f"{model['trainedOn']} by this course's own code, and running in your browser.{everyday_score(name)}",
         "threshold": LIVE[name]["threshold"],
     }
 

@@ -25,6 +25,8 @@ const UNSURE = 0.55;
 /** Milliseconds of computation after which the browser may draw and handle events. */
 const SLICE = 12;
 
+const IN_ADVANCE = "The translation shown was computed in advance.";
+
 const ATTENTIONS = {
   cross_attention: "Cross-attention: the translation attends to the source",
   encoder_self: "Encoder self-attention: the source attends to itself",
@@ -282,7 +284,7 @@ function render({ model, el }) {
   async function loadTranslator({ name, megabytes }) {
     if (!loaded.has(name)) {
       status.textContent = `Loading the model (${megabytes} MB).`;
-      if (translation.textContent) status.textContent += " The translation shown was computed in advance.";
+      if (translation.textContent) status.textContent += ` ${IN_ADVANCE}`;
       const readFile = () => (files ? fromBytes(files[name]) : fromFolder(`${model.get("folder")}${name}`));
       loaded.set(name, pause().then(() => Translator.load(readFile()))); // so that the status is drawn first
       loaded.get(name).catch(() => loaded.delete(name)); // so that it is tried again
@@ -302,12 +304,13 @@ function render({ model, el }) {
       return;
     }
     const startTime = performance.now();
+    const isInAdvance = !found.size && translation.textContent;
     let lastPause = startTime, isSlow = false;
     const goOn = async () => {
       if (performance.now() - lastPause > SLICE) {
         await pause();
         lastPause = performance.now();
-        if (lastPause - startTime > 500 && !isSlow) status.textContent = "Translating ...";
+        if (lastPause - startTime > 500 && !isSlow) status.textContent = isInAdvance ? `Translating ... ${IN_ADVANCE}` : "Translating ...";
         isSlow = lastPause - startTime > 500;
       }
       return !isStale();

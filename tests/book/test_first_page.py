@@ -36,11 +36,13 @@ def test_each_chapter_has_a_card_with_a_thumbnail(html):
 
 
 def test_a_thumbnail_has_shapes_in_the_middle_but_no_text():
+    legend = '<g id="legend"><path d="M 0 0 L 9 9" style="fill: red"/></g>'
     glyphs = '<g><defs><path id="DejaVuSans-37" d="M 0 0"/></defs><use xlink:href="#DejaVuSans-37"/></g>'
     namespaces = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     background = '<path d="M 0 0 L 90 0 L 90 60 z" style="fill: none"/>'
     shape = '<path d="M 41.2345 20 L 61.2345 -99" style="fill: none; stroke: red"/>'
-    svg = f'<svg {namespaces} viewBox="0 0 90 60" width="90pt" height="60pt"><g>{background}{shape}{glyphs}</g></svg>'
+    parts = f"<g>{background}{shape}{glyphs}{legend}</g>"
+    svg = f'<svg {namespaces} viewBox="0 0 90 60" width="90pt" height="60pt">{parts}</svg>'
     assert without_text(svg) == (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="35.2 -6.0 32.0 32.0" width="32.0pt" height="32.0pt"><g>'
         '<path d="M 0 0 L 90 0 L 90 60 z" style="fill: none" />'

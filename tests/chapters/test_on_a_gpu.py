@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 USES_FASTEST_DEVICE = re.compile(r'transformer\.load\((?!.*device="cpu")')
 CHAPTERS = [

@@ -121,6 +121,16 @@ def test_help_quotes_what_the_checks_say() -> None:
         assert set(quoted) <= set(messages), path
 
 
+def test_the_start_page_quotes_what_a_check_says() -> None:
+    page = (ROOT / "index.md").read_text("utf-8")
+    code, message = re.findall(r"```python\n(.*?)```.*?```text\n(.*?)\n```", page, re.DOTALL)[0]
+    answer: dict[str, Any] = {}
+    exec(code, answer)
+    with pytest.raises(WrongAnswerError) as error:
+        attention.check("attention_scores", answer["attention_scores"])
+    assert str(error.value) == message
+
+
 def test_references_are_the_package() -> None:
     torch.manual_seed(0)
     layer = MultiHeadAttention(12, 3)

@@ -16,6 +16,8 @@ from exercises.grade import MARK, Grade, forbidden_name, grade_all, read_submiss
 from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, find_notebooks, notebook_text, read_notebook
 from transformer.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 OPEN_MESSAGE = "not done yet: write your code in place of this line"
 
 

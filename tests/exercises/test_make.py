@@ -15,6 +15,8 @@ from exercises.make import filled_answers, find_drift, make, make_exercise, read
 from exercises.notebooks import PLACEHOLDER, ROOT, answer_key, check_key, notebook_text, read_notebook, solution_sources
 from transformer.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:

@@ -295,7 +295,7 @@ def test_the_summary_has_the_widest_beam_of_each_test_set(root: Path) -> None:
     write_model(root, "tiny", [scored_on(1, 22.2), scored_on(4, 33.3), scored_on(4, 44.4, direction="de-en")])
     (picture,) = section("summary", root)
     assert isinstance(picture, Picture) and "22.2" not in picture.alt
-    assert "tiny, en-de test: 33.3; tiny, de-en test: 44.4." in picture.alt
+    assert "tiny, captions, en → de: 33.3; tiny, captions, de → en: 44.4." in picture.alt
 
 
 def test_published_scores_are_next_to_ours_on_the_same_test_set_only(root: Path) -> None:

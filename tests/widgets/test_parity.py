@@ -36,6 +36,8 @@ from transformer.layers import FeedForward, Residual
 from transformer.model import Transformer
 from transformer.models import load_model
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 WIDGETS = ROOT / "book" / "widgets"
 CAPTIONS = ROOT / "tests" / "transformer" / "captions.tsv"

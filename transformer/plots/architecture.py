@@ -85,7 +85,7 @@ def architecture(config: ModelConfig) -> Figure:
         up(DECODER, logits)
         axes.text(DECODER, logits + STEP, f"logits (target, {config.vocab_size:,})", ha="center", va="bottom",
                   fontsize=9)  # fmt: skip
-        axes.plot(0.4, 10.9, "o", color=style.INK, markersize=5)
+        axes.plot(0.4, 10.9, "o", color=style.INK, markersize=5, gid="legend")
         axes.text(0.7, 10.9, "dropout", ha="left", va="center", fontsize=9)
         axes.text(0.25, 12.0, "E: one shared matrix,\nused three times", ha="left", va="center", fontsize=9)
     return figure

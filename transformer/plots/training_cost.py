@@ -8,7 +8,9 @@ import pandas as pd
 
 from transformer.plots import style
 
-WIDTH = 150
+WIDTH = 480
+TABLE_WIDTH = 120
+"""Room for the two columns of numbers at the right, in pixels."""
 
 
 def training_cost(
@@ -33,7 +35,7 @@ def training_cost(
         for name, (value, low, high, step, label) in {
             "share": (15, 5, 70, 1, "utilisation (% of peak) "),
             "devices": (1, 1, 8, 1, "GPUs "),
-            "price": (1.0, 0.0, 5.0, 0.1, "price per GPU hour "),
+            "price": (1.0, 0.0, 5.0, 0.1, "price of a GPU-hour (€) "),
         }.items()
     ]
     selected = "datum.model == model"
@@ -51,24 +53,26 @@ def training_cost(
         .transform_calculate(time=time, cost="format(datum.hours * devices * price, ',.0f')")
     )
     y = alt.Y("device:N", sort=list(peaks), title=None, axis=alt.Axis(labelLimit=90))
-    scale = alt.Scale(type="log", domain=[0.1, 3000])
-    x = alt.X("hours:Q", title="hours", scale=scale, axis=alt.Axis(values=[0.1, 1, 10, 100, 1000], format="~g"))
+    scale = alt.Scale(type="log", domain=[0.1, 3000], range=[0, alt.expr(f"width - {TABLE_WIDTH}")])
+    axis = alt.Axis(values=[0.1, 1, 10, 100, 1000], format="~g")
+    x = alt.X("hours:Q", title="hours (logarithmic scale)", scale=scale, axis=axis)
     tooltip = [
         alt.Tooltip("device:N", title="GPU"),
         alt.Tooltip("peak:Q", title="peak (TFLOP/s, data sheet)"),
         alt.Tooltip("hours:Q", format=",.1f"),
-        alt.Tooltip("cost:N", title="total price"),
+        alt.Tooltip("cost:N", title="total price (€)"),
     ]
     points = table.mark_point(filled=True, size=90, opacity=1, color=style.OUTPUT).encode(x, y, tooltip=tooltip)
+    time_end, price_end = (alt.value(alt.expr(f"width - {space}")) for space in (70, 2))
     columns = [
-        table.mark_text(align="right", fontSize=12).encode(y, x=alt.value(WIDTH + at), text=f"{name}:N")
-        for name, at in (("time", 52), ("cost", 100))
+        table.mark_text(align="right", fontSize=12).encode(y, x=end, text=f"{name}:N")
+        for name, end in (("time", time_end), ("cost", price_end))
     ]
     headers = [
         alt.Chart(pd.DataFrame({"header": [header]}))
         .mark_text(align="right", fontSize=12, fontStyle="italic")
-        .encode(x=alt.value(WIDTH + at), y=alt.value(-9), text="header:N")
-        for header, at in (("time", 52), ("price", 100))
+        .encode(x=end, y=alt.value(-9), text="header:N")
+        for header, end in (("time", time_end), ("price (€)", price_end))
     ]
     reports = [
         {"model": name, "hours": hours, "label": f"┊ {reported_hardware}: {hours:g} h"}
