@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from transformer.plots.training_cost import training_cost
+from transformer.plots.training_cost import TABLE_WIDTH, training_cost
 
 
 def spec() -> dict[str, Any]:
@@ -34,7 +34,16 @@ def test_each_model_has_a_row_for_each_device_and_one_report() -> None:
     assert [row["label"] for row in reports] == ["┊ 8 P100: 12 h", "┊ 8 P100: 84 h"]
 
 
-def test_it_follows_the_page_and_fits_a_phone() -> None:
+def test_the_numbers_stay_beside_the_dots_when_a_phone_makes_the_chart_narrower() -> None:
     chart = spec()
-    assert chart["description"] == "move the sliders" and chart["width"] <= 200
+    (dots,) = (layer for layer in chart["layer"] if layer["mark"]["type"] == "point")
+    assert dots["encoding"]["x"]["scale"]["range"] == [0, {"expr": f"width - {TABLE_WIDTH}"}]
+    places = [layer["encoding"]["x"].get("value") for layer in chart["layer"] if layer["mark"].get("align") == "right"]
+    spaces = [int(place["expr"].removeprefix("width - ")) for place in places]
+    assert len(spaces) == 4 and max(spaces) < TABLE_WIDTH
+
+
+def test_it_follows_the_page() -> None:
+    chart = spec()
+    assert chart["description"] == "move the sliders"
     assert chart["usermeta"]["embedOptions"]["renderer"] == "svg" and chart["config"]["background"] == "transparent"
