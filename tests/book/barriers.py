@@ -8,7 +8,7 @@ COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
 STRUCTURE = {"rules": {rule: {"enabled": False} for rule in COLOURS["runOnly"]}}
 AXE = {"wide": (STRUCTURE, COLOURS), "narrow": (STRUCTURE,), "dark": (COLOURS,)}
 """What is checked: a narrow page has the colours of the wide one, and a dark page its structure."""
-HIDE_REPEATED = """() => {
+REPEATED_COLOURS = """() => {
     const seen = new Set();
     const background = one => {
         const colour = getComputedStyle(one).backgroundColor;
@@ -20,10 +20,21 @@ HIDE_REPEATED = """() => {
         const look = [color, background(one), faded(one), fontSize, fontWeight].join();
         return seen.has(look) || !seen.add(look);
     });
-    const drawings = document.querySelectorAll("article svg");
-    const hidden = [...repeated, ...drawings].map(one => [one.style, one.style.display]);
-    hidden.forEach(([style]) => { style.display = "none" });
-    return () => hidden.forEach(([style, display]) => { style.display = display });
+    return [...repeated, ...document.querySelectorAll("article svg")];
+}"""
+"""The words of code and the cells of tables that look like another one on the page, and drawings.
+
+A page has thousands of those words and cells, and axe-core needs milliseconds for the colours of each. It doesn't know
+the colours of drawings.
+"""
+SHAPES_AND_WORDS = """
+    () => [...document.querySelectorAll("article :is(svg[role=img] > :not(title), pre span:not(:has(*)))")]
+"""
+"""The shapes of images, which are hidden from screen readers, and the words of code."""
+REMOVE = """parts => {
+    const places = parts.map(part => [part, document.createComment("")]);
+    places.forEach(([part, place]) => part.replaceWith(place));
+    return () => places.reverse().forEach(([part, place]) => place.replaceWith(part));
 }"""
 ANIMATIONS_FINISHED = """Promise.all(document.getAnimations()
     .filter(one => one.effect.getComputedTiming().endTime < Infinity)
@@ -33,27 +44,19 @@ BARRIERS = ("serious", "critical")
 
 
 @contextmanager
-def without_repeated_colours(tab):
-    """Hide the words of code and the cells of tables that look like another one on the page, and drawings.
-
-    A page has thousands of those words and cells, and axe-core needs milliseconds for the colours of each. It doesn't
-    know the colours of drawings.
-    """
-    show = tab.evaluate_handle(HIDE_REPEATED)
+def without(tab, parts):
+    """Take parts of a page, which a script returns, out of the document for a while."""
+    put_back = tab.evaluate_handle(f"() => ({REMOVE})(({parts})())")
     yield
-    show.evaluate("show => show()")
+    put_back.evaluate("putBack => putBack()")
 
 
 def barriers(tab, look):
     """Return the serious and critical problems of a page: the rule, the element, and how to fix it."""
     problems = []
     for rules in AXE[look]:
-        options = {"resultTypes": ["violations"], **rules}
-        if rules is COLOURS:
-            with without_repeated_colours(tab):
-                problems += Axe().run(tab, options=options).response["violations"]
-        else:
-            problems += Axe().run(tab, options=options).response["violations"]
+        with without(tab, REPEATED_COLOURS if rules is COLOURS else SHAPES_AND_WORDS):
+            problems += Axe().run(tab, options={"resultTypes": ["violations"], **rules}).response["violations"]
     return [
         f"{problem['id']}: {' '.join(map(str, node['target']))}: {problem['help']}"
         for problem in problems
