@@ -123,7 +123,7 @@ def test_help_quotes_what_the_checks_say() -> None:
 
 def test_the_start_page_quotes_what_a_check_says() -> None:
     page = (ROOT / "index.md").read_text("utf-8")
-    code, message = re.findall(r"```python\n(.*?)```.*?```text\n(.*?)\n```", page, re.DOTALL)[0]
+    code, message = re.findall(r"```python\n(.*?)```.*?:class: wrapped\n\n(.*?)\n```", page, re.DOTALL)[0]
     answer: dict[str, Any] = {}
     exec(code, answer)
     with pytest.raises(WrongAnswerError) as error:
