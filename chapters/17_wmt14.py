@@ -124,17 +124,17 @@ Captioned(
             "reports."
         ),
     ),
-    "Estimated hours and price of training the paper's model on six GPUs, if an hour "
-    "of each costs the same. (An hour of a T4 usually costs far less than one of an "
-    "H100.) The dotted line is the time reported in the paper.",
+    "Estimated hours and price of training the paper's model on each of six kinds of "
+    "GPU, if an hour of each costs the same. (An hour of a T4 usually costs far less "
+    "than one of an H100.) The dotted line is the time reported in the paper.",
 )
 
 # %% [markdown]
-# The peak speeds behind this chart are from data sheets, for 16-bit matrix products. The **utilisation** is the share of the peak that a training run reaches; you'll see below why the slider starts at 15%. Two things to try: double the number of GPUs, and the time halves while the price stays the same. Halve the utilisation, and both double.
+# The peak speeds behind this chart are from data sheets, for 16-bit matrix products. The **utilisation** is the share of the peak that a training run reaches; you'll see below why the slider starts at 15%. Two things to try: double the number of GPUs, and the time halves while the price stays the same, as long as the utilisation does. (With more GPUs it usually falls.) Halve the utilisation, and both double.
 #
 # This page can't train that model while you read. It computes the cost, goes through every step with a small model in a few minutes, and makes that small run fail in the ways in which long runs fail. If the corpus is on your machine, the same cells train the paper's model.
 #
-# **By the end you can** estimate the time, price and energy of a training run before you pay for it, use the commands that train the paper's model on WMT14, resume it after a crash, and judge whether its score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
+# **By the end you can** estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, resume the run after a crash, and judge whether the score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 #
 # ## How much arithmetic is it?
 #
@@ -184,7 +184,7 @@ print(f"counted {counted:,}, formula {training_flop(small, 7, 5, pairs=2):,}")
 assert counted == training_flop(small, 7, 5, pairs=2)
 
 # %% [markdown]
-# The weights that a source token and a target token meet are, together, the weights of the whole model. So if both sides have about the same number of tokens, here is a rule of thumb: **6 × parameters × target tokens.** The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We assume sentences of 30 tokens:
+# The weights that a source token and a target token meet are, together, the weights of the whole model. So if both sides have about the same number of tokens, there is a simple rule of thumb: **6 × parameters × target tokens.** The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We assume sentences of 30 tokens:
 
 # %%
 base = PRESETS["base"]
@@ -268,9 +268,9 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
 
 # %% [markdown]
-# Our 15% is between the two; for the base model alone, 10% would be more cautious. Both runs are far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out launches, padding, the optimiser and communication. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
+# Our 15% is between the two. For the base model alone, 10% would be more cautious: then all its hours and prices below are one and a half times as large. Both runs are far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out launches, padding, the optimiser and communication. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
 #
-# Energy follows in the same way, from the GPU's maximum power in its data sheet. The rest of the machine and its cooling need power, too. Three numbers in the code are assumptions: the factor for this overhead, the price of a GPU-hour and the price of a kilowatt-hour. In the table, the rent includes the electricity; the last column is what it costs on a machine of your own.
+# Energy follows in the same way, from the GPU's maximum power in its data sheet. The rest of the machine and its cooling need power, too. Three numbers in the code are assumptions: the factor for this overhead, the price of a GPU-hour and the price of a kilowatt-hour. In the table, the FLOP are those of the rule of thumb, with 100,000 steps for the base model and 300,000 for the big one. The rent includes the electricity; the last column is what it costs on a machine of your own.
 
 
 # %%
@@ -294,7 +294,7 @@ print(tabulate(rows, header, floatfmt=".1f"))
 #
 # ## Choose a recipe and a GPU
 #
-# Begin with a small recipe, so that mistakes don't cost days:
+# A recipe is a named set of all settings of a training: corpus, model and optimiser. Begin with a small one, so that mistakes don't cost days:
 
 # %%
 rows = []
@@ -321,7 +321,7 @@ print(tabulate(rows, header, floatfmt=",.1f"))
 # Does a recipe fit into the GPU's memory? `memory_budget` adds up what training keeps ([chapter 16](16_gpu_performance.ipynb)), and `transformer train` prints it at the start. Two settings save memory without changing the batch: gradient accumulation and activation checkpointing. Here is the budget in bfloat16 (chapter 16 has a figure of what it consists of):
 
 # %%
-gpu = Device(torch.device("cuda"), torch.bfloat16)  # described, not used
+gpu = Device(torch.device("cuda"), torch.bfloat16)  # it needn't be there
 settings = {
     "as it is": {},
     "gradient accumulation, 2 parts": {"gradient_accumulation_steps": 2},
@@ -397,7 +397,7 @@ Picture(
 )
 
 # %% [markdown]
-# One variable decides what the cells below train. If the WMT14 corpus is on your machine, it's the paper's base model at full size, which takes hours. Otherwise it's `wmt14-mini`, made even smaller and trained on short sentences of the pocket corpus (the corpus `short` below, described by the file `short.json`), which takes a few minutes and no download. You can also set it to `"iwslt17"`. To get WMT14, run `transformer prepare wmt14-base` in a terminal first.
+# One variable decides what the cells below train. If the WMT14 corpus is on your machine, it's the paper's base model at full size, which takes hours. Otherwise it's `wmt14-mini`, made even smaller. It is then trained on short sentences of the pocket corpus, which takes a few minutes and no download. In the output below, this corpus is called `short`, after the file `short.json` that describes it. You can also set it to `"iwslt17"`. To get WMT14, run `transformer prepare wmt14-base` in a terminal first.
 
 # %%
 downloaded = (data_folder() / "downloads" / "wmt14").is_dir()
@@ -467,7 +467,7 @@ def shell(line, exit_code=0):
 printed = shell(f"transformer prepare {RECIPE} $SMALL")
 
 # %% [markdown]
-# This cleans the text, trains a tokenizer on what remains, and stores the token ids, once: every later command finds the result, until you change a setting that affects it. The filters are those of [chapter 9](09_data_and_batching.ipynb), with the limits of the recipe `wmt14-base`. What do they drop from real text? We ran them on 35,000 pairs: 20,000 of Europarl, 5,000 of News Commentary, and 10,000 noisy ones from the web in place of CommonCrawl.
+# This cleans the text, trains a tokenizer on what remains, and stores the token ids. It has to be done only once: later commands find the result, unless you change a setting that affects it. The filters are those of [chapter 9](09_data_and_batching.ipynb), with the limits of the recipe `wmt14-base`. What do they drop from real text? We ran them on 35,000 pairs: 20,000 of Europarl, 5,000 of News Commentary, and 10,000 noisy ones from the web in place of CommonCrawl.
 #
 # | filter | pairs dropped | | filter | pairs dropped |
 # |---|---:|---|---|---:|
@@ -509,7 +509,7 @@ for content in (original.lower(), original):
         print("refused:", str(error).replace(f"{work}/", "").partition(":")[0])
 
 # %% [markdown]
-# The **token store** is one array per side, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. All ranks compute the same shuffled list of the parts of all steps. With four ranks (`world_size=4`), each takes every fourth part. Together they use every sentence pair exactly once:
+# The **token store** is one array per side, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. Every rank computes the same list of all parts, in the shuffled order of an epoch's steps. With four ranks (`world_size=4`), each takes every fourth part. In an epoch, they use every sentence pair exactly once together:
 
 # %%
 data = prepare(data_config, vocab_size)  # finds what the command has prepared
@@ -554,12 +554,12 @@ Captioned(
 )
 
 # %% [markdown]
-# How much disk does a run folder need? Each checkpoint has the weights, 4 bytes each. The two newest also have the *state*: Adam's two averages, 8 bytes per weight, the state of the random generators, and the position in the data.
+# How much disk does a run folder need? Each checkpoint has the weights, 4 bytes each; the one with the lowest validation loss is kept in addition, as `best`. The two newest also have the *state*: Adam's two averages, 8 bytes per weight, the state of the random generators, and the position in the data.
 
 
 # %%
 def run_folder_bytes(n_parameters, keep=5):
-    """Checkpoints, the best one, and the state of two."""
+    """Checkpoints, the one with the lowest validation loss, and the state of two."""
     return 4 * n_parameters * (keep + 1) + 8 * n_parameters * 2
 
 
@@ -585,11 +585,11 @@ if not FULL_SIZE:
 # | 0 | loss 10.5 | computed: $\ln 37{,}000$, a model that knows nothing |
 # | 5,000 | BLEU 15.9 | the log that a user of the toolkit THUMT posted in [an issue on GitHub](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data. The user suspected a mistake, so the score is probably too low |
 # | 20,000 | BLEU 19.8 | the same log |
-# | 100,000 | BLEU 27.3; sacreBLEU 25.1 | the paper; [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti. Both average checkpoints |
+# | 100,000 | BLEU 27.3; sacreBLEU 25.1 | the paper; [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti. In both, checkpoints were averaged |
 # | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer) on four A40, with plots of loss and BLEU over the steps. Not a sacreBLEU score |
 # | 200,000 | BLEU 27.0 | THUMT's maintainers, in the same issue; checkpoints averaged |
 #
-# These scores weren't all computed in the same way, so a difference of one or two points means nothing. Apart from the computed value at step 0, the table has no losses, because a loss per token depends on the vocabulary, so other people's can't be compared with yours. Trust the early signs of [chapter 11](11_training.ipynb): a first loss near $\ln V$, and a loss that keeps falling after the warm-up.
+# These scores weren't all computed in the same way, so a difference of one or two points means nothing. Apart from the computed value at step 0, the table has no losses, because a loss per token depends on the vocabulary, so other people's can't be compared with yours. Trust the early signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$ (`--training.log-every 1` prints it from the first step on) and keeps falling after the warm-up, which takes 4,000 steps here. The BLEU in your log is yet another measure: it is that of a few validation sentences, translated by greedy search. It shows only whether the model improves.
 #
 # ### If the session ends
 #
@@ -646,7 +646,7 @@ for gpu in ("T4", "A100"):
     print(f"{gpu:5} {60 * hours:.0f} minutes")
 
 # %% [markdown]
-# **In Colab**, the disk disappears with the session, so put the run folder and data on your Drive. Each new session runs the same lines and continues:
+# **In Colab**, the disk disappears with the session, so put the run folder and data on your Drive. Install the course as in the first cell of this page; then each new session runs the same lines and continues:
 #
 # ```text
 # from google.colab import drive
@@ -656,7 +656,7 @@ for gpu in ("T4", "A100"):
 # !transformer train wmt14-base --run /content/drive/MyDrive/runs/wmt14-base
 # ```
 #
-# Mind the Drive's bin: the run keeps only five checkpoints, but deleted files count until you empty the bin, and 100 checkpoints with their states take 76 GB.
+# Mind the Drive's bin: the run keeps only five checkpoints, but deleted files count towards your storage until you empty the bin, and 100 checkpoints with their states take 76 GB.
 
 # %% tags=["remove-cell"]
 assert round(100 * 12 * base.n_parameters / 1e9) == 76
@@ -675,6 +675,7 @@ printed = shell(f"transformer average {run}")
 
 # %%
 device = choose_device("auto" if FULL_SIZE else "cpu")
+# The loss is that of all validation pairs. Only one is translated for BLEU.
 settings = TrainingConfig(batch_tokens=2000, validation_sentences=1)
 losses = {}
 for name in [*step_checkpoints(run), "averaged"]:
@@ -683,7 +684,7 @@ for name in [*step_checkpoints(run), "averaged"]:
     print(f"{name:13} {losses[name]:.3f}")
 
 # %% [markdown]
-# The average is better than each of the five. To see why, walk in a straight line from one checkpoint to the next, through the space of all weights, and on beyond it. The figure shows the loss on this line; the orange dots are the two checkpoints:
+# The average is better than each of the five. To see why, walk through the space of all weights, in a straight line from one checkpoint to the next and on beyond. The figure shows the loss on this line; the orange dots are the two checkpoints:
 
 # %% tags=["hide-input"]
 ends = [
@@ -736,7 +737,7 @@ Picture(
 printed = shell(f"transformer evaluate {run} $DEVICE")
 
 # %% [markdown]
-# The first row, BLEU with its signature, is the score to report. The small run's test set has short, easy sentences like those of its training, so don't compare it with newstest2014, where even the larger `wmt14-mini` got 0.3. At full size the test set is newstest2014, and the output must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the same score:
+# The first row, BLEU with its signature, is the score to report. The small run's test set has short, easy sentences like those of its training, so don't compare it with newstest2014, where even the larger `wmt14-mini` got 0.3. With `wmt14-base` the test set is newstest2014, and the output must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the same score:
 
 
 # %%
@@ -766,9 +767,9 @@ printed = shell(
 #
 # ## How to read your score
 #
-# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in a way that gives higher numbers, which the row *BLEU paper* imitates. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) [Evaluation](13_evaluation.ipynb) estimates what it would be in sacreBLEU, from two base models that were scored in both ways: **25.8 to 25.9**.
+# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) [Evaluation](13_evaluation.ipynb) estimates what it would be in sacreBLEU, from two base models that were scored in both ways: **25.8 to 25.9**.
 #
-# If your sacreBLEU score is more than a point below that, something is wrong, and it's hardly ever the architecture. From the cheapest to check to the most expensive:
+# If your sacreBLEU score is more than a point below that, something is wrong, and it's hardly ever the architecture. In the table, the loss is *fine* if it fell smoothly and the validation loss stays close to the training loss. From the cheapest to check to the most expensive:
 # | you see | suspect first | where to look |
 # |---|---|---|
 # | one or two points less than somebody else's score, the loss is fine | two different measures | the signatures, and the row *BLEU paper* |
@@ -777,7 +778,7 @@ printed = shell(
 # | much less, the loss is fine | the text: extra spaces, lower case, pieces of words that aren't joined | both `.txt` files |
 # | much less, and translations stop early | the length penalty, or sources longer than `max_length`, of which only the beginning was read | the ratio of the lengths, and *truncated* |
 # | much less, and a higher loss | fewer tokens per step than you think | `target_tokens` divided by `step` in `metrics.jsonl` |
-# | English words in the German | untranslated copies in the training data | the cleaning report |
+# | English words in the German | untranslated copies in the training data | the table that `prepare` prints |
 # | a loss that stays on a plateau from the start | post-norm without enough warm-up | [chapter 6](06_layers.ipynb) |
 # | `inf` or skipped steps | float16 on an old GPU. A few at the start are normal: loss scaling is searching for its factor | `log.jsonl` |
 #
@@ -896,7 +897,7 @@ assert loss_with["another"] > math.log(1000) > loss_with["its own"]
 # %% [markdown]
 # **Worse than guessing**, because the model is confident and wrong.
 #
-# **The disk is full.** We can't fill yours, so the folded cell makes one checkpoint fail to be written, with the error of a full disk. The run says where it will resume. A file is written under another name first and then renamed, so there is never half a checkpoint.
+# **The disk is full.** We can't fill yours, so the folded cell makes the writing of one checkpoint fail, with the same error that a full disk gives. The run says where it will resume. A file is written under another name first and then renamed, so there is never half a checkpoint.
 
 # %% tags=["hide-input"]
 write = checkpoint.write_atomically
@@ -936,7 +937,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 # </details>
 # <details><summary>D. more than three times as much</summary>
 #
-# **Right.** The layers cost $6d^2 + 2df$, which becomes four times as much, and the output layer twice as much. The big model is exactly this change.
+# **Right.** The layers cost $6d^2 + 2df$, which becomes four times as much, and the output layer twice as much. The big model's matrices are larger by exactly these factors.
 #
 # </details>
 #
@@ -965,7 +966,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 #
 # **3. A run is killed at step 51,700, with a checkpoint every 1,000 steps. You resume it. How will the model at step 100,000 differ from that of a run without interruption?**
 #
-# <details><summary>A. Not at all on a CPU; on a GPU as much as two uninterrupted runs may differ</summary>
+# <details><summary>A. On a CPU, not at all; on a GPU, no more than two uninterrupted runs differ from each other</summary>
 #
 # **Right.** The checkpoint contains the weights, Adam's averages, the random state and the position in the data. You saw the proof above, bit for bit.
 #
@@ -998,7 +999,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 # No. Trying until the test set shows the score you want is selection on the test set, and not a fair result ([Evaluation](13_evaluation.ipynb)).
 #
 # </details>
-# <details><summary>C. The higher of the two scores</summary>
+# <details><summary>C. The higher one of BLEU and BLEU paper</summary>
 #
 # No. Then nobody knows what to compare it with. That's how the confusion began.
 #
