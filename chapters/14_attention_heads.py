@@ -119,7 +119,7 @@ assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 # %% [markdown]
 # The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (Two more words are orange: they agree with the wrong *Die*.)
 #
-# The paper, too, shows a few heads in its last figures, and says that such models *could* be more interpretable (§4). But a heat map shows one head in one sentence. Three questions need more than that: What does a head do **as a rule**? Does the model **need** it? And is it the **reason** for what the model writes?
+# The paper, too, shows a few heads in its last figures, and says that such models *could* be more interpretable (§4). But such a figure shows one head in one sentence. Three questions need more than that: What does a head do **as a rule**? Does the model **need** it? And is it the **reason** for what the model writes?
 
 # %% [markdown]
 # By the end you will be able to record the attention weights of any model, tell a head's habit from chance, ablate and patch heads to find out what they contribute, and name what a heat map of attention weights can't show.
@@ -147,7 +147,7 @@ with torch.no_grad():
 hook.remove()
 
 # %% [markdown]
-# Are these the weights that the model used? Then multiplying them with the values, joining the heads and projecting the result must give the layer's own output:
+# Are these the weights that the model used? Then multiplying them by the values, joining the heads and projecting the result must give the layer's own output:
 
 # %%
 assert_close(recorded["by hand"], recorded["fused"], atol=1e-4, rtol=1e-4)
@@ -275,7 +275,7 @@ assert_close(mean_weight(head[None, None], previous), torch.tensor([1.3 / 3]))
 assert_close(mean_weight(head[None, None], sink), torch.tensor([0.30]))
 
 # %% [markdown]
-# Is 0.43 much? A head that attends to everything equally gives the previous token 0.25 in a sentence of four tokens. **A score means nothing without the score that chance gives.** So we score our model and an untrained one with the same architecture, on 200 sentences from the test set of the pocket corpus. The decoder reads the reference translations (teacher forcing).
+# Is 0.43 a lot? A head that attends to everything equally gives the previous token 0.25 in a sentence of four tokens. **A score means nothing without the score that chance gives.** So we score our model and an untrained one with the same architecture, on 200 sentences from the test set of the pocket corpus. The decoder reads the reference translations (teacher forcing).
 #
 # For each measure, the table shows the trained head with the highest score, and the best score of an untrained head (*chance*). *self* is the decoder's self-attention, and *its noun* is the noun of an article or other determiner, such as *his*.
 #
@@ -503,7 +503,7 @@ with torch.no_grad():
     layer.output.weight.copy_(original)
 
 # %% [markdown]
-# We need a score for the damage. The loss is one. A simpler one is the share of sentences that greedy search translates exactly like the reference. The folded function `evaluate` measures both on the first hundred of our 200 sentences.
+# We need a score for the damage. The loss is one option. Easier to picture is the share of sentences that greedy search translates exactly like the reference. The folded function `evaluate` measures both on the first hundred of our 200 sentences.
 #
 # <details><summary>Why this needs no search</summary>
 #
@@ -645,9 +645,9 @@ assert times["decoder.1.cross_attention"] > 5
 assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 1.5
 
 # %% [markdown]
-# In most layers, the whole costs far more than the sum: while one head is missing, others make up for it. These are called **backup heads**. Only in *encoder 2* does the layer cost about as much as its heads do alone: the noun head has no backup. So costs measured one at a time must not be added up.
+# In most layers, the whole costs far more than the sum, so costs that are measured one at a time must not be added up. This suggests that while one head is missing, others make up for it. Such heads are called **backup heads**. Only in *encoder 2* does the layer cost about as much as its heads do alone: the noun head has no backup.
 #
-# How many heads can go altogether? We rank them by how much the loss rises without each one, and ablate more and more of them, from either end of the ranking:
+# How many heads can go at once? We rank them by how much the loss rises without each one, and ablate more and more of them, from either end of the ranking:
 
 
 # %% tags=["hide-cell"]
@@ -693,12 +693,12 @@ assert exact - least_first[8] > 5 * lost_alone, "more than the sum"
 assert least_first[18] == 0 and len(heads) == 24
 
 # %% [markdown]
-# The three least important heads can all go, but eight together cost far more than the sum of what each costs alone. [Michel et al. (2019)](https://arxiv.org/abs/1905.10650) remove many heads of larger translators with little loss.
+# The three least important heads can all go, but eight together cost far more than the sum of what each costs alone. [Michel et al. (2019)](https://arxiv.org/abs/1905.10650) remove many heads from larger translators, whose translations hardly get worse.
 
 # %% [markdown]
 # ## What does it carry? Activation patching
 #
-# An ablation shows *that* a head is needed, but not what for. **Activation patching** can show that. Run the model on two sentences that differ in one word, so that the right prediction differs. Then run it on the first one again, but replace one activation by its value from the second. If the prediction flips, the information that makes the difference passes through this activation.
+# An ablation shows *that* a head is needed, but not what for. **Activation patching** can show that. Run the model on two sentences that differ in one word, so that the right prediction differs. Then run it on the first one again, but replace one activation, a tensor that the model computes on the way, with its value from the second. If the prediction flips, the information that makes the difference passes through this activation.
 #
 # Our sentences differ in the noun. *The old king …* begins with *Der* in German, because *König* is masculine, and *The old queen …* with *Die*, because *Königin* is feminine. We take ten such pairs, with the same position for all nouns, and compare the logits of *Die* and *Der* at the first position:
 
@@ -844,7 +844,7 @@ assert_close(by_head, expected, atol=0.03, rtol=0)
 assert 0.975 <= by_head[1, 3] < 0.985 and low < -9 and high > 9
 
 # %% [markdown]
-# Up to layer 1, the gender is stored at the noun. After layer 2, **it is at the article**, and nowhere else as far as this decision is concerned. And the noun head alone, one of eight, restores 98% of the difference. It doesn't just look at the noun: it copies the noun's gender to the article, where the decoder finds it when it translates *The*.
+# Up to layer 1, the gender is stored at the noun. After layer 2, **it is at the article**, and nowhere else as far as this decision is concerned. And the noun head alone, one of eight, moves the prediction by 98% of the difference. It doesn't just look at the noun: it copies the noun's gender to the article, where the decoder finds it when it translates *The*.
 #
 # We looked, counted, ablated and patched, and each step could have refuted the story. This is the method of **mechanistic interpretability**.
 
@@ -1082,7 +1082,7 @@ better_when_read = (large_reads < large_predicts).nonzero().tolist()
 assert better_when_read == [[0, 5]], better_when_read
 
 # %% [markdown]
-# In the wrong row, **every** head is about as bad as chance. In the right one, the best head's error rate is about two thirds of IBM model 1's, which was made to find links; our model was only trained to translate. In `everyday`, one head (*cross 1, head 6*) aligns better in the row that *reads* the word. So measure both, and say which one you used.
+# In the wrong row, **every** head is about as bad as chance. In the right one, the best head's error rate is about two thirds of IBM model 1's, although our model never had links as a goal. In `everyday`, one head (*cross 1, head 6*) aligns better in the row that *reads* the word. So measure both, and say which one you used.
 
 # %% [markdown]
 # ## Induction heads
@@ -1312,7 +1312,7 @@ assert (
 #
 # ### Different weights, same output
 #
-# If one value is the mean of two others, a head that puts half of its weight on each of the two has the same output as one that puts all of it on the third:
+# Suppose that the third value is the mean of the first two. Then a head that puts half of its weight on each of the first two has the same output as one that puts all of it on the third:
 
 # %%
 value = torch.tensor([[2.0, 0], [0, 4], [1, 2]])  # (n_key, d_v)
@@ -1466,7 +1466,7 @@ assert on_eos[real_labels & begins].mean() < 0.15
 assert on_eos[continues].mean() > 0.6 and on_eos[is_eos].mean() > 0.8
 
 # %% [markdown]
-# Rollout ranks the words somewhat better than the weights of the last layer do. The second line of each model is about *its own word*: how much of a position's output still depends on the word at that position. By measurement it is about half, and rollout underestimates it. Rollout knows nothing of values, feed-forward networks and the true size of the residual stream. Treat it as a sketch.
+# Rollout ranks the words somewhat better than the weights of the last layer do. The second line of each model is about *its own word*: how much of a position's output still depends on the word at that position. By measurement it is about half, and rollout underestimates it. Rollout knows nothing of values, feed-forward networks or the true size of the residual stream. Treat it as a sketch.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1495,7 +1495,7 @@ print(f"weight in the last column {table[..., -1].mean():.2f}")
 print(f"with padding as queries  {mean_weight(table, padded).item():.2f}")
 
 # %% [markdown]
-# **3. The mean of all heads.** Many libraries return it by default, and the noun head disappears in it.
+# **3. The mean of all heads.** PyTorch's `nn.MultiheadAttention` returns it by default, and in it the noun head can hardly be recognised.
 
 # %%
 name, h = noun_head
