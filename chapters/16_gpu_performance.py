@@ -292,7 +292,7 @@ assert all(b[0] > a[1] for a, b in pairwise(short))
 assert all(b[0] == a[1] for a, b in pairwise(long))
 
 # %% [markdown]
-# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches do a forward and a backward pass have? We can let PyTorch count its operations. We leave out views, which only look at the same data in another shape and launch nothing. On the *meta* device, where tensors have no data, that is cheap:
+# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches does a forward and backward pass take? We can let PyTorch count its operations. We leave out views, which only look at the same data in another shape and launch nothing. On the *meta* device, where tensors have no data, that is cheap:
 
 
 # %%
@@ -636,7 +636,7 @@ Picture(
 #
 # Attention in its explicit form writes a table of scores to memory, reads it for the softmax, writes the weights, and reads them again. For long texts the table doesn't fit into the tiny on-chip memory, and the softmax seems to need it, because it divides by the sum over a whole row.
 #
-# But you can compute a softmax block by block, if you correct earlier results as you go. This is the **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)). Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials, and their weighted sum of values.
+# But you can compute a softmax block by block, if you correct earlier results as you go. This is the **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)). Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials, and the sum of the values weighted by them.
 
 # %%
 score = torch.tensor([1.0, 3, 2, 5])
@@ -653,7 +653,7 @@ for block in (slice(0, 2), slice(2, 4)):
 assert_close(weighted / total, score.softmax(0) @ value)
 
 # %% [markdown]
-# (Subtracting the maximum doesn't change a softmax, but keeps the exponentials from overflowing.) After the first block the maximum is 3. The second block contains a 5, so what was summed so far is relative to the wrong maximum. Multiplying it by $e^{3-5} \approx 0.135$ corrects that exactly.
+# (Subtracting the maximum doesn't change a softmax, but keeps the exponentials from overflowing.) In the first block there is nothing to correct yet, so the correction is $e^{-\infty} = 0$. After it the maximum is 3. The second block contains a 5, so what was summed so far is relative to the wrong maximum. Multiplying it by $e^{3-5} \approx 0.135$ corrects that exactly.
 #
 # **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. In its current form it takes a block of queries and goes through the keys and values block by block, and the scores never leave the chip. In PyTorch it looks like this:
 
@@ -687,7 +687,7 @@ print("blockwise = fused = explicit")
 # The package calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. FlashAttention accepts no mask except the causal one, so in training the decoder's self-attention uses `is_causal=True` and no padding mask: padding is at the end, so real tokens never see it. The encoder and cross-attention do need a padding mask, so on a GPU, PyTorch chooses another fused kernel for them.
 
 # %% [markdown]
-# FlashAttention also saves memory. The weights aren't kept for the backward pass, which recomputes them from queries and keys. The folded cell adds up all tensors that PyTorch keeps. The figure shows them against the length of the text: one line rises with its square, the other in proportion to it.
+# FlashAttention also saves memory. The attention weights aren't kept for the backward pass, which recomputes them from queries and keys. The folded cell adds up all tensors that PyTorch keeps. The figure shows them against the length of the text: one line rises with its square, the other in proportion to it.
 
 
 # %% tags=["hide-input"]
@@ -901,7 +901,7 @@ for name, numbers in variants.items():
 assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 
 # %% [markdown]
-# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16 needs none of this, so it is the better choice on GPUs that have it, the A100 and later.
+# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16 needs none of this, because its range is that of float32. So it is the better choice on GPUs that have it, the A100 and later.
 #
 # **TF32** is a third way, for float32 tensors. The tensor cores round only the inputs of matrix products, to 10 bits of fraction. The A100's data sheet then promises 156 TFLOP/s. `torch.set_float32_matmul_precision("high")` turns it on; in the package it's `--precision tf32`. We can imitate the rounding:
 
@@ -989,7 +989,7 @@ assert [x.gradients_preallocated for x in b] == [False, False, False, True]
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# The peak comes when the backward pass begins. Without gradient accumulation, there are hardly any gradients yet at that moment, so only 12 of the 16 bytes per parameter count. bfloat16 saves less than half, because residual connections and layer norms stay in float32. The first remedy is to take smaller batches, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. That second forward pass is about a third more arithmetic. Here is the measured peak of a small model without and with checkpointing. The gradients are the same:
+# The peak comes when the backward pass begins. Without gradient accumulation, there are hardly any gradients yet at that moment, so only 12 of the 16 bytes per parameter count. bfloat16 saves less than half, because residual connections and layer norms stay in float32. The first remedy is to take smaller batches, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. The second forward pass adds about a third to the arithmetic of a step, because a backward pass has about twice the FLOP of a forward pass. Here is the measured peak of a small model without and with checkpointing. The gradients are the same:
 
 # %%
 small = ModelConfig(1000, d_model=64, n_heads=4, d_ff=256, dropout=0.0)
@@ -1262,7 +1262,7 @@ off = ((wrong - one_gpu).norm() / one_gpu.norm()).item()
 assert 0.002 < off < 0.3 and n_tokens[0] != n_tokens[1]
 
 # %% [markdown]
-# In the mean of means, tokens of the smaller part count more. The error is small, no message appears, and the model still trains. The package's loss is a *sum*, divided once by the tokens of all batches on all GPUs.
+# In the mean of means, tokens of the smaller part count more. The error is small, there is no error message, and the model still trains. The package's loss is a *sum*, divided once by the tokens of all batches on all GPUs.
 
 # %% [markdown]
 # ## What goes wrong in practice
@@ -1283,7 +1283,7 @@ print(f"launched after {launched * 1e3:.1f} ms")
 print(f"finished after {finished * 1e3:.1f} ms")
 
 # %% [markdown]
-# **Reading the loss in every step.** `loss.item()` waits until the GPU has finished. In the meantime the CPU launches nothing, so afterwards the GPU has nothing to do until the next launch arrives. Add up the loss on the GPU and read it every hundredth step.
+# **Reading the loss in every step.** `loss.item()` waits until the GPU has finished. In the meantime the CPU launches nothing, so afterwards the GPU has nothing to do until the next launch arrives. Add up the loss on the GPU and read it every hundred steps.
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
 #
@@ -1306,7 +1306,7 @@ for scale in (1, 2**16):
     print(f"loss times {scale:6}: {lost.sum() / (one_gpu != 0).sum():.2%}")
 
 # %% [markdown]
-# And an untrained model has large gradients.
+# That is few, but this model is untrained, and its gradients are still large.
 
 # %% [markdown]
 # ## Questions
@@ -1366,7 +1366,7 @@ for scale in (1, 2**16):
 # **Right.** In bfloat16, 1 + 0.001 is 1, and the step is lost.
 #
 # </details>
-# <details><summary>B. GPUs can't multiply bfloat16 matrices</summary>
+# <details><summary>B. GPUs can't multiply 16-bit matrices</summary>
 #
 # No. Multiplying matrices of 16-bit numbers is what tensor cores do best.
 #
