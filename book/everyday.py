@@ -39,15 +39,14 @@ def read_sentences() -> dict[str, str]:
     return {sentence: topic for topic, sentence in rows}
 
 
-def read_judgements() -> dict[tuple[str, str], str]:
+def read_judgements() -> dict[tuple[str, ...], str]:
     """Return the judgements: a sentence and a translation of it → ``"right"``, or what is wrong."""
     rows = (line.split("\t") for line in JUDGEMENTS.read_text("utf-8").splitlines())
     return {(sentence, translation): judgement for sentence, translation, judgement in rows}
 
 
-def count_right(translations: Mapping[str, str]) -> int:
+def count_right(translations: Mapping[str, str], judgements: Mapping[tuple[str, ...], str]) -> int:
     """Return how many translations, sentence → translation, were judged to be right."""
-    judgements = read_judgements()
     return sum(judgements.get(pair) == RIGHT for pair in translations.items())
 
 
@@ -97,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
     judgements = read_judgements()
     pairs = version["translations"].items()
     missing = [pair for pair in pairs if pair not in judgements]
-    n_right = count_right(version["translations"])
+    n_right = count_right(version["translations"], judgements)
     print(f"{n_right} of {len(sentences)} translations are right, {len(missing)} are not judged yet")
     for sentence, translation in missing:
         print(f"{sentence}\t{translation}\t")

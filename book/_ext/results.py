@@ -25,6 +25,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from tabulate import tabulate
 
+from book.everyday import count_right
 from transformer.bench import recipe, report
 from transformer.bench.runner import Measurement
 from transformer.evaluation.evaluate import read_scores
@@ -456,10 +457,9 @@ def everyday_sentences(root: Path) -> list[Part]:
     judgements = {tuple(pair): judgement for *pair, judgement in read_tsv(root / "book" / "everyday_judgements.tsv")}
     rows, origins = [], []
     for version in versions:
-        pairs = version["translations"].items()
-        n_right = sum(judgements[pair] == "right" for pair in pairs)
+        n_right = count_right(version["translations"], judgements)
         which = "comes with the course" if version is versions[-1] else "an earlier version"
-        rows.append([f"`{version['model']}`, {which}", f"{n_right} of {len(pairs)}"])
+        rows.append([f"`{version['model']}`, {which}", f"{n_right} of {len(version['translations'])}"])
         origins.append([f"`{version['model']}`", f"`{version['weights'][:12]}`", *origin(version["provenance"])])
     last = [[topics[pair[0]], *pair, judgements[pair]] for pair in versions[-1]["translations"].items()]
     return [

@@ -12,7 +12,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from book.everyday import RESULT, count_right
+from book.everyday import RESULT, count_right, read_judgements
 from transformer.files import read_json
 from transformer.interactive.widgets import model_files, quantised
 from transformer.models import load_model
@@ -85,8 +85,8 @@ def everyday_score(name: str) -> str:
     tried = [version["translations"] for version in versions if version["model"] == name]
     if not tried:
         return ""
-    translations = tried[-1]
-    return f" It got {count_right(translations)} of {len(translations)} everyday sentences right when we tried it."
+    n_right = count_right(tried[-1], read_judgements())
+    return f" It got {n_right} of {len(tried[-1])} everyday sentences right when we tried it."
 
 
 @cache
