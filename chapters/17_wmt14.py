@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Training the full model on WMT14
 #
-# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on newstest2014 (§6.1). **How long would your GPU take, and what would it cost?** Move the sliders.
+# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (§6.1). **How long would your GPU take, and what would it cost?** Move the sliders.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -51,7 +51,6 @@ if "google.colab" in sys.modules:
         raise SystemExit(f"Cannot install the course from {source}: {reason}")
 
 # %% tags=["hide-input"]
-import hashlib
 import io
 import json
 import math
@@ -81,11 +80,10 @@ from transformer.config import PRESETS, TrainingConfig
 from transformer.data import pocket
 from transformer.data.batching import Batches, Sequences, collate
 from transformer.data.corpora import downloadable_corpora
-from transformer.data.download import RemoteFile, data_folder, fetch
+from transformer.data.download import data_folder
 from transformer.data.prepare import prepare
 from transformer.data.tokenizer import Tokenizer
 from transformer.device import Device, choose_device
-from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
 from transformer.inspection import count_flops
 from transformer.model import Transformer
@@ -130,15 +128,15 @@ Captioned(
 )
 
 # %% [markdown]
-# The peak speeds behind this chart are from data sheets, for 16-bit matrix products. The **utilisation** is the share of the peak that a training run reaches; you'll see below why the slider starts at 15%. Two things to try: double the number of GPUs, and the time halves while the price stays the same, as long as the utilisation does. (With more GPUs it usually falls.) Halve the utilisation, and both double.
+# The chart takes each GPU's peak speed from its data sheet (for matrix products in 16 bits). The **utilisation** is the share of this peak that a training run reaches; you'll see below why we set it to 15%. Two things to try: double the number of GPUs, and the time halves at the same price (in practice, the utilisation then falls somewhat). Halve the utilisation, and time and price both double.
 #
-# This page can't train that model while you read. It computes the cost, goes through every step with a small model in a few minutes, and makes that small run fail in the ways in which long runs fail. If the corpus is on your machine, the same cells train the paper's model.
+# This page computes the cost, goes through every step with a small model in a few minutes, and makes the small run fail in the ways in which long runs fail. If the corpus is on your machine, the same cells train the paper's model.
 #
 # **By the end you can** estimate the time, price and energy of a training run before you pay for it, train the paper's model on WMT14, resume the run after a crash, and judge whether the score is right. **About 45 minutes.** Builds on all chapters, above all [Training](11_training.ipynb) and [Evaluation](13_evaluation.ipynb).
 #
 # ## How much arithmetic is it?
 #
-# Nearly all of it is matrix products, and these can be counted. In a linear layer, each weight takes one multiplication and one addition per token: 2 floating-point operations (**FLOP**). The backward pass needs two more such products, one for the gradient of the input and one for that of the weights. Together, that is **6 FLOP per weight and token**. PyTorch can count them:
+# Nearly all the arithmetic of training is in matrix products, and their operations can be counted. In a linear layer, each weight takes one multiplication and one addition per token: 2 floating-point operations (**FLOP**). The backward pass needs two more such products, for the gradients of the input and of the weights. Together, that is **6 FLOP per weight and token**. PyTorch's own counter agrees:
 
 # %%
 layer = torch.nn.Linear(3, 2, bias=False)
@@ -151,12 +149,12 @@ print(f"{layer.weight.numel()} weights, {counter.get_total_flops()} FLOP")
 assert counter.get_total_flops() == 6 * layer.weight.numel()
 
 # %% [markdown]
-# Which weights does a token meet? With $d$ for `d_model`, $f$ for `d_ff`, $N$ layers and a vocabulary of $V$ tokens:
+# Which weights does a token meet on its way through the model? With $d$ for `d_model`, $f$ for `d_ff`, $N$ layers and a vocabulary of $V$ tokens:
 #
-# - A **source** token passes through each encoder layer: self-attention, $4d^2$, and the feed-forward network, $2df$. Each decoder layer also computes a key and a value from it for cross-attention, $2d^2$.
-# - A **target** token passes through each decoder layer: self-attention, $4d^2$; the query and the output of cross-attention, $2d^2$; the feed-forward network, $2df$. At the end, its logits take $Vd$.
+# - A **source** token meets $4d^2$ weights of self-attention and $2df$ of the feed-forward network in each encoder layer. Each decoder layer also computes a key and a value from it for cross-attention, with $2d^2$ weights.
+# - A **target** token meets, in each decoder layer, $4d^2$ weights of self-attention, $2d^2$ of cross-attention (for the query and the output) and $2df$ of the feed-forward network. At the end, its logits take $Vd$.
 #
-# Embedding a token is only a lookup, and biases and layer norms are too few to matter. Attention itself has no trained weights. To compare a query with $n$ keys and average $n$ values takes as much work as a matrix of $2 \cdot n \cdot d$ weights.
+# Embedding a token is only a lookup, and biases and layer norms are negligible. Attention itself has no trained weights, but comparing a query with $n$ keys and averaging $n$ values takes as much work as multiplying a vector by a matrix of $2 \cdot n \cdot d$ weights.
 
 
 # %%
@@ -175,8 +173,8 @@ def training_flop(model, n, m, pairs=1):
 # %%
 small = replace(PRESETS["base"], d_model=64, d_ff=256, n_layers=2, vocab_size=1000)
 small_model = Transformer(small)
-source = torch.randint(4, 1000, (2, 7))  # two sentences of 7 tokens, and 5
-target = torch.randint(4, 1000, (2, 5))
+source = torch.randint(4, 1000, (2, 7))  # two sentences of 7 tokens
+target = torch.randint(4, 1000, (2, 5))  # and their translations, 5 tokens each
 with count_flops(small_model) as counter:
     small_model(source, target).sum().backward()
 counted = counter.get_total_flops()
@@ -184,7 +182,7 @@ print(f"counted {counted:,}, formula {training_flop(small, 7, 5, pairs=2):,}")
 assert counted == training_flop(small, 7, 5, pairs=2)
 
 # %% [markdown]
-# The weights that a source token and a target token meet are, together, the weights of the whole model. So if both sides have about the same number of tokens, there is a simple rule of thumb: **6 × parameters × target tokens.** The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We assume sentences of 30 tokens:
+# A source token and a target token together meet every weight of the model once. (The embedding table is also the output layer's matrix.) So if both sides have about the same number of tokens, there is a simple rule of thumb: **6 × parameters × target tokens.** The paper's training takes 100,000 steps of about 25,000 target tokens (§5.1, §5.2). We assume sentences of 30 tokens:
 
 # %%
 base = PRESETS["base"]
@@ -200,7 +198,7 @@ assert flop["base"] == rule_of_thumb_flop
 assert math.isclose(exact, rule_of_thumb_flop, rel_tol=0.02)
 
 # %% [markdown]
-# The figure shows where these operations are spent. The longest bar is the output layer, which computes a logit for each token of the vocabulary. The shortest is attention itself. Its cost is famous for growing with the square of the length, but in a sentence it hardly counts.
+# The figure shows where they are spent. The longest bar is the output layer, with a logit for each token of the vocabulary. The shortest is what attention does without weights: the scores and the weighted sums. Their cost grows with the square of the length, but at 30 tokens it hardly counts.
 
 # %% tags=["hide-input"]
 d, f, N, V, n = base.d_model, base.d_ff, base.n_layers, base.vocab_size, 30
@@ -235,19 +233,22 @@ Picture(
     ),
     caption=(
         "Where the base model's operations go: the output layer and the feed-forward "
-        "networks dominate, and attention scores hardly count."
+        "networks take most of them, and attention scores hardly count."
     ),
 )
 
 # %% [markdown]
 # ## From operations to hours, euros and kilowatt-hours
 #
+# The time follows from the operations and the peak speed of a GPU, in FLOP per second:
+#
 # $$ \text{seconds} = \frac{\text{FLOP}}{\text{peak} \cdot \text{utilisation} \cdot \text{GPUs}} $$
 #
-# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. In the formula, we know everything but the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, the hardware and the tokens of training runs like ours, so we can solve for it. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch); the peaks are from the data sheets:
+# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. The only unknown is the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, hardware and tokens of training runs like ours, so we can compute theirs. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch):
 
 # %%
-published = [  # model, target tokens, hours, GPUs, peak in TFLOP/s
+# model, target tokens, hours, GPUs, peak in TFLOP/s (from the data sheet)
+published = [
     ("base", 112_760 * 25_000, 5.21, 4, 149.7),  # steps, tokens per step
     # 312,422 tokens a second for 4,122 seconds:
     ("big", 312_422 * 4122, 4122 / 3600, 8, 312),
@@ -268,9 +269,9 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
 
 # %% [markdown]
-# Our 15% is between the two. For the base model alone, 10% would be more cautious: then all its hours and prices below are one and a half times as large. Both runs are far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out launches, padding, the optimiser and communication. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
+# Our 15% is between the two. For the base model, 10% would be more cautious, and make its hours and prices below one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
 #
-# Energy follows in the same way, from the GPU's maximum power in its data sheet. The rest of the machine and its cooling need power, too. Three numbers in the code are assumptions: the factor for this overhead, the price of a GPU-hour and the price of a kilowatt-hour. In the table, the FLOP are those of the rule of thumb, with 100,000 steps for the base model and 300,000 for the big one. The rent includes the electricity; the last column is what it costs on a machine of your own.
+# Energy is time multiplied by power: the GPU's maximum from its data sheet, and an overhead for the rest of the machine and its cooling. This overhead and the two prices in the code are assumptions. The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
 
 # %%
@@ -290,11 +291,11 @@ header = ["GPUs", "model", "hours", "kWh", "rent (€)", "electricity (€)"]
 print(tabulate(rows, header, floatfmt=".1f"))
 
 # %% [markdown]
-# Here a T4's hour costs as much as an A100's, so a T4 looks much more expensive. Usually an hour of a T4 costs less: put in the real prices before you choose.
+# At real prices, a T4 costs less than it seems here: put them in before you choose.
 #
 # ## Choose a recipe and a GPU
 #
-# A recipe is a named set of all settings of a training: corpus, model and optimiser. Begin with a small one, so that mistakes don't cost days:
+# A **recipe** is a named set of all settings of a training run: its corpus, model and training. Begin with a small one, so that mistakes don't cost days:
 
 # %%
 rows = []
@@ -303,25 +304,24 @@ for name in ("wmt14-mini", "iwslt17", "wmt14-base", "wmt14-big"):
     tokens = training.steps * training.batch_tokens
     hours = costs(rule_of_thumb(RECIPES[name]), "T4", 70)[0]
     rows.append([name, model.n_parameters / 1e6, tokens / 1e6, hours])
-header = ["recipe", "parameters (M)", "target tokens (M)", "hours on a T4"]
+header = ["recipe", "million parameters", "million target tokens", "T4 hours"]
 print(tabulate(rows, header, floatfmt=",.1f"))
 
 # %% [markdown]
-# `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/results.md)). That is no translator, but it shows that every step works.
+# `wmt14-mini` needs no GPU: on one core of an AMD EPYC, with 25,000 sentence pairs, it took 10 minutes and scored 0.3 BLEU on newstest2014 ([results](../book/results.md)). It isn't a usable translator, but it shows that every step works.
 #
-# **`iwslt17` is the step in between**: 206,000 sentence pairs from TED talks. By the estimate above, it takes an hour on a T4, but we haven't trained it yet. The closest published scores that we found, such as Joey NMT's 33.7, are for other talks (IWSLT14), lowercased and from German to English.
+# **`iwslt17` is the step in between**: 206,000 sentence pairs from TED talks. By the estimate above, it takes an hour on a T4, but we haven't trained it yet, and we found no published score to compare it with.
 #
 # ```bash
-# transformer train iwslt17                                # downloads and prepares the corpus first
+# transformer train iwslt17       # downloads and prepares the corpus first
 # transformer average runs/iwslt17
-# transformer evaluate runs/iwslt17 --split test_2015
-# transformer train iwslt17 --run runs/iwslt17-de-en --data.direction de-en
+# transformer evaluate runs/iwslt17 --split test_2015    # one of its test sets
 # ```
 #
-# Does a recipe fit into the GPU's memory? `memory_budget` adds up what training keeps ([chapter 16](16_gpu_performance.ipynb)), and `transformer train` prints it at the start. Two settings save memory without changing the batch: gradient accumulation and activation checkpointing. Here is the budget in bfloat16 (chapter 16 has a figure of what it consists of):
+# Does a recipe fit into the GPU's memory? `memory_budget` adds up the weights, gradients, Adam's averages and activations, as in [chapter 16](16_gpu_performance.ipynb). Two settings save memory without changing the batch: gradient accumulation processes it in parts, and activation checkpointing recomputes most activations in the backward pass. Here is the budget in bfloat16:
 
 # %%
-gpu = Device(torch.device("cuda"), torch.bfloat16)  # it needn't be there
+gpu = Device(torch.device("cuda"), torch.bfloat16)  # only a description
 settings = {
     "as it is": {},
     "gradient accumulation, 2 parts": {"gradient_accumulation_steps": 2},
@@ -344,20 +344,20 @@ for column, size in ((1, 8), (2, 16)):
 assert 1.2 * rows[0][1] + 0.5 < 16 and 1.2 * rows[0][2] + 0.5 < 40
 
 # %% [markdown]
-# Add a fifth for padding and for gaps between tensors, and half a gigabyte for CUDA. On a CPU, the budget is within 10% of the measured memory; on a GPU we haven't measured it yet.
+# Add a fifth to these numbers for padding and for gaps between tensors in memory, and half a gigabyte for CUDA itself. On a CPU, the budget is within 10% of the measured memory; on a GPU we haven't measured it yet.
 #
 # | you have | what to do |
 # |---|---|
-# | a GPU with 8 GB | train `wmt14-base` with `--training.gradient-accumulation-steps 2` |
-# | a T4 (16 GB), for example in Colab | `wmt14-base` fits as it is, `wmt14-big` in 2 parts. A T4 has no bfloat16, so the package uses float16 with loss scaling. Plan for several sessions |
+# | a GPU with 8 GB | `wmt14-base` with `--training.gradient-accumulation-steps 2` |
+# | a T4 (16 GB), for example in Colab | `wmt14-base` fits as it is, `wmt14-big` with gradient accumulation in 2 parts. A T4 has no bfloat16, so the package uses float16 with loss scaling. Plan for several sessions |
 # | an A100 or H100 | both models fit as they are |
-# | eight GPUs in one machine | start the training with `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch. Several machines need a shared file system |
+# | eight GPUs in one machine | `torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base`. Each GPU gets one of eight parts of every batch |
 #
-# You may also leave this to the trainer: if a batch doesn't fit on a GPU, it notices before the first step and splits the batch. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together, so the schedule, which is counted in steps, stays valid.
+# If a batch still doesn't fit on a GPU, `transformer train` notices before the first step and splits it. On any hardware, `batch_tokens` is the number of target tokens in a *step*, on all GPUs together, so the learning-rate schedule, which is counted in steps, stays valid.
 #
 # ## The commands
 #
-# The figure shows the main commands, and what each leaves on disk for the next one.
+# The figure shows the main commands and, beside the arrows, what each leaves on disk for the next one.
 
 # %% tags=["hide-input"]
 commands = [
@@ -392,12 +392,12 @@ Picture(
     ),
     caption=(
         "From corpus to translations: five commands in the order in which you run "
-        "them, with the files that each one leaves."
+        "them. In italics: what each leaves for the next."
     ),
 )
 
 # %% [markdown]
-# One variable decides what the cells below train. If the WMT14 corpus is on your machine, it's the paper's base model at full size, which takes hours. Otherwise it's `wmt14-mini`, made even smaller. It is then trained on short sentences of the pocket corpus, which takes a few minutes and no download. In the output below, this corpus is called `short`, after the file `short.json` that describes it. You can also set it to `"iwslt17"`. To get WMT14, run `transformer prepare wmt14-base` in a terminal first.
+# The variable `RECIPE` decides what the cells below train. If WMT14 is on your machine (`transformer prepare wmt14-base` downloads it), it's the paper's base model, which takes hours. Otherwise it's a smaller `wmt14-mini`, trained for a few minutes on short sentences of the pocket corpus, the generated sentences that come with the course. The file `short.json` lists the text files with these sentences, so the output below calls this corpus `short` or `short.json`.
 
 # %%
 downloaded = (data_folder() / "downloads" / "wmt14").is_dir()
@@ -406,7 +406,7 @@ FULL_SIZE = RECIPE != "wmt14-mini"
 print(RECIPE)
 
 # %% [markdown]
-# The settings that make it so small are in a shell variable, `$SMALL`, and `$DEVICE` chooses the CPU. At full size, both are empty. `$TINY` always has the small settings. `$WORK` is a temporary folder. Our helper `shell` runs a line as your terminal would.
+# The commands below contain four shell variables. `$SMALL` holds the settings that make the model and its training smaller, and `$DEVICE` selects the CPU; at full size, both are empty. `$TINY` holds the small settings in any case, and `$WORK` is a temporary folder. Our helper `shell` runs a line as your terminal would.
 
 # %% tags=["hide-input"]
 work = Path(tempfile.mkdtemp())
@@ -467,18 +467,9 @@ def shell(line, exit_code=0):
 printed = shell(f"transformer prepare {RECIPE} $SMALL")
 
 # %% [markdown]
-# This cleans the text, trains a tokenizer on what remains, and stores the token ids. It has to be done only once: later commands find the result, unless you change a setting that affects it. The filters are those of [chapter 9](09_data_and_batching.ipynb), with the limits of the recipe `wmt14-base`. What do they drop from real text? We ran them on 35,000 pairs: 20,000 of Europarl, 5,000 of News Commentary, and 10,000 noisy ones from the web in place of CommonCrawl.
+# This cleans the text, trains a tokenizer on what remains, and stores the token ids. Later commands reuse the result. The filters are those of [chapter 9](09_data_and_batching.ipynb). To see what they drop from real text, we ran them on 35,000 pairs: 20,000 of Europarl, 5,000 of News Commentary, and 10,000 noisy ones from the web in place of Common Crawl. They dropped 2.8%, most often because one side had more than twice as many words as the other (407 pairs) or because a side had fewer than three (227).
 #
-# | filter | pairs dropped | | filter | pairs dropped |
-# |---|---:|---|---|---:|
-# | an empty side | 8 | | more than twice as long as the other side | 407 |
-# | broken characters | 41 | | two equal sides | 4 |
-# | fewer than 3 words | 227 | | another language | 123 |
-# | more than 150 words | 2 | | a duplicate | 169 |
-#
-# That is 2.8% in all. Others were stricter: fairseq's script, which reads slightly different files, allows a ratio of only 1.5, and [kept 3,960,793 of 4,544,200 pairs](https://github.com/facebookresearch/fairseq/issues/132).
-#
-# **What it takes at full size.** Those 35,000 pairs needed 130 bytes of disk per pair, 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 0.45 GB of memory. For 4.5 million pairs that is, in proportion, 0.6 GB of disk and about 45 minutes. Memory grows more slowly: at full size we expect 0.5 GB for the tokenizer, which reads a sample, and 0.35 GB for the filter of duplicates. The download is 1.7 GB:
+# **What it takes at full size.** The 35,000 pairs took 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 130 bytes of disk for each pair that was kept. In proportion, 4.5 million pairs take about 45 minutes and 0.6 GB. The download is 1.7 GB:
 
 # %%
 for name, file in downloadable_corpora()["wmt14"]["files"].items():
@@ -491,31 +482,19 @@ assert 1.6e9 < sum(file.get("size", 0) for file in known) < 1.7e9
 ids = 1_928_696 + 1_958_436 + 2 * 272_224  # of 34,012 pairs
 assert round(ids / 34_012) == 130
 assert 8 + 41 + 227 + 2 + 407 + 4 + 123 + 169 == 981 and round(98.1 / 35, 1) == 2.8
-assert round(1 - 3_960_793 / 4_544_200, 2) == 0.13
 
 # %% [markdown]
-# The last column is the beginning of a **checksum**, a short number that depends on every byte of a file. Downloads break off, and files are sometimes corrected years later; then your scores are no longer comparable, and nothing warns you. So the package accepts a file only if its checksum is right. Here a folder plays the part of the server, and the first file that it offers has lost its capital letter:
-
-# %%
-original = b"Resumption of the session\n"
-digest = "sha256:" + hashlib.sha256(original).hexdigest()
-file, server = RemoteFile("session.en", urls=(), digest=digest), work / "server"
-server.mkdir()
-for content in (original.lower(), original):
-    (server / file.name).write_bytes(content)
-    try:
-        print("fetched:", fetch(file, work / "cache", mirror=str(server)).name)
-    except UserError as error:
-        print("refused:", str(error).replace(f"{work}/", "").partition(":")[0])
-
-# %% [markdown]
-# The **token store** is one array per side, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: opening it reads nothing, the operating system loads the parts that are used, and all processes on a machine share one copy. With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. Every rank computes the same list of all parts, in the shuffled order of an epoch's steps. With four ranks (`world_size=4`), each takes every fourth part. In an epoch, they use every sentence pair exactly once together:
+# The last column is the beginning of a **checksum**, a short number that depends on every byte of a file. A download may be incomplete, or a file may have changed on the server, and then your scores would no longer be comparable. So the package accepts a file only if its checksum is right.
+#
+# The token ids are kept in a **token store**: one array for each language, with 2 bytes per token, because 37,000 ids fit into 16 bits. The array is **memory-mapped**: the operating system loads only the parts that are used, and all processes on a machine share one copy.
+#
+# With several GPUs there is one process for each, and its number is its **rank**. The batch of a step is divided into parts, one for each rank. Every rank computes the same shuffled list of all parts of an epoch, and with four ranks (`world_size=4`), each takes every fourth part. Together, they use every sentence pair exactly once per epoch:
 
 # %%
 data = prepare(data_config, vocab_size)  # finds what the command has prepared
 sources, targets = data.tokens("train")
 print(sources.ids.dtype, type(sources.ids.base).__name__, len(sources), "pairs")
-# Each part has 125 target tokens, so a step has 500, as on one GPU.
+# A part has up to 125 target tokens, so a step has up to 500, as on one GPU.
 ranks = [Batches(sources, targets, 125, 1, rank, world_size=4) for rank in range(4)]
 used = np.concatenate([pairs for batches in ranks for pairs in batches.plan])
 print("steps per rank:", [len(batches.plan) for batches in ranks])
@@ -524,7 +503,7 @@ assert sorted(used) == list(range(len(sources)))
 # %% [markdown]
 # ### Measure before you start
 #
-# `bench` takes some training steps on your machine and computes how long the whole run would take: compare its row *whole training* with the chart at the top. We don't run the next cell here; the [results page](../book/results.md) has such measurements.
+# `bench` takes a few training steps on your machine and estimates how long the whole run will take: compare its row *whole training* with the chart at the top. We don't run the next cell here; the [results page](../book/results.md) has such measurements.
 
 # %% tags=["skip-execution"]
 printed = shell(f"transformer bench {RECIPE}")
@@ -536,7 +515,9 @@ printed = shell(f"transformer bench {RECIPE}")
 printed = shell(f"transformer train {RECIPE} $SMALL $DEVICE")
 
 # %% [markdown]
-# Every 50 steps it prints the training loss (smoothed), the learning rate, the speed in target tokens per second and the remaining time; at each validation the loss on `valid`, not smoothed, and the BLEU of a few sentences, decoded greedily. All of it is kept in the **run folder**, with the settings, the tokenizer and the checkpoints: the training losses in `log.jsonl`, the validations in `metrics.jsonl`, and when and where it was trained in `sessions.jsonl`. `transformer curves` plots the curves, and here you can point at a step:
+# Every 50 steps, the command prints the training loss (with label smoothing), the learning rate, the speed in target tokens per second and the remaining time (*ETA*). At each validation it prints the validation loss (without label smoothing) and the BLEU of a few sentences, translated by greedy search. At the end it suggests `evaluate`; we average checkpoints before that, as the paper does.
+#
+# All of it is kept in the **run folder**, with the settings, the tokenizer and the checkpoints: the training losses in `log.jsonl`, the validations in `metrics.jsonl`, and when and where you trained in `sessions.jsonl`. `transformer curves` plots the curves. Here, point at a step to see its numbers:
 
 # %% tags=["hide-input"]
 run = Path("runs") / RECIPE
@@ -554,12 +535,12 @@ Captioned(
 )
 
 # %% [markdown]
-# How much disk does a run folder need? Each checkpoint has the weights, 4 bytes each; the one with the lowest validation loss is kept in addition, as `best`. The two newest also have the *state*: Adam's two averages, 8 bytes per weight, the state of the random generators, and the position in the data.
+# How much disk space does a run folder need? Each checkpoint contains the weights, 4 bytes each, and the one with the lowest validation loss is kept in addition, as `best`. The two newest also contain the *training state*: Adam's two averages (8 bytes per weight), the state of the random number generators, and the position in the data.
 
 
 # %%
 def run_folder_bytes(n_parameters, keep=5):
-    """Checkpoints, the one with the lowest validation loss, and the state of two."""
+    """Weights of the checkpoints and of the best one, and the state of two."""
     return 4 * n_parameters * (keep + 1) + 8 * n_parameters * 2
 
 
@@ -578,49 +559,48 @@ if not FULL_SIZE:
 # %% [markdown]
 # ### Is it going well?
 #
-# You want to know early whether a long run is worth waiting for. For the base model with about 25,000 target tokens per step, these are the values that we could find; all scores are on newstest2014:
+# You want to know early whether a long run is worth waiting for. We found these values for the base model with about 25,000 target tokens per step; all scores are on newstest2014:
 #
-# | step | published | remarks |
+# | step | value | source |
 # |---:|---|---|
-# | 0 | loss 10.5 | computed: $\ln 37{,}000$, a model that knows nothing |
-# | 5,000 | BLEU 15.9 | the log that a user of the toolkit THUMT posted in [an issue on GitHub](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data. The user suspected a mistake, so the score is probably too low |
-# | 20,000 | BLEU 19.8 | the same log |
-# | 100,000 | BLEU 27.3; sacreBLEU 25.1 | the paper; [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti. In both, checkpoints were averaged |
-# | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer) on four A40, with plots of loss and BLEU over the steps. Not a sacreBLEU score |
-# | 200,000 | BLEU 27.0 | THUMT's maintainers, in the same issue; checkpoints averaged |
+# | 0 | loss 10.5 | computed: $\ln 37{,}000$, the loss of a model that gives all tokens the same probability |
+# | 20,000 | BLEU 19.8 | [a user of the toolkit THUMT](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data; probably too low, as the user suspected a mistake |
+# | 100,000 | BLEU 27.3 | the paper |
+# | 100,000 | BLEU 25.1 (sacreBLEU) | [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti |
+# | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer) on four A40, with plots of loss and BLEU over the steps |
 #
-# These scores weren't all computed in the same way, so a difference of one or two points means nothing. Apart from the computed value at step 0, the table has no losses, because a loss per token depends on the vocabulary, so other people's can't be compared with yours. Trust the early signs of [chapter 11](11_training.ipynb): a loss that begins near $\ln V$ (`--training.log-every 1` prints it from the first step on) and keeps falling after the warm-up, which takes 4,000 steps here. The BLEU in your log is yet another measure: it is that of a few validation sentences, translated by greedy search. It shows only whether the model improves.
+# The scores at 100,000 steps are of averaged checkpoints. The scores weren't all computed in the same way, so a difference of one or two points means nothing. The table has no published losses, because the loss per token depends on the vocabulary. Trust the early signs of [chapter 11](11_training.ipynb) instead: a loss that begins near $\ln V$ (`--training.log-every 1` prints it from the first step on) and keeps falling after the warm-up, which takes 4,000 steps here. The BLEU that `train` prints shows only whether the model improves, because it comes from a few validation sentences and greedy search.
 #
 # ### If the session ends
 #
-# Colab ends a session whenever it likes, and cheap GPUs can be taken away. On Ctrl-C, or SIGTERM, which some clouds send first, `train` saves a checkpoint and stops. But a process that is killed outright can't. To test that, we train the small model twice, for 60 steps, with a checkpoint every 10 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint of step 30 exists.
+# Colab may end a session at any time, and the cheapest cloud GPUs can be taken away. If you press Ctrl-C, or if the cloud sends the signal SIGTERM as a warning, `train` saves a checkpoint and stops. But a process that is killed without warning can't save anything. To test that, we train the small model twice, for 60 steps, with a checkpoint every 10 steps: once without interruption, and once in a separate process, which we **kill** as soon as its checkpoint of step 30 exists.
 
 # %%
 short_run = "transformer train wmt14-mini $TINY --training.steps 60 --device cpu"
-printed = shell(f"{short_run} --run $WORK/whole")
+printed = shell(f"{short_run} --run $WORK/runs/uninterrupted")
 
 # %%
-command = os.path.expandvars(f"{short_run} --run $WORK/killed")
+command = os.path.expandvars(f"{short_run} --run $WORK/runs/interrupted")
 arguments = [sys.executable, "-m", "transformer.cli", *shlex.split(command)[1:]]
 child = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
-killed, whole = work / "killed", work / "whole"
-while not (killed / "step-0000030.json").exists():
+interrupted, uninterrupted = work / "runs/interrupted", work / "runs/uninterrupted"
+while not (interrupted / "step-0000030.json").exists():
     assert child.poll() is None, "it ended before it could be killed"
     time.sleep(0.02)
 child.send_signal(signal.SIGKILL)
 child.wait()
-last = step_checkpoints(killed)[-1]
-progress = read_json(killed / f"{last}.json")["progress"]
+last = step_checkpoints(interrupted)[-1]
+progress = read_json(interrupted / f"{last}.json")["progress"]
 print({key: progress[key] for key in ("step", "epoch", "epoch_step")})
 
 # %% [markdown]
-# The checkpoint records where the run was, down to the batch. To resume, run **the same command again**:
+# The checkpoint records where the run was: after 30 steps, in epoch 0. To resume, run **the same command again**:
 
 # %%
-printed = shell(f"{short_run} --run $WORK/killed")
+printed = shell(f"{short_run} --run $WORK/runs/interrupted")
 
 # %% [markdown]
-# Did we lose anything? We compare the checksums of all weights and training states that the two runs left behind:
+# Did we lose anything? The next cell compares the checksums of all weights and training states that the two runs left behind, and prints those of the interrupted run's weights:
 
 
 # %%
@@ -632,12 +612,12 @@ def checksums(run):
     return found
 
 
-for name, (weights, _) in checksums(killed).items():
+for name, (weights, _) in checksums(interrupted).items():
     print(f"{name}  {weights['sha256'][:40]}…")
-assert checksums(whole) == checksums(killed)
+assert checksums(uninterrupted) == checksums(interrupted)
 
 # %% [markdown]
-# They are the same files, **bit for bit**. (This holds on a CPU. On a GPU, some numbers are added in whatever order they arrive, so even two runs without interruption may differ.) All that a kill costs is the steps since the last checkpoint. The recipe saves one every 1,000 steps, so at 15% utilisation you lose at most:
+# The two runs ended with the same files, **bit for bit**. (This holds on a CPU. On a GPU, some numbers are added in whatever order they arrive, so even two uninterrupted runs may differ.) A kill costs only the steps since the last checkpoint. `wmt14-base` saves one every 1,000 steps, so at 15% utilisation you lose at most:
 
 # %%
 interval = RECIPES["wmt14-base"].training.checkpoint_every / steps
@@ -646,7 +626,7 @@ for gpu in ("T4", "A100"):
     print(f"{gpu:5} {60 * hours:.0f} minutes")
 
 # %% [markdown]
-# **In Colab**, the disk disappears with the session, so put the run folder and data on your Drive. Install the course as in the first cell of this page; then each new session runs the same lines and continues:
+# **In Colab**, the disk disappears with the session, so put the run folder and the data on your Google Drive. Install the course with the first cell of this page; then run the same lines in each new session, and the training continues:
 #
 # ```text
 # from google.colab import drive
@@ -656,7 +636,7 @@ for gpu in ("T4", "A100"):
 # !transformer train wmt14-base --run /content/drive/MyDrive/runs/wmt14-base
 # ```
 #
-# Mind the Drive's bin: the run keeps only five checkpoints, but deleted files count towards your storage until you empty the bin, and 100 checkpoints with their states take 76 GB.
+# Empty the Drive's bin from time to time: the run keeps only five checkpoints, but the deleted ones count towards your storage until then, and 100 checkpoints with their training states take 76 GB.
 
 # %% tags=["remove-cell"]
 assert round(100 * 12 * base.n_parameters / 1e9) == 76
@@ -665,17 +645,17 @@ assert round(0.1 * costs(flop["base"], "T4", watts=0)[0], 1) == 2.7
 # %% [markdown]
 # ### Average, evaluate, translate
 #
-# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty. Our recipes save one every 1,000 steps, and keep as many as the paper averages (§6.1).
+# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty (§6.1). Our recipes save one every 1,000 steps, and keep as many as the paper averages. By default, `average` takes the last five; for the big model, add `--last 20`.
 
 # %%
 printed = shell(f"transformer average {run}")
 
 # %% [markdown]
-# The validation losses of the five and of their average:
+# Here are the validation losses of the five and of their average:
 
 # %%
 device = choose_device("auto" if FULL_SIZE else "cpu")
-# The loss is that of all validation pairs. Only one is translated for BLEU.
+# The loss is that of all validation pairs. We don't need BLEU: one sentence.
 settings = TrainingConfig(batch_tokens=2000, validation_sentences=1)
 losses = {}
 for name in [*step_checkpoints(run), "averaged"]:
@@ -684,7 +664,7 @@ for name in [*step_checkpoints(run), "averaged"]:
     print(f"{name:13} {losses[name]:.3f}")
 
 # %% [markdown]
-# The average is better than each of the five. To see why, walk through the space of all weights, in a straight line from one checkpoint to the next and on beyond. The figure shows the loss on this line; the orange dots are the two checkpoints:
+# The average is better than each of the five. To see why, move all weights in a straight line from one checkpoint to the next, and a little further on both sides. The figure shows the validation loss on this line; the orange dots are the two checkpoints:
 
 # %% tags=["hide-input"]
 ends = [
@@ -729,20 +709,20 @@ Picture(
 )
 
 # %% [markdown]
-# They are on **opposite slopes** of a valley. Each step follows the gradient of one batch, and the learning rate never reaches zero (§5.3), so the weights swing back and forth across the valley. Their mean is closer to its bottom.
+# The two checkpoints are on **opposite slopes** of a valley. Each step follows the gradient of one batch, and the learning rate never reaches zero (§5.3), so the weights swing back and forth across the valley. Their mean is closer to its bottom.
 #
-# `evaluate` uses the averaged checkpoint, translates the test set with the paper's beam search (beam size 4, α = 0.6), and prints seven scores:
+# `evaluate` translates the test set with the averaged weights and the paper's beam search (beam size 4, length penalty α = 0.6), and prints seven scores:
 
 # %%
 printed = shell(f"transformer evaluate {run} $DEVICE")
 
 # %% [markdown]
-# The first row, BLEU with its signature, is the score to report. The small run's test set has short, easy sentences like those of its training, so don't compare it with newstest2014, where even the larger `wmt14-mini` got 0.3. With `wmt14-base` the test set is newstest2014, and the output must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the same score:
+# The first row, BLEU with its signature, is the score to report. The small run's test set has short, easy sentences like those of its training, so its score says nothing about newstest2014, where even the full `wmt14-mini` got 0.3. With `wmt14-base` the test set is newstest2014, and the first line must mention 3,003 sentences. The translations are kept as text beside the scores, so anyone can compute the score again:
 
 
 # %%
 def lines_of(path):
-    """The lines of a text file; str.splitlines would also split inside of some."""
+    """The lines of a text file. (str.splitlines also splits at rarer characters.)"""
     return Path(path).read_text("utf-8").removesuffix("\n").split("\n")
 
 
@@ -757,32 +737,36 @@ if not FULL_SIZE:
     assert 4_500_000 / len(sources) > 1000
     assert 200 < base.n_parameters / n_parameters < 220
 
+# %% [markdown]
+# `translate` prints the three best translations, each after its score: the log-probability, divided by the length penalty.
+
 # %%
 printed = shell(
     f"transformer translate {run} 'The old woman is not here.' --n-best 3"
 )
 
 # %% [markdown]
-# After 300 tiny steps, this is German, but hardly a translation.
+# After 300 small steps, the output is German, but not yet a good translation.
 #
 # ## How to read your score
 #
-# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score. It was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) [Evaluation](13_evaluation.ipynb) estimates what it would be in sacreBLEU, from two base models that were scored in both ways: **25.8 to 25.9**.
+# You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) From two base models that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **25.8 to 25.9** in sacreBLEU.
 #
-# If your sacreBLEU score is more than a point below that, something is wrong, and it's hardly ever the architecture. In the table, the loss is *fine* if it fell smoothly and the validation loss stays close to the training loss. From the cheapest to check to the most expensive:
+# If your sacreBLEU score is more than a point below that, something is probably wrong, and it's hardly ever the architecture. In the table, the loss is *fine* if the training loss and the validation loss both fell smoothly and haven't risen again. The causes that are cheapest to check come first:
+#
 # | you see | suspect first | where to look |
 # |---|---|---|
-# | one or two points less than somebody else's score, the loss is fine | two different measures | the signatures, and the row *BLEU paper* |
-# | somewhat less | no averaging, or greedy search | `averaged` and `beam_size` in `test.scores.json` |
-# | near zero, the loss is fine | the test set: shifted lines, or source and target exchanged | the first and last lines of both `.txt` files |
-# | much less, the loss is fine | the text: extra spaces, lower case, pieces of words that aren't joined | both `.txt` files |
-# | much less, and translations stop early | the length penalty, or sources longer than `max_length`, of which only the beginning was read | the ratio of the lengths, and *truncated* |
-# | much less, and a higher loss | fewer tokens per step than you think | `target_tokens` divided by `step` in `metrics.jsonl` |
+# | one or two points less than somebody else's score, the loss is fine | scores computed in different ways | the signatures, and the row *BLEU paper* |
+# | one or two points less, with the same signature | no averaging, or greedy search | `diagnose`: *checkpoints averaged*, *beam size* |
+# | near zero, the loss is fine | the test set: lines that don't correspond, or source and target exchanged | the first and last lines of `test.hypotheses.txt` and `test.references.txt` |
+# | much less, the loss is fine | the text: extra spaces, lower case, subwords that weren't joined | the same two files |
+# | much less, and translations stop early | the length penalty, or sources longer than `max_length`, which are truncated | `diagnose`: *length ratio*, *truncated* |
+# | much less, and a higher loss | fewer tokens per step than you think | `diagnose`: *target tokens per step* |
 # | English words in the German | untranslated copies in the training data | the table that `prepare` prints |
 # | a loss that stays on a plateau from the start | post-norm without enough warm-up | [chapter 6](06_layers.ipynb) |
-# | `inf` or skipped steps | float16 on an old GPU. A few at the start are normal: loss scaling is searching for its factor | `log.jsonl` |
+# | infinite gradients, skipped steps | float16 on an old GPU. A few at the start are normal: loss scaling is searching for its factor | `log.jsonl` |
 #
-# Most of this can be checked from the run folder:
+# The function `diagnose` in the next cell reads these values from the run folder. The length ratio is the number of words in the translations, divided by that in the references.
 
 
 # %%
@@ -813,19 +797,19 @@ if not FULL_SIZE:
     assert found["checkpoints averaged"] == 5 and found["beam size"] == 4
 
 # %% [markdown]
-# In the small run, everything is as it should be except the length ratio: our model stops too early, because it hasn't learned enough yet. At full size, the ratio should be very close to 1.
+# In the small run, everything is as it should be except the length ratio: the translations are too short, because the model hasn't learned enough yet. At full size, the ratio should be very close to 1.
 #
 # ## The speedrun
 #
-# How fast can a model reach the paper's quality? In a speedrun, such as [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models, anyone can enter, and every record can be checked.
+# How fast can a model reach the paper's quality? A speedrun, such as [modded-nanogpt](https://github.com/KellerJordan/modded-nanogpt) for language models, is a contest that anyone can enter, with results that anyone can check.
 #
 # <details><summary>The rules of our speedrun</summary>
 #
-# - **Data:** only the three training archives of WMT14, cleaned as you like. No pretrained weights. newstest2013 for validation; newstest2014 only once for each seed, at the end.
-# - **Goal:** at least 25.8 BLEU on newstest2014 (3,003 sentences), with sacreBLEU's defaults (`case:mixed`, `tok:13a`, `smooth:exp`), as the mean of three seeds.
-# - **Time:** wall-clock time of `train`, with compilation and validation, without `prepare`. Name the hardware: there will be one list for one GPU and one for eight.
-# - **Your choice:** the architecture, the optimiser, the precision and everything else.
-# - **Enter** with a pull request that adds a row to this table and, in `book/results/speedrun/`, the run folders of the three seeds without their weights: `recipe.json`, `sessions.jsonl`, `metrics.jsonl`, `log.jsonl`, the scores and the translations.
+# - **Data:** only the three training archives of WMT14, cleaned as you like, and no pretrained weights. Validate on newstest2013; use newstest2014 only once for each seed, at the end.
+# - **Goal:** at least 25.8 BLEU on newstest2014, with sacreBLEU's defaults (`case:mixed`, `tok:13a`, `smooth:exp`), as the mean of three seeds.
+# - **Time:** wall-clock time of `train`, with compilation and validation, without `prepare`. Name the hardware: runs on one GPU and on eight are ranked separately.
+# - **Your choice:** everything else.
+# - **Enter** with a pull request that adds a row to this table and, in `book/results/speedrun/`, the run folders of the three seeds, with scores and translations, but without checkpoints.
 #
 # </details>
 #
@@ -835,19 +819,19 @@ if not FULL_SIZE:
 #
 # ## What goes wrong in practice
 #
-# We provoke three failures of long runs in the small one.
+# We provoke three typical failures of long runs, each in a small run.
 #
-# **A larger batch for more GPUs.** Your new machine has two GPUs instead of one, so you double the batch. The run refuses to resume, because it would become a different run: warm-up, decay and the 100,000 steps are counted in steps (§5.3), so a step has to stay the same size.
+# **A larger batch for more GPUs.** Your new machine has two GPUs instead of one, so you double the batch. The package refuses to resume, because it would become a different run: the learning-rate schedule is counted in steps (§5.3), so the steps have to stay the same size.
 
 # %%
-resume = f"{short_run} --run $WORK/killed"
+resume = f"{short_run} --run $WORK/runs/interrupted"
 printed = shell(f"{resume} --training.batch-tokens 1000", exit_code=2)
 
 # %% tags=["remove-cell"]
 assert any("--training.batch-tokens: 500, now 1000" in line for line in printed)
 
 # %% [markdown]
-# Instead, change nothing. Each of two GPUs gets one of two parts of each batch, and gradient accumulation processes the same two parts on one GPU, one after the other. The sentences of a step are the same:
+# Instead, change nothing. Each of two GPUs gets one of two parts of each batch. Gradient accumulation on one GPU processes the same two parts one after the other, so a step always has the same sentences:
 
 # %%
 tokens = data.tokens("train")
@@ -859,7 +843,7 @@ for _ in range(10):
     assert all(map(torch.equal, on_two_gpus, accumulated))
 
 # %% [markdown]
-# **Another vocabulary.** Somebody adds three words to forty lines of the training text. A tokenizer trained on the new text has other ids, and the model knows tokens only by their ids. The run notices:
+# **Another vocabulary.** Somebody adds three words to forty lines of the training text. A tokenizer trained on the new text gives tokens other ids, and the model knows tokens only by their ids. But the run folder contains a checksum of its text, so `train` notices that the files listed in `short.json` have changed:
 
 # %%
 text = (work / "train.de").read_text()
@@ -869,10 +853,10 @@ printed = shell(resume, exit_code=2)
 # %% tags=["remove-cell"]
 (work / "train.de").write_text(text)
 assert any("started with another text" in line for line in printed)
-tiny_run = whole if FULL_SIZE else run
+tiny_run = uninterrupted if FULL_SIZE else run
 
 # %% [markdown]
-# Without this check there would be no error: all shapes fit, and only the loss would be bad. How bad? We let a model read the same sentences with another tokenizer, trained on half of the text:
+# Without this check there would be no error: all shapes fit, and only the loss would be bad. How bad? We give the small model the same validation sentences with its own tokenizer, and with one that was trained on half of the text:
 
 # %%
 texts = {name: lines_of(work / f"{name}.de") for name in ("train", "valid")}
@@ -897,7 +881,7 @@ assert loss_with["another"] > math.log(1000) > loss_with["its own"]
 # %% [markdown]
 # **Worse than guessing**, because the model is confident and wrong.
 #
-# **The disk is full.** We can't fill yours, so the folded cell makes the writing of one checkpoint fail, with the same error that a full disk gives. The run says where it will resume. A file is written under another name first and then renamed, so there is never half a checkpoint.
+# **The disk is full.** We can't fill yours, so the folded cell makes the writing of one checkpoint fail with the error of a full disk. The message names the checkpoint from which the run will resume. It is complete, because each file is first written under another name, and then renamed.
 
 # %% tags=["hide-input"]
 write = checkpoint.write_atomically
@@ -910,8 +894,8 @@ def full_disk(path, content):  # replaces the package's function
 
 
 with patch.object(checkpoint, "write_atomically", full_disk):
-    printed = shell(f"{short_run} --run $WORK/full", exit_code=2)
-assert step_checkpoints(work / "full")[-1] == "step-0000020"
+    printed = shell(f"{short_run} --run $WORK/runs/disk-full", exit_code=2)
+assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 
 # %% [markdown]
 # ## Questions
@@ -968,7 +952,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 #
 # <details><summary>A. On a CPU, not at all; on a GPU, no more than two uninterrupted runs differ from each other</summary>
 #
-# **Right.** The checkpoint contains the weights, Adam's averages, the random state and the position in the data. You saw the proof above, bit for bit.
+# **Right.** The checkpoint contains the weights, Adam's averages, the random state and the position in the data. You saw above that the result is the same, bit for bit.
 #
 # </details>
 # <details><summary>B. It has seen the sentences of 700 steps twice</summary>
@@ -991,7 +975,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 #
 # <details><summary>A. That you are 1.6 points below the paper</summary>
 #
-# No. The two scores weren't computed in the same way, and that alone explains most of the difference.
+# No. The two scores were computed in different ways, and that alone explains most of the difference.
 #
 # </details>
 # <details><summary>B. Nothing yet: you train with other seeds until it is 27.3</summary>
@@ -1001,7 +985,7 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 # </details>
 # <details><summary>C. The higher one of BLEU and BLEU paper</summary>
 #
-# No. Then nobody knows what to compare it with. That's how the confusion began.
+# No. Then nobody would know what to compare it with.
 #
 # </details>
 # <details><summary>D. 25.7 with its signature, and beside it "BLEU paper" for the comparison with 27.3</summary>
@@ -1010,18 +994,18 @@ assert step_checkpoints(work / "full")[-1] == "step-0000020"
 #
 # </details>
 #
-# **5. Why is the average of five checkpoints of *one* run good, and the average of five *runs* useless?**
+# **5. Why is the average of the weights of five checkpoints of *one* run good, and that of five *runs* useless?**
 #
 # <details><summary>Answer</summary>
 #
-# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs end in five different valleys (the chapter doesn't show this). If you exchange two hidden units together with their weights, the model computes the same, so two runs have no reason to number their units alike. What you can average over runs is their *predictions*.
+# Five checkpoints of one run are in the same valley of the loss, and on the line between them the loss stays low, as you saw. Five runs end in five different valleys (the chapter doesn't show this): if two hidden units change places together with their weights, the model computes the same, so there's no reason for unit 7 of one run to do the same as unit 7 of another. What you can average over runs is their *predictions*.
 #
 # </details>
 
 # %% [markdown]
 # ## Exercises
 #
-# Fill in six blanks: the arithmetic of a run; its hours, energy and rent; removing test sentences from the training data; the checkpoint to resume from; the sentences that are left in the epoch; and whether two scores may be compared. Each has a hint, and a check that tells you which mistake you made. Nothing is trained in this notebook.
+# Fill in six blanks: the arithmetic of a run; its hours, energy and rent; test sentences in the training data; the checkpoint to resume from; the sentences that are left in the epoch; and whether two scores may be compared. Each has a hint, and a check that tells you which mistake you made. Nothing is trained in this notebook.
 #
 # - In your browser, with nothing to install: [Exercises: training the full model on WMT14](../book/exercises/17_wmt14.md).
 # - In Colab:
