@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Making it fast on a GPU
 #
-# The figure shows one encoder layer of the paper's base model on an H100 GPU. The upper bar divides up its arithmetic, the lower bar its time. Large matrix products (blue) make up 99% of the arithmetic, but less than half of the time. **What is the GPU doing the rest of the time?**
+# The figure is an estimate for one encoder layer of the paper's base model on an H100 GPU. The upper bar divides up its arithmetic, the lower bar its time. Large matrix products (blue), those with a weight matrix, make up 99% of the arithmetic, but less than half of the time. **What is the GPU doing the rest of the time?**
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -100,9 +100,9 @@ os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # a quiet profiler
 device = choose_device()
 
 # All operations of an encoder layer, for each token, with activations in 16 bits.
-# FLOP: multiplications and additions; traffic: bytes read and written.
+# FLOP: floating-point operations; traffic: bytes read and written.
 d_model, d_ff, n_heads, length = 512, 2048, 8, 25
-n_scores = n_heads * length  # a token has as many
+n_scores = n_heads * length  # attention scores per token
 
 
 def matrix_product(name, n_in, n_out):
@@ -209,7 +209,7 @@ Picture(
     ),
     caption=(
         "Arithmetic and time of an encoder layer: everything except large matrix "
-        "products (orange) computes next to nothing, yet takes most of the time."
+        "products (orange) needs little arithmetic, yet takes most of the time."
     ),
 )
 
@@ -220,7 +220,7 @@ shown = [round(100 * s / totals[1]) for s in seconds]
 assert shown == [42, 58], shown
 
 # %% [markdown]
-# The bars above are computed from the H100's data sheet. Measured numbers are from the machine that built this page, unless we say otherwise.
+# The bars are computed from the H100's data sheet, as explained below. Measured numbers are from the machine that built this page, unless we say otherwise.
 #
 # **By the end you can** predict whether an operation is limited by arithmetic or by memory, compute attention the way FlashAttention does, train in 16 bits, budget the memory of a training run, and measure what a speed-up is worth. **About 45 minutes**, and you don't need a GPU. Builds on [Attention](02_attention.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
 
@@ -231,9 +231,7 @@ print(f"This page was built on a {device.type.upper()} in {dtype}.")
 # %% [markdown]
 # ## Kernels and launches
 #
-# A GPU doesn't run your Python program; the CPU does. When the program gets to an operation such as `x @ y`, PyTorch sends the GPU an order to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, whether the kernel adds two numbers or multiplies two huge matrices. The CPU doesn't wait for the result, but goes on to the next operation, while the GPU works through its queue.
-#
-# So there are two timelines, and the slower one decides. Say that each launch takes 5 µs:
+# A GPU doesn't run your Python program; the CPU does. At an operation such as `x @ y`, PyTorch sends the GPU a command to run a **kernel**, a small program that thousands of GPU threads execute at once. This **launch** takes the CPU a few microseconds, whether the kernel adds two numbers or multiplies two huge matrices. The CPU doesn't wait for the result, but goes on to the next launch. So both work at the same time, and the slower one sets the pace. Suppose that each launch takes 5 µs:
 
 
 # %%
@@ -248,7 +246,7 @@ def timeline(kernel_time, n=6, launch_time=5.0):
 
 
 # %% [markdown]
-# In the figure, the kernels take 2 µs (left) or 8 µs (right). Look for the gaps on the GPU:
+# The kernels take 2 µs (left) or 8 µs (right). Look for the gaps on the GPU:
 
 # %% tags=["hide-input"]
 with style.in_style():
@@ -292,13 +290,14 @@ assert all(b[0] > a[1] for a, b in pairwise(short))
 assert all(b[0] == a[1] for a, b in pairwise(long))
 
 # %% [markdown]
-# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches does a forward and backward pass take? We can let PyTorch count its operations. We leave out views, which only look at the same data in another shape and launch nothing. On the *meta* device, where tensors have no data, that is cheap:
+# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches does a forward and backward pass take? About one for each operation, and PyTorch can count those (except views, which only reshape). On the *meta* device, where tensors have no data, that is quick:
 
 
 # %%
 class OperationCounter(TorchDispatchMode):
     count = 0
 
+    # PyTorch calls this in place of each operation
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         self.count += not operation.is_view
         return operation(*args, **(kwargs or {}))
@@ -315,9 +314,9 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1100 < counter.count < 1400
 
 # %% [markdown]
-# At 5 µs each, that is about 6 ms for the two passes. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs**, which record a whole sequence of launches once and then [replay it with a single launch](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
+# At 5 µs each, launching takes about 6 ms, however fast the GPU is. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs**, which record a sequence of launches and then [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
 #
-# Larger batches help a CPU, too, which also has fixed costs. We measure both passes of a small translation model. The figure shows the tokens per second for batches of different sizes:
+# Larger batches help on a CPU, too: there, operations also have a fixed cost. The figure shows the **throughput** of a small translation model in both passes, in target tokens per second:
 
 # %%
 config = replace(RECIPES["multi30k"].model, dropout=0.0, n_layers=2)
@@ -325,7 +324,7 @@ model = Transformer(config).to(device.torch_device)
 
 
 def forward_backward(batch):
-    with device.autocast():
+    with device.autocast():  # 16 bits on a GPU, see Mixed precision
         batch_loss(model, batch, smoothing=0.1).backward()
     model.zero_grad()
 
@@ -345,7 +344,7 @@ Picture(
         [16 * size for size in sizes],
         {f"on this {device.type.upper()}": throughput},
         "target tokens in the batch",
-        "Throughput (1,000 tokens a second)",
+        "Throughput (1,000 target tokens per second)",
         log2_x=True,
     ),
     alt=(
@@ -354,28 +353,28 @@ Picture(
     ),
     caption=(
         "Throughput by batch size: larger batches use the machine better than small "
-        "ones, so more tokens are processed each second."
+        "ones, so it processes more tokens per second."
     ),
 )
 
 # %% [markdown]
-# **Throughput**, here tokens per second, rises with the batch size until the chip is saturated. A GPU does much more at once, so there the curve rises for longer. Use the largest batch that fits into memory and is good for training (25,000 tokens on each side in §5.1).
+# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. A GPU does much more at once, so there the curve rises for longer. Use the largest batch that fits into memory and trains well (in the paper, 25,000 tokens on each side, §5.1).
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?
 #
-# A kernel reads its inputs from the GPU's memory, computes, and writes its results back there. That memory is large, 80 GB on an H100, but it isn't on the chip that computes, and moving data takes time. Memory *on* the chip is about ten times as fast, but tiny, some 20 MB on an A100 ([Dao et al., 2022](https://arxiv.org/abs/2205.14135), §2.1), and what a kernel keeps there is lost when it ends.
+# A kernel reads its inputs from the GPU's memory, computes, and writes its results back there. That memory is large, 80 GB on an H100, but it isn't on the chip that computes, so moving data takes time. Memory *on* the chip is about ten times as fast, but tiny, some 20 MB on an A100 ([Dao et al., 2022](https://arxiv.org/abs/2205.14135), §2.1), and its contents are lost when the kernel ends.
 #
-# Suppose that a kernel needs $f$ floating-point operations (FLOP; a TFLOP is $10^{12}$) and moves $b$ bytes, on a chip that computes $F$ FLOP and moves $B$ bytes a second. Both can happen at the same time, so it takes at least
+# Suppose that a kernel needs $f$ floating-point operations (FLOP; a TFLOP is $10^{12}$) and moves $b$ bytes, on a chip that computes $F$ FLOP and moves $B$ bytes a second. Both can happen at the same time, so the kernel's time in seconds is at least
 #
 # $$ t \ge \max\left(\frac{f}{F},\ \frac{b}{B}\right). $$
 #
-# If the first term is larger, the kernel is **compute-bound**, otherwise it is **memory-bound**. Take a slow chip that does 100 FLOP and moves 10 bytes a second, and numbers of 4 bytes.
+# If the first term is larger, the kernel is **compute-bound**, otherwise it is **memory-bound**. Take a slow chip that computes 100 FLOP and moves 10 bytes a second. A number has 4 bytes.
 #
 # - **Adding two vectors of 1,000 numbers** takes 1,000 FLOP, which is 10 seconds. But two vectors are read and one is written: 12,000 bytes, or 1,200 seconds. It is memory-bound, and the arithmetic is practically free.
-# - **Multiplying two 100 × 100 matrices** takes 100 multiplications and 100 additions for each of 10,000 results: 2,000,000 FLOP, or 20,000 seconds. Moving the three matrices, 120,000 bytes, takes 12,000 seconds. It is compute-bound.
+# - **Multiplying two 100 × 100 matrices** takes 100 multiplications and 100 additions for each of 10,000 results: 2,000,000 FLOP, or 20,000 seconds. Moving three matrices, 120,000 bytes, takes 12,000 seconds. It is compute-bound.
 #
-# What matters is the ratio $f / b$, the **arithmetic intensity**. For the addition it is $1/12$ FLOP per byte. For $n \times n$ matrices it is $2n^3 / 12n^2 = n / 6$, because each number that is read is used $n$ times. The chip has such a ratio as well, $F / B = 10$ here. An operation with a lower intensity is memory-bound, and one with a higher intensity is compute-bound.
+# What matters is the ratio $f / b$, the **arithmetic intensity**. For the addition it is $1/12$ FLOP per byte. For $n \times n$ matrices it is $2n^3 / 12n^2 = n / 6$, because each number that is read is used $n$ times. The chip has such a ratio as well, $F / B = 10$ here. Operations with a lower intensity are memory-bound, those with a higher one compute-bound.
 
 
 # %%
@@ -387,7 +386,7 @@ assert least_seconds(1000, 3 * 4000, 100, 10) == 1200
 assert least_seconds(2 * 100**3, 3 * 40_000, 100, 10) == 20_000
 
 # %% [markdown]
-# How fast is the machine that built this page? We time a large matrix product for $F$, and a large addition for $B$:
+# How fast is the machine that built this page? We time a large float32 matrix product for $F$ and a large addition for $B$:
 
 # %%
 n = 1024 if device.type == "cpu" else 8192
@@ -402,7 +401,7 @@ print(f"F / B = {F_rate / B_rate:.1f} FLOP per byte")
 # %% [markdown]
 # ### The roofline
 #
-# For a GPU we take $F$ (in 16 bits) and $B$ from its data sheet and plot the FLOP per second that it can attain at each intensity, its **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)). It rises in proportion to the intensity, and is flat from $F / B$ on. The dots are operations of our encoder layer, for $2^{14}$ tokens in sentences of 25, with numbers of 2 bytes. (In real training, residual connections and layer norms usually work with 4-byte numbers, so they are even slower than shown.)
+# For a GPU we take $F$ and $B$ from its data sheet. $F$ is its *peak*, the FLOP/s in matrix products of 16-bit numbers, the usual ones in training (see *Mixed precision*). The **roofline** ([Williams et al., 2009](https://doi.org/10.1145/1498765.1498785)) shows the highest possible FLOP/s at each arithmetic intensity. It rises in proportion to the intensity up to $F / B$, and from there on it is flat. The dots are operations of our encoder layer in 16 bits, for $2^{14}$ tokens in sentences of 25.
 
 # %% tags=["hide-input"]
 by_name = {o.name: o for o in encoder_operations}
@@ -449,9 +448,9 @@ assert arithmetic_intensity(by_name["feed-forward out"], 2**14) > ridge_point(h1
 assert round(ridge_point(h100)) == 295
 
 # %% [markdown]
-# Of these dots, only the matrix product for the queries, keys and values (Q, K, V) reaches the flat part. A residual connection reaches less than a thousandth of the H100's peak. Even attention's product of queries and keys is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. So **the rest of the time, the GPU waits for its memory.**
+# Of these operations, only the matrix product that computes queries, keys and values (Q, K, V) can reach the peak. A residual connection stays below a thousandth of it. Even attention's product of queries and keys (Q·K) is memory-bound: in a sentence of 25 tokens, each query is used for only 25 scores, which are then written to memory. So **the rest of the time, the GPU waits for its memory.**
 #
-# The folded cell at the top lists each operation's FLOP and bytes. Is the FLOP count right? While a module runs, PyTorch can count the FLOP of its matrix products:
+# The folded cell at the top lists each operation's FLOP and bytes. We check the FLOP of all matrix products against PyTorch's count:
 
 # %%
 with torch.device("meta"):
@@ -464,7 +463,7 @@ ours = sum(o.flop for o in operations() if o.weights or o.name in inside)
 assert counter.get_total_flops() == 1000 * length * ours
 
 # %% [markdown]
-# We let PyTorch count the FLOP of a complete training step of the base model, with 25,000 tokens on each side, and compute how long 100,000 such steps would take at each GPU's 16-bit peak:
+# In the same way we count the FLOP of a training step of the base model, with 25,000 tokens on each side. How long would the paper's 100,000 steps take on one GPU that always runs at its peak?
 
 # %% tags=["hide-input"]
 with torch.device("meta"):
@@ -472,30 +471,34 @@ with torch.device("meta"):
 with FlopCounterMode(display=False) as counter:
     model_on_meta(ids, ids).sum().backward()
 step_flop = counter.get_total_flops()
-print(f"{step_flop / 1e12:.1f} TFLOP")
+print(f"{step_flop / 1e12:.1f} TFLOP per step")
 for name, gpu in GPUS.items():
     hours = 100_000 * step_flop / (gpu.teraflops * 1e12) / 3600
-    print(f"{name:9} at its peak: {hours:4.1f} hours for 100,000 steps")
+    print(f"{name:9} {hours:4.1f} hours for 100,000 steps")
 
 # %% tags=["remove-cell"]
 paper = step_flop / 0.4 / 8 / 1e12  # TFLOP/s of each P100
-assert 2.9 < paper < 3.1 and 0.29 < paper / 9.5 < 0.34
+assert 2.9 < paper < 3.1 and 0.3 < paper / 9.5 < 0.35  # 9.5: footnote 5
+assert round(0.52 * 3 / 4, 4) == 0.39
 
 # %% [markdown]
-# No real run gets near these times. The paper's run took 0.4 seconds per step on eight P100 (§5.2). That is 3 TFLOP/s for each of them, in float32. The authors assume that a P100 can sustain three times as much, 9.5 TFLOP/s (footnote 5). Megatron-LM ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)) trained much larger models at 39% of its A100s' peak, not counting a second forward pass that they make to save memory (*activation checkpointing*, below). The share of the peak, counting only the FLOP that the model itself needs, is called **MFU**, model FLOPs utilisation.
+# No real run gets near these times. In the paper, a step took 0.4 seconds on eight P100 GPUs (§5.2). So each computed about 3 TFLOP/s, a third of what the authors assume it can sustain (footnote 5).
+#
+# The training library Megatron-LM reached 52% of the peak on A100s ([Narayanan et al., 2021](https://arxiv.org/abs/2104.04473)). A quarter of that was a second forward pass, run to save memory (*activation checkpointing*, below). The share that counts only the FLOP that the model itself needs, here 39%, is called **MFU**, model FLOPs utilisation.
+
 
 # %% [markdown]
 # ## Fusion and compilation
 #
-# A memory-bound chain of operations gets faster if it moves fewer bytes. After each sublayer come a dropout, a residual addition and a layer norm. How many 16-bit numbers do they read and write for each number of the output? Dropout reads one number and writes one. It also writes a byte that records whether the number was dropped, which counts as half a number: 2.5. The addition takes 3 and the layer norm 2, together 7.5. A single kernel for all three reads two numbers, and writes one and the byte: 3.5. Combining kernels like this is called **fusion**, and `torch.compile` does it for you:
+# A memory-bound chain of operations gets faster if it moves fewer bytes. After each sublayer come a dropout, a residual addition and a layer norm. How many 16-bit numbers do they read and write for each number of the output? Dropout reads one and writes one, and also a byte that records whether the number was dropped, which counts as half: 2.5. The addition reads two and writes one: 3. The layer norm reads one and writes one: 2. Together that is 7.5. A single kernel for all three reads two numbers, and writes one and the byte: 3.5. Combining kernels like this is called **fusion**, and `torch.compile` does it for you:
 #
 # ```python
 # compiled = torch.compile(model)  # its first call takes a while
 # ```
 #
-# It also saves launches. But fusing attention takes a new algorithm, FlashAttention (below).
+# Fusion also saves launches. Fusing attention takes a new algorithm, FlashAttention (below).
 #
-# **Try it.** Each bar is the shortest possible time of an operation, orange if memory limits it and blue if arithmetic does. Tick *fused attention*, then *compiled*, and read the share of the peak at the top. Then move the slider to 64 tokens ($2^6$), and choose other GPUs.
+# **Try it.** Each bar is the shortest possible time of an operation. Tick *fused attention*, then *compiled*, and watch the share of the peak at the top. Then move the slider to 64 tokens ($2^6$), and choose other GPUs.
 
 # %% tags=["hide-input"]
 Captioned(
@@ -518,7 +521,7 @@ Captioned(
 # %% tags=["hide-input"]
 rows = []
 for label, options in {
-    "as it is": (),
+    "no fusion": (),
     "fused attention": ("fused",),
     "+ compiled": ("fused", "compiled"),
 }.items():
@@ -543,16 +546,13 @@ assert arithmetic_intensity(by_name["feed-forward in"], 2**14) < ridge_point(
 )
 
 # %% [markdown]
-# - On an H100, both kinds of fusion together raise the limit from 42% to 65% of the peak, with the same arithmetic.
 # - With 64 tokens everything is memory-bound, because each weight is read for only a few tokens. [Decoding](12_decoding.ipynb) a single sentence with a KV cache is like that: each new token needs all weights of the decoder.
-# - What counts is the ratio of a GPU's arithmetic to its memory bandwidth: the larger it is, the more operations are memory-bound. From the A100 to the H100, arithmetic became three times as fast, but memory only 1.6 times.
-#
-# All these times are lower bounds, and the shares of the peak upper bounds.
+# - The larger a GPU's ratio $F / B$, the more operations are memory-bound. From the A100 to the H100, arithmetic became three times as fast, but memory only 1.6 times.
 
 # %% [markdown]
 # ## A trace of a training step
 #
-# `torch.profiler` records every operation with its start and end. Here are both passes of our small model on 64 sentences of equal length, as a table and as a trace over time:
+# `torch.profiler` records every operation with its start and end, here in both passes of our small model on 64 sentences of equal length:
 
 # %%
 batch = collate(equal, equal, range(64)).to(device.torch_device)
@@ -573,11 +573,19 @@ def own_time(event):
     return getattr(event, key)
 
 
+def short_name(event):
+    name = event.key.removeprefix("aten::")
+    return name.replace("_scaled_dot_product_", "")[:38]
+
+
 averages = sorted(profiler.key_averages(), key=own_time, reverse=True)
 total = sum(map(own_time, averages))
 print(
     tabulate(
-        [[e.key[:38], e.count, f"{own_time(e) / total:.0%}"] for e in averages[:6]],
+        [
+            [short_name(e), e.count, f"{own_time(e) / total:.0%}"]
+            for e in averages[:6]
+        ],
         headers=["operation", "calls", "share of the time"],
     )
 )
@@ -629,14 +637,14 @@ Picture(
 )
 
 # %% [markdown]
-# When you read the trace of a GPU, first ask whether it is busy all the time. If not, the step is launch-bound, or waits for data. If it is, look at the operations that take the most time: matrix products (`mm`, `addmm`) are fine, and anything else is a candidate for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace, and the viewer [Perfetto](https://ui.perfetto.dev) shows it in the browser.
+# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the operations that take the most time. Matrix products (`mm`, or `addmm` with a bias) are fine; anything else is a candidate for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
 
 # %% [markdown]
 # ## FlashAttention
 #
-# Attention in its explicit form writes a table of scores to memory, reads it for the softmax, writes the weights, and reads them again. For long texts the table doesn't fit into the tiny on-chip memory, and the softmax seems to need it, because it divides by the sum over a whole row.
+# Attention in its explicit form writes a table of scores to memory, reads it for the softmax, writes the weights, and reads them again. For long texts the table is too large for the on-chip memory, but the softmax seems to need complete rows, because it divides by the sum over a row.
 #
-# But you can compute a softmax block by block, if you correct earlier results as you go. This is the **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)). Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials, and the sum of the values weighted by them.
+# But you can compute a softmax block by block, if you correct earlier results as you go. This is the **online softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)). Take the scores 1, 3, 2, 5 with the values 10, 20, 30, 40, in two blocks. We keep three numbers: the maximum so far, the sum of the exponentials relative to it, $e^{s - \max}$, and the sum of the values weighted by these.
 
 # %%
 score = torch.tensor([1.0, 3, 2, 5])
@@ -653,9 +661,9 @@ for block in (slice(0, 2), slice(2, 4)):
 assert_close(weighted / total, score.softmax(0) @ value)
 
 # %% [markdown]
-# (Subtracting the maximum doesn't change a softmax, but keeps the exponentials from overflowing.) In the first block there is nothing to correct yet, so the correction is $e^{-\infty} = 0$. After it the maximum is 3. The second block contains a 5, so what was summed so far is relative to the wrong maximum. Multiplying it by $e^{3-5} \approx 0.135$ corrects that exactly.
+# (Subtracting the maximum doesn't change a softmax, but keeps the exponentials from overflowing.) In the first block there is nothing to correct yet: $e^{-\infty} = 0$. Then the maximum is 3. The second block contains a 5, so what was summed so far is relative to the wrong maximum. Multiplying it by $e^{3-5} \approx 0.135$ corrects that exactly.
 #
-# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. In its current form it takes a block of queries and goes through the keys and values block by block, and the scores never leave the chip. In PyTorch it looks like this:
+# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. For a block of queries, it goes through the keys and values block by block (since its [second version](https://arxiv.org/abs/2307.08691)), and the scores never leave the chip. This function shows the algorithm's steps, not its speed, because in PyTorch each operation is a kernel of its own that writes its result to memory:
 
 
 # %%
@@ -684,10 +692,13 @@ assert_close(fused_attention(query, key, value), expected)
 print("blockwise = fused = explicit")
 
 # %% [markdown]
-# The package calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. FlashAttention accepts no mask except the causal one, so in training the decoder's self-attention uses `is_causal=True` and no padding mask: padding is at the end, so real tokens never see it. The encoder and cross-attention do need a padding mask, so on a GPU, PyTorch chooses another fused kernel for them.
-
-# %% [markdown]
-# FlashAttention also saves memory. The attention weights aren't kept for the backward pass, which recomputes them from queries and keys. The folded cell adds up all tensors that PyTorch keeps. The figure shows them against the length of the text: one line rises with its square, the other in proportion to it.
+# <details><summary>Which kernel does the package use?</summary>
+#
+# It calls PyTorch's `scaled_dot_product_attention`, which chooses one of several fused kernels. The one for FlashAttention accepts no mask except the causal one. That is enough for the decoder's self-attention: padding is at the end, where the causal mask hides it from the real tokens. The encoder and cross-attention need a padding mask, so on a GPU they get another fused kernel.
+#
+# </details>
+#
+# FlashAttention also saves memory: its backward pass computes the attention weights again from queries and keys. Only explicit attention keeps a table of them, which grows with the square of the length:
 
 
 # %% tags=["hide-input"]
@@ -716,8 +727,8 @@ Picture(
     ),
     alt=(
         "Memory against the length of the text, from 32 to 512 tokens. For the "
-        "explicit form it nearly quadruples with each doubling of the length; for "
-        "the fused form it doubles."
+        "explicit form it triples with the last doubling of the length; for the "
+        "fused form it doubles."
     ),
     caption=(
         "Memory for the backward pass: the longer the text, the more fused attention "
@@ -732,9 +743,9 @@ assert growth["explicit"] > 2.8 and growth["fused"] < 2.1
 # %% [markdown]
 # ## A loss without all the logits
 #
-# The same idea helps with the loss. It needs a logit for every token *and* every entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a training step. Then the backward pass needs a gradient of the same size.
+# The loss, too, can be computed block by block. It needs a logit for every pair of a target token and an entry of the vocabulary. For 25,000 tokens and a vocabulary of 37,000, that is 3.7 GB in float32, by far the largest tensor of a training step. Then the backward pass needs a gradient of the same size.
 #
-# But we only need the loss, and the gradients of the decoder's output $x$ and of the output matrix $W$. The gradient of a row of logits is $p - q$, the prediction minus the smoothed target ([Label smoothing](10_label_smoothing.ipynb)), and it depends on no other row. So for some rows at a time, we compute the logits, the loss and right away the gradients, and forget the logits:
+# But we only need the loss and two gradients, those of the decoder's output $x$ and the output matrix $W$. The gradient of a row of logits is $p - q$, the prediction minus the smoothed target ([Label smoothing](10_label_smoothing.ipynb)), and it depends on no other row. So we take a few rows at a time, and compute their logits, their loss and, right away, their gradients. Then we no longer need their logits:
 
 
 # %%
@@ -754,7 +765,7 @@ def chunked_loss(x, weight, target, epsilon=0.1, rows=128):
 
 
 # %% [markdown]
-# The package's `linear_label_smoothed_cross_entropy` works like this. It is an `autograd.Function`, PyTorch's way to write both passes of an operation yourself. Its forward pass computes the gradients as above, and its backward pass only multiplies them by the gradient that it receives. All forms agree. Compare how much memory the plain loss and the package's keep for the backward pass:
+# The package's `linear_label_smoothed_cross_entropy` works like this, as an `autograd.Function`, PyTorch's way to write both passes of an operation yourself. The forward pass computes the gradients, and the backward pass only multiplies them by the gradient that it receives. All forms agree, but the plain loss keeps far more memory for the backward pass:
 
 
 # %%
@@ -789,7 +800,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # %% [markdown]
 # ## Mixed precision
 #
-# Where memory is the limit, half as many bytes take half the time. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is in the bits. The **exponent** of a floating-point number determines its range, and the **fraction** its precision:
+# Where memory is the limit, half as many bytes take half the time. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is in range, which the bits of a number's **exponent** determine, or in precision, which those of its **fraction** determine. (TF32 is explained below.)
 
 # %% tags=["hide-input"]
 formats = {
@@ -853,7 +864,7 @@ for name, (_, fraction) in formats.items():
         assert torch.finfo(getattr(torch, name)).eps == 2.0**-fraction
 
 # %% [markdown]
-# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. (Below the smallest number with full precision there are fewer and fewer digits, in float16 down to $6 \cdot 10^{-8}$.) Add 0.001 to a weight of 1, a thousand times:
+# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. (Still smaller numbers have fewer digits, in float16 down to $6 \cdot 10^{-8}$.) Add 0.001 to a weight of 1, a thousand times. The sum should be 2:
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -866,7 +877,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 assert (torch.ones((), dtype=torch.bfloat16) + 0.001).item() == 1
 
 # %% [markdown]
-# In bfloat16 the weight hasn't moved at all, because the next number after 1 is too far away. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights, Adam's averages and long sums stay in float32. The matrix products run in 16 bits, and so do operations such as ReLU and dropout that work on their results. `torch.autocast` makes this choice for each operation:
+# In bfloat16 the weight hasn't moved at all: the next number after 1 is 1.0078, so 1.001 is rounded to 1. So in **mixed precision** ([Micikevicius et al., 2018](https://arxiv.org/abs/1710.03740)) the weights and Adam's averages stay in float32, and so do sums of many terms, as in a softmax or the loss, because in 16 bits they would lose small terms as well. Matrix products read and write 16-bit numbers, but tensor cores add up in float32. Operations on the results, such as ReLU and dropout, also run in 16 bits. `torch.autocast` makes this choice for each operation:
 
 # %%
 linear, x = torch.nn.Linear(64, 64), torch.randn(8, 64)
@@ -881,7 +892,7 @@ print(f"mean error of the product {error:.2%}")
 assert 0.001 < error < 0.01
 
 # %% [markdown]
-# Residual connections and layer norms stay in float32, too, and so gain little.
+# Residual connections and layer norms run in float32, so they gain little. (Our rooflines count 16 bits everywhere.)
 #
 # ### Loss scaling
 #
@@ -901,9 +912,9 @@ for name, numbers in variants.items():
 assert gradient.half()[0] == 0 and (gradient * 2**16).half()[0] > 0
 
 # %% [markdown]
-# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16 needs none of this, because its range is that of float32. So it is the better choice on GPUs that have it, the A100 and later.
+# If the scale is too large, gradients overflow to infinity. Then PyTorch's `GradScaler` skips the step and halves the scale; after many good steps it doubles it. bfloat16 needs none of this, because its range is that of float32, so it is the better choice on GPUs that have it, the A100 and later.
 #
-# **TF32** is a third way, for float32 tensors. The tensor cores round only the inputs of matrix products, to 10 bits of fraction. The A100's data sheet then promises 156 TFLOP/s. `torch.set_float32_matmul_precision("high")` turns it on; in the package it's `--precision tf32`. We can imitate the rounding:
+# **TF32** is a third way, for float32 tensors: tensor cores round the inputs of matrix products, and nothing else, to 10 bits of fraction. The A100's data sheet promises 156 TFLOP/s for it. `torch.set_float32_matmul_precision("high")` turns it on; in the package it's `--precision tf32`. We can imitate the rounding and measure the relative error of a product:
 
 
 # %%
@@ -929,7 +940,7 @@ assert 5 < errors[1] / errors[0] < 12
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. The rest are **activations**, everything that the forward pass keeps for the backward pass, and they grow with the batch. The package predicts both from the settings. Here is the peak for the base model with the paper's batch, 25,000 tokens on each side:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. From the settings, the package predicts the peak on one GPU. Here it is for the base model and the paper's batch, and for two ways to save memory that are explained below:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
@@ -940,8 +951,12 @@ four_batches = replace(recipe.training, gradient_accumulation_steps=4)
 budgets = {
     "float32": memory_budget(recipe.model, recipe.training, Device(cuda)),
     "bfloat16": memory_budget(recipe.model, recipe.training, mixed),
-    "… and checkpointing": memory_budget(recipe.model, checkpointing, mixed),
-    "… or 4 batches a step": memory_budget(recipe.model, four_batches, mixed),
+    "bfloat16 and\ncheckpointing": memory_budget(
+        recipe.model, checkpointing, mixed
+    ),
+    "bfloat16 and\n4 smaller batches": memory_budget(
+        recipe.model, four_batches, mixed
+    ),
 }
 parts = {
     "weights": lambda b: b.weights,
@@ -970,7 +985,7 @@ Picture(
     figure,
     alt=(
         "Stacked bars of the peak memory of a training step: 11.1 GB in float32, 8.4 in "
-        "bfloat16, and 3.1 with checkpointing or with four batches a step. Weights and "
+        "bfloat16, and 3.1 with checkpointing or four smaller batches. Weights and "
         "Adam's averages are 0.8 GB of each bar; most of the long bars are activations."
     ),
     caption=(
@@ -989,7 +1004,9 @@ assert [x.gradients_preallocated for x in b] == [False, False, False, True]
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# The peak comes when the backward pass begins. Without gradient accumulation, there are hardly any gradients yet at that moment, so only 12 of the 16 bytes per parameter count. bfloat16 saves less than half, because residual connections and layer norms stay in float32. The first remedy is to take smaller batches, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. The second forward pass adds about a third to the arithmetic of a step, because a backward pass has about twice the FLOP of a forward pass. Here is the measured peak of a small model without and with checkpointing. The gradients are the same:
+# The peak comes when the backward pass begins. There are hardly any gradients yet then (in the last bar, those of earlier batches), so only 12 of the 16 bytes per parameter count. The loss is computed in chunks, so the grey part includes only an eighth of the logits. In bfloat16 it is larger, because the softmax needs a float32 copy of them. Activations shrink by less than half, because residual connections and layer norms stay in float32.
+#
+# The simplest way to save memory is to divide the batch into smaller ones, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. The second forward pass adds about a third to the arithmetic of a step, because a backward pass has about twice the FLOP of a forward pass. Here is the measured peak of a small model, with all its logits in float32. The gradients are the same:
 
 # %%
 small = ModelConfig(1000, d_model=64, n_heads=4, d_ff=256, dropout=0.0)
@@ -1018,7 +1035,7 @@ assert_close(gradients[0], gradients[1])
 assert peaks[1] < 0.5 * peaks[0]
 
 # %% [markdown]
-# In the package, `--training.activation-checkpointing` turns it on. Both kinds of layers inherit it from a small class:
+# In the package, `--training.activation-checkpointing` turns it on. All layers inherit it from a small class:
 
 # %%
 SourceCode(CheckpointedLayer)
@@ -1026,7 +1043,7 @@ SourceCode(CheckpointedLayer)
 # %% [markdown]
 # ## All together
 #
-# What is all this worth? We begin with the training step of a typical tutorial, and change one thing after the other. The data are random sentences of about 25 tokens, in batches of 32 as they come, or in batches of [similar length](09_data_and_batching.ipynb) with a budget of 800 tokens.
+# We begin with the training step of a typical tutorial, and make one change after another. The data are random sentences of about 25 tokens. A batch is either 32 sentences of any length, or sentences of [similar length](09_data_and_batching.ipynb) with up to 800 target tokens.
 
 # %%
 rng = np.random.default_rng(1)
@@ -1067,7 +1084,7 @@ if device.type == "cuda":
     ladder["+ torch.compile"] = ("fused", compiled, by_budget, short)
 
 # %% [markdown]
-# We check that all versions compute the same loss, up to rounding. Then we run the versions in turn, so that a temporary slowdown affects all of them. The figure shows the speed-up of each version over the first, a dot for each round; only real target tokens count.
+# We check that all versions compute the same loss, up to rounding. Then they run in turn, so that a temporary slowdown of the machine affects them all. The figure compares their throughput, in target tokens without padding, with that of the first version:
 
 # %% tags=["hide-input"]
 torch.manual_seed(0)
@@ -1122,11 +1139,11 @@ Picture(
 )
 
 # %% [markdown]
-# Batches by length waste less work on padding, on any machine. The other changes are made for GPUs. On a CPU, some cost time. Run this chapter in Colab on a GPU (*Runtime → Change runtime type*) to see what each change does there.
+# Batches by length waste less work on padding, on any machine. Fused attention and the loss in chunks move fewer bytes, which can help a CPU, too. Mixed precision costs time on a CPU without hardware for 16-bit products. To see what each change does on a GPU, run this chapter in Colab (*Runtime → Change runtime type*).
 #
 # ### Measurements of complete steps
 #
-# `transformer bench` measures complete training steps, and compares them with large matrix products on the same machine, the measured peak:
+# `transformer bench` measures complete training steps. It compares their FLOP/s with those of large matrix products alone on the same machine, the *measured peak*:
 #
 # ```bash
 # transformer bench wmt14-base --compile no
@@ -1162,13 +1179,19 @@ for file in files:
 if not rows:
     print("The stored results are in the repository, in book/results.")
 else:
-    headers = ["device", "recipe", "compiled", "tokens/s", "share of the peak"]
+    headers = [
+        "device",
+        "recipe",
+        "compiled",
+        "target tokens/s",
+        "share of measured peak",
+    ]
     print(tabulate(rows, headers=headers, disable_numparse=True))
     if not (results / "gpu").exists():
         print("\nNo GPU has been measured yet.")
 
 # %% [markdown]
-# On the CPU, compiling made this model's steps slower. If you have a GPU, `make first-gpu-run` measures it and adds its rows to the table.
+# On the CPU, compiling made this model's steps slower. If you have a GPU, `make first-gpu-run` measures it and adds rows to the table.
 
 # %% tags=["remove-cell"]
 if rows:
@@ -1178,7 +1201,7 @@ if rows:
 # %% [markdown]
 # ## Several GPUs
 #
-# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, and then all take the same step. Adding up values so that each GPU has the sum is called **all-reduce**. For that, the GPUs can form a ring. Each cuts its gradients into as many chunks as there are GPUs, and in each round sends one chunk to its neighbour. In the first half of the rounds the neighbour adds it to its own; in the second the sums go round:
+# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, and then all take the same step. Adding up values so that each GPU has the sum is called **all-reduce**. For that, the GPUs can form a ring. Each cuts its gradients into as many chunks as there are GPUs, and in each round sends one chunk to its neighbour. In the first half of the rounds, the neighbour adds it to its own, until each GPU has the complete sum of one chunk. In the second half, these sums go round:
 
 
 # %%
@@ -1204,11 +1227,11 @@ for reduced in ring_all_reduce(gradients):
     assert_close(reduced, sum(gradients))
 
 # %% [markdown]
-# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients. That is always less than twice the size of the gradients. For the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s), we compute how long sending takes, and how long both passes take if the GPUs reach 40% of their peak:
+# Each of $n$ GPUs sends $2(n - 1)$ chunks of $1/n$ of the gradients, always less than twice their size. How long does that take with the base model on eight A100s, connected by NVLink (300 GB/s each way) or PCIe 4.0 (about 30 GB/s)? And how long do both passes take, with the paper's batch and Megatron-LM's 39% of the peak?
 
 # %%
 gradient_bytes = sum(4 * p.numel() for p in model_on_meta.parameters())
-compute = step_flop / 8 / (0.4 * GPUS["A100"].teraflops * 1e12)
+compute = step_flop / 8 / (0.39 * GPUS["A100"].teraflops * 1e12)
 for link, byte_rate in (("NVLink", 300e9), ("PCIe", 30e9)):
     seconds = 2 * (8 - 1) / 8 * gradient_bytes / byte_rate
     print(f"{link:6} {seconds * 1e3:4.1f} ms")
@@ -1218,17 +1241,17 @@ print(f"compute {compute * 1e3:.1f} ms")
 assert 1.0 < seconds / compute < 2.0
 
 # %% [markdown]
-# PyTorch's `DistributedDataParallel` (DDP), which the package uses, overlaps the two: it sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, the communication practically disappears. Over PCIe it takes longer than this computation, so eight GPUs couldn't be eight times as fast. `torchrun` starts one process for each GPU. They share the recipe's batch, so the training stays the same:
+# PyTorch's `DistributedDataParallel` (DDP), which the package uses, sends the last layers' gradients while those of earlier layers are still being computed. Over NVLink, that hides nearly all of the sending. Over PCIe, sending takes longer than computing, so eight GPUs can't be eight times as fast. `torchrun` starts a process for each GPU. They share the recipe's batch, so the training stays the same:
 #
 # ```bash
 # torchrun --nproc-per-node 8 -m -- transformer.cli train wmt14-base
 # ```
 #
-# If a model doesn't fit on one GPU, [ZeRO](https://arxiv.org/abs/1910.02054) and PyTorch's FSDP divide the weights, gradients and optimiser states among the GPUs, too.
+# If a model doesn't fit on one GPU, **ZeRO** ([Rajbhandari et al., 2020](https://arxiv.org/abs/1910.02054)) and PyTorch's version of it, **FSDP** ([Zhao et al., 2023](https://arxiv.org/abs/2304.11277)), also divide the weights, gradients and optimiser states among the GPUs.
 #
 # ### Divide by the tokens of all GPUs
 #
-# Do two GPUs compute the same gradient as one? Only if they divide by the right number. We simulate both GPUs, each with one of the batches of 32 sentences from above:
+# Do two GPUs compute the same gradient of the mean loss as one? Only if they divide by the right number of tokens. We simulate both GPUs, each with one of the batches of 32 sentences from above:
 
 # %%
 model = models["fused"]
@@ -1262,12 +1285,12 @@ off = ((wrong - one_gpu).norm() / one_gpu.norm()).item()
 assert 0.002 < off < 0.3 and n_tokens[0] != n_tokens[1]
 
 # %% [markdown]
-# In the mean of means, tokens of the smaller part count more. The error is small, there is no error message, and the model still trains. The package's loss is a *sum*, divided once by the tokens of all batches on all GPUs.
+# In the mean of the two GPUs' means, tokens of the smaller batch count more. The difference is small, and the model trains without an error message. The package divides the *sum* of the losses once, by the tokens of all batches on all GPUs.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **The clock that doesn't wait.** Python goes on while the GPU computes. If you stop the clock without synchronising, you have only timed the launches. Here a thread plays the GPU:
+# **The clock that doesn't wait.** Python goes on while the GPU computes. If you stop the clock without waiting for it (*synchronising*), you have only timed the launches. Here a thread plays the GPU:
 
 # %%
 from concurrent.futures import ThreadPoolExecutor
@@ -1283,22 +1306,22 @@ print(f"launched after {launched * 1e3:.1f} ms")
 print(f"finished after {finished * 1e3:.1f} ms")
 
 # %% [markdown]
-# **Reading the loss in every step.** `loss.item()` waits until the GPU has finished. In the meantime the CPU launches nothing, so afterwards the GPU has nothing to do until the next launch arrives. Add up the loss on the GPU and read it every hundred steps.
+# **Reading the loss in every step.** `loss.item()` waits until the GPU has finished. Meanwhile the CPU launches nothing, so then the GPU is idle until the next launch. Add up the loss on the GPU and read it every hundred steps.
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
 #
-# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package compiles with `dynamic=True` and, on a GPU, pads batches to multiples of 8.
+# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). On a GPU it also pads sentences to multiples of 8 tokens: tensor cores multiply blocks of such sizes, and PyTorch would compile again for others.
 #
-# **Counting padding as work.** If you divide *all* positions by the time, the most wasteful batches win. For the batches of 32 from above:
+# **Counting padding as work.** If you divide the number of *all* positions by the time, batches full of padding look fast. For the batches of 32 from above:
 
 # %%
 made = [collate(texts, texts, indices) for indices in by_count]
 positions = sum(batch.labels.numel() for batch in made)
 real = sum(batch.n_tokens for batch in made)
-print(f"with padding, it looks {positions / real:.2f} times as fast")
+print(f"counting padding, it looks {positions / real:.2f} times as fast")
 
 # %% [markdown]
-# **float16 without loss scaling.** The loss falls at first, because large gradients survive, and then it gets stuck. How many gradients of our untrained model become zero?
+# **float16 without loss scaling.** The loss falls at first, because large gradients survive, and then it gets stuck. Which share of our untrained model's gradients becomes zero in float16?
 
 # %%
 for scale in (1, 2**16):
@@ -1306,7 +1329,7 @@ for scale in (1, 2**16):
     print(f"loss times {scale:6}: {lost.sum() / (one_gpu != 0).sum():.2%}")
 
 # %% [markdown]
-# That is few, but this model is untrained, and its gradients are still large.
+# That is a small share, but this model is untrained, and its gradients are still large.
 
 # %% [markdown]
 # ## Questions
@@ -1350,7 +1373,7 @@ for scale in (1, 2**16):
 # </details>
 # <details><summary>C. the scores are never written to the GPU's large memory</summary>
 #
-# **Right.** They stay on the chip. They aren't kept for the backward pass either, which computes them again: more arithmetic, less traffic.
+# **Right.** They stay on the chip. They aren't kept for the backward pass either, which computes them again: more arithmetic, but fewer bytes to move.
 #
 # </details>
 # <details><summary>D. it runs in 16 bits</summary>

@@ -22,7 +22,7 @@
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
 # - Leave the inputs of your functions as they are: the checks notice changes. Gradients should flow through your attention: its check compares them, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
-# - At the end, your function tells which products of the paper's model are limited by memory.
+# - At the end, your function shows which products of the paper's model are limited by memory.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -126,8 +126,8 @@ check("roofline", roofline)
 #
 # ★★☆ · 15 minutes
 #
-# A softmax needs the largest score of a row, and the sum of the exponentials relative to it, $\sum_j e^{s_j - \max}$. The **online softmax** computes both block by block, and forgets each block of
-# scores at once. Write the step that takes one more block into account.
+# A softmax needs the largest score of a row, and the sum of the exponentials relative to it, $\sum_j e^{s_j - \max}$. The **online softmax** computes both block by block, and needs each block of
+# scores only once. Write the step that takes one more block into account.
 #
 # If the new block raises the maximum, the sum so far is relative to the wrong one, and has to be corrected. Before the first block, the maximum is $-\infty$ and the sum is 0. A masked score is $-\infty$, too, but
 # the first block of each row has at least one that isn't. The check tries large scores, too.
