@@ -13,7 +13,7 @@
 # %% [markdown]
 # # What attention heads do
 #
-# The arcs below show what one head of a small translation model attends to: from *The* to *king*, from the first *the* to *baker*, and from the second *the* to *tea*. Is finding the noun this head's job? In the last line it was removed, and **all three articles come out wrong**.
+# The arcs below show what one attention head of a small English-to-German model attends to: *The* attends to *king*, the first *the* to *baker*, and the second *the* to *tea*. Is finding the noun this head's job? The last line of the figure is the translation without this head: **all three articles are wrong**.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -117,18 +117,18 @@ assert german == "Der strenge König hat dem Bäcker den Tee gebracht."
 assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 
 # %% [markdown]
-# The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (Two more words are orange: they agree with the wrong *Die*.)
+# The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (*strengen* and *haben* are wrong, too: they agree with the wrong *Die*.)
 #
-# The paper, too, shows a few heads in its last figures, and says that such models *could* be more interpretable (§4). But such a figure shows one head in one sentence. Three questions need more than that: What does a head do **as a rule**? Does the model **need** it? And is it the **reason** for what the model writes?
+# The paper, too, shows a few heads in its last figures, and suggests that self-attention could make models easier to interpret (§4). But such a figure shows one head in one sentence. We ask more about a head: What does it attend to **as a rule**? Does the model **need** it? And which information does it **carry** from one position to another?
 
 # %% [markdown]
-# By the end you will be able to record the attention weights of any model, tell a head's habit from chance, ablate and patch heads to find out what they contribute, and name what a heat map of attention weights can't show.
+# By the end you will be able to record a model's attention weights, tell a head's pattern from chance, find out what a head contributes by **ablating** it (removing it) and **patching** it (replacing its output by its output for another input), and explain what a heat map of attention weights can't show.
 #
 # **About 50 minutes.** Builds on [Multi-head attention](03_multi_head_attention.ipynb), [Encoder and decoder layers](06_layers.ipynb) and [Decoding](12_decoding.ipynb).
 #
 # ## Recording attention weights
 #
-# A model's fused attention never stores its weights ([Attention](02_attention.ipynb)). To get them without changing the model's code, we use a **hook**: a function that PyTorch calls when a module has run. Ours computes the weights once more, with the explicit form of attention. The model here and in most of this chapter is `pocket-small`, with two layers of four heads in the encoder and two in the decoder:
+# Our models use fused attention, which never stores the weights ([Attention](02_attention.ipynb)). To record them without changing the model's code, we use a **hook**: a function that PyTorch calls after a module has run, with the module's inputs and output. Ours computes the weights once more, with the explicit `attention` function. The model here and in most of this chapter is `pocket-small`, with two layers in the encoder, two in the decoder, and four heads per attention layer:
 
 # %%
 layer, recorded = model.encoder[1].self_attention, {}
@@ -147,18 +147,18 @@ with torch.no_grad():
 hook.remove()
 
 # %% [markdown]
-# Are these the weights that the model used? Then multiplying them by the values, joining the heads and projecting the result must give the layer's own output:
+# Are these the weights that the model used? If so, multiplying them by the values, joining the heads and projecting the result gives the layer's own output:
 
 # %%
 assert_close(recorded["by hand"], recorded["fused"], atol=1e-4, rtol=1e-4)
 recorded["weights"].shape  # (batch, heads, query, key)
 
 # %% [markdown]
-# It does. The package's `record_attention` does this for all attention layers at once. Let's use it on the largest model that comes with the course, `everyday` (`large` in the code). It reads *The little girl with the red hat told her mother that she had lost her new doll in the park* and, in the decoder, its own translation of that:
+# They are equal. The package's `record_attention` records all attention layers at once. We use it on a larger model, `everyday`. Its encoder reads *The little girl with the red hat told her mother that she had lost her new doll in the park*, and its decoder reads its own translation of that:
 
 # %% tags=["hide-input"]
 everyday = transformer.load("everyday", precision="fp32")
-large = everyday.model
+everyday_model = everyday.model
 long_english = (
     "The little girl with the red hat told her mother "
     "that she had lost her new doll in the park."
@@ -166,8 +166,8 @@ long_english = (
 ((best,),) = everyday.beam_search([long_english])
 long_german = best.text
 ids = everyday.encode(long_english), [*everyday.tokenizer.encode(long_german), EOS]
-with torch.no_grad(), record_attention(large) as long_weights:
-    large(
+with torch.no_grad(), record_attention(everyday_model) as long_weights:
+    everyday_model(
         torch.tensor([ids[0]], device=device),
         torch.tensor([[BOS, *ids[1][:-1]]], device=device),
     )
@@ -175,11 +175,11 @@ print(long_german)
 print({name: tuple(w.shape) for name, w in long_weights.items()})
 
 # %% [markdown]
-# The figure shows all heads of the encoder and of the cross-attention. Layers and heads count from 1 in figures and output, from 0 in the code. **Choose a head**, and point at a cell to read its weight. In cross-attention, a row is labelled with the token that the decoder *predicts* there. Start with these three:
+# The figure shows all heads of the encoder and of the cross-attention; *cross 2* is the cross-attention of the decoder's layer 2. (Layers and heads count from 1 in figures and output, from 0 in the code.) **Choose a head**, and point at a cell to read its weight. In cross-attention, a row is labelled with the token that the decoder *predicts* there. Start with these three:
 #
-# - *encoder 3, head 6*: each token attends to the one before it.
+# - *encoder 3, head 6*: most tokens attend to the one before them.
 # - *encoder 2, head 5*: *little* attends to *girl*, *red* to *hat*, the first *her* to *mother*, and the second to *doll*.
-# - *cross 2, head 4*: a word-by-word dictionary. But look at the row of *uppe*, the second piece of *Puppe* (doll). Its weight goes to `<eos>`. We come back to that.
+# - *cross 2, head 4*: most German words attend to the English word that they translate. But in the row of *uppe*, the second piece of *Puppe* (doll), the weight goes to `<eos>`. We come back to that.
 
 
 # %% tags=["hide-input"]
@@ -232,12 +232,12 @@ rows = shown["encoder 2"][4, heads_of_her]
 assert [reads[int(row.argmax())] for row in rows] == ["mother", "doll"]
 
 # %% [markdown]
-# For most models on the Hugging Face Hub, [BertViz](https://github.com/jessevig/bertviz) draws such figures. But this is one sentence. Let's count.
+# But all of this is one sentence. What does a head do in many?
 
 # %% [markdown]
 # ## What does a head attend to?
 #
-# Here are one head's weights, a row for each query and a column for each key:
+# We describe a head by three numbers. Take these weights, with a row for each query and a column for each key:
 
 # %%
 words = ["the", "dog", "barks", "<eos>"]
@@ -253,11 +253,11 @@ head = torch.tensor(
 # %% [markdown]
 # **Does the head attend to the previous token?** The query *dog* gives the token before it 0.6, *barks* also 0.6, and `<eos>` 0.1. *the* has no previous token and doesn't count. The mean is $1.3 / 3 \approx 0.43$.
 #
-# **Is `<eos>` an attention sink?** Each row has to sum to one, even if the head finds nothing of what it is looking for. Many heads then attend to a token that carries little information, such as the first or last one: an **attention sink**. The mean of the last column is $(0.1 + 0.1 + 0.2 + 0.8) / 4 = 0.30$.
+# **How much does it attend to `<eos>`?** The mean of the last column is $(0.1 + 0.1 + 0.2 + 0.8) / 4 = 0.30$.
 #
-# **How sharp is it?** The entropy of a row is largest if all keys have the same weight. For *the*, it is $-0.7 \ln 0.7 - 3 \cdot 0.1 \ln 0.1 \approx 0.94$, and the maximum is $\ln 4 \approx 1.39$. We define *sharpness* as $1 - 0.94 / 1.39 = 0.32$: it is 1 if one key has all the weight, and 0 if all keys share it equally.
+# **How sharp is it?** The **entropy** of a row measures how evenly the weight is spread. For *the*, it is $-0.7 \ln 0.7 - 3 \cdot 0.1 \ln 0.1 \approx 0.94$. Its maximum, with the same weight on all keys, is $\ln 4 \approx 1.39$. We define *sharpness* as $1 - 0.94 / 1.39 = 0.32$: it is 1 if one key has all the weight, and 0 if all keys share it equally.
 #
-# The first two are the same kind of measure: name one key for each query, and average the weights there. One function does this for a whole batch and all heads. The keys are given as positions, with −1 for a query that doesn't count:
+# The first two measures have the same form: pick one key for each query, and average the weights on these keys. One function does this for a whole batch and all heads. Its `keys` are positions, with −1 for a query that doesn't count:
 
 
 # %%
@@ -270,18 +270,18 @@ def mean_weight(weights, keys):
     return (found * counts[:, None]).sum((0, 2)) / counts.sum()
 
 
-previous, sink = torch.tensor([[-1, 0, 1, 2]]), torch.tensor([[3, 3, 3, 3]])
+previous, eos = torch.tensor([[-1, 0, 1, 2]]), torch.tensor([[3, 3, 3, 3]])
 assert_close(mean_weight(head[None, None], previous), torch.tensor([1.3 / 3]))
-assert_close(mean_weight(head[None, None], sink), torch.tensor([0.30]))
+assert_close(mean_weight(head[None, None], eos), torch.tensor([0.30]))
 
 # %% [markdown]
-# Is 0.43 a lot? A head that attends to everything equally gives the previous token 0.25 in a sentence of four tokens. **A score means nothing without the score that chance gives.** So we score our model and an untrained one with the same architecture, on 200 sentences from the test set of the pocket corpus. The decoder reads the reference translations (teacher forcing).
+# Is 0.43 a lot? A head that attends to everything equally gives the previous token 0.25 in a sentence of four tokens. **A score means nothing without the score that chance gives.** So we score `pocket-small` and an untrained model with the same architecture, on 200 pairs from the test set of the pocket corpus, with teacher forcing.
 #
-# For each measure, the table shows the trained head with the highest score, and the best score of an untrained head (*chance*). *self* is the decoder's self-attention, and *its noun* is the noun of an article or other determiner, such as *his*.
+# For each kind of attention and each measure, the table shows the highest score of a trained head and of an untrained one (*chance*). *self* is the decoder's self-attention. *special token* is the weight on `<bos>` in *self*, and on `<eos>` elsewhere. *its noun* is the weight that a **determiner**, an article or a word such as *his*, puts on its noun.
 #
 # <details><summary>The other measures in detail</summary>
 #
-# The *sink* of the decoder's self-attention is the first token, `<bos>`; everywhere else it is `<eos>`. In cross-attention, take the row that predicts German token number $i$: *previous*, *same position* and *next* are the English tokens number $i - 1$, $i$ and $i + 1$.
+# In self-attention, *same position* is the weight that a token puts on itself. In cross-attention, take the row that predicts German token number $i$: *previous*, *same position* and *next* are the English tokens number $i - 1$, $i$ and $i + 1$.
 #
 # </details>
 
@@ -311,11 +311,15 @@ def sides(name, source, target):
 
 
 def key_tables(queries, keys, causal):
-    """Return for each measure a table of keys, (batch, query); -1 doesn't count."""
+    """Return each measure's key for each query, (batch, query); -1 doesn't count."""
     place = torch.arange(queries.size(1)).expand_as(queries)
     n_keys = (keys != PAD).sum(dim=-1, keepdim=True)  # (batch, 1)
-    sink = torch.zeros_like(place) if causal else (n_keys - 1).expand_as(place)
-    tables = {"previous": place - 1, "same position": place, "sink": sink}
+    special = torch.zeros_like(place) if causal else (n_keys - 1).expand_as(place)
+    tables = {
+        "previous": place - 1,
+        "same position": place,
+        "special token": special,
+    }
     if not causal:
         tables["next"] = place + 1
     real = queries != PAD
@@ -401,9 +405,9 @@ for row in best.itertuples():
     print(f"{which:17} {row.measure:14} {row.score:.2f}   chance {by_chance:.2f}")
 
 # %% [markdown]
-# Leave sharpness and sink aside, because they don't say which word a head looks for. Of the other lines, one stands out: *encoder 2, head 4*, the head from the top of this chapter, gives **0.96 of a determiner's weight to its noun**.
+# Leave *sharpness* and *special token* aside, because they don't show which word a head looks for. Of the other lines, one stands out: in *encoder 2, head 4*, the head from the top of this chapter, **a determiner puts 0.96 of its weight on its noun**. We call it the *noun head*.
 #
-# Could the head simply attend to the next token, which is often the noun? We test determiners whose noun is at least two positions away (*the tired painters*), and, for all tokens that aren't determiners, the weight on the next token:
+# Could it simply attend to the next token, which is often the noun? We measure the weight on nouns that are at least two positions away (*the tired painters*), and the weight on the next token for all tokens that aren't determiners:
 
 # %% tags=["hide-input"]
 name, h = noun_head
@@ -411,7 +415,7 @@ position = torch.arange(source.size(1)).expand_as(source)
 far_nouns = noun_keys.masked_fill(noun_keys - position < 2, -1)
 next_keys = key_tables(source, source, causal=False)["next"]
 next_keys = next_keys.masked_fill(noun_keys >= 0, -1)
-for what, keys in (("distant noun", far_nouns), ("others: next", next_keys)):
+for what, keys in (("distant noun", far_nouns), ("next token  ", next_keys)):
     score = mean_weight(weights[name], keys)[h]
     by_chance = mean_weight(random_weights[name], keys)[h]
     print(
@@ -424,29 +428,31 @@ assert (row["layer"], row["head"]) == ("encoder 2", 4) and 0.955 <= row[
     "score"
 ] < 0.965
 far, near = (mean_weight(weights[name], keys)[h] for keys in (far_nouns, next_keys))
-assert far > 0.75 > 2 * near
+assert far > 0.9 and near < 1 / 3
 sharp = [t[t["measure"] == "sharpness"]["score"].max() for t in (trained, chance)]
 assert sharp[0] > 0.8 and sharp[1] < 0.1
 
 # %% [markdown]
-# It isn't a matter of distance: this head links determiners to their nouns.
+# No: distant nouns get nearly all of the weight, and other tokens put less than a third on the next one. This head links determiners to their nouns.
 #
-# The next figure shows every head in every measure: blue dots for trained heads, grey marks for untrained ones. **Point at a dot**, and the same head is highlighted in all rows. The menu switches to `everyday`, which reads the same sentences.
+# The next figure shows all heads in all measures. **Point at a dot**, and the same head turns orange in its other rows. The menu switches to `everyday`.
 
 # %% tags=["hide-input"]
-large_source, large_target, _ = batch_of_pairs(everyday.tokenizer)
-large_nouns = noun_table(large_source, everyday.tokenizer)
-large_weights = record_all(large, large_source, large_target)
-large_trained = score_heads(large_weights, large_source, large_target, large_nouns)
-large_chance = score_heads(
-    record_all(untrained(large.config), large_source, large_target),
-    large_source,
-    large_target,
-    large_nouns,
+everyday_source, everyday_target, _ = batch_of_pairs(everyday.tokenizer)
+everyday_nouns = noun_table(everyday_source, everyday.tokenizer)
+everyday_weights = record_all(everyday_model, everyday_source, everyday_target)
+everyday_trained = score_heads(
+    everyday_weights, everyday_source, everyday_target, everyday_nouns
+)
+everyday_chance = score_heads(
+    record_all(untrained(everyday_model.config), everyday_source, everyday_target),
+    everyday_source,
+    everyday_target,
+    everyday_nouns,
 )
 both_models = {
     "pocket-small": (trained, chance),
-    "everyday": (large_trained, large_chance),
+    "everyday": (everyday_trained, everyday_chance),
 }
 Captioned(
     head_scores(
@@ -461,8 +467,8 @@ Captioned(
             "below."
         ),
     ),
-    "Scores of trained heads (dots) and untrained heads (grey marks). Training "
-    "spreads the heads apart; the large orange dots are one highlighted head.",
+    "Scores of trained heads (dots) and untrained heads (grey marks). Untrained heads "
+    "are nearly alike, trained ones differ. The large orange dots are one head.",
 )
 
 # %% tags=["remove-cell"]
@@ -475,20 +481,20 @@ for table, baseline in both_models.values():
     ratio = (high - low) / (random_high - random_low)
     assert ratio.min() > 1 and ratio.median() > 5
     assert low["encoder", "next"] < 0.8 * random_low["encoder", "next"]
-encoder = large_trained[large_trained["kind"] == "encoder"]
+encoder = everyday_trained[everyday_trained["kind"] == "encoder"]
 previous_best = encoder[encoder["measure"] == "previous"]["score"].max()
 assert round(previous_best, 2) == 0.65
-large_noun = encoder[encoder["measure"] == "its noun"].nlargest(2, "score")
-assert list(large_noun["layer"]) == ["encoder 2", "encoder 3"]
-assert [round(x, 2) for x in large_noun["score"]] == [0.46, 0.27]
+everyday_noun = encoder[encoder["measure"] == "its noun"].nlargest(2, "score")
+assert list(everyday_noun["layer"]) == ["encoder 2", "encoder 3"]
+assert [round(x, 2) for x in everyday_noun["score"]] == [0.46, 0.27]
 
 # %% [markdown]
-# **Training pulls heads apart**, in both directions: untrained heads are nearly identical, and a trained head that attends to the next token *less* than chance has learned something, too. And **few heads have a single job**. In `everyday` the best head for *previous* gives it 0.65, and finding nouns is shared: one head scores 0.46, another 0.27. Names like "noun head" describe tendencies.
+# **Training makes heads different.** Untrained heads score nearly the same; trained heads score more, or less, which is learned as well. But **few heads have a single job**. In `everyday`, the best head for *previous* puts only 0.65 of its weight there, and no head alone finds the nouns: the best two score 0.46 and 0.27.
 
 # %% [markdown]
 # ## Does the model need it? Ablation
 #
-# To find out what a part contributes, remove it and see what changes: an **ablation**. A layer's output is the sum of what its heads contribute, each through its own rows of $W^O$ ([Multi-head attention](03_multi_head_attention.ipynb)). So a head is ablated by setting its part of the input of $W^O$ to zero. The package's `ablate_heads` does that with a hook. The effect is the same as zeroing the head's rows of $W^O$ (columns here, since PyTorch stores the transpose):
+# To find out what a part contributes, remove it and see what changes: an **ablation**. A layer's output is the sum of what its heads contribute, each through its own rows of $W^O$ ([Multi-head attention](03_multi_head_attention.ipynb)). So the package's `ablate_heads` sets a head's part of the input of $W^O$ to zero, with a hook. Zeroing the head's rows of $W^O$ (columns in the code, since PyTorch stores the transpose) has the same effect:
 
 # %%
 name, h = noun_head
@@ -503,11 +509,11 @@ with torch.no_grad():
     layer.output.weight.copy_(original)
 
 # %% [markdown]
-# We need a score for the damage. The loss is one option. Easier to picture is the share of sentences that greedy search translates exactly like the reference. The folded function `evaluate` measures both on the first hundred of our 200 sentences.
+# We measure the damage in two ways: by the loss, and by the share of *exact sentences*, which greedy search translates exactly like the reference. The folded `evaluate` computes both on the first hundred of our 200 sentences.
 #
 # <details><summary>Why this needs no search</summary>
 #
-# Greedy search writes the reference if and only if the correct token has the highest logit at every position, and one pass with teacher forcing shows that.
+# Greedy search generates the reference if and only if the correct token has the highest logit at every position. One pass with teacher forcing gives all these logits.
 #
 # </details>
 
@@ -542,7 +548,7 @@ by_search = [
 assert math.isclose(sum(by_search) / len(by_search), exact, abs_tol=1e-6)
 
 # %% [markdown]
-# Now we ablate each head alone. The heat map shows the share of exact sentences that is left. Look for the darkest cell:
+# Now we ablate each head alone. The heat map shows the share of exact sentences without it. Look for the darkest cell:
 
 # %%
 heads = [(name, h) for name in weights for h in range(4)]
@@ -582,7 +588,7 @@ assert exact_left.flatten().sort().values[1] > exact_left.min() + 0.1
 assert exact_left[-1].min() > 0.9 and rise[-1].min() > loss
 
 # %% [markdown]
-# It is the noun head. Without it, only about a fifth of the sentences are still right. If our story is true, the damage must be in the determiners, whose endings depend on the noun. How many of the tokens that become wrong are determiners, without this head and without each of its neighbours?
+# It is the noun head. Without it, only about a fifth of the sentences are still right. If it really links determiners to their nouns, most of the wrong tokens must be determiners. We count both, with all heads and without each head of this layer:
 
 # %% tags=["hide-input"]
 FORMS = r"(d(er|ie|as|en|em)|(k?ein|mein|sein|ihr|unser|dies|jed)(e[nmrs]?)?)"
@@ -593,13 +599,14 @@ def is_determiner(piece):
 
 
 name, h = noun_head
-for other in range(4):
-    with ablate_heads(model, {name: [other]}):
+for other in (None, 0, 1, 2, 3):
+    with ablate_heads(model, {} if other is None else {name: [other]}):
         predicted = evaluate()[2]
     wrong = pieces(answer[predicted != answer].tolist())
     found = sum(map(is_determiner, wrong))
+    which = "with all heads" if other is None else f"without head {other + 1}"
     print(
-        f"without head {other + 1}: {len(wrong):3} errors, {found:3} in determiners"
+        f"{which:14}  wrong tokens {len(wrong):3}, of these determiners {found:3}"
     )
 
 # %% tags=["remove-cell"]
@@ -611,12 +618,12 @@ previous = best[(best["measure"] == "previous") & (best["kind"] == "encoder")].i
 ]
 assert (previous["layer"], previous["head"]) == ("encoder 2", 1)
 assert round(previous["score"], 2) == 0.44
-assert alone[name, 0][1] > exact - 0.05
+assert alone[name, 0][1] == 1
 
 # %% [markdown]
-# Without head 4, most errors are in determiners, although less than a fifth of all tokens are determiners. Now look at *encoder 2, head 1*. It gives 0.44 of its weight to the previous token, more than any other head of the encoder. Yet without it, no further prediction goes wrong: what it collects is either available elsewhere or not needed. **A habit is not yet a job.**
+# Without head 4, most wrong tokens are determiners, although less than a fifth of all tokens are. Now look at head 1. It puts 0.44 of its weight on the previous token, more than any other head of the encoder. Yet without it, no token is wrong: what it collects is either available elsewhere or not needed. **A clear pattern doesn't mean that the model needs the head.**
 #
-# **Try it.** The next cell is a widget with this model, which works in a live notebook. In the book, open the page [The translator, live](../book/live.md) and choose *the pocket corpus* there. Ablate the noun head (`encoder.1.self_attention` in the code), and watch the articles.
+# **Try it.** Switch off the noun head, head 4 of `encoder.1.self_attention`, and watch the articles: in a live notebook with the next cell, in the book on the page [The translator, live](../book/live.md) with *the pocket corpus*.
 
 # %% tags=["skip-execution"]
 from transformer.interactive import live_translator
@@ -626,7 +633,7 @@ live_translator(translator, [english, "He had to look for the picture."])
 # %% [markdown]
 # ### Backup heads
 #
-# Most other heads hardly seem to matter. How much does the loss rise when a whole layer is ablated? We compare that with the sum of what its heads cost one at a time:
+# Most other heads hardly seem to matter. But what if all four heads of a layer are ablated? We compare the rise of the loss without the whole layer with the sum of its rises without each single head:
 
 # %%
 together = {}
@@ -636,7 +643,7 @@ for name, row in zip(weights, rise, strict=True):
     apart = row.sum().item()
     whole = together[name]
     print(
-        f"{short(name):10} sum of single heads {apart:.2f}, whole layer {whole:.2f}"
+        f"{short(name):10} sum of single heads {apart:.2f}   whole layer {whole:.2f}"
     )
 
 # %% tags=["remove-cell"]
@@ -645,9 +652,9 @@ assert times["decoder.1.cross_attention"] > 5
 assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 1.5
 
 # %% [markdown]
-# In most layers, the whole costs far more than the sum, so costs that are measured one at a time must not be added up. This suggests that while one head is missing, others make up for it. Such heads are called **backup heads**. Only in *encoder 2* does the layer cost about as much as its heads do alone: the noun head has no backup.
+# In most layers, the whole layer raises the loss far more than the sum. So while one head is missing, others seem to do its job. Such heads are called **backup heads**. Only in *encoder 2* are the two numbers about the same: the noun head has no backup in its layer.
 #
-# How many heads can go at once? We rank them by how much the loss rises without each one, and ablate more and more of them, from either end of the ranking:
+# How many heads can we ablate at once? We rank them by how much the loss rises without each one. Then we ablate more and more, beginning with either the most or the least important:
 
 
 # %% tags=["hide-cell"]
@@ -686,21 +693,26 @@ Picture(
     ),
 )
 
-# %% tags=["remove-cell"]
+# %% tags=["hide-input"]
 lost_alone = sum(exact - alone[head][1] for head in ranked[:8])
+print("exact sentences without the eight least important heads")
+print(f"  if the effects of single heads added up: {exact - lost_alone:.0%}")
+print(f"  measured: {least_first[8]:.0%}")
+
+# %% tags=["remove-cell"]
 assert least_first[3] > exact - 0.03 and most_first[3] < 0.1
 assert exact - least_first[8] > 5 * lost_alone, "more than the sum"
 assert least_first[18] == 0 and len(heads) == 24
 
 # %% [markdown]
-# The three least important heads can all go, but eight together cost far more than the sum of what each costs alone. [Michel et al. (2019)](https://arxiv.org/abs/1905.10650) remove many heads from larger translators, whose translations hardly get worse.
+# Without the three least important heads, the model is nearly as good as before. Without eight, it gets far worse than the effects of single heads suggest, so these can't be added up. [Michel et al. (2019)](https://arxiv.org/abs/1905.10650) remove many heads from larger translators, whose translations hardly get worse.
 
 # %% [markdown]
 # ## What does it carry? Activation patching
 #
-# An ablation shows *that* a head is needed, but not what for. **Activation patching** can show that. Run the model on two sentences that differ in one word, so that the right prediction differs. Then run it on the first one again, but replace one activation, a tensor that the model computes on the way, with its value from the second. If the prediction flips, the information that makes the difference passes through this activation.
+# An ablation shows *that* the model needs a head, but not which information the head passes on. **Activation patching** can show this. Run the model on two sentences that differ in one word and need different predictions. Then run it on the first again, but replace one **activation** (a tensor computed on the way) by its value from the second. If the prediction becomes that of the second, the information that makes the difference passes through this activation.
 #
-# Our sentences differ in the noun. *The old king …* begins with *Der* in German, because *König* is masculine, and *The old queen …* with *Die*, because *Königin* is feminine. We take ten such pairs, with the same position for all nouns, and compare the logits of *Die* and *Der* at the first position:
+# *The old king …* begins with *Der* in German, because *König* is masculine, and *The old queen …* with *Die*, because *Königin* is feminine. We take ten such pairs of nouns (`kings` and `queens` in the code), always as the third token of the sentence. At the decoder's first position, we subtract the logit of *Der* from that of *Die*, and average over the ten sentences:
 
 
 # %% tags=["hide-cell"]
@@ -742,21 +754,21 @@ def die_minus_der(source):
 
 
 low, high = die_minus_der(kings), die_minus_der(queens)
-print(f"kings {low:.1f}, queens {high:.1f}")
+print(f"logit of Die minus logit of Der: kings {low:.1f}, queens {high:.1f}")
 
 # %% [markdown]
-# Now we patch the encoder's residual stream: at one stage (the embedding, or the output of a layer) and one position, the vector from the run with *queens* replaces the one from the run with *kings*. We report how far this moves the prediction from the first run to the second, from 0 (still *Der*) to 1 (fully *Die*):
+# Now we patch the encoder's residual stream: in the run with `kings`, the vector at one stage (the embedding, or the output of a layer) and one position is replaced by the one from the run with `queens`. The effect of a patch is how far it moves the difference of the logits, from 0 (as with `kings`) to 1 (as with `queens`). The function `patch` is a hook that returns a new output for its module; the folded `hooked` attaches a hook for the length of a `with` block:
 
 
 # %%
-def restored(module, select):
-    """Patch the selected part of a module's output, and return what it restores."""
+def effect_of_patch(module, select):
+    """Patch the selected part of a module's output."""
     kept = {}
 
     def patch(module, args, output):
         output = output.clone()
         output[select] = kept["output"][select]
-        return output
+        return output  # replaces the module's output
 
     with hooked(module, lambda _, args, output: kept.update(output=output)):
         die_minus_der(queens)
@@ -767,15 +779,15 @@ def restored(module, select):
 # %%
 stages = [model.source_embedding, *model.encoder]
 by_position = torch.tensor(
-    [[restored(stage, (slice(None), i)) for i in range(8)] for stage in stages]
+    [[effect_of_patch(s, (slice(None), i)) for i in range(8)] for s in stages]
 )
 
 # %% [markdown]
-# The first figure shows this. In the second, we patch something smaller: the output of a single encoder head. Before you look: where will the gender of *king* be after the last layer?
+# The first figure shows these effects. In the second, we patch something smaller: the output of a single encoder head. Before you look: at which position will a patch after layer 2 have an effect?
 
 
 # %% tags=["hide-input"]
-def head_restored(name, h):
+def effect_of_head(name, h):
     """Patch the output of one head: its part of the input of W_O."""
     layer, kept = model.get_submodule(name), {}
     part = slice(
@@ -789,6 +801,7 @@ def head_restored(name, h):
 
     with hooked(layer.output, lambda _, args, output: kept.update(input=args[0])):
         die_minus_der(queens)
+    # a pre-hook is called before its module and may replace the module's inputs
     hook = layer.output.register_forward_pre_hook(patch)
     score = (die_minus_der(kings) - low) / (high - low)
     hook.remove()
@@ -797,7 +810,7 @@ def head_restored(name, h):
 
 by_head = torch.tensor(
     [
-        [head_restored(f"encoder.{layer}.self_attention", h) for h in range(4)]
+        [effect_of_head(f"encoder.{layer}.self_attention", h) for h in range(4)]
         for layer in range(2)
     ]
 )
@@ -808,12 +821,12 @@ Row(
             by_position.clamp(0, 1),
             ["embedding", "after layer 1", "after layer 2"],
             labels_of_positions,
-            title="Patched: one vector",
+            title="Effect of patching one vector",
         ),
         alt=(
-            "Restored difference for each stage of the encoder and each position. At "
-            "the embedding and after layer 1 only the position of king restores it, "
-            "1.00 and 0.99. After layer 2 only the position of The does, with 0.98."
+            "Effect of a patch at each stage of the encoder and each position. At the "
+            "embedding and after layer 1 only the position of king has one, 1.00 and "
+            "0.99. After layer 2 only the position of The does, with 0.98."
         ),
     ),
     Picture(
@@ -821,16 +834,16 @@ Row(
             by_head.clamp(0, 1),
             ["layer 1", "layer 2"],
             [f"head {h + 1}" for h in range(4)],
-            title="Patched: one head",
+            title="Effect of patching one head",
         ),
         alt=(
-            "Restored difference for each head of the encoder: 0.98 for head 4 of "
+            "Effect of patching each head of the encoder: 0.98 for head 4 of "
             "layer 2, and 0.00 for all others."
         ),
     ),
     caption=(
-        "Patches that turn “Der” into “Die” are bright: the noun's vector before "
-        "layer 2, the article's after it, and a single head."
+        "Patches that turn “Der” into “Die” are bright: those of the noun's vector "
+        "before layer 2, of the article's after it, and of a single head."
     ),
 )
 
@@ -844,20 +857,20 @@ assert_close(by_head, expected, atol=0.03, rtol=0)
 assert 0.975 <= by_head[1, 3] < 0.985 and low < -9 and high > 9
 
 # %% [markdown]
-# Up to layer 1, the gender is stored at the noun. After layer 2, **it is at the article**, and nowhere else as far as this decision is concerned. And the noun head alone, one of eight, moves the prediction by 98% of the difference. It doesn't just look at the noun: it copies the noun's gender to the article, where the decoder finds it when it translates *The*.
+# Up to layer 1, the gender that decides between *Der* and *Die* is at the noun. After layer 2, **it is at the article**, and patching the noun has no effect. And patching the noun head alone, one of the encoder's eight heads, has 98% of the full effect. It doesn't just attend to the noun: it copies the noun's gender to the article, where the decoder finds it when it translates *The*.
 #
-# We looked, counted, ablated and patched, and each step could have refuted the story. This is the method of **mechanistic interpretability**.
+# Explaining models by such experiments on their parts is called **mechanistic interpretability**.
 
 # %% [markdown]
 # ## Cross-attention as a word aligner
 #
-# Which English word is this German word the translation of? If cross-attention answers that, we can grade it: for each pair of the pocket corpus, the grammar that generated it also provides the **gold alignment**, the true links between words.
+# Which English word does a German word translate? If cross-attention answers that, we can check the answers: the grammar that generated the pocket corpus also gives the **alignment** of each pair, the true links between words, called *gold links*.
 #
-# With $A$ for the links that an aligner proposes and $S$ for the gold links, the **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/)) is
+# With $A$ for the set of links that an aligner proposes and $S$ for the set of gold links, the **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/)) is
 #
 # $$ \mathrm{AER} = 1 - \frac{2\,|A \cap S|}{|A| + |S|} $$
 #
-# An example: *The child gave up.* becomes *Das Kind gab auf.*, where both words of *gave up* are linked to both of *gab auf*: seven gold links. An aligner that proposes one link for each of the five German tokens, all of them right, has an AER of $1 - 2 \cdot 5 / (5 + 7) = 0.17$.
+# An example: *The child gave up.* becomes *Das Kind gab auf.*, where both words of *gave up* are linked to both of *gab auf*. With the full stop, that makes seven gold links. An aligner that proposes one link for each of the five German words (the full stop counts), all of them right, has an AER of $1 - 2 \cdot 5 / (5 + 7) = 0.17$.
 
 
 # %%
@@ -869,12 +882,12 @@ def error_rate(proposed, gold):
 
 
 gold = [(0, 0), (1, 1), (2, 2), (2, 3), (3, 2), (3, 3), (4, 4)]
-for linked in (3, 1):  # right, wrong
+for label, linked in (("all links right", 3), ("one link wrong", 1)):
     proposed = [(0, 0), (1, 1), (2, 2), (linked, 3), (4, 4)]
-    print(f"{error_rate([proposed], [gold]):.2f}")
+    print(f"{label:15} AER {error_rate([proposed], [gold]):.2f}")
 
 # %% [markdown]
-# The model's weights are between tokens, the links between words. Each row of weights sums to one. An English word's tokens are several columns of the same row, so their weights are **added**. A German word's tokens are several rows, so these are **averaged**. Then each German word is linked to the English word with the largest weight:
+# Attention weights are between tokens, but links are between words. The tokens of an English word are columns, so we **add** their weights. The tokens of a German word are rows that sum to one each, so we **average** them. Then we link each German word to the English word with the largest weight:
 
 
 # %%
@@ -893,7 +906,7 @@ def links(between_words):
 
 
 # %% [markdown]
-# What is `shift`? The decoder reads `<bos> y₁ y₂ …` and predicts `y₁ y₂ …`. So a German word has two candidate rows: the one that **predicts** it, whose input is the token *before* it (shift 0), and the one that **reads** it (shift 1). A heat map whose rows are labelled with the decoder's input shows the second kind. Here are both, for the best head of the small model; orange frames are gold links:
+# What is `shift`? The decoder reads `<bos> y₁ y₂ …` and predicts `y₁ y₂ …`. So two rows could belong to a German token: the one that **predicts** it, whose input is the token *before* it (shift 0), and the one that **reads** it (shift 1). Here are both, for the head of `pocket-small` with the lowest AER; orange frames are gold links:
 
 # %% tags=["hide-input"]
 golds = [pair.alignment for pair in pairs]
@@ -915,7 +928,7 @@ def error_rates(weights, shift, tokenizer=tokenizer):
 predicts = {name: error_rates(weights[name], shift=0) for name in cross}
 reads = {name: error_rates(weights[name], shift=1) for name in cross}
 best_rate, name, h = min((min(r), n, r.index(min(r))) for n, r in predicts.items())
-print(f"best: {short(name)}, head {h + 1}, AER {best_rate:.2f}")
+print(f"lowest: {short(name)}, head {h + 1}, AER {best_rate:.2f}")
 
 # %% tags=["hide-input"]
 example = next(
@@ -961,17 +974,18 @@ Row(
     ),
     caption=(
         "Cross-attention of one head, with gold alignments framed. Its bright cells "
-        "match the frames only if each word takes the row that predicts it."
+        "match the frames only if each German word has the row that predicts it. The column "
+        "of the end token, which has the weight of dark rows, is left out."
     ),
 )
 
 # %% [markdown]
-# The same weights, one row apart, and in the second figure a good aligner looks like a bad one. Now the error rates of all heads, with three rivals: a **random** English word for each German one; the **diagonal**, word for word in order; and **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)), a classical aligner that learns the probabilities of word translations from 5,000 training pairs.
+# Both figures show the same weights, but one row off, a good aligner looks like a bad one. Now we compare all heads with three other aligners: **random** takes any English word for each German one; **diagonal** links the words in order, from first to last; and **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)) is a classical aligner that learns which words translate each other, here from 5,000 training pairs and our 200.
 
 
 # %% tags=["hide-cell"]
 def word_pairs(pairs):
-    """Return for any two words of a pair: ids of both, of the English one, its row."""
+    """Return for each possible link: ids of both words and the English one, its row."""
     ids, row, found = {}, 0, []
     for pair in pairs:
         for german in pair.target_words:
@@ -984,7 +998,7 @@ def word_pairs(pairs):
 
 
 def total(values, by):
-    """Return the sum of all values of the same kind, for each of them."""
+    """Return for each value the sum of all values with the same id."""
     return torch.zeros(int(by.max()) + 1).index_add(0, by, values)[by]
 
 
@@ -1008,7 +1022,6 @@ by_chance = [[(dice.randrange(n), j) for j in range(m)] for m, n in shapes]
 diagonal = [
     [(round(j * (n - 1) / (m - 1)), j) for j in range(m)] for m, n in shapes
 ]
-perfect = [list({j: (i, j) for i, j in sure}.values()) for sure in golds]
 rivals = {
     "random": error_rate(by_chance, golds),
     "diagonal": error_rate(diagonal, golds),
@@ -1022,8 +1035,12 @@ with style.in_style():
     figure, axes = style.new_figure(3.6, 0.9 + 0.3 * len(names))
     for y, (one, other) in enumerate(rates):
         axes.plot([one, other], [y, y], color=style.PLAIN, linewidth=1)
-        axes.plot(one, y, "o", color=style.QUERY, label=None if y else "predicts")
-        axes.plot(other, y, "s", color=style.WRONG, label=None if y else "reads")
+        axes.plot(
+            one, y, "o", color=style.QUERY, label=None if y else "predicting row"
+        )
+        axes.plot(
+            other, y, "s", color=style.WRONG, label=None if y else "reading row"
+        )
     for rival, dashes in zip(rivals, (":", "-.", "--"), strict=True):
         axes.axvline(
             rivals[rival],
@@ -1053,43 +1070,36 @@ Picture(
 )
 
 # %% tags=["hide-input"]
-mean_rate = {
-    name: error_rates(weights[name].mean(dim=1, keepdim=True), 0)[0]
-    for name in cross
-}
-print(f"IBM model 1                   {rivals['IBM model 1']:.2f}")
-print(f"best head                     {best_rate:.2f}")
-print(f"mean of the last layer        {mean_rate[cross[-1]]:.2f}")
-print(f"at best, one link per word    {error_rate(perfect, golds):.2f}")
+print(f"best head    AER {best_rate:.2f}")
+print(f"IBM model 1  AER {rivals['IBM model 1']:.2f}")
 
 # %% tags=["remove-cell"]
 for name in cross:
     assert min(reads[name]) > 0.8 and max(predicts[name]) < rivals["diagonal"]
 assert best_rate < rivals["IBM model 1"] < rivals["diagonal"] < rivals["random"]
 assert 0.5 < best_rate / rivals["IBM model 1"] < 0.8
-assert 0 < error_rate(perfect, golds) < mean_rate[cross[-1]] < best_rate
-large_cross = [name for name in large_weights if "cross" in name]
-large_predicts, large_reads = (
+everyday_cross = [name for name in everyday_weights if "cross" in name]
+everyday_predicts, everyday_reads = (
     torch.tensor(
         [
-            error_rates(large_weights[n], shift, everyday.tokenizer)
-            for n in large_cross
+            error_rates(everyday_weights[n], shift, everyday.tokenizer)
+            for n in everyday_cross
         ]
     )
     for shift in (0, 1)
 )
-better_when_read = (large_reads < large_predicts).nonzero().tolist()
+better_when_read = (everyday_reads < everyday_predicts).nonzero().tolist()
 assert better_when_read == [[0, 5]], better_when_read
 
 # %% [markdown]
-# In the wrong row, **every** head is about as bad as chance. In the right one, the best head's error rate is about two thirds of IBM model 1's, although our model never had links as a goal. In `everyday`, one head (*cross 1, head 6*) aligns better in the row that *reads* the word. So measure both, and say which one you used.
+# In the row that reads the word, **every** head is about as bad as random links. In the row that predicts it, the best head's error rate is about two thirds of IBM model 1's, although our model was never trained to find links. But in `everyday`, one head (*cross 1, head 6*) aligns better in the row that *reads* the word. So measure both, and report which one you used.
 
 # %% [markdown]
 # ## Induction heads
 #
-# The most famous heads are found in language models. After `… A B … A`, an **induction head** predicts `B`: it looks for an earlier occurrence of the current token and attends to the token *after* it. [Olsson et al. (2022)](https://arxiv.org/abs/2209.11895) argue that this is a main mechanism of **in-context learning**, the ability to pick up a pattern from the prompt.
+# Many language models have **induction heads**. Such a head looks for an earlier occurrence of the current token and attends to the token *after* it. So after `… A B … A`, it helps predict `B`. [Olsson et al. (2022)](https://arxiv.org/abs/2209.11895) argue that this is a main mechanism of **in-context learning**, the ability to pick up a pattern from the prompt.
 #
-# It takes two layers. A head in the first layer attends to the previous token, so that each position also knows what came before it. A head in the second layer then searches for a position whose *previous* token equals the current one. To see this emerge, we train two tiny models that consist of attention only, with one head per layer: one model has one layer, the other has two. Each training sequence consists of 6 to 12 random tokens that repeat:
+# It takes two layers. A head in the first layer attends to the previous token, so that each position also knows what came before it. A head in the second layer then searches for a position whose *previous* token equals the current one. To watch this emerge, we train two tiny models that consist of attention only, one with one layer and one with two, with one head per layer. In each training sequence, 6 to 12 random tokens repeat:
 
 
 # %%
@@ -1140,7 +1150,7 @@ def train(n_layers, steps=300):
 (_, one_layer), (induction, two_layers) = train(1), train(2)
 
 # %% [markdown]
-# The first plot below shows the accuracy on the repeated part during training. The heat maps show the weights of the two heads of the larger model, for seven random tokens, *a* to *g*, that repeat. Look at the first *a b c …* in layer 1, where most of the weight lies one position back. And look at the second *a b c …* in layer 2: each token attends to the one *after* its previous occurrence.
+# The plot shows the accuracy on repeated tokens during training. The heat maps show the weights of the two-layer model for seven random tokens, *a* to *g*, that repeat once. In layer 1, look at the first *a b c …*: most of the weight lies one position back. In layer 2, look at the second *a b c …*: each token attends to the one *after* its first occurrence. Below are the means over 64 sequences; *chance* is the score with equal weights.
 
 
 # %% tags=["hide-input"]
@@ -1209,14 +1219,25 @@ first, second = induction_weights(ids)  # each (batch, query, key)
 position = torch.arange(24).expand_as(ids)
 previous_keys = (position - 1).masked_fill(position >= period, -1)
 induction_keys = (position - period + 1).masked_fill(position < period, -1)
-for name, w, keys in (
-    ("layer 1, previous token, first occurrences", first, previous_keys),
-    ("layer 2, token after the previous occurrence", second, induction_keys),
+even = torch.ones(24, 24).tril()
+even = (even / even.sum(dim=-1, keepdim=True)).expand_as(first)
+for what, w, keys in (
+    (
+        "layer 1, first occurrences: previous token",
+        first,
+        previous_keys,
+    ),
+    (
+        "layer 2, repetitions: token after the last occurrence",
+        second,
+        induction_keys,
+    ),
 ):
-    print(f"{name:45} {mean_weight(w[:, None], keys).item():.2f}")
+    score, by_chance = (mean_weight(x[:, None], keys).item() for x in (w, even))
+    print(f"{what:53} {score:.2f}   chance {by_chance:.2f}")
 
 # %% [markdown]
-# The two-layer model finds the circuit, two heads that work together, quite suddenly. The one-layer model never does: without knowing what precedes each token, its head can only guess how far to look back, and the period varies. Our translators have no induction heads: on random tokens that repeat, no head of their decoders scores more than chance.
+# The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can only guess how far back to attend. Our translators have no induction heads: on random tokens that repeat, no head of their decoders is clearly above chance.
 
 # %% tags=["remove-cell"]
 assert two_layers[25] < 0.3 and min(two_layers[100:]) > 0.9 and max(one_layer) < 0.4
@@ -1228,7 +1249,7 @@ repeated = torch.cat([torch.full((64, 1), BOS), half, half], dim=1)
 position = torch.arange(17).expand_as(repeated)
 keys = torch.where(position >= 9, position - 7, -1)
 uniform = (1 / (position + 1.0))[keys >= 0].mean()
-for net, sentences in ((model, source), (large, large_source)):
+for net, sentences in ((model, source), (everyday_model, everyday_source)):
     for name, w in record_all(net, sentences[:64], repeated).items():
         if "decoder" in name and "self" in name:
             assert mean_weight(w, keys).max() < 1.2 * uniform
@@ -1236,22 +1257,22 @@ for net, sentences in ((model, source), (large, large_source)):
 # %% [markdown]
 # ## The logit lens
 #
-# What does the model *know* after each layer? In the residual stream, every layer only adds to the same vector ([Encoder and decoder layers](06_layers.ipynb)). So we can take that vector after any layer, and pass it through the final norm and the output layer. This is the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)): what would the model predict if it had to stop here?
+# What would the model predict if it had to stop after an earlier layer? In the residual stream, every layer only adds to the same vector ([Encoder and decoder layers](06_layers.ipynb)). So we can take that vector after any layer, and pass it through the final layer norm and the output layer: the **logit lens** ([nostalgebraist, 2020](https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens)). Hooks record the output of each layer. A *pre-hook*, which PyTorch calls before a module runs, records the input of the first:
 
 # %%
 sentence = "The little girl told her mother that she had lost her new doll."
 (translation,) = everyday.greedy_search([sentence])
 prefix = [BOS, *everyday.tokenizer.encode(translation)]
 states = []  # of the residual stream: the embedding, then each layer
-start = large.decoder[0].register_forward_pre_hook(
+start = everyday_model.decoder[0].register_forward_pre_hook(
     lambda module, args: states.append(args[0])
 )
 hooks = [
     layer.register_forward_hook(lambda module, args, output: states.append(output))
-    for layer in large.decoder
+    for layer in everyday_model.decoder
 ]
 with torch.no_grad():
-    logits = large(
+    logits = everyday_model(
         torch.tensor([everyday.encode(sentence)], device=device),
         torch.tensor([prefix], device=device),
     )
@@ -1260,7 +1281,10 @@ with torch.no_grad():
 for hook in (start, *hooks):
     hook.remove()
 with torch.no_grad():
-    lens = [large.logits(large.decoder_norm(state)) for state in states]
+    lens = [
+        everyday_model.logits(everyday_model.decoder_norm(state))
+        for state in states
+    ]
 assert_close(lens[-1], logits)  # after the last layer, it is the model's output
 
 # %% [markdown]
@@ -1293,26 +1317,27 @@ Picture(
 
 # %%
 agree = [(table.argmax(-1) == logits.argmax(-1)).float().mean() for table in lens]
-print("predicts what the last layer does:", [f"{share:.0%}" for share in agree])
+for stage, share in zip(stages, agree, strict=True):
+    print(f"{stage:9} same token as after layer 3: {share:4.0%} of the rows")
 
 # %% tags=["remove-cell"]
-assert round(agree[0].item() * len(prefix)) <= 1
+assert round(agree[0].item() * len(prefix)) <= 1 and 0.4 < agree[2] < 0.6
 assert (
     translation
     == "Das kleine Mädchen sagte ihrer Mutter, sie hätte ihre neue Puppe verloren."
 )
 
 # %% [markdown]
-# From the embedding, the lens reads the token itself, because input and output embeddings share their weights. The first layer hardly changes that. The second replaces it by candidates for the next token, and the last layer decides between them. Be careful with the early columns: no layer was trained to be read there.
+# In the first column, each row shows the token that was read, because input and output embeddings share their weights. Layer 1 hardly changes that. After layer 2, most rows show a candidate for the next token, and half of the rows the final one. Be careful with the early columns: in training, the output layer only gets vectors from after the last layer.
 
 # %% [markdown]
 # ## What attention weights don't show
 #
-# In the case of the noun head, the weights showed the right thing. They can also mislead, in three ways.
+# Attention weights can mislead in three ways.
 #
 # ### Different weights, same output
 #
-# Suppose that the third value is the mean of the first two. Then a head that puts half of its weight on each of the first two has the same output as one that puts all of it on the third:
+# Suppose that the third value is the mean of the first two. Then half of the weight on each of the first two gives the same output as all of it on the third:
 
 # %%
 value = torch.tensor([[2.0, 0], [0, 4], [1, 2]])  # (n_key, d_v)
@@ -1321,79 +1346,85 @@ assert_close(first @ value, second @ value)
 first @ value
 
 # %% [markdown]
-# From such alternatives, [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) concluded that "attention is not explanation", and [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) replied that other weights with the same output may exist, but training wouldn't have led the model to them. Weights alone settle nothing. So intervene, as we did.
+# From such alternatives, [Jain and Wallace (2019)](https://aclanthology.org/N19-1357/) concluded that "attention is not explanation", and [Wiegreffe and Pinter (2019)](https://aclanthology.org/D19-1002/) replied that other weights with the same output may exist, but training wouldn't have led the model to them. Weights alone don't settle the matter; ablation and patching can.
 #
 # ### Much weight on little: attention sinks
 #
-# Back to *uppe* and its weight on `<eos>`. When does *cross 2, head 4* of `everyday`, a good aligner, attend to `<eos>`? We sort the predicted tokens into those that begin a word, those that continue one, and the end of the sentence:
+# Back to *uppe* and its weight on `<eos>`. When does *cross 2, head 4* of `everyday` attend to `<eos>`? We average its weight there over three groups of predicted tokens: those that begin a word, those that continue one, and `<eos>` itself:
 
 # %% tags=["hide-input"]
 name, h = "decoder.1.cross_attention", 3
-_, large_target, large_labels = batch_of_pairs(everyday.tokenizer)
-last = (large_source != PAD).sum(dim=-1) - 1  # the position of <eos>
-on_eos = large_weights[name][torch.arange(len(pairs)), h, :, last]  # (batch, query)
-real_labels = large_labels != PAD
-vocabulary = everyday.tokenizer.pieces(list(range(large.config.vocab_size)))
-begins = torch.tensor([piece.startswith("▁") for piece in vocabulary])[large_labels]
+_, everyday_target, everyday_labels = batch_of_pairs(everyday.tokenizer)
+last = (everyday_source != PAD).sum(dim=-1) - 1  # the position of <eos>
+on_eos = everyday_weights[name][
+    torch.arange(len(pairs)), h, :, last
+]  # (batch, query)
+real_labels = everyday_labels != PAD
+vocabulary = everyday.tokenizer.pieces(
+    list(range(everyday_model.config.vocab_size))
+)
+begins = torch.tensor([piece.startswith("▁") for piece in vocabulary])[
+    everyday_labels
+]
 punctuation = torch.tensor([not piece.strip("▁").isalpha() for piece in vocabulary])
-is_eos = large_labels == EOS
-continues = real_labels & ~begins & ~is_eos & ~punctuation[large_labels]
+is_eos = everyday_labels == EOS
+continues = real_labels & ~begins & ~is_eos & ~punctuation[everyday_labels]
 for what, group in (
-    ("begins a word", real_labels & begins),
-    ("continues a word", continues),
+    ("start of a word", real_labels & begins),
+    ("rest of a word", continues),
     ("<eos>", is_eos),
 ):
-    print(f"{what:17} weight on <eos>: {on_eos[group].mean():.2f}")
+    print(f"predicts {what:17} weight on <eos> {on_eos[group].mean():.2f}")
 
 # %% [markdown]
-# In the middle of a word, the model needs little new information from the source. So the head seems to put its weight where it does no harm: a sink, as [Xiao et al. (2024)](https://arxiv.org/abs/2309.17453), who coined the term, saw at the first token of language models.
+# In the middle of a word, the model needs little new information from the source, but the weights still have to sum to one. `<eos>` may then be an **attention sink**: a token that gets the weight because it adds almost nothing to the output. [Xiao et al. (2024)](https://arxiv.org/abs/2309.17453) coined the term for the first tokens in language models.
 #
-# Does it do no harm? A key contributes its weight times its *value*, projected by the head's part of $W^O$. A heat map shows only the first factor, and [Kobayashi et al. (2020)](https://aclanthology.org/2020.emnlp-main.574/) propose to look at the product. Here is the length of that projected value at `<eos>`, divided by its mean at the other keys, for all cross-attention heads whose weight on `<eos>` is at least 0.15:
+# Does it add almost nothing? What a key adds is its weight times its value, projected by the head's part of $W^O$. A heat map shows only the weight; [Kobayashi et al. (2020)](https://aclanthology.org/2020.emnlp-main.574/) propose to look at the norm of the product. For all cross-attention heads whose weight on `<eos>` is at least 0.15, here is the *relative norm* at `<eos>`: the norm of its projected value, divided by the mean norm for the other keys:
 
 
 # %% tags=["hide-cell"]
-def relative_length_at_eos(model, name, memory, source):
-    """The length of a head's contribution at <eos>, relative to the other keys."""
+def relative_norm_at_eos(model, name, memory, source):
+    """The norm of the projected value of <eos>, relative to the other keys."""
     layer = model.get_submodule(name)
     value = layer.project_memory(memory).value  # (batch, heads, key, d_head)
     w_o = layer.output.weight.unflatten(1, (layer.n_heads, -1))
-    length = torch.einsum("bhkd,mhd->bhkm", value, w_o).norm(dim=-1)
+    norm = torch.einsum("bhkd,mhd->bhkm", value, w_o).norm(dim=-1)
     keys = (source != PAD)[:, None].to(device)
     eos = (keys.sum(dim=-1) - 1)[..., None].expand(-1, layer.n_heads, -1)
-    at_eos = length.gather(-1, eos).squeeze(-1)  # (batch, heads)
-    others = ((length * keys).sum(dim=-1) - at_eos) / (keys.sum(dim=-1) - 1)
+    at_eos = norm.gather(-1, eos).squeeze(-1)  # (batch, heads)
+    others = ((norm * keys).sum(dim=-1) - at_eos) / (keys.sum(dim=-1) - 1)
     return (at_eos / others).mean(dim=0)  # (heads,)
 
 
 # %% tags=["hide-input"]
 for label, net, recorded, ids in (
     ("pocket-small", model, weights, source),
-    ("everyday", large, large_weights, large_source),
+    ("everyday", everyday_model, everyday_weights, everyday_source),
 ):
     with torch.no_grad():
         memory, _ = net.encode(ids.to(device))
     for name in [name for name in recorded if "cross" in name]:
-        target_ids = target if net is model else large_target
-        sinks = key_tables(target_ids, ids, causal=False)["sink"]
-        weight = mean_weight(recorded[name], sinks)
+        target_ids = target if net is model else everyday_target
+        eos_keys = key_tables(target_ids, ids, causal=False)["special token"]
+        weight = mean_weight(recorded[name], eos_keys)
         with torch.no_grad():
-            length = relative_length_at_eos(net, name, memory, ids)
+            norm = relative_norm_at_eos(net, name, memory, ids)
         for h in (weight >= 0.15).nonzero().flatten().tolist():
-            head = f"{label}, {short(name)}, head {h + 1}:"
-            print(f"{head:29} weight {weight[h]:.2f}, length {length[h]:.2f}")
+            head = f"{label}, {short(name)}, head {h + 1}"
+            print(f"{head:29} weight {weight[h]:.2f}   relative norm {norm[h]:.2f}")
 
 # %% [markdown]
-# Where the length is well below 1, the head contributes little: a sink. Where it is near 1 or above, the head *fetches* something at `<eos>`. In a heat map both look alike.
+# Where it is well below 1, as for *cross 2, head 4* of `everyday`, `<eos>` is a sink. Where it is near 1 or above, the head takes information from `<eos>`. In a heat map, both look alike.
 
 # %% [markdown]
 # ### Position 3 isn't word 3: attention rollout
 #
-# After the first layer, the vector at a position has taken in other words. So a weight on position 3 in layer 2 isn't a weight on word 3. **Attention rollout** ([Abnar and Zuidema, 2020](https://aclanthology.org/2020.acl-main.385/)) follows the flow through all layers. It averages the heads of each layer, mixes in the identity for the residual connection, and multiplies the matrices:
+# After the first layer, the vector at a position also contains information from other positions. So a weight on position 3 in layer 2 isn't a weight on word 3 alone. **Attention rollout** ([Abnar and Zuidema, 2020](https://aclanthology.org/2020.acl-main.385/)) estimates how much of each input token reaches each position through all layers. It averages the heads of each layer, averages the result with the identity matrix, for the residual connection, and multiplies these matrices:
 
 
 # %%
 def rollout(layers):
-    """[(heads, n, n), ...], first layer first → (n, n): from which word?"""
+    """[(heads, n, n), ...], first layer first → (n, n): position, input token"""
     total = torch.eye(layers[0].size(-1))
     for weights in layers:
         total = (weights.mean(dim=0) + torch.eye(len(total))) / 2 @ total
@@ -1401,12 +1432,12 @@ def rollout(layers):
 
 
 # %% [markdown]
-# We compare that with a measurement: replace one word by another, chosen at random, and see how far the encoder's output moves at each position. Do rollout and measurement rank the words of a sentence alike?
+# We compare that with a measurement: replace one input token by a random other one, and see how far the encoder's output moves at each position. Does rollout rank the tokens of a sentence in the same order? The **rank correlation** is 1 if two orders are the same, and about 0 if they are unrelated. For comparison, we also rank the tokens by the mean weights of the last layer:
 
 
 # %% tags=["hide-cell"]
 def influence(model, ids, pool, tries=3):
-    """Return from which word the output at each position comes, (position, word)."""
+    """Return how far the output moves, (position, replaced token)."""
     n, dice, total = len(ids) - 1, random.Random(0), 0
     for _ in range(tries):
         rows = torch.tensor(ids).repeat(n + 1, 1)  # the last one stays as it is
@@ -1415,7 +1446,7 @@ def influence(model, ids, pool, tries=3):
         with torch.no_grad():
             output = model.encode(rows.to(device))[0].cpu()
         total = total + (output[:-1] - output[-1])[:, :n].norm(dim=-1)
-    return (total / total.sum(dim=0)).T
+    return total.T
 
 
 def rank_correlation(a, b):
@@ -1424,7 +1455,7 @@ def rank_correlation(a, b):
 
 
 def compare_with_influence(model, weights, source):
-    """Return means over 40 sentences of three correlations and two shares."""
+    """Return the rank correlations of two estimates, means over 40 sentences."""
     encoder = [w for name, w in weights.items() if "encoder" in name]
     sentences = [row[row != PAD].tolist() for row in source[:40]]
     pool = sorted({i for ids in sentences for i in ids[:-1]})
@@ -1435,43 +1466,41 @@ def compare_with_influence(model, weights, source):
         layers = [w[number, :, : n + 1, : n + 1] for w in encoder]
         by_rollout = rollout(layers)[:n, :n]
         last = layers[-1].mean(dim=0)[:n, :n]
-        shares = by_rollout / by_rollout.sum(dim=-1, keepdim=True)
         correlations = [
             sum(map(rank_correlation, table, measured)) / n
             for table in (last, by_rollout)
         ]
-        own = [table.diagonal().mean().item() for table in (measured, shares)]
-        found.append([*correlations, *own])
+        found.append(correlations)
     return torch.tensor(found).mean(dim=0).tolist()
 
 
 compared = {
     "pocket-small": compare_with_influence(model, weights, source),
-    "everyday": compare_with_influence(large, large_weights, large_source),
+    "everyday": compare_with_influence(
+        everyday_model, everyday_weights, everyday_source
+    ),
 }
 
 # %% tags=["hide-input"]
-for label, (last, by_rollout, own, own_by_rollout) in compared.items():
-    print(
-        f"{label:13} rank correlation: last layer {last:.2f}, rollout {by_rollout:.2f}"
-    )
-    print(
-        f"{'':13} its own word: measured {own:.0%}, by rollout {own_by_rollout:.0%}"
-    )
+print("rank correlation with the measurement")
+for label, (last, by_rollout) in compared.items():
+    print(f"{label:13} last layer {last:.2f}   rollout {by_rollout:.2f}")
 
 # %% tags=["remove-cell"]
-for last, by_rollout, own, own_by_rollout in compared.values():
-    assert by_rollout > last > 0.6 and 0.45 < own < 0.55 and own_by_rollout < own
+for last, by_rollout in compared.values():
+    assert by_rollout > last > 0.6
+name = "decoder.1.cross_attention"  # memory and ids are still those of everyday
+assert relative_norm_at_eos(everyday_model, name, memory, ids)[3] < 0.5
 assert on_eos[real_labels & begins].mean() < 0.15
 assert on_eos[continues].mean() > 0.6 and on_eos[is_eos].mean() > 0.8
 
 # %% [markdown]
-# Rollout ranks the words somewhat better than the weights of the last layer do. The second line of each model is about *its own word*: how much of a position's output still depends on the word at that position. By measurement it is about half, and rollout underestimates it. Rollout knows nothing of values, feed-forward networks or the true size of the residual stream. Treat it as a sketch.
+# Rollout agrees with the measurement better than the weights of the last layer do. But it ignores values, feed-forward networks and the true size of the residual stream, so treat it as an estimate.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **1. One head, one sentence.** In its best example, even an untrained head seems to find the noun. Report the mean, the number of cases and chance, and then show a figure. Here are two heads of the first layer:
+# **1. One head, one sentence.** In its best example, even an untrained head seems to find the noun. So report the mean, the number of cases and chance before you show an example. Here is the weight of determiners on their noun, for two heads of the encoder's first layer:
 
 # %% tags=["hide-input"]
 for label, recorded, h in (
@@ -1484,27 +1513,27 @@ for label, recorded, h in (
     print(f"{label:9} mean {found.mean():.2f}, best example {found.max():.2f}")
 
 # %% [markdown]
-# **2. Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and shorter ones have queries at padding. Here is how much *encoder 2, head 3* attends to `<eos>`, measured correctly and with each mistake:
+# **2. Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and in shorter ones, some queries are padding. Here is how much *encoder 2, head 3* attends to `<eos>`, first measured correctly and then with each of these mistakes:
 
 # %% tags=["hide-input"]
-sinks = key_tables(source, source, causal=False)["sink"]
+eos_keys = key_tables(source, source, causal=False)["special token"]
 table = weights["encoder.1.self_attention"][:, 2:3]
-padded = sinks.amax(dim=1, keepdim=True).expand_as(sinks)
-print(f"weight on <eos>          {mean_weight(table, sinks).item():.2f}")
-print(f"weight in the last column {table[..., -1].mean():.2f}")
-print(f"with padding as queries  {mean_weight(table, padded).item():.2f}")
+padded = eos_keys.amax(dim=1, keepdim=True).expand_as(eos_keys)
+print(f"correct: weight on <eos>  {mean_weight(table, eos_keys).item():.2f}")
+print(f"weight on the last column {table[..., -1].mean():.2f}")
+print(f"with padding as queries   {mean_weight(table, padded).item():.2f}")
 
 # %% [markdown]
-# **3. The mean of all heads.** PyTorch's `nn.MultiheadAttention` returns it by default, and in it the noun head can hardly be recognised.
+# **3. The mean of all heads.** PyTorch's `nn.MultiheadAttention` returns it by default, and the noun head is hard to recognise in it:
 
 # %%
 name, h = noun_head
 one_head = mean_weight(weights[name], noun_keys)[h]
 averaged = mean_weight(weights[name].mean(dim=1, keepdim=True), noun_keys)[0]
-print(f"on the noun: noun head {one_head:.2f}, mean of its layer {averaged:.2f}")
+print(f"weight on the noun: noun head {one_head:.2f}, mean of heads {averaged:.2f}")
 
 # %% [markdown]
-# **4. Different lengths.** "In short sentences the head attends more to the previous token." Here is that finding, for an **untrained** head, which gives each of $n$ tokens about $1/n$. Divide by that, and nothing is left of the finding:
+# **4. Different lengths.** "In short sentences, the head attends more to the previous token." That holds even for an **untrained** head, because it gives each of $n$ tokens about $1/n$. Divide by that, and the difference is gone:
 
 # %% tags=["hide-input"]
 previous_keys = key_tables(source, source, causal=False)["previous"]
@@ -1514,12 +1543,12 @@ for what, rows in (("short", n_keys <= 8), ("long", n_keys >= 15)):
     raw = mean_weight(table[rows], previous_keys[rows])[0]
     times_n = (table * n_keys[:, None, None, None])[rows]
     relative = mean_weight(times_n, previous_keys[rows])[0]
-    print(f"{what:5} weight {raw:.3f}   relative to 1/n {relative:.2f}")
+    print(f"{what:5} sentences: weight {raw:.3f}, divided by 1/n {relative:.2f}")
 
 # %% tags=["remove-cell"]
 assert averaged < 0.6 * one_head
 assert table.shape[1] == 4 and 0.8 < relative < 1.3
-eos_weight = mean_weight(weights["encoder.1.self_attention"], sinks)[2]
+eos_weight = mean_weight(weights["encoder.1.self_attention"], eos_keys)[2]
 assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 
 # %% [markdown]
@@ -1536,17 +1565,17 @@ assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 # </details>
 # <details><summary>B. To attend to itself, for the other half</summary>
 #
-# No. The other half is there, but chance explains it just as well.
+# No. Half of the weight does go to the token itself, but that is what chance gives.
 #
 # </details>
 # <details><summary>C. To attend to nothing</summary>
 #
-# No. Each row sums to one, so every head attends to something. A mean of 0.5 may even come from rows that are sharp, now here, now there.
+# No. Each row sums to one, so every head attends to something. A mean of 0.5 may even come from rows that each put all weight on one token.
 #
 # </details>
-# <details><summary>D. Nothing that this number shows</summary>
+# <details><summary>D. This number doesn't show that it has learned anything</summary>
 #
-# **Right.** It is what an untrained head gives. Longer sentences or another measure may show more.
+# **Right.** An untrained head has the same score. Longer sentences or another measure may show more.
 #
 # </details>
 #
@@ -1564,7 +1593,7 @@ assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 # </details>
 # <details><summary>C. 0.29</summary>
 #
-# No. 4 / 14 is the share of gold links that were missed. AER balances it with the precision, which is perfect here.
+# No. 4 / 14 is the share of gold links that were missed. AER also takes into account that no proposed link is wrong.
 #
 # </details>
 # <details><summary>D. 0.83</summary>
@@ -1582,17 +1611,17 @@ assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 # </details>
 # <details><summary>B. It can be removed together with all other heads for which this is true</summary>
 #
-# No. They may be backups for each other. The curve with the least important heads first shows what happens then.
+# No. They may be backups for each other. Ablating the eight least important heads together showed that.
 #
 # </details>
 # <details><summary>C. On these sentences, the model doesn't need it as long as all others are there</summary>
 #
-# **Right.** That, and no more. Other sentences, or further ablations, may show what it is for.
+# **Right.** And no more than that. Other sentences, or ablating other heads with it, may show what it does.
 #
 # </details>
 # <details><summary>D. Its weights are spread evenly</summary>
 #
-# No. What a head attends to and whether it is needed are two questions. The previous-token head has a clear habit and is hardly needed.
+# No. Whether a head's weights are sharp and whether the model needs it are two questions. *encoder 2, head 1* has a clear pattern and isn't needed.
 #
 # </details>
 #
@@ -1600,22 +1629,22 @@ assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 #
 # <details><summary>Answer</summary>
 #
-# No. At that stage, the article's own vector carries a copy of the gender, and the decoder reads it there. Patching shows which activations this *one* prediction depends on. The vector of the noun may still contain the gender and be needed for other predictions, for example of *König* or *Königin* itself.
+# No. At that stage, the article's own vector carries a copy of the gender, and the decoder reads it there. Patching shows which activations this *one* prediction depends on. The noun's vector may still contain the gender, and the model may need it for other predictions, such as *König* or *Königin*.
 #
 # </details>
 #
-# **5. A head has 0.9 of its weight on `<eos>`. Is it idle?**
+# **5. A head puts 0.9 of its weight on `<eos>`. Does it do nothing?**
 #
 # <details><summary>Answer</summary>
 #
-# The weight alone doesn't tell. Look at the length of what `<eos>` contributes: its value, projected by the head's part of $W^O$. If it is short, `<eos>` is a sink. If it is long, the head fetches something there, for example how the sentence ends. Then ablate the head and see what changes.
+# The weight alone doesn't show that. Look at the norm of what `<eos>` adds: its value, projected by the head's part of $W^O$. If it is much smaller than for other tokens, `<eos>` is an attention sink. If not, the head takes information from there. Then ablate the head and see what changes.
 #
 # </details>
 
 # %% [markdown]
 # ## Exercises
 #
-# Five blanks: what a head attends to on average, how sharp it is, which words it links, how links are scored, and how to ablate a head. Each has a hint and a check that tells you what is wrong.
+# Five blanks: how much a head attends to the previous token, how sharp its weights are, which words it links, how such links are scored, and how to ablate a head. Each has a hint and a check that tells you what is wrong.
 #
 # - In Colab:
 #   [14_attention_heads](https://colab.research.google.com/github/transformer-course/transformer-course/blob/main/exercises/14_attention_heads.ipynb).
@@ -1631,9 +1660,9 @@ assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 # <details><summary>Five experiments to try</summary>
 #
 # 1. **More heads.** Load `"pocket-large"` instead of `"pocket-small"`. Is there a noun head? Does it have a backup?
-# 2. **Patch something else.** Is the plural (*king*, *kings*) copied in the same layer as the gender?
-# 3. **Minimal backup.** In the last cross-attention, ablate every pair and every three of the four heads. At how many does the loss jump?
-# 4. **Both directions.** Let IBM model 1 align from English to German, too, and keep the links that both directions propose. What happens to precision, recall and AER?
+# 2. **Patch something else.** Is the number of a noun (*king*, *kings*) copied to the article in the same layer as the gender?
+# 3. **How much backup?** In *cross 2*, ablate two or three of the four heads. How many must be missing before the loss rises sharply?
+# 4. **Both directions.** Let IBM model 1 also link each English word to a German one, and keep the links that both directions propose. What happens to precision, recall and AER?
 # 5. **Induction with distractions.** Mix random tokens between the repetitions. Does the two-layer model still learn the task?
 #
 # </details>
@@ -1641,6 +1670,7 @@ assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 # %% [markdown]
 # ## Going further
 #
+# - **Such figures for other models:** [BertViz](https://github.com/jessevig/bertviz).
 # - **Circuits:** [Elhage et al. (2021)](https://transformer-circuits.pub/2021/framework/index.html) explain why induction takes two layers. [Wang et al. (2023)](https://arxiv.org/abs/2211.00593) take apart a circuit of GPT-2 with patching, and find backup heads.
 # - **Pitfalls of patching:** [Heimersheim and Nanda (2024)](https://arxiv.org/abs/2404.15255).
 # - **Next:** [the Transformer family](15_transformer_family.ipynb) turns this model into BERT, GPT, T5 and ViT.

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # Exercises: what attention heads do
 #
-# Five blanks: how much a head attends to the previous word, how sharp its weights are, which words it links, how such links are scored, and how to ablate a
+# Five blanks: how much a head attends to the previous token, how sharp its weights are, which words it links, how such links are scored, and how to ablate a
 # head (§3.2.2 and the end of §4 of the paper).
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
@@ -67,13 +67,13 @@ from exercises.checks.attention_heads import check, given
 torch.set_printoptions(precision=2, sci_mode=False)
 
 # %% [markdown]
-# ## 1 · The previous word
+# ## 1 · The previous token
 #
 # ★★☆ · 10 minutes · §4
 #
-# How much does each head attend to the **previous** word? Row $i$ of the weights belongs to the query at position $i$, column $j$ to the key at
+# How much does each head attend to the **previous** token? Row $i$ of the weights belongs to the query at position $i$, column $j$ to the key at
 # position $j$. Take the mean of the weights on the previous position over all queries of all sentences together. The first position has
-# no previous word and doesn't count. Neither does padding: its rows have weights like any others, but nobody uses them.
+# no previous token and doesn't count. Neither does padding: its rows have weights like any others, but nobody uses them.
 #
 # <details><summary>Hint</summary>
 #
@@ -97,7 +97,7 @@ torch.set_printoptions(precision=2, sci_mode=False)
 # %% tags=["answer"]
 # answer: one_back
 def one_back(weights: Tensor, real: Tensor) -> Tensor:
-    """The mean weight of each head on the previous word.
+    """The mean weight of each head on the previous token.
 
     weights: (batch, heads, n, n); each row sums to one
     real: (batch, n), bool; False = padding, which is at the end
@@ -368,7 +368,7 @@ for name, w in weights.items():
 
 
 # %% [markdown]
-# No head attends only to the previous word; layer 2, head 1 gives it more weight than any other. Next, cross-attention: which of its layers aligns the
+# No head attends only to the previous token; layer 2, head 1 gives it more weight than any other. Next, cross-attention: which of its layers aligns the
 # words better?
 
 
@@ -418,7 +418,7 @@ for h in range(layer.n_heads):
     print(f"without head {h + 1}    {loss_without([h]):.3f}")
 
 # %% [markdown]
-# The head that attends most to the previous word is not the one whose removal hurts most. The chapter finds out what that one attends to.
+# The head that attends most to the previous token is not the one whose removal hurts most. The chapter finds out what that one attends to.
 
 # %% [markdown]
 # ## Done?

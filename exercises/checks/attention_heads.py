@@ -60,7 +60,7 @@ def _(weights: Tensor, real: Tensor) -> Tensor:
 
 @one_back.mistake(
     "index -1 for the first word",
-    "For the first word you read position -1, which is the last one in Python. The first word doesn't count.",
+    "For the first token you read position -1, which is the last one in Python. The first token doesn't count.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     place = torch.arange(real.size(1))
@@ -69,13 +69,13 @@ def _(weights: Tensor, real: Tensor) -> Tensor:
 
 @one_back.mistake(
     "one position ahead",
-    "You read the diagonal on the other side: the word after. Rows are queries and columns are keys.",
+    "You read the diagonal on the other side: the token after. Rows are queries and columns are keys.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return _mean(weights.diagonal(1, -2, -1), real[:, 1:])
 
 
-@one_back.mistake("its own position", "You measure how much each word attends to itself.")
+@one_back.mistake("its own position", "You measure how much each token attends to itself.")
 def _(weights: Tensor, real: Tensor) -> Tensor:
     return _mean(weights.diagonal(0, -2, -1), real)
 
@@ -135,7 +135,7 @@ def _(weights: Tensor, real: Tensor) -> Tensor:
 
 @one_back.mistake(
     "how often instead of how much",
-    "You count how often the previous word has the largest weight. Return the mean of its weight.",
+    "You count how often the previous token has the largest weight. Return the mean of its weight.",
 )
 def _(weights: Tensor, real: Tensor) -> Tensor:
     largest = weights[:, :, 1:].argmax(-1) == torch.arange(real.size(1) - 1)
