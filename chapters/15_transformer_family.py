@@ -1261,7 +1261,7 @@ for n_groups in (64, 8, 1):
 # print(tokenizer.decode(marian.marian_ids[best.tokens]))
 # ```
 #
-# Do both give the same result? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (If `transformers` isn't installed, the cell says so. `tests/transformer/test_huggingface.py` makes the same comparison.)
+# Do both give the same result? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (If `transformers` isn't installed, the cell says so. `tests/transformer/test_huggingface.py` makes the same comparison.) In the other direction, `to_marian` makes a `MarianMTModel` from one of our models; its `save_pretrained` writes files that others can load without our classes.
 
 # %% tags=["hide-input"]
 try:

@@ -1,7 +1,8 @@
-"""Load a translation model from the Hugging Face Hub into our own classes: Marian, the architecture of opus-mt models.
+"""Load a translation model from the Hugging Face Hub into our own classes, or convert one of ours to theirs.
 
-Marian (Junczys-Dowmunt et al. 2018, arXiv 1804.00344) is the paper's model with four differences: SiLU instead of ReLU,
-all sines of a position before all cosines, a bias for the logits, and other ids for the special tokens.
+Their class is ``MarianMTModel``, the architecture of the opus-mt models. Marian (Junczys-Dowmunt et al. 2018, arXiv
+1804.00344) is the paper's model with four differences: SiLU instead of ReLU, all sines of a position before all
+cosines, a bias for the logits, and other ids for the special tokens.
 """
 
 import re
@@ -16,7 +17,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from transformer.config import ModelConfig
-from transformer.data.tokenizer import EOS, PAD, UNK
+from transformer.data.tokenizer import BOS, EOS, PAD, UNK
 from transformer.errors import UserError, quote, shorten
 from transformer.files import convert, parse_json, read_bytes, read_text
 from transformer.layers import FeedForward
@@ -139,6 +140,64 @@ def load_marian(folder: Path) -> MarianTransformer:
         return _with_weights(config, marian_ids, weights)
     except (KeyError, IndexError, RuntimeError) as error:
         raise UserError(f"{other}: {shorten(' '.join(str(error).split()))}") from error
+
+
+def to_marian(model: Transformer) -> Any:
+    """Convert a model to Hugging Face's ``MarianMTModel``, for example to share it, or to use it with their library.
+
+    Args:
+        model: has post-norm layers, sinusoidal positions and shared embeddings, as in the paper and in Marian.
+
+    Returns:
+        The same model in eval mode, on the same device. For the same ids it computes the same logits.
+
+    Raises:
+        ImportError: if ``transformers`` is not installed.
+        UserError: if the model differs from Marian.
+    """
+    from transformers import MarianConfig, MarianMTModel
+
+    config = model.config
+    for name, value in {"norm": "post", "positions": "sinusoidal", "tie_embeddings": "all"}.items():
+        if getattr(config, name) != value:
+            raise UserError(f"a Marian model has {name} {value!r}; this one has {getattr(config, name)!r}")
+    theirs: Any = MarianMTModel(
+        MarianConfig(
+            vocab_size=config.vocab_size,
+            d_model=config.d_model,
+            encoder_layers=config.n_layers,
+            decoder_layers=config.n_layers,
+            encoder_attention_heads=config.n_heads,
+            decoder_attention_heads=config.n_heads,
+            encoder_ffn_dim=config.d_ff,
+            decoder_ffn_dim=config.d_ff,
+            activation_function="relu",
+            scale_embedding=True,
+            max_position_embeddings=config.max_length,
+            pad_token_id=PAD,
+            bos_token_id=BOS,
+            eos_token_id=EOS,
+            decoder_start_token_id=BOS,
+            forced_eos_token_id=None,
+        )
+    )
+    # Their positions have all sines before all cosines, so all vectors of width d_model get this order.
+    order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
+    weights: dict[str, Tensor] = {}
+    for name, weight in model.state_dict().items():
+        their_name = rename(name, MARIAN_LAYERS)
+        if re.search("embedding|inner.weight|query_key_value.weight", name):  # they read such vectors
+            weight = weight[:, order]
+        elif re.search("norm|outer|output", name):  # they write them
+            weight = weight[order]
+        if "query_key_value" in name:
+            for letter, part in zip("qkv", weight.chunk(3), strict=True):
+                weights[their_name.replace("query_key_value", f"{letter}_proj")] = part
+        else:
+            weights[their_name] = weight
+    _, unexpected = theirs.load_state_dict(weights, strict=False)
+    assert not unexpected
+    return theirs.to(model.source_embedding.weight.device).eval()
 
 
 def _with_weights(config: ModelConfig, marian_ids: Tensor, weights: dict[str, Tensor]) -> MarianTransformer:

@@ -1,4 +1,4 @@
-"""A Marian model in our classes computes what `transformers` computes with the same files."""
+"""A Marian model in our classes computes what `transformers` computes with the same files, and the other way round."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,8 @@ from transformer.config import ModelConfig
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK
 from transformer.decoding import greedy_search
 from transformer.errors import UserError
-from transformer.huggingface import MARIAN_LAYERS, MarianTransformer, load_marian, rename
+from transformer.huggingface import MARIAN_LAYERS, MarianTransformer, load_marian, rename, to_marian
+from transformer.model import Transformer
 
 VOCAB_SIZE = 61
 CONFIG: dict[str, Any] = {
@@ -93,6 +94,39 @@ def test_special_tokens_have_our_ids(marian: tuple[Any, Path]) -> None:
     theirs = torch.tensor([CONFIG["pad_token_id"], CONFIG["eos_token_id"], 1])
     assert ours.from_marian_ids(theirs).tolist() == [PAD, EOS, UNK]
     assert sorted(ours.from_marian_ids(torch.arange(VOCAB_SIZE)).tolist()) == [PAD, *range(EOS, VOCAB_SIZE + 1)]
+
+
+def test_our_model_converted_to_theirs_computes_the_same_logits(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="pip install 'transformer-course[bench]'")
+    torch.manual_seed(0)
+    ours = Transformer(ModelConfig(VOCAB_SIZE, 32, 4, 64, 2, max_length=40)).eval()
+    with torch.no_grad():
+        for weight in ours.parameters():
+            weight.normal_(std=0.5)
+    source, target = torch.randint(4, VOCAB_SIZE, (3, 9)), torch.randint(4, VOCAB_SIZE, (3, 7))
+    source[1, 6:], target[:, 0] = PAD, BOS
+    to_marian(ours).save_pretrained(tmp_path)
+    theirs = transformers.MarianMTModel.from_pretrained(tmp_path)
+    with torch.no_grad():
+        mask = (source != PAD).long()
+        actual = theirs(input_ids=source, attention_mask=mask, decoder_input_ids=target).logits
+        expected = ours(source, target)
+    assert expected.std() > 0.5
+    torch.testing.assert_close(actual, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"norm": "pre"}, "a Marian model has norm 'post'; this one has 'pre'"),
+        ({"positions": "rotary"}, "a Marian model has positions 'sinusoidal'; this one has 'rotary'"),
+        ({"tie_embeddings": "decoder"}, "a Marian model has tie_embeddings 'all'; this one has 'decoder'"),
+    ],
+)
+def test_a_model_that_marian_cannot_be_is_refused(setting: dict[str, Any], message: str) -> None:
+    pytest.importorskip("transformers", reason="pip install 'transformer-course[bench]'")
+    with pytest.raises(UserError, match=message):
+        to_marian(Transformer(ModelConfig(VOCAB_SIZE, 32, 4, 64, 2, **setting)))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ they compute the same loss and generate the same tokens.
 
 import tempfile
 import warnings
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,9 +15,8 @@ from torch import Tensor, nn
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK
 from transformer.decoding import length_limits, length_normalisation
 from transformer.device import Device
-from transformer.huggingface import LAYERS, MARIAN_LAYERS, rename
+from transformer.huggingface import LAYERS, rename, to_marian
 from transformer.model import Transformer
-from transformer.positions import sinusoidal_encoding
 from transformer.training.optimizer import build_optimizers
 from transformer.training.trainer import ModelWithLoss, Trainer
 
@@ -95,11 +92,6 @@ TORCH_LAYERS = LAYERS | {
 }
 
 
-def _renamed_weights(ours: Transformer, names: Mapping[str, str]) -> dict[str, Tensor]:
-    """Return a model's weights, with patterns in their names replaced one after another."""
-    return {rename(name, names): weight for name, weight in ours.state_dict().items()}
-
-
 class TorchTransformer(Transformer):
     """Our model with the encoder and decoder of ``torch.nn.Transformer`` and with the same weights.
 
@@ -128,7 +120,7 @@ class TorchTransformer(Transformer):
             layers.encoder.norm = layers.decoder.norm = None
         self.encoder, self.decoder = layers.encoder, layers.decoder
         self.encoder_norm = self.decoder_norm = nn.Identity()
-        self.load_state_dict(_renamed_weights(ours, TORCH_LAYERS))
+        self.load_state_dict({rename(name, TORCH_LAYERS): weight for name, weight in ours.state_dict().items()})
         for module in layers.modules() if paper_dropout else ():
             if isinstance(module, nn.MultiheadAttention):
                 module.dropout = 0.0
@@ -173,43 +165,10 @@ def use_torch_transformer(trainer: Trainer, paper_dropout: bool) -> None:
 
 
 class HuggingFaceMarian:
-    """Hugging Face's ``MarianMTModel``, for models with ``norm="post"``, sinusoidal positions and tied embeddings."""
+    """Hugging Face's ``MarianMTModel``, made from a model that `to_marian` takes."""
 
     def __init__(self, ours: Transformer) -> None:
-        """Take over a model's shape and weights."""
-        from transformers import MarianConfig, MarianMTModel
-
-        config = ours.config
-        self.model: Any = MarianMTModel(
-            MarianConfig(
-                vocab_size=config.vocab_size,
-                d_model=config.d_model,
-                encoder_layers=config.n_layers,
-                decoder_layers=config.n_layers,
-                encoder_attention_heads=config.n_heads,
-                decoder_attention_heads=config.n_heads,
-                encoder_ffn_dim=config.d_ff,
-                decoder_ffn_dim=config.d_ff,
-                activation_function="relu",
-                scale_embedding=True,
-                max_position_embeddings=config.max_length,
-                pad_token_id=PAD,
-                bos_token_id=BOS,
-                eos_token_id=EOS,
-                decoder_start_token_id=BOS,
-                forced_eos_token_id=None,
-            )
-        ).eval()
-        weights = _renamed_weights(ours, MARIAN_LAYERS)
-        for name in [name for name in weights if "query_key_value" in name]:
-            for letter, part in zip("qkv", weights.pop(name).chunk(3), strict=True):
-                weights[name.replace("query_key_value", f"{letter}_proj")] = part
-        for side in ("encoder", "decoder"):
-            positions = sinusoidal_encoding(config.max_length, config.d_model)
-            weights[f"model.{side}.embed_positions.weight"] = positions
-        _, unexpected = self.model.load_state_dict(weights, strict=False)
-        assert not unexpected
-        self.model.to(ours.source_embedding.weight.device)
+        self.model = to_marian(ours)
 
     def search(self, source: Tensor, max_new_tokens: int, beam_size: int = 4) -> list[list[int]]:
         """Translate padded token ids, (batch, source), by beam search; a beam size of 1 is greedy search."""
@@ -220,14 +179,14 @@ class HuggingFaceMarian:
 
 
 class CTranslate2:
-    """CTranslate2, an inference engine in C++; its own converter reads our weights from `HuggingFaceMarian`."""
+    """CTranslate2, an inference engine in C++; its own converter reads our weights from Hugging Face's Marian."""
 
     def __init__(self, ours: Transformer, device: Device, threads: int) -> None:
-        """Convert a model of the kind that `HuggingFaceMarian` takes, and load it."""
+        """Convert a model that `to_marian` takes, and load it."""
         import ctranslate2
         from ctranslate2.converters.transformers import BartLoader
 
-        marian = HuggingFaceMarian(ours).model.cpu()
+        marian = to_marian(ours).cpu()
         marian.config.normalize_before = marian.config.normalize_embedding = False
         spec = BartLoader().get_model_spec(marian)
         special = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", UNK: "<unk>"}
