@@ -121,7 +121,7 @@ def test_help_quotes_what_the_checks_say() -> None:
         assert set(quoted) <= set(messages), path
 
 
-def test_the_start_page_quotes_what_a_check_says() -> None:
+def test_the_start_page_and_the_readme_quote_what_a_check_says() -> None:
     page = (ROOT / "index.md").read_text("utf-8")
     code, message = re.findall(r"```python\n(.*?)```.*?:class: wrapped\n\n(.*?)\n```", page, re.DOTALL)[0]
     answer: dict[str, Any] = {}
@@ -129,6 +129,7 @@ def test_the_start_page_quotes_what_a_check_says() -> None:
     with pytest.raises(WrongAnswerError) as error:
         attention.check("attention_scores", answer["attention_scores"])
     assert str(error.value) == message
+    assert f"```text\n{message}\n```" in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_references_are_the_package() -> None:
