@@ -237,7 +237,7 @@ assert [reads[int(row.argmax())] for row in rows] == ["mother", "doll"]
 # %% [markdown]
 # ## What does a head attend to?
 #
-# We describe a head by three numbers. Take these weights, with a row for each query and a column for each key:
+# To describe a head, we use measures like the three below. Take these weights, with a row for each query and a column for each key:
 
 # %%
 words = ["the", "dog", "barks", "<eos>"]
@@ -489,7 +489,7 @@ assert list(everyday_noun["layer"]) == ["encoder 2", "encoder 3"]
 assert [round(x, 2) for x in everyday_noun["score"]] == [0.46, 0.27]
 
 # %% [markdown]
-# **Training makes heads different.** Untrained heads score nearly the same; trained heads score more, or less, which is learned as well. But **few heads have a single job**. In `everyday`, the best head for *previous* puts only 0.65 of its weight there, and no head alone finds the nouns: the best two score 0.46 and 0.27.
+# **Training makes heads different.** Untrained heads score nearly the same; trained heads score more than that or less, and both are learned. But **few heads have a single job**. In `everyday`, the best head for *previous* puts only 0.65 of its weight there, and no head alone finds the nouns: the best two score 0.46 and 0.27.
 
 # %% [markdown]
 # ## Does the model need it? Ablation
@@ -621,7 +621,7 @@ assert round(previous["score"], 2) == 0.44
 assert alone[name, 0][1] == 1
 
 # %% [markdown]
-# Without head 4, most wrong tokens are determiners, although less than a fifth of all tokens are. Now look at head 1. It puts 0.44 of its weight on the previous token, more than any other head of the encoder. Yet without it, no token is wrong: what it collects is either available elsewhere or not needed. **A clear pattern doesn't mean that the model needs the head.**
+# Without head 4, most wrong tokens are determiners, although determiners are less than a fifth of all tokens. Now look at head 1. It puts 0.44 of its weight on the previous token, more than any other head of the encoder. Yet without it, no token is wrong: what it collects is either available elsewhere or not needed. **A clear pattern doesn't mean that the model needs the head.**
 #
 # **Try it.** Switch off the noun head, head 4 of `encoder.1.self_attention`, and watch the articles: in a live notebook with the next cell, in the book on the page [The translator, live](../book/live.md) with *the pocket corpus*.
 
@@ -783,7 +783,7 @@ by_position = torch.tensor(
 )
 
 # %% [markdown]
-# The first figure shows these effects. In the second, we patch something smaller: the output of a single encoder head. Before you look: at which position will a patch after layer 2 have an effect?
+# The first figure shows these effects. In the second, we patch something smaller: the output of a single encoder head, at all positions. Before you look: at which position will a patch after layer 2 have an effect?
 
 
 # %% tags=["hide-input"]
@@ -866,11 +866,11 @@ assert 0.975 <= by_head[1, 3] < 0.985 and low < -9 and high > 9
 #
 # Which English word does a German word translate? If cross-attention answers that, we can check the answers: the grammar that generated the pocket corpus also gives the **alignment** of each pair, the true links between words, called *gold links*.
 #
-# With $A$ for the set of links that an aligner proposes and $S$ for the set of gold links, the **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/)) is
+# With $A$ for the set of links that an **aligner**, a program that links words, proposes, and $S$ for the set of gold links, the **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/)) is
 #
 # $$ \mathrm{AER} = 1 - \frac{2\,|A \cap S|}{|A| + |S|} $$
 #
-# An example: *The child gave up.* becomes *Das Kind gab auf.*, where both words of *gave up* are linked to both of *gab auf*. With the full stop, that makes seven gold links. An aligner that proposes one link for each of the five German words (the full stop counts), all of them right, has an AER of $1 - 2 \cdot 5 / (5 + 7) = 0.17$.
+# (The original has *possible* links as well, which our grammar doesn't need.) An example: *The child gave up.* becomes *Das Kind gab auf.*, where both words of *gave up* are linked to both of *gab auf*. With the full stop, that makes seven gold links. An aligner that proposes one link for each of the five German words (the full stop counts), all of them right, has an AER of $1 - 2 \cdot 5 / (5 + 7) = 0.17$.
 
 
 # %%
@@ -975,12 +975,12 @@ Row(
     caption=(
         "Cross-attention of one head, with gold alignments framed. Its bright cells "
         "match the frames only if each German word has the row that predicts it. The column "
-        "of the end token, which has the weight of dark rows, is left out."
+        "of `<eos>` is left out: rows that are dark everywhere have their weight there."
     ),
 )
 
 # %% [markdown]
-# Both figures show the same weights, but one row off, a good aligner looks like a bad one. Now we compare all heads with three other aligners: **random** takes any English word for each German one; **diagonal** links the words in order, from first to last; and **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)) is a classical aligner that learns which words translate each other, here from 5,000 training pairs and our 200.
+# Both figures come from the same weights, but one row off, a good aligner looks like a bad one. (A word of several tokens has the mean of their rows, so its weights can differ, too.) Now we compare all heads with three other aligners: **random** takes any English word for each German one; **diagonal** links the words in order, from first to last; and **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)) is a classical aligner that learns which words translate each other, here from 5,000 training pairs and our 200.
 
 
 # %% tags=["hide-cell"]
@@ -1150,7 +1150,7 @@ def train(n_layers, steps=300):
 (_, one_layer), (induction, two_layers) = train(1), train(2)
 
 # %% [markdown]
-# The plot shows the accuracy on repeated tokens during training. The heat maps show the weights of the two-layer model for seven random tokens, *a* to *g*, that repeat once. In layer 1, look at the first *a b c …*: most of the weight lies one position back. In layer 2, look at the second *a b c …*: each token attends to the one *after* its first occurrence. Below are the means over 64 sequences; *chance* is the score with equal weights.
+# The plot shows the accuracy on repeated tokens during training. The heat maps show the weights of the two-layer model for seven random tokens, *a* to *g*, that repeat once. In layer 1, look at the first *a b c …*: most of the weight lies one position back. In layer 2, look at the second *a b c …*: each token attends to the one *after* its first occurrence. Below are the means over 64 sequences of 24 tokens, in which a token may occur up to four times; *chance* is the score with equal weights.
 
 
 # %% tags=["hide-input"]
@@ -1208,7 +1208,7 @@ Row(
         ),
     ),
     caption=(
-        "An induction circuit: the head of layer 1 attends to the previous token, "
+        "Two heads that work together: the head of layer 1 attends to the previous token, "
         "the head of layer 2 to the token after an earlier occurrence."
     ),
 )
@@ -1218,23 +1218,17 @@ ids, period = repeated_tokens()
 first, second = induction_weights(ids)  # each (batch, query, key)
 position = torch.arange(24).expand_as(ids)
 previous_keys = (position - 1).masked_fill(position >= period, -1)
-induction_keys = (position - period + 1).masked_fill(position < period, -1)
-even = torch.ones(24, 24).tril()
-even = (even / even.sum(dim=-1, keepdim=True)).expand_as(first)
-for what, w, keys in (
-    (
-        "layer 1, first occurrences: previous token",
-        first,
-        previous_keys,
-    ),
-    (
-        "layer 2, repetitions: token after the last occurrence",
-        second,
-        induction_keys,
-    ),
-):
-    score, by_chance = (mean_weight(x[:, None], keys).item() for x in (w, even))
-    print(f"{what:53} {score:.2f}   chance {by_chance:.2f}")
+causal = torch.ones(24, 24).tril()
+equal = ids[:, :, None] == ids[:, None, :]
+follows = F.pad(equal, (1, 0))[..., :-1] * causal  # an equal, earlier token
+even = (causal / causal.sum(dim=-1, keepdim=True)).expand_as(first)
+print("layer 1, first occurrences: weight on the previous token")
+for which, w in (("head", first), ("chance", even)):
+    print(f"  {which:7} {mean_weight(w[:, None], previous_keys).item():.2f}")
+print("layer 2, repetitions: weight on tokens after earlier occurrences")
+on_followers = {"head": second * follows, "chance": even * follows}
+for which, w in on_followers.items():
+    print(f"  {which:7} {w.sum(dim=-1)[position >= period].mean():.2f}")
 
 # %% [markdown]
 # The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can only guess how far back to attend. Our translators have no induction heads: on random tokens that repeat, no head of their decoders is clearly above chance.
@@ -1242,7 +1236,7 @@ for what, w, keys in (
 # %% tags=["remove-cell"]
 assert two_layers[25] < 0.3 and min(two_layers[100:]) > 0.9 and max(one_layer) < 0.4
 assert mean_weight(first[:, None], previous_keys) > 0.6
-assert mean_weight(second[:, None], induction_keys) > 0.6
+assert on_followers["head"].sum(dim=-1)[position >= period].mean() > 0.9
 generator = torch.Generator().manual_seed(0)
 half = torch.randint(300, 2000, (64, 8), generator=generator)
 repeated = torch.cat([torch.full((64, 1), BOS), half, half], dim=1)
@@ -1377,9 +1371,9 @@ for what, group in (
     print(f"predicts {what:17} weight on <eos> {on_eos[group].mean():.2f}")
 
 # %% [markdown]
-# In the middle of a word, the model needs little new information from the source, but the weights still have to sum to one. `<eos>` may then be an **attention sink**: a token that gets the weight because it adds almost nothing to the output. [Xiao et al. (2024)](https://arxiv.org/abs/2309.17453) coined the term for the first tokens in language models.
+# In the middle of a word, the model needs little new information from the source, but the weights still have to sum to one. `<eos>` may then be an **attention sink**: a token that gets the weight because it adds little to the output. [Xiao et al. (2024)](https://arxiv.org/abs/2309.17453) coined the term for the first tokens in language models.
 #
-# Does it add almost nothing? What a key adds is its weight times its value, projected by the head's part of $W^O$. A heat map shows only the weight; [Kobayashi et al. (2020)](https://aclanthology.org/2020.emnlp-main.574/) propose to look at the norm of the product. For all cross-attention heads whose weight on `<eos>` is at least 0.15, here is the *relative norm* at `<eos>`: the norm of its projected value, divided by the mean norm for the other keys:
+# Does it add little? What a key adds is its weight times its value, projected by the head's part of $W^O$. A heat map shows only the weight; [Kobayashi et al. (2020)](https://aclanthology.org/2020.emnlp-main.574/) propose to look at the norm of the product. For all cross-attention heads whose weight on `<eos>` is at least 0.15, here is the *relative norm* at `<eos>`, which leaves the weight out: the norm of its projected value, divided by the mean norm of the other keys' projected values:
 
 
 # %% tags=["hide-cell"]
@@ -1414,7 +1408,7 @@ for label, net, recorded, ids in (
             print(f"{head:29} weight {weight[h]:.2f}   relative norm {norm[h]:.2f}")
 
 # %% [markdown]
-# Where it is well below 1, as for *cross 2, head 4* of `everyday`, `<eos>` is a sink. Where it is near 1 or above, the head takes information from `<eos>`. In a heat map, both look alike.
+# Where it is well below 1, as for *cross 2, head 4* of `everyday`, weight on `<eos>` adds much less than the same weight on another token: there, `<eos>` is a sink. Where it is near 1 or above, `<eos>` adds as much as any other token. In between, ablate the head to see whether it matters. In a heat map, all of them look alike.
 
 # %% [markdown]
 # ### Position 3 isn't word 3: attention rollout
@@ -1432,7 +1426,7 @@ def rollout(layers):
 
 
 # %% [markdown]
-# We compare that with a measurement: replace one input token by a random other one, and see how far the encoder's output moves at each position. Does rollout rank the tokens of a sentence in the same order? The **rank correlation** is 1 if two orders are the same, and about 0 if they are unrelated. For comparison, we also rank the tokens by the mean weights of the last layer:
+# We compare that with a measurement: replace one input token by a random other one, and see how far the encoder's output moves at each position. So for each position of the output, both rank the input tokens. The **rank correlation** is 1 if two orders are the same, and about 0 if they are unrelated; we print its mean over all positions of 40 sentences. For comparison, we also rank the tokens by the mean weights of the last layer:
 
 
 # %% tags=["hide-cell"]
@@ -1495,12 +1489,12 @@ assert on_eos[real_labels & begins].mean() < 0.15
 assert on_eos[continues].mean() > 0.6 and on_eos[is_eos].mean() > 0.8
 
 # %% [markdown]
-# Rollout agrees with the measurement better than the weights of the last layer do. But it ignores values, feed-forward networks and the true size of the residual stream, so treat it as an estimate.
+# Rollout agrees with the measurement better than the weights of the last layer do. But it ignores values and feed-forward networks, and counts a sublayer's input and output as one half each, whatever their size. So treat it as an estimate.
 
 # %% [markdown]
 # ## What goes wrong in practice
 #
-# **1. One head, one sentence.** In its best example, even an untrained head seems to find the noun. So report the mean, the number of cases and chance before you show an example. Here is the weight of determiners on their noun, for two heads of the encoder's first layer:
+# **1. One head, one sentence.** If you choose the best of many examples, even an untrained head seems to prefer the noun. So report the mean, the number of cases and chance before you show an example. Here is the weight of determiners on their noun, for two heads of the encoder's first layer:
 
 # %% tags=["hide-input"]
 for label, recorded, h in (
@@ -1570,7 +1564,7 @@ assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 # </details>
 # <details><summary>C. To attend to nothing</summary>
 #
-# No. Each row sums to one, so every head attends to something. A mean of 0.5 may even come from rows that each put all weight on one token.
+# No. Each row sums to one, so every head attends to something.
 #
 # </details>
 # <details><summary>D. This number doesn't show that it has learned anything</summary>
@@ -1637,7 +1631,7 @@ assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 #
 # <details><summary>Answer</summary>
 #
-# The weight alone doesn't show that. Look at the norm of what `<eos>` adds: its value, projected by the head's part of $W^O$. If it is much smaller than for other tokens, `<eos>` is an attention sink. If not, the head takes information from there. Then ablate the head and see what changes.
+# The weight alone doesn't show that. Look at the norm of what `<eos>` adds: its value, projected by the head's part of $W^O$. If it is much smaller than for other tokens, `<eos>` is an attention sink. If not, `<eos>` adds as much as they do. Then ablate the head and see what changes.
 #
 # </details>
 

@@ -208,8 +208,9 @@ Picture(
         "time on an H100: 42% large matrix products and 58% everything else."
     ),
     caption=(
-        "Arithmetic and time of an encoder layer: everything except large matrix "
-        "products (orange) needs little arithmetic, yet takes most of the time."
+        "Arithmetic and time of an encoder layer's forward pass: everything except "
+        "large matrix products (orange) needs little arithmetic, yet takes most of the "
+        "time."
     ),
 )
 
@@ -358,7 +359,7 @@ Picture(
 )
 
 # %% [markdown]
-# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. A GPU does much more at once, so there the curve rises for longer. Use the largest batch that fits into memory and trains well (in the paper, 25,000 tokens on each side, §5.1).
+# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. (On a CPU it may fall again when a batch no longer fits into the caches.) A GPU does much more at once, so there the curve rises for longer. Use the largest batch that fits into memory and trains well (in the paper, 25,000 tokens on each side, §5.1).
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?
@@ -663,7 +664,7 @@ assert_close(weighted / total, score.softmax(0) @ value)
 # %% [markdown]
 # (Subtracting the maximum doesn't change a softmax, but keeps the exponentials from overflowing.) In the first block there is nothing to correct yet: $e^{-\infty} = 0$. Then the maximum is 3. The second block contains a 5, so what was summed so far is relative to the wrong maximum. Multiplying it by $e^{3-5} \approx 0.135$ corrects that exactly.
 #
-# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. For a block of queries, it goes through the keys and values block by block (since its [second version](https://arxiv.org/abs/2307.08691)), and the scores never leave the chip. This function shows the algorithm's steps, not its speed, because in PyTorch each operation is a kernel of its own that writes its result to memory:
+# **FlashAttention** ([Dao et al., 2022](https://arxiv.org/abs/2205.14135)) is this idea in a single kernel. For a block of queries, it goes through the keys and values block by block, and the scores never leave the chip. (The loops are in this order since its [second version](https://arxiv.org/abs/2307.08691).) This function shows the algorithm's steps, not its speed, because in PyTorch each operation is a kernel of its own that writes its result to memory:
 
 
 # %%
@@ -800,7 +801,7 @@ assert rough_loss.dtype == torch.float32 and abs(rough_loss / loss - 1) < 0.001
 # %% [markdown]
 # ## Mixed precision
 #
-# Where memory is the limit, half as many bytes take half the time. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is in range, which the bits of a number's **exponent** determine, or in precision, which those of its **fraction** determine. (TF32 is explained below.)
+# Where memory is the limit, half as many bytes take half the time. And **tensor cores**, special units of a GPU, multiply 16-bit matrices far faster than ordinary units multiply float32: 312 instead of 19.5 TFLOP/s in an A100's data sheet. The price is range or precision. A number is stored as a **fraction**, which holds its digits, and an **exponent**, which says how far to shift the point. Fewer bits for the exponent mean a smaller range, fewer for the fraction a lower precision. (TF32 is explained below.)
 
 # %% tags=["hide-input"]
 formats = {
@@ -864,7 +865,7 @@ for name, (_, fraction) in formats.items():
         assert torch.finfo(getattr(torch, name)).eps == 2.0**-fraction
 
 # %% [markdown]
-# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. (Still smaller numbers have fewer digits, in float16 down to $6 \cdot 10^{-8}$.) Add 0.001 to a weight of 1, a thousand times. The sum should be 2:
+# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. Add 0.001 to a weight of 1, a thousand times. The sum should be 2:
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -892,7 +893,7 @@ print(f"mean error of the product {error:.2%}")
 assert 0.001 < error < 0.01
 
 # %% [markdown]
-# Residual connections and layer norms run in float32, so they gain little. (Our rooflines count 16 bits everywhere.)
+# `torch.autocast` also runs layer norms in float32. Since a residual connection adds a sublayer's 16-bit output to float32 numbers, the sum is in float32, too. So both gain little. (Above, the rooflines and the count for fusion assumed 16 bits everywhere.)
 #
 # ### Loss scaling
 #
@@ -989,8 +990,8 @@ Picture(
         "Adam's averages are 0.8 GB of each bar; most of the long bars are activations."
     ),
     caption=(
-        "Peak memory of a training step. Most of it is activations (blue), and "
-        "checkpointing or smaller batches save most of them."
+        "Peak memory of a training step. In the two long bars, most of it is activations "
+        "(blue), and checkpointing or smaller batches save most of them."
     ),
 )
 
@@ -1004,7 +1005,7 @@ assert [x.gradients_preallocated for x in b] == [False, False, False, True]
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# The peak comes when the backward pass begins. There are hardly any gradients yet then (in the last bar, those of earlier batches), so only 12 of the 16 bytes per parameter count. The loss is computed in chunks, so the grey part includes only an eighth of the logits. In bfloat16 it is larger, because the softmax needs a float32 copy of them. Activations shrink by less than half, because residual connections and layer norms stay in float32.
+# The peak comes when the backward pass begins, before it has computed gradients, so only 12 of the 16 bytes per parameter count. (In the last bar, the gradients of the earlier batches are there already.) The loss (grey) is computed in chunks, so it needs memory for only an eighth of the logits: 4 bytes for each in float32, but 12 in bfloat16. There, the softmax needs them in float32, and copies in both precisions, of one chunk and the next, are in memory at the same time. Activations shrink by less than half, because residual connections and layer norms stay in float32.
 #
 # The simplest way to save memory is to divide the batch into smaller ones, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. The second forward pass adds about a third to the arithmetic of a step, because a backward pass has about twice the FLOP of a forward pass. Here is the measured peak of a small model, with all its logits in float32. The gradients are the same:
 
@@ -1150,7 +1151,7 @@ Picture(
 # transformer bench wmt14-base --compile yes
 # ```
 #
-# The repository stores such measurements, so far only for the small recipe `multi30k`:
+# The repository stores such measurements, so far only for the small recipe `multi30k`. Compare them only with each other, because they were made at another time than the rest of this page:
 
 # %% tags=["hide-input"]
 results = Path("../book/results")
@@ -1201,7 +1202,7 @@ if rows:
 # %% [markdown]
 # ## Several GPUs
 #
-# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, and then all take the same step. Adding up values so that each GPU has the sum is called **all-reduce**. For that, the GPUs can form a ring. Each cuts its gradients into as many chunks as there are GPUs, and in each round sends one chunk to its neighbour. In the first half of the rounds, the neighbour adds it to its own, until each GPU has the complete sum of one chunk. In the second half, these sums go round:
+# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, and then all take the same step. Adding up values so that each GPU has the sum is called **all-reduce**. For that, the GPUs can form a ring. Each cuts its gradients into as many chunks as there are GPUs, and sends one of them to its neighbour, each GPU a different one. In every later round, it passes on the chunk that it has just received. In the first half of the rounds, it adds its own values to that chunk before, until each GPU has the complete sum of one chunk. In the second half, these sums go round:
 
 
 # %%
@@ -1310,7 +1311,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
 #
-# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). On a GPU it also pads sentences to multiples of 8 tokens: tensor cores multiply blocks of such sizes, and PyTorch would compile again for others.
+# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). On a GPU it also pads sentences to multiples of 8 tokens: tensor cores multiply blocks of such sizes, and the compiled code may rely on them, so that PyTorch would compile once more for another length.
 #
 # **Counting padding as work.** If you divide the number of *all* positions by the time, batches full of padding look fast. For the batches of 32 from above:
 

@@ -65,6 +65,7 @@ import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from unittest.mock import patch
 
 import numpy as np
@@ -256,7 +257,10 @@ published = [
 for name, tokens, hours, gpus, peak in published:
     needed = 6 * PRESETS[name].n_parameters * tokens
     possible = hours * 3600 * gpus * peak * 1e12
-    print(f"{name:5} {needed:.2g} FLOP, utilisation {needed / possible:.0%}")
+    print(
+        f"{name:5} {tokens / 1e9:.2f} billion target tokens, {needed:.2g} FLOP, "
+        f"{hours:.1f} hours on {gpus} GPUs: utilisation {needed / possible:.0%}"
+    )
 
 # %% tags=["remove-cell"]
 base_share, big_share = (
@@ -264,14 +268,16 @@ base_share, big_share = (
     for name, tokens, hours, gpus, peak in published
 )
 assert 0.08 < base_share < 0.15 < big_share < 0.2
+big_training = RECIPES["wmt14-big"].training
+assert 5.7 < big_training.steps * big_training.batch_tokens / published[1][1] < 5.95
 for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
     assert math.isclose(8 * 9.5e12 * 3600 * hours, table_2, rel_tol=0.02)
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
 
 # %% [markdown]
-# Our 15% is between the two. For the base model, 10% would be more cautious, and make its hours and prices below one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
+# (The second run took little more than an hour because it was short: our recipe for the big model has almost six times as many tokens.) Our 15% is between the two. For the base model, 10% would be a more cautious estimate; its hours and prices in the table below would then be one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
 #
-# Energy is time multiplied by power: the GPU's maximum from its data sheet, and an overhead for the rest of the machine and its cooling. This overhead and the two prices in the code are assumptions. The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
+# Energy is time multiplied by power: the GPU's maximum from its data sheet, and an overhead for the rest of the machine and its cooling. This overhead and the two prices in the code are assumptions. The FLOP are those of the rule of thumb, which the function `rule_of_thumb` in the folded code of the first figure computes for any recipe; `flop` has them for both models. The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
 
 # %%
@@ -291,7 +297,7 @@ header = ["GPUs", "model", "hours", "kWh", "rent (€)", "electricity (€)"]
 print(tabulate(rows, header, floatfmt=".1f"))
 
 # %% [markdown]
-# At real prices, a T4 costs less than it seems here: put them in before you choose.
+# In reality, an hour of a T4 costs much less than an hour of an A100. Before you choose, replace `euros_per_gpu_hour` by the price that you would pay.
 #
 # ## Choose a recipe and a GPU
 #
@@ -357,7 +363,7 @@ assert 1.2 * rows[0][1] + 0.5 < 16 and 1.2 * rows[0][2] + 0.5 < 40
 #
 # ## The commands
 #
-# The figure shows the main commands and, beside the arrows, what each leaves on disk for the next one.
+# The figure shows the main commands and, beside the arrows, what each leaves on disk.
 
 # %% tags=["hide-input"]
 commands = [
@@ -392,12 +398,12 @@ Picture(
     ),
     caption=(
         "From corpus to translations: five commands in the order in which you run "
-        "them. In italics: what each leaves for the next."
+        "them. In italics: what each leaves on disk."
     ),
 )
 
 # %% [markdown]
-# The variable `RECIPE` decides what the cells below train. If WMT14 is on your machine (`transformer prepare wmt14-base` downloads it), it's the paper's base model, which takes hours. Otherwise it's a smaller `wmt14-mini`, trained for a few minutes on short sentences of the pocket corpus, the generated sentences that come with the course. The file `short.json` lists the text files with these sentences, so the output below calls this corpus `short` or `short.json`.
+# The variable `RECIPE` decides what the cells below train. If WMT14 is on your machine (`transformer prepare wmt14-base` downloads it), it's the paper's base model, which takes hours. Otherwise it's a smaller `wmt14-mini`, trained for about a minute on short sentences of the pocket corpus, the generated sentences that come with the course. The file `short.json` lists the text files with these sentences, so the output below calls this corpus `short` or `short.json`.
 
 # %%
 downloaded = (data_folder() / "downloads" / "wmt14").is_dir()
@@ -455,7 +461,8 @@ def shell(line, exit_code=0):
     text = output.getvalue().replace(os.environ["TINY"], "$SMALL")
     printed = text.replace(f"{work}/", "").split("\n")
     lines = [text for text in printed if "\r" not in text]  # no progress bars
-    print("\n".join(lines).strip("\n"))
+    wrapped = [fill(t, 90) if t.startswith("error") else t for t in lines]
+    print("\n".join(wrapped).strip("\n"))
     assert status == exit_code
     return lines
 
@@ -503,7 +510,7 @@ assert sorted(used) == list(range(len(sources)))
 # %% [markdown]
 # ### Measure before you start
 #
-# `bench` takes a few training steps on your machine and estimates how long the whole run will take: compare its row *whole training* with the chart at the top. We don't run the next cell here; the [results page](../book/results.md) has such measurements.
+# `bench` takes a few training steps on your machine and estimates how long the whole run will take. For `wmt14-base`, compare its row *whole training* with the chart at the top. We don't run the next cell here; the [results page](../book/results.md) has such measurements.
 
 # %% tags=["skip-execution"]
 printed = shell(f"transformer bench {RECIPE}")
@@ -752,7 +759,7 @@ printed = shell(
 #
 # You'll compare your score with the paper's 27.3. But 27.3 isn't a sacreBLEU score: it was computed in another way, which gives higher numbers. The row *BLEU paper* imitates that way. (Above, it equals BLEU, because those sentences have no hyphens and no quotation marks.) From two base models that were scored in both ways, [Evaluation](13_evaluation.ipynb) estimates that the paper's model would get **25.8 to 25.9** in sacreBLEU.
 #
-# If your sacreBLEU score is more than a point below that, something is probably wrong, and it's hardly ever the architecture. In the table, the loss is *fine* if the training loss and the validation loss both fell smoothly and haven't risen again. The causes that are cheapest to check come first:
+# If your sacreBLEU score is more than a point below that, something is probably wrong, and it's hardly ever the architecture. In the table below, “the loss is fine” means that the training loss and the validation loss fell smoothly and haven't risen again. The causes that are cheapest to check come first:
 #
 # | you see | suspect first | where to look |
 # |---|---|---|
@@ -916,7 +923,7 @@ assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 # </details>
 # <details><summary>C. eight times as much</summary>
 #
-# No. A matrix has two sides. For a factor of eight you would have to double a third number, such as the number of layers.
+# No. Both sides of a matrix double, so a layer's work becomes four times as much, and the output layer's only twice as much.
 #
 # </details>
 # <details><summary>D. more than three times as much</summary>
