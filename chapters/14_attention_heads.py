@@ -54,6 +54,7 @@ import math
 import random
 import re
 from contextlib import contextmanager
+from textwrap import fill
 
 import pandas as pd
 import torch
@@ -171,7 +172,7 @@ with torch.no_grad(), record_attention(everyday_model) as long_weights:
         torch.tensor([ids[0]], device=device),
         torch.tensor([[BOS, *ids[1][:-1]]], device=device),
     )
-print(long_german)
+print(fill(long_german, 80))
 print({name: tuple(w.shape) for name, w in long_weights.items()})
 
 # %% [markdown]
@@ -211,6 +212,7 @@ Captioned(
             "cross-attention many heads have one bright cell in each row, at the "
             "word translated there."
         ),
+        first=("encoder 3", 5),
     ),
     "Attention weights of the encoder's and the cross-attention's heads, and one of them enlarged: each row is a query and "
     "each column a key; bright cells are large weights.",
@@ -623,7 +625,7 @@ assert alone[name, 0][1] == 1
 # %% [markdown]
 # Without head 4, most wrong tokens are determiners, although determiners are less than a fifth of all tokens. Now look at head 1. It puts 0.44 of its weight on the previous token, more than any other head of the encoder. Yet without it, no token is wrong: what it collects is either available elsewhere or not needed. **A clear pattern doesn't mean that the model needs the head.**
 #
-# **Try it.** Switch off the noun head, head 4 of `encoder.1.self_attention`, and watch the articles: in a live notebook with the next cell, in the book on the page [The translator, live](../book/live.md) with *the pocket corpus*.
+# **Try it.** Switch off the noun head, head 4 of `encoder.1.self_attention`, and watch the articles. In a live notebook, run the next cell. In the book, go to the page [The translator, live](../book/live.md) and choose *the pocket corpus*.
 
 # %% tags=["skip-execution"]
 from transformer.interactive import live_translator
@@ -633,7 +635,7 @@ live_translator(translator, [english, "He had to look for the picture."])
 # %% [markdown]
 # ### Backup heads
 #
-# Most other heads hardly seem to matter. But what if all four heads of a layer are ablated? We compare the rise of the loss without the whole layer with the sum of its rises without each single head:
+# Most other heads hardly seem to matter. But what if all four heads of a layer are ablated? Ablating one head at a time raises the loss by four amounts. We compare their sum with the rise when all four heads are ablated at once:
 
 # %%
 together = {}
@@ -652,7 +654,7 @@ assert times["decoder.1.cross_attention"] > 5
 assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 1.5
 
 # %% [markdown]
-# In most layers, the whole layer raises the loss far more than the sum. So while one head is missing, others seem to do its job. Such heads are called **backup heads**. Only in *encoder 2* are the two numbers about the same: the noun head has no backup in its layer.
+# In most layers, ablating all heads raises the loss far more than the sum. So while one head is missing, others seem to do its job. Such heads are called **backup heads**. Only in *encoder 2* are the two numbers about the same: the noun head has no backup in its layer.
 #
 # How many heads can we ablate at once? We rank them by how much the loss rises without each one. Then we ablate more and more, beginning with either the most or the least important:
 
@@ -757,7 +759,7 @@ low, high = die_minus_der(kings), die_minus_der(queens)
 print(f"logit of Die minus logit of Der: kings {low:.1f}, queens {high:.1f}")
 
 # %% [markdown]
-# Now we patch the encoder's residual stream: in the run with `kings`, the vector at one stage (the embedding, or the output of a layer) and one position is replaced by the one from the run with `queens`. The effect of a patch is how far it moves the difference of the logits, from 0 (as with `kings`) to 1 (as with `queens`). The function `patch` is a hook that returns a new output for its module; the folded `hooked` attaches a hook for the length of a `with` block:
+# Now we patch the encoder's residual stream: in the run with `kings`, we choose a stage (the embedding, or the output of a layer) and a position, and replace the vector there by the one from the run with `queens`. The effect of a patch is how far it moves the difference of the logits, from 0 (as with `kings`) to 1 (as with `queens`). The function `patch` is a hook that returns a new output for its module; the folded `hooked` attaches a hook for the length of a `with` block:
 
 
 # %%
@@ -866,11 +868,11 @@ assert 0.975 <= by_head[1, 3] < 0.985 and low < -9 and high > 9
 #
 # Which English word does a German word translate? If cross-attention answers that, we can check the answers: the grammar that generated the pocket corpus also gives the **alignment** of each pair, the true links between words, called *gold links*.
 #
-# With $A$ for the set of links that an **aligner**, a program that links words, proposes, and $S$ for the set of gold links, the **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/)) is
+# A program or a head that links words is an **aligner**. With $A$ for the set of links that it proposes and $S$ for the set of gold links, its **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/)) is
 #
 # $$ \mathrm{AER} = 1 - \frac{2\,|A \cap S|}{|A| + |S|} $$
 #
-# (The original has *possible* links as well, which our grammar doesn't need.) An example: *The child gave up.* becomes *Das Kind gab auf.*, where both words of *gave up* are linked to both of *gab auf*. With the full stop, that makes seven gold links. An aligner that proposes one link for each of the five German words (the full stop counts), all of them right, has an AER of $1 - 2 \cdot 5 / (5 + 7) = 0.17$.
+# (Och and Ney also have *possible* links, for cases in which annotators disagree; a grammar has none.) An example: *The child gave up.* becomes *Das Kind gab auf.*, where both words of *gave up* are linked to both of *gab auf*. With the full stop, that makes seven gold links. An aligner that proposes one link for each of the five German words (the full stop counts), all of them right, has an AER of $1 - 2 \cdot 5 / (5 + 7) = 0.17$.
 
 
 # %%
@@ -975,12 +977,12 @@ Row(
     caption=(
         "Cross-attention of one head, with gold alignments framed. Its bright cells "
         "match the frames only if each German word has the row that predicts it. The column "
-        "of `<eos>` is left out: rows that are dark everywhere have their weight there."
+        "of the end token is left out: rows that are dark everywhere have their weight there."
     ),
 )
 
 # %% [markdown]
-# Both figures come from the same weights, but one row off, a good aligner looks like a bad one. (A word of several tokens has the mean of their rows, so its weights can differ, too.) Now we compare all heads with three other aligners: **random** takes any English word for each German one; **diagonal** links the words in order, from first to last; and **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)) is a classical aligner that learns which words translate each other, here from 5,000 training pairs and our 200.
+# Both figures come from the same weights, but one row off, a good aligner looks like a bad one. (A German word of several tokens gets the mean of their rows, so its weights are not simply shifted.) Now we compare all heads with three other aligners: **random** takes any English word for each German one; **diagonal** links the words in order, from first to last; and **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)) is a classical aligner that learns which words translate each other, here from 5,000 training pairs and our 200.
 
 
 # %% tags=["hide-cell"]
@@ -1208,7 +1210,7 @@ Row(
         ),
     ),
     caption=(
-        "Two heads that work together: the head of layer 1 attends to the previous token, "
+        "Two heads that work together: the head of layer 1 attends to the previous token (in the first half), "
         "the head of layer 2 to the token after an earlier occurrence."
     ),
 )
@@ -1231,7 +1233,7 @@ for which, w in on_followers.items():
     print(f"  {which:7} {w.sum(dim=-1)[position >= period].mean():.2f}")
 
 # %% [markdown]
-# The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can only guess how far back to attend. Our translators have no induction heads: on random tokens that repeat, no head of their decoders is clearly above chance.
+# The two-layer model learns this **circuit**, two heads that work together, within a hundred steps. The one-layer model can't: its head doesn't know what precedes each token, so it can do little more than guess how far back to attend. Our translators have no induction heads: on random tokens that repeat, no head of their decoders is clearly above chance.
 
 # %% tags=["remove-cell"]
 assert two_layers[25] < 0.3 and min(two_layers[100:]) > 0.9 and max(one_layer) < 0.4
@@ -1426,7 +1428,7 @@ def rollout(layers):
 
 
 # %% [markdown]
-# We compare that with a measurement: replace one input token by a random other one, and see how far the encoder's output moves at each position. So for each position of the output, both rank the input tokens. The **rank correlation** is 1 if two orders are the same, and about 0 if they are unrelated; we print its mean over all positions of 40 sentences. For comparison, we also rank the tokens by the mean weights of the last layer:
+# We compare that with a measurement: replace one input token by a random other one, and see how far the encoder's output moves at each position. For each position of the output, rollout and this measurement both rank the input tokens. The **rank correlation** is 1 if two orders are the same, and about 0 if they are unrelated; we print its mean over all positions of 40 sentences. For comparison, we also rank the tokens by the mean weights of the last layer:
 
 
 # %% tags=["hide-cell"]
@@ -1504,7 +1506,10 @@ for label, recorded, h in (
     table = recorded["encoder.0.self_attention"][:, h]
     found = table.gather(-1, noun_keys.clamp(min=0)[..., None])[..., 0]
     found = found[noun_keys >= 0]
-    print(f"{label:9} mean {found.mean():.2f}, best example {found.max():.2f}")
+    print(
+        f"{label:9} mean of {len(found)} determiners {found.mean():.2f}, "
+        f"best example {found.max():.2f}"
+    )
 
 # %% [markdown]
 # **2. Padding is included.** In a batch, the last column is `<eos>` only for the longest sentence, and in shorter ones, some queries are padding. Here is how much *encoder 2, head 3* attends to `<eos>`, first measured correctly and then with each of these mistakes:

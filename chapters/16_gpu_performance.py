@@ -315,7 +315,7 @@ print(f"{counter.count:,} operations in a forward and backward pass")
 assert 1100 < counter.count < 1400
 
 # %% [markdown]
-# At 5 µs each, launching takes about 6 ms, however fast the GPU is. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs**, which record a sequence of launches and then [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
+# At 5 µs each, launching takes about 6 ms, however fast the GPU is. The remedies are larger kernels (larger batches), fewer kernels (fusion, below) and **CUDA graphs** (CUDA is NVIDIA's platform for programming GPUs), which record a sequence of launches and then [replay it with a single one](https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/).
 #
 # Larger batches help on a CPU, too: there, operations also have a fixed cost. The figure shows the **throughput** of a small translation model in both passes, in target tokens per second:
 
@@ -335,11 +335,13 @@ torch.manual_seed(0)
 rng = np.random.default_rng(0)
 equal = Sequences.pack(rng.integers(4, config.vocab_size, (128, 15)))
 sizes = [1, 2, 4, 8, 16, 32, 64, 128]
-throughput = []
-for size in sizes:
-    batch = collate(equal, equal, range(size)).to(device.torch_device)
-    seconds = best_seconds(lambda batch=batch: forward_backward(batch))
-    throughput.append(batch.n_tokens / seconds / 1000)
+batches = [collate(equal, equal, range(n)).to(device.torch_device) for n in sizes]
+rounds = [
+    [best_seconds(lambda b=b: forward_backward(b), tries=1) for b in batches]
+    for _ in range(4)
+]  # all sizes in turn, so that a slow moment of the machine affects them all
+fastest = [min(times) for times in zip(*rounds, strict=True)]
+throughput = [b.n_tokens / t / 1000 for b, t in zip(batches, fastest, strict=True)]
 Picture(
     curves(
         [16 * size for size in sizes],
@@ -638,7 +640,7 @@ Picture(
 )
 
 # %% [markdown]
-# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the operations that take the most time. Matrix products (`mm`, or `addmm` with a bias) are fine; anything else is a candidate for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
+# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the operations that take the most time. Matrix products (`mm`, or `addmm` and `addmm_`, which add them to something) are fine; anything else is a candidate for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
 
 # %% [markdown]
 # ## FlashAttention
@@ -855,7 +857,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     info = torch.finfo(dtype)
     name, largest = str(dtype).removeprefix("torch."), f"{info.max:.5g}"
     rows.append([name, largest, f"{info.tiny:.2g}", f"1 + {info.eps:.2g}"])
-headers = ["", "largest", "smallest, full precision", "next number after 1"]
+headers = ["", "largest", "smallest with all digits", "next number after 1"]
 print(tabulate(rows, headers=headers, disable_numparse=True))
 
 # %% tags=["remove-cell"]
@@ -865,7 +867,7 @@ for name, (_, fraction) in formats.items():
         assert torch.finfo(getattr(torch, name)).eps == 2.0**-fraction
 
 # %% [markdown]
-# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. Add 0.001 to a weight of 1, a thousand times. The sum should be 2:
+# **bfloat16** has the range of float32, but only two or three significant digits. **float16** is eight times as precise, but ends at 65,504. Numbers below the table's *smallest* exist, too, but have fewer digits; in float16 they go down to $6 \cdot 10^{-8}$. Add 0.001 to a weight of 1, a thousand times. The sum should be 2:
 
 # %%
 for dtype in (torch.float32, torch.bfloat16, torch.float16):
@@ -941,7 +943,7 @@ assert 5 < errors[1] / errors[0] < 12
 # %% [markdown]
 # ## A memory budget
 #
-# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. From the settings, the package predicts the peak on one GPU. Here it is for the base model and the paper's batch, and for two ways to save memory that are explained below:
+# What does training keep in memory? [The full model](07_full_model.ipynb) counted **weights, gradients and Adam's two averages**: 16 bytes for each parameter, 1 GB for the base model. Then there are the **activations**, everything that the forward pass keeps for the backward pass. They grow with the batch. From the settings, the package predicts the peak, the most memory that a step needs at any moment, on one GPU. Here it is for the base model and the paper's batch, and for two ways to save memory that are explained below:
 
 # %% tags=["hide-input"]
 recipe = RECIPES["wmt14-base"]
@@ -1005,7 +1007,7 @@ assert [x.gradients_preallocated for x in b] == [False, False, False, True]
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# The peak comes when the backward pass begins, before it has computed gradients, so only 12 of the 16 bytes per parameter count. (In the last bar, the gradients of the earlier batches are there already.) The loss (grey) is computed in chunks, so it needs memory for only an eighth of the logits: 4 bytes for each in float32, but 12 in bfloat16. There, the softmax needs them in float32, and copies in both precisions, of one chunk and the next, are in memory at the same time. Activations shrink by less than half, because residual connections and layer norms stay in float32.
+# The peak comes when the backward pass begins, before it has computed most of the gradients, so only 12 of the 16 bytes per parameter count. (In the last bar, the gradients of the earlier batches are there already.) The loss (grey) is computed in chunks, so it needs memory for only an eighth of the logits: 4 bytes for each in float32, but 12 in bfloat16. In float32, a single buffer serves all chunks. In bfloat16 there are the logits (2 bytes), a float32 copy for the softmax (4), the gradients (2), and for a moment the previous chunk's copy (4). Activations shrink by less than half, because residual connections and layer norms stay in float32.
 #
 # The simplest way to save memory is to divide the batch into smaller ones, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. The second forward pass adds about a third to the arithmetic of a step, because a backward pass has about twice the FLOP of a forward pass. Here is the measured peak of a small model, with all its logits in float32. The gradients are the same:
 
@@ -1140,7 +1142,7 @@ Picture(
 )
 
 # %% [markdown]
-# Batches by length waste less work on padding, on any machine. Fused attention and the loss in chunks move fewer bytes, which can help a CPU, too. Mixed precision costs time on a CPU without hardware for 16-bit products. To see what each change does on a GPU, run this chapter in Colab (*Runtime → Change runtime type*).
+# Batches by length waste less work on padding, on any machine. Fused attention and the loss in chunks move fewer bytes, which can help a CPU, too. (Where the dots of two rows overlap, don't trust the order of their medians.) Mixed precision costs time on a CPU without hardware for 16-bit products. To see what each change does on a GPU, run this chapter in Colab (*Runtime → Change runtime type*).
 #
 # ### Measurements of complete steps
 #
@@ -1202,7 +1204,7 @@ if rows:
 # %% [markdown]
 # ## Several GPUs
 #
-# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, and then all take the same step. Adding up values so that each GPU has the sum is called **all-reduce**. For that, the GPUs can form a ring. Each cuts its gradients into as many chunks as there are GPUs, and sends one of them to its neighbour, each GPU a different one. In every later round, it passes on the chunk that it has just received. In the first half of the rounds, it adds its own values to that chunk before, until each GPU has the complete sum of one chunk. In the second half, these sums go round:
+# In **data parallelism**, every GPU has a copy of the whole model and gets its own part of the batch. After the backward pass they add up their gradients, and then all take the same step. Adding up values so that each GPU has the sum is called **all-reduce**. For that, the GPUs can form a ring. Each cuts its gradients into as many chunks as there are GPUs, and sends one of them to its neighbour, each GPU a different one. In every later round, it passes on the chunk that it has just received. In the first half of the rounds, it first adds its own values to the chunk, until each GPU has the complete sum of one chunk. In the second half, these sums go round:
 
 
 # %%
@@ -1311,7 +1313,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
 #
-# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). On a GPU it also pads sentences to multiples of 8 tokens: tensor cores multiply blocks of such sizes, and the compiled code may rely on them, so that PyTorch would compile once more for another length.
+# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). But if the first lengths are multiples of 8, the compiled code expects that of all, because tensor cores multiply blocks of such sizes; another length would make PyTorch compile once more. So on a GPU, the package pads sentences to multiples of 8 tokens.
 #
 # **Counting padding as work.** If you divide the number of *all* positions by the time, batches full of padding look fast. For the batches of 32 from above:
 

@@ -65,7 +65,7 @@ import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, wrap
 from unittest.mock import patch
 
 import numpy as np
@@ -275,9 +275,9 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
 
 # %% [markdown]
-# (The second run took little more than an hour because it was short: our recipe for the big model has almost six times as many tokens.) Our 15% is between the two. For the base model, 10% would be a more cautious estimate; its hours and prices in the table below would then be one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
+# (The second run took little more than an hour because it was short: the paper trained the big model on almost six times as many tokens.) Our 15% is between the two. For the base model, 10% would be a more cautious estimate; its hours and prices in the table below would then be one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
 #
-# Energy is time multiplied by power: the GPU's maximum from its data sheet, and an overhead for the rest of the machine and its cooling. This overhead and the two prices in the code are assumptions. The FLOP are those of the rule of thumb, which the function `rule_of_thumb` in the folded code of the first figure computes for any recipe; `flop` has them for both models. The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
+# Energy is time multiplied by power. We take the GPU's maximum power from its data sheet, times an overhead for the rest of the machine and its cooling. This overhead and the two prices in the code are assumptions. The FLOP come from the rule of thumb: `flop`, defined in the folded code of the first figure, has them for both models. The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
 
 # %%
@@ -451,7 +451,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 def shell(line, exit_code=0):
     """Run a `transformer` command, print its output and return it as lines."""
-    print(f"$ {line}")
+    print("\n    ".join(wrap(f"$ {line}", 86)))
     output, status = io.StringIO(), 0
     with redirect_stdout(output), redirect_stderr(output):
         try:
@@ -652,7 +652,7 @@ assert round(0.1 * costs(flop["base"], "T4", watts=0)[0], 1) == 2.7
 # %% [markdown]
 # ### Average, evaluate, translate
 #
-# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty (§6.1). Our recipes save one every 1,000 steps, and keep as many as the paper averages. By default, `average` takes the last five; for the big model, add `--last 20`.
+# The paper translates with averaged weights: for the base model, those of the last five checkpoints; for the big model, those of the last twenty (§6.1). Our recipes save one every 1,000 steps (the small run: every 10), and keep as many as the paper averages. By default, `average` takes the last five; for the big model, add `--last 20`.
 
 # %%
 printed = shell(f"transformer average {run}")
@@ -850,7 +850,7 @@ for _ in range(10):
     assert all(map(torch.equal, on_two_gpus, accumulated))
 
 # %% [markdown]
-# **Another vocabulary.** Somebody adds three words to forty lines of the training text. A tokenizer trained on the new text gives tokens other ids, and the model knows tokens only by their ids. But the run folder contains a checksum of its text, so `train` notices that the files listed in `short.json` have changed:
+# **Another vocabulary.** Somebody adds three words to forty lines of the training text. If the text were prepared again, the tokenizer would be trained again, too, and give the tokens other ids. But the model knows tokens only by their ids. But the run folder contains a checksum of its text, so `train` notices that the files listed in `short.json` have changed:
 
 # %%
 text = (work / "train.de").read_text()
@@ -863,7 +863,7 @@ assert any("started with another text" in line for line in printed)
 tiny_run = uninterrupted if FULL_SIZE else run
 
 # %% [markdown]
-# Without this check there would be no error: all shapes fit, and only the loss would be bad. How bad? We give the small model the same validation sentences with its own tokenizer, and with one that was trained on half of the text:
+# Without this check there would be no error: all shapes fit, and only the loss would be bad. How bad? We take the averaged model from above, and give it the same validation sentences with its own tokenizer and with one that was trained on half of the text:
 
 # %%
 texts = {name: lines_of(work / f"{name}.de") for name in ("train", "valid")}
@@ -888,7 +888,7 @@ assert loss_with["another"] > math.log(1000) > loss_with["its own"]
 # %% [markdown]
 # **Worse than guessing**, because the model is confident and wrong.
 #
-# **The disk is full.** We can't fill yours, so the folded cell makes the writing of one checkpoint fail with the error of a full disk. The message names the checkpoint from which the run will resume. It is complete, because each file is first written under another name, and then renamed.
+# **The disk is full.** We can't fill yours, so the folded cell makes the writing of one checkpoint fail with the error of a full disk. The message names the checkpoint from which the run will resume. That checkpoint is complete, because a file gets its name only after all of it has been written.
 
 # %% tags=["hide-input"]
 write = checkpoint.write_atomically

@@ -20,7 +20,10 @@ FAINT = 0.02
 
 
 def head_grid(
-    weights: Mapping[str, Tensor], words: Mapping[str, tuple[Sequence[str], Sequence[str]]], description: str
+    weights: Mapping[str, Tensor],
+    words: Mapping[str, tuple[Sequence[str], Sequence[str]]],
+    description: str,
+    first: tuple[str, int] | None = None,
 ) -> Any:
     """Return an Altair chart of small heat maps, a row per layer and a column per head, and a large one below.
 
@@ -31,6 +34,7 @@ def head_grid(
         weights: name of the layer → (heads, n_query, n_key).
         words: name of the layer → the words of the queries, the words of the keys.
         description: the alt text.
+        first: the layer and the head, counted from 0, that are selected at first; None: the last layer's head 0.
     """
     layers, heads = list(weights), max(len(w) for w in weights.values())
     rows, labels = _rows(weights), _labels(words)
@@ -38,8 +42,15 @@ def head_grid(
         "l": alt.binding_select(options=list(range(len(layers))), labels=layers, name="layer "),
         "h": alt.binding_select(options=list(range(heads)), labels=[str(h + 1) for h in range(heads)], name="head "),
     }
-    first = [{"l": len(layers) - 1, "h": 0}]
-    selected = alt.selection_point("selected", fields=["l", "h"], bind=bind, on="click", clear=False, value=first)
+    layer, head = first or (layers[-1], 0)
+    selected = alt.selection_point(
+        "selected",
+        fields=["l", "h"],
+        bind=bind,
+        on="click",
+        clear=False,
+        value=[{"l": layers.index(layer), "h": head}],
+    )
     cell = alt.selection_point(
         "cell", fields=["q", "k"], on="pointerover", clear=False, toggle=False, value=[{"q": 0, "k": 0}]
     )

@@ -45,3 +45,9 @@ def test_menus_select_layer_and_head_and_it_fits_a_phone() -> None:
     assert selected["value"] == [{"l": 1, "h": 0}], "at first the last layer"
     assert all(part["width"] <= 300 for part in panels(chart))
     assert chart["usermeta"]["embedOptions"]["renderer"] == "svg" and chart["config"]["background"] == "transparent"
+
+
+def test_another_head_can_be_selected_at_first() -> None:
+    chart = head_grid(WEIGHTS, WORDS, "choose a head", first=("encoder 1", 1)).to_dict()
+    (selected,) = (param for param in chart["params"] if param["name"] == "selected")
+    assert selected["value"] == [{"l": 0, "h": 1}]
