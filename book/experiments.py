@@ -168,6 +168,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         "multi30k",
         {},
     ),
+    "captions-speedrun": Experiment(
+        "How good a translator of captions can be trained in eight minutes on two cores?",
+        "multi30k-speedrun",
+        {},
+    ),
     "wmt14-mini": Experiment(
         "What does the small model learn from a small part of WMT14?",
         "wmt14-mini",

@@ -122,6 +122,20 @@ RECIPES |= {
         description="29,000 image captions, German to English.",
         data=replace(_captions.data, direction="de-en"),
     ),
+    "multi30k-speedrun": replace(
+        _captions,
+        description="The captions again, in about eight minutes on two cores: smaller, and trained with Muon.",
+        model=replace(_captions.model, vocab_size=4000, n_layers=3, dropout=0.0),
+        training=replace(
+            _captions.training,
+            steps=1200,
+            optimizer="muon",
+            warmup_steps=150,
+            learning_rate_factor=1.0,
+            average_steps=400,
+            validate_every=400,
+        ),
+    ),
     "everyday-de-en": replace(
         _everyday,
         description="The same sentences, German to English, for half as many steps.",
