@@ -169,7 +169,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         {},
     ),
     "captions-speedrun": Experiment(
-        "How good a translator of captions can be trained in eight minutes on two cores?",
+        "How good a translator of captions can be trained in seven minutes on two cores?",
         "multi30k-speedrun",
         {},
     ),

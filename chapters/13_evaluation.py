@@ -161,7 +161,7 @@ Picture(
 )
 
 # %% [markdown]
-# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. In an ordinary mean, the large precisions of unigrams and bigrams would dominate. In a product only ratios count: losing half of the 4-grams costs as much as losing half of the unigrams. The price is that a single precision of zero makes the whole score zero.
+# **Step 3: combine the four precisions.** BLEU takes their **geometric mean**: it multiplies them and takes the fourth root. In an ordinary mean, the large precisions of unigrams and bigrams would dominate. In a product only ratios count: losing half of the 4-grams costs as much as losing half of the unigrams. The price is that a single precision of zero makes the whole score zero. (sacreBLEU replaces such a zero by a small number, as described below. That is why even the translations without a matching 4-gram got a score at the start of this chapter.)
 
 # %%
 precisions = [6 / 8, 4 / 7, 3 / 6, 2 / 5]
@@ -339,7 +339,7 @@ for name, system in (("dropped", dropped), ("swapped", swapped)):
     print(f"{name}  {by_hand:.2f}")
 
 # %% [markdown]
-# Why not simply average the BLEU of the sentences? Take two short translations: one is perfect, the other has one wrong word in the middle. That leaves it without a single matching 4-gram, so its own BLEU is zero, as if it were empty:
+# Why not simply average the BLEU of the sentences? Take two short translations: one is perfect, the other has one wrong word in the middle. That leaves it without a single matching 4-gram, so its own BLEU, without sacreBLEU's small number, is zero, as if it were empty:
 
 # %%
 pairs = [
@@ -404,7 +404,7 @@ print(bleu(dropped, references).signature)
 # |---|---|
 # | `nrefs` | the number of references for each sentence |
 # | `case` | `mixed`: capitals count; `lc`: everything is lower-cased first |
-# | `eff` | `yes`: values of $n$ for which there are no n-grams are left out (for single sentences) |
+# | `eff` | `yes`: values of $n$ larger than the number of tokens are left out (for single sentences) |
 # | `tok` | the tokenizer that splits text into words |
 # | `smooth` | what replaces a zero |
 # | `version` | of sacreBLEU |
@@ -684,7 +684,7 @@ assert better == [True, False, False]
 #
 # ## Learned metrics: COMET
 #
-# All metrics so far compare strings. To them, *TV* is as different from *television* as *late* from *early*. **COMET** ([Rei et al., 2020](https://aclanthology.org/2020.emnlp-main.213/)) is a neural network that has been trained to score translations as people do:
+# The metrics so far compare strings (METEOR knows synonyms only if it has a dictionary). To BLEU, *TV* is as different from *television* as *late* from *early*. **COMET** ([Rei et al., 2020](https://aclanthology.org/2020.emnlp-main.213/)) is a neural network that has been trained to score translations as people do:
 #
 # 1. A multilingual Transformer encoder, XLM-R, turns the *source*, the hypothesis and the reference into one vector each. It was pre-trained on text in a hundred languages ([chapter 15](15_transformer_family.ipynb) explains how), so sentences with similar meanings tend to have similar vectors.
 # 2. The vectors, with products and differences between them, go into a feed-forward network, which outputs a single number.
@@ -795,14 +795,14 @@ Row(
 )
 
 # %% [markdown]
-# In the first you can't tell `again` from `mended`. In the second, one look is enough: `mended` is better in every sample. It fails on the same sentences as `first`, so a difficult sample lowers both scores, and the effect cancels in the difference. `again` makes its errors elsewhere, so nothing cancels.
+# In the first figure you can't tell the system `again` from `mended`. In the second, one look is enough: `mended` is better in every sample. It fails on the same sentences as `first`, so a difficult sample lowers both scores, and the effect cancels in the difference. `again` makes its errors elsewhere, so nothing cancels.
 
 # %% tags=["remove-cell"]
 assert gains["mended"].min() > 0 > gains["again"].min()
 assert gains["mended"].std() < bleus["first"].std() / 4 < gains["again"].std() / 4
 
 # %% [markdown]
-# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a gain as large as ours? To estimate it, subtract the mean from all gains, so that they are centred at zero, and count how many still exceed the observed gain. The output calls this p-value *plain*. sacreBLEU's p differs from it: sacreBLEU takes the absolute values of the gains *before* it subtracts their mean. If some gains are negative, as for `again`, folding them over makes the spread smaller, and with it p. Report sacreBLEU's p nevertheless, so that it can be compared with that of others. (The + 1 in the code below counts the observed gain itself.)
+# The usual summary is the **p-value**: if the two systems were equally good, how often would chance alone produce a gain as large as ours? To estimate it, subtract the mean from all gains, so that they are centred at zero, and count how many still exceed the observed gain. Below, this is the *plain* p-value. sacreBLEU computes another one: it takes the absolute values of the gains first, and only then subtracts the mean of those. If some gains are negative, as for `again`, their absolute values lie closer together than the gains themselves. So fewer of them exceed the observed gain, and p is smaller. Report sacreBLEU's p nevertheless, so that it can be compared with that of others. (The + 1 in the code below counts the observed gain itself.)
 
 # %%
 from transformer.evaluation.metrics import paired_bootstrap

@@ -154,7 +154,7 @@ Row(
 )
 
 # %% [markdown]
-# By the end you can turn our Transformer into each of the four with a few lines, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb) and [Training](11_training.ipynb).
+# By the end you can turn our Transformer into BERT, GPT and ViT with a few lines and know what T5 changes, pre-train a small BERT and a small GPT, fine-tune one and prompt the other, and load a public model into the course's classes. **About 45 minutes.** Builds on [Masking](04_masking.ipynb), [Positional encoding](05_positional_encoding.ipynb), [The full model](07_full_model.ipynb), [Training](11_training.ipynb) and [Decoding](12_decoding.ipynb).
 #
 # ## One layer, three choices
 #
@@ -167,7 +167,7 @@ Row(
 # | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | as in our model (§3.2.3 of *Attention Is All You Need*) | pieces that were cut out of the source |
 # | [ViT](https://arxiv.org/abs/2010.11929) | encoder-only | all patches of an image | what the image shows |
 #
-# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. The third mask, a prefix mask, is the figure's T5 grid cut to four tokens: two of the source, then two of the target.
+# **By hand.** What does the mask alone change? Take four tokens with the values 1, 2, 3 and 4, and set all queries and keys to zero. Then all scores are equal, and the output of each position is the mean of the values that it may attend to. We try three masks: BERT's, which hides nothing; GPT's, which is causal; and the grid of T5 from the figure, cut to two tokens of the source and two of the target (a *prefix mask*).
 
 # %%
 values = torch.tensor([[1.0], [2], [3], [4]])
@@ -196,7 +196,7 @@ assert torch.equal(square, prefix)
 #
 # T5's grid also shows how our three attentions fit into one square: the encoder's self-attention is its upper left corner, cross-attention the lower left, and the decoder's self-attention the lower right. T5, like our model, computes a separate softmax for each of the three. A single stack of layers with this mask and one softmax is called a **prefix language model** (§3.2 of the T5 paper).
 #
-# **GPT is our class `Transformer` with nothing to translate.** Give a `Transformer` a source that consists of padding only. The padding mask excludes every key, so the weighted sums of cross-attention are zero ([Masking](04_masking.ipynb)), and so are the biases of its output projection in a new model. So cross-attention adds nothing to the residual stream. What remains of a decoder layer is self-attention and the feed-forward network. These are the parts of an *encoder* layer, so let's put them into one:
+# **GPT is our class `Transformer` with nothing to translate.** Give a `Transformer` a source that consists of padding only. The padding mask excludes every key, so the weighted sums of cross-attention are zero ([Masking](04_masking.ipynb)). In a new model, the biases of its output projection are zero as well. So cross-attention adds nothing to the residual stream. What remains of a decoder layer is self-attention and the feed-forward network. These are the parts of an *encoder* layer, so let's put them into one:
 
 # %%
 torch.manual_seed(0)
@@ -296,7 +296,7 @@ for text, english in (
     print(f"{' '.join(text)}   ({english})")
 
 # %% [markdown]
-# In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because later, when the model is used, there are no masks. This way, any token might be wrong, so every vector has to take the context into account.
+# In each sentence, about 15% of the tokens are chosen, and the loss is computed only there. A chosen token is replaced by `[MASK]` in 80% of the cases, by a random token in 10%, and left as it is in the remaining 10% (§3.1 of the BERT paper). Why not always by `[MASK]`? Because later, in the sentences that we fine-tune and use the model on, there is no `[MASK]`. This way, the model can't know whether a token that it sees is the right one, so the vector of every token has to take the context into account, even if the token was left as it is.
 
 # %%
 draw = torch.Generator().manual_seed(0)
@@ -656,9 +656,9 @@ print(f"zero-shot accuracy of GPT: {gpt_accuracy:.0%}")
 assert gpt_accuracy > 0.9 > most_frequent
 
 # %% [markdown]
-# So GPT has learned the rule as well. (Its accuracy and BERT's don't tell which model is better: GPT compares three whole sentences, and BERT the three articles at one position.)
+# So GPT has learned the rule as well. (Its accuracy and BERT's don't tell which model is better: GPT has seen lists of nouns with their articles as well, and it compares three whole sentences, while BERT compares the three articles at one position.)
 #
-# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, each noun occurred with all three answers, but none of the lists in these prompts occurred.
+# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, each noun occurred with all three answers, but never in one of the lists that we use as prompts.
 
 
 # %% tags=["hide-input"]
@@ -715,7 +715,7 @@ assert average[0] < 0.6 and min(average[1:]) > 0.9
 # %% [markdown]
 # One example is enough. No weight has changed; the model has "learned" the task from its context. This is **in-context learning**. Here the answers were in the weights already, and the prompt only shows which of them is wanted.
 #
-# **Scaling.** What makes this useful is size. The test loss of language models falls smoothly, like a power law, with parameters, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens for each parameter are best ([Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)). Newer models see many more, because a small model that was trained for longer is cheaper to use.
+# **Scaling.** What makes this useful is size. The test loss of language models falls smoothly, like a power law, with parameters, data and computation ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361)): these are the **scaling laws**. For a given amount of computation, about 20 tokens for each parameter are best ([Hoffmann et al., 2022](https://arxiv.org/abs/2203.15556)). Newer models see more, small ones many more, because a small model that was trained for longer is cheaper to use.
 #
 # <details><summary>How models grew from 2017 to 2024</summary>
 #
@@ -764,7 +764,7 @@ for n, piece in enumerate(pieces):
 assert restored.split() == sentence
 
 # %% [markdown]
-# T5 also changes how positions are encoded. It adds nothing to the embeddings. Instead, it adds a learned number to each attention score, which depends on the head and on the distance between query and key: a **relative position bias**. The layers of each half share these numbers. (T5 also leaves out the division by $\sqrt{d_k}$; we keep it.) In our package, one method has to change:
+# T5 also changes how positions are encoded. It adds nothing to the embeddings. Instead, it adds a learned number to each attention score, which depends on the head and on the distance between query and key: a **relative position bias**. The layers of each half share these numbers, which are looked up in a small table. (T5 also leaves out the division by $\sqrt{d_k}$; we keep it.) We show only the part that the package's attention lacks, adding such a bias:
 
 
 # %%
@@ -956,13 +956,13 @@ assert_close(convolution(images).flatten(2).mT, expected, atol=1e-5, rtol=1e-5)
 class Vit(Bert):
     def __init__(self, config, patch_size, n_classes):
         super().__init__(config)
-        d = config.d_model
+        d, self.patch_size = config.d_model, patch_size
         self.patch_embedding = nn.Linear(patch_size**2, d)
         self.class_token = nn.Parameter(torch.zeros(1, 1, d))
         self.head = nn.Linear(d, n_classes)
 
     def forward(self, images):
-        x = self.patch_embedding(to_patches(images))  # (batch, patches, d)
+        x = self.patch_embedding(to_patches(images, self.patch_size))
         x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
         x = x + self.positions[: x.size(1)]
         for layer in self.encoder:
@@ -1106,7 +1106,7 @@ assert totals == [109_482_240, 124_439_808, 86_567_656]
 #
 # ## What today's language models changed
 #
-# Most of today's language models are GPTs in which five parts were changed:
+# Most of today's language models are GPTs (with pre-norm, as in GPT-2) in which five more parts of the paper's model were changed:
 #
 # | part | in the paper | today | why |
 # |---|---|---|---|
@@ -1261,7 +1261,7 @@ for n_groups in (64, 8, 1):
 # print(tokenizer.decode(marian.marian_ids[best.tokens]))
 # ```
 #
-# Do both give the same result? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (If `transformers` isn't installed, the cell says so. `tests/transformer/test_huggingface.py` makes the same comparison.) In the other direction, `to_marian` makes a `MarianMTModel` from one of our models; its `save_pretrained` writes files that others can load without our classes.
+# Does a model in our classes compute the same as in theirs? The folded cell makes a Marian model with random weights, saves it with `transformers`, loads it into our classes, and compares the logits. (If `transformers` isn't installed, the cell says so. `tests/transformer/test_huggingface.py` makes the same comparison.) In the other direction, `to_marian` makes a `MarianMTModel` from one of our models; its `save_pretrained` writes files that others can load without our classes.
 
 # %% tags=["hide-input"]
 try:
