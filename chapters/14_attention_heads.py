@@ -234,12 +234,9 @@ rows = shown["encoder 2"][4, heads_of_her]
 assert [reads[int(row.argmax())] for row in rows] == ["mother", "doll"]
 
 # %% [markdown]
-# But all of this is one sentence. What does a head do in many?
-
-# %% [markdown]
 # ## What does a head attend to?
 #
-# To describe a head, we use measures like the three below. Take these weights, with a row for each query and a column for each key:
+# All of this is one sentence. To describe what a head does in many, we use measures like the three below. Take these weights, with a row for each query and a column for each key:
 
 # %%
 words = ["the", "dog", "barks", "<eos>"]
@@ -868,11 +865,11 @@ assert 0.975 <= by_head[1, 3] < 0.985 and low < -9 and high > 9
 #
 # Which English word does a German word translate? If cross-attention answers that, we can check the answers: the grammar that generated the pocket corpus also gives the **alignment** of each pair, the true links between words, called *gold links*.
 #
-# A program or a head that links words is an **aligner**. With $A$ for the set of links that it proposes and $S$ for the set of gold links, its **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/)) is
+# A program or a head that links words is an **aligner**. With $A$ for the set of links that it proposes and $S$ for the set of gold links, its **alignment error rate** ([Och and Ney, 2003](https://aclanthology.org/J03-1002/), here without their *possible* links) is
 #
 # $$ \mathrm{AER} = 1 - \frac{2\,|A \cap S|}{|A| + |S|} $$
 #
-# (Och and Ney also have *possible* links, for cases in which annotators disagree; a grammar has none.) An example: *The child gave up.* becomes *Das Kind gab auf.*, where both words of *gave up* are linked to both of *gab auf*. With the full stop, that makes seven gold links. An aligner that proposes one link for each of the five German words (the full stop counts), all of them right, has an AER of $1 - 2 \cdot 5 / (5 + 7) = 0.17$.
+# An example: *The child gave up.* becomes *Das Kind gab auf.*, where both words of *gave up* are linked to both of *gab auf*. With the full stop, that makes seven gold links. An aligner that proposes one link for each of the five German words (the full stop counts), all of them right, has an AER of $1 - 2 \cdot 5 / (5 + 7) = 0.17$.
 
 
 # %%
@@ -982,7 +979,7 @@ Row(
 )
 
 # %% [markdown]
-# Both figures come from the same weights, but one row off, a good aligner looks like a bad one. (A German word of several tokens gets the mean of their rows, so its weights are not simply shifted.) Now we compare all heads with three other aligners: **random** takes any English word for each German one; **diagonal** links the words in order, from first to last; and **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)) is a classical aligner that learns which words translate each other, here from 5,000 training pairs and our 200.
+# Both figures come from the same weights, but one row off, a good aligner looks like a bad one. Now we compare all heads with three other aligners: **random** takes any English word for each German one; **diagonal** links the words in order, from first to last; and **IBM model 1** ([Brown et al., 1993](https://aclanthology.org/J93-2003/)) is a classical aligner that learns which words translate each other, here from 5,000 training pairs and our 200.
 
 
 # %% tags=["hide-cell"]

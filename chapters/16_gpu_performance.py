@@ -361,7 +361,7 @@ Picture(
 )
 
 # %% [markdown]
-# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. (On a CPU it may fall again when a batch no longer fits into the caches.) A GPU does much more at once, so there the curve rises for longer. Use the largest batch that fits into memory and trains well (in the paper, 25,000 tokens on each side, §5.1).
+# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. A GPU does much more at once, so there the curve rises for longer. Use the largest batch that fits into memory and trains well (in the paper, 25,000 tokens on each side, §5.1).
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?
