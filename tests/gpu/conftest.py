@@ -16,8 +16,17 @@ ON_A_GPU = pytest.param(
 )
 
 
-WEEKLY = ("test_batches_of_all_lengths_compile_at_most_twice[cpu", "test_the_loss_and_its_gradient[cpu-compiled")
-"""Tests that compile on a CPU for half a minute; there, `test_compile` covers the same in every run."""
+BUDGET = "test_the_budget_is_within_10_percent_of_the_measured_memory"
+WEEKLY = (
+    "test_batches_of_all_lengths_compile_at_most_twice[cpu",
+    "test_the_loss_and_its_gradient[cpu-compiled",
+    f"{BUDGET}[cpu-bf16-settings2",
+    f"{BUDGET}[cpu-bf16-settings3",
+)
+"""Tests that take up to a minute on a CPU, because it compiles, or because it emulates bfloat16.
+
+There, `test_compile` and `tests.transformer.training.test_memory` cover the same in every run.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
