@@ -640,7 +640,7 @@ Picture(
 )
 
 # %% [markdown]
-# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the operations that take the most time. Matrix products (`mm`, or `addmm` and `addmm_`, which add them to something) are fine; anything else is a candidate for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
+# In a GPU's trace, first look for gaps between kernels. If there are any, the step is launch-bound or waits for data. If not, look at the operations that take the most time. Matrix products (`mm`, or `addmm` and `addmm_`, which add them to something) are fine, and so is fused attention; most other operations are candidates for fusion. `profiler.export_chrome_trace("trace.json")` saves the trace for [Perfetto](https://ui.perfetto.dev), a viewer.
 
 # %% [markdown]
 # ## FlashAttention
@@ -1007,7 +1007,7 @@ assert [x.gradients_preallocated for x in b] == [False, False, False, True]
 assert b[1].activations > 0.5 * b[0].activations
 
 # %% [markdown]
-# The peak comes when the backward pass begins, before it has computed most of the gradients, so only 12 of the 16 bytes per parameter count. (In the last bar, the gradients of the earlier batches are there already.) The loss (grey) is computed in chunks, so it needs memory for only an eighth of the logits: 4 bytes for each in float32, but 12 in bfloat16. In float32, a single buffer serves all chunks. In bfloat16 there are the logits (2 bytes), a float32 copy for the softmax (4), the gradients (2), and for a moment the previous chunk's copy (4). Activations shrink by less than half, because residual connections and layer norms stay in float32.
+# The peak comes between the forward and the backward pass, when all activations are in memory and the loss is computed, with its own gradients (grey). The other gradients don't exist yet, so only 12 of the 16 bytes per parameter count. (In the last bar, those of the earlier batches are there already.) Because the loss is computed in eight chunks, it needs memory for only an eighth of the logits. It is larger in bfloat16, where the softmax needs additional copies of them in float32. Activations shrink by less than half, because residual connections and layer norms stay in float32.
 #
 # The simplest way to save memory is to divide the batch into smaller ones, with [gradient accumulation](11_training.ipynb). Another is **activation checkpointing** ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)): each layer keeps only its input, and the backward pass runs the layer again to get the rest. The second forward pass adds about a third to the arithmetic of a step, because a backward pass has about twice the FLOP of a forward pass. Here is the measured peak of a small model, with all its logits in float32. The gradients are the same:
 
@@ -1313,7 +1313,7 @@ print(f"finished after {finished * 1e3:.1f} ms")
 #
 # **Timing the first steps.** They allocate memory, load libraries and perhaps compile. Don't count them.
 #
-# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). But if the first lengths are multiples of 8, the compiled code expects that of all, because tensor cores multiply blocks of such sizes; another length would make PyTorch compile once more. So on a GPU, the package pads sentences to multiples of 8 tokens.
+# **Compiling again and again.** By default, `torch.compile` compiles again when shapes change, until it has a version for changing sizes. The package asks for this version at once (`dynamic=True`). On a GPU it also pads sentences to multiples of 8 tokens. Tensor cores multiply blocks of such sizes. And if the first lengths are multiples of 8, PyTorch compiles faster code, which works only for such lengths, and has to compile again for any other.
 #
 # **Counting padding as work.** If you divide the number of *all* positions by the time, batches full of padding look fast. For the batches of 32 from above:
 
