@@ -155,7 +155,7 @@ assert_close(recorded["by hand"], recorded["fused"], atol=1e-4, rtol=1e-4)
 recorded["weights"].shape  # (batch, heads, query, key)
 
 # %% [markdown]
-# They are equal. The package's `record_attention` records all attention layers at once. We use it on a larger model, `everyday`. Its encoder reads *The little girl with the red hat told her mother that she had lost her new doll in the park*, and its decoder reads its own translation of that:
+# The two outputs are equal. The package's `record_attention` records all attention layers at once. We use it on a larger model, `everyday`. Its encoder reads *The little girl with the red hat told her mother that she had lost her new doll in the park*, and its decoder reads its own translation of that:
 
 # %% tags=["hide-input"]
 everyday = transformer.load("everyday", precision="fp32")
@@ -176,7 +176,7 @@ print(fill(long_german, 80))
 print({name: tuple(w.shape) for name, w in long_weights.items()})
 
 # %% [markdown]
-# The figure shows all heads of the encoder and of the cross-attention; *cross 2* is the cross-attention of the decoder's layer 2. (Layers and heads count from 1 in figures and output, from 0 in the code.) **Choose a head**, and point at a cell to read its weight. In cross-attention, a row is labelled with the token that the decoder *predicts* there. Start with these three:
+# The figure shows all heads of the encoder and of the cross-attention; *cross 2* is the cross-attention of the decoder's layer 2. (Layers and heads count from 1 in figures and tables, but from 0 in code and in the names of modules.) **Choose a head**, and point at a cell to read its weight. In cross-attention, a row is labelled with the token that the decoder *predicts* there. Start with these three:
 #
 # - *encoder 3, head 6*: most tokens attend to the one before them.
 # - *encoder 2, head 5*: *little* attends to *girl*, *red* to *hat*, the first *her* to *mother*, and the second to *doll*.
@@ -276,7 +276,7 @@ assert_close(mean_weight(head[None, None], eos), torch.tensor([0.30]))
 # %% [markdown]
 # Is 0.43 a lot? A head that attends to everything equally gives the previous token 0.25 in a sentence of four tokens. **A score means nothing without the score that chance gives.** So we score `pocket-small` and an untrained model with the same architecture, on 200 pairs from the test set of the pocket corpus, with teacher forcing.
 #
-# For each kind of attention and each measure, the table shows the highest score of a trained head and of an untrained one (*chance*). *self* is the decoder's self-attention. *special token* is the weight on `<bos>` in *self*, and on `<eos>` elsewhere. *its noun* is the weight that a **determiner**, an article or a word such as *his*, puts on its noun.
+# For each kind of attention and each measure, the table shows the highest score of a trained head and of an untrained one (*chance*). *self* is the decoder's self-attention. *special token* is the weight on `<bos>` in *self*, and on `<eos>` elsewhere. *its noun* is the weight that a **determiner** (an article, or a word such as *his*) puts on its noun.
 #
 # <details><summary>The other measures in detail</summary>
 #
@@ -488,7 +488,7 @@ assert list(everyday_noun["layer"]) == ["encoder 2", "encoder 3"]
 assert [round(x, 2) for x in everyday_noun["score"]] == [0.46, 0.27]
 
 # %% [markdown]
-# **Training makes heads different.** Untrained heads score nearly the same; trained heads score more than that or less, and both are learned. But **few heads have a single job**. In `everyday`, the best head for *previous* puts only 0.65 of its weight there, and no head alone finds the nouns: the best two score 0.46 and 0.27.
+# **Training makes heads different.** Untrained heads score nearly the same; trained heads score more or less than that; a low score is learned, too. But **few heads have a single job**. In `everyday`, the best head for *previous* puts only 0.65 of its weight there, and no head alone finds the nouns: the best two score 0.46 and 0.27.
 
 # %% [markdown]
 # ## Does the model need it? Ablation
@@ -782,7 +782,7 @@ by_position = torch.tensor(
 )
 
 # %% [markdown]
-# The first figure shows these effects. In the second, we patch something smaller: the output of a single encoder head, at all positions. Before you look: at which position will a patch after layer 2 have an effect?
+# The first figure shows these effects. Before you look: at which position will a patch after layer 2 have an effect? In the second figure, we patch something smaller: the output of a single encoder head, at all positions.
 
 
 # %% tags=["hide-input"]
@@ -1407,7 +1407,7 @@ for label, net, recorded, ids in (
             print(f"{head:29} weight {weight[h]:.2f}   relative norm {norm[h]:.2f}")
 
 # %% [markdown]
-# Where it is well below 1, as for *cross 2, head 4* of `everyday`, weight on `<eos>` adds much less than the same weight on another token: there, `<eos>` is a sink. Where it is near 1 or above, `<eos>` adds as much as any other token. In between, ablate the head to see whether it matters. In a heat map, all of them look alike.
+# Where it is well below 1, as for *cross 2, head 4* of `everyday`, weight on `<eos>` adds much less than the same weight on another token: there, `<eos>` is a sink. Where it is near 1 or above, `<eos>` adds at least as much as other tokens. In between, ablate the head to see whether it matters. In a heat map, all of them look alike.
 
 # %% [markdown]
 # ### Position 3 isn't word 3: attention rollout

@@ -277,7 +277,7 @@ assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
 # %% [markdown]
 # (The second run took little more than an hour because it was short: the paper trained the big model on almost six times as many tokens.) Our 15% is between the two. For the base model, 10% would be a more cautious estimate; its hours and prices in the table below would then be one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
 #
-# Energy is time multiplied by power. We take the GPU's maximum power from its data sheet, times an overhead for the rest of the machine and its cooling. This overhead and the two prices in the code are assumptions. The FLOP come from the rule of thumb: `flop`, defined in the folded code of the first figure, has them for both models. The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
+# Energy is time multiplied by power. We take the GPU's maximum power from its data sheet, times an overhead for the rest of the machine and its cooling. This overhead and the two prices in the code are assumptions. The FLOP come from the rule of thumb (in the code, `flop`, which the folded code of the first figure defines). The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
 
 # %%
@@ -412,7 +412,7 @@ FULL_SIZE = RECIPE != "wmt14-mini"
 print(RECIPE)
 
 # %% [markdown]
-# The commands below contain four shell variables. `$SMALL` holds the settings that make the model and its training smaller, and `$DEVICE` selects the CPU; at full size, both are empty. `$TINY` holds the small settings in any case, and `$WORK` is a temporary folder. Our helper `shell` runs a line as your terminal would.
+# The commands below contain four shell variables. `$SMALL` holds the settings that make the model and its training smaller, and `$DEVICE` selects the CPU; at full size, both are empty. `$TINY` holds the small settings also at full size, and `$WORK` is a temporary folder. Our helper `shell` runs a line as your terminal would.
 
 # %% tags=["hide-input"]
 work = Path(tempfile.mkdtemp())
@@ -838,7 +838,7 @@ printed = shell(f"{resume} --training.batch-tokens 1000", exit_code=2)
 assert any("--training.batch-tokens: 500, now 1000" in line for line in printed)
 
 # %% [markdown]
-# Instead, change nothing. Each of two GPUs gets one of two parts of each batch. Gradient accumulation on one GPU processes the same two parts one after the other, so a step always has the same sentences:
+# Instead, change nothing. Each of two GPUs then gets one of two parts of each batch. The cell checks that these are the parts which one GPU processes one after the other with gradient accumulation, so a step has the same sentences in both cases:
 
 # %%
 tokens = data.tokens("train")
@@ -850,7 +850,7 @@ for _ in range(10):
     assert all(map(torch.equal, on_two_gpus, accumulated))
 
 # %% [markdown]
-# **Another vocabulary.** Somebody adds three words to forty lines of the training text. If the text were prepared again, the tokenizer would be trained again, too, and give the tokens other ids. But the model knows tokens only by their ids. But the run folder contains a checksum of its text, so `train` notices that the files listed in `short.json` have changed:
+# **Another vocabulary.** Somebody adds three words to forty lines of the training text. If the text were prepared again, the tokenizer would be trained again, too, and give the tokens other ids. But the model knows tokens only by their ids. Fortunately, the run folder contains a checksum of its text, so `train` notices that the files listed in `short.json` have changed:
 
 # %%
 text = (work / "train.de").read_text()
