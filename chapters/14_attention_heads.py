@@ -120,7 +120,7 @@ assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 # %% [markdown]
 # The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (*strengen* and *haben* are wrong, too: they agree with the wrong *Die*.)
 #
-# The paper, too, shows a few heads in its last figures, and suggests that self-attention could make models easier to interpret (§4). But such a figure shows one head in one sentence. We ask more about a head: What does it attend to **as a rule**? Does the model **need** it? And which information does it **carry** from one position to another?
+# The paper, too, shows a few heads, in its last figures. But such a figure shows one head in one sentence. We ask more about a head: What does it attend to **as a rule**? Does the model **need** it? And which information does it **carry** from one position to another?
 
 # %% [markdown]
 # By the end you will be able to record a model's attention weights, tell a head's pattern from chance, find out what a head contributes by **ablating** it (removing it) and **patching** it (replacing its output by its output for another input), and explain what a heat map of attention weights can't show.
@@ -587,7 +587,7 @@ assert exact_left.flatten().sort().values[1] > exact_left.min() + 0.1
 assert exact_left[-1].min() > 0.9 and rise[-1].min() > loss
 
 # %% [markdown]
-# It is the noun head. Without it, only about a fifth of the sentences are still right. If it really links determiners to their nouns, most of the wrong tokens must be determiners. We count both, with all heads and without each head of this layer:
+# It is the noun head. Without it, only about a fifth of the sentences are still right. If it really links determiners to their nouns, most of the wrong tokens must be determiners. We count both, with and without each head of this layer:
 
 # %% tags=["hide-input"]
 FORMS = r"(d(er|ie|as|en|em)|(k?ein|mein|sein|ihr|unser|dies|jed)(e[nmrs]?)?)"
