@@ -120,7 +120,7 @@ assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 # %% [markdown]
 # The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (*strengen* and *haben* are wrong, too: they agree with the wrong *Die*.)
 #
-# The paper, too, shows a few heads, in its last figures. But such a figure shows one head in one sentence. We ask more about a head: What does it attend to **as a rule**? Does the model **need** it? And which information does it **carry** from one position to another?
+# The paper, too, hopes that attention makes a model easier to interpret (§4), and shows a few heads in its last figures. But such a figure shows one head in one sentence. We ask more about a head: What does it attend to **as a rule**? Does the model **need** it? And which information does it **carry** from one position to another?
 
 # %% [markdown]
 # By the end you will be able to record a model's attention weights, tell a head's pattern from chance, find out what a head contributes by **ablating** it (removing it) and **patching** it (replacing its output by its output for another input), and explain what a heat map of attention weights can't show.
