@@ -687,7 +687,7 @@ assert dropped[-1] < plain[-1] and overfitting[0.0][-1][1] < 0.5
 # transformer evaluate runs/multi30k-speedrun
 # ```
 #
-# It differs from the recipe `multi30k`, which takes two hours on one core, in a smaller vocabulary, three layers instead of four, a shorter warm-up, and no dropout: a run that sees each sentence only four times hardly overfits. And it uses **Muon** ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) for the weight matrices of the layers. Adam scales every number of a gradient on its own. Muon treats a matrix as a whole: it makes the running mean of its gradients orthogonal, so that a step changes all directions of the matrix by the same amount. The [results](../book/results.md) page shows the scores, and what each change contributes. Don't carry these settings over to a long run: there, dropout pays off.
+# It differs from the recipe `multi30k`, which takes two hours on one core, in a smaller vocabulary, three layers instead of four, a shorter warm-up, and no dropout, which didn't help a run that sees each sentence only four times. And it uses **Muon** ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) for the weight matrices of the layers. Adam scales every number of a gradient on its own. Muon treats a matrix as a whole: it makes the running mean of its gradients orthogonal, so that a step changes all directions of the matrix by the same amount. The [results](../book/results.md) page shows the scores, and which changes helped. Don't carry these settings over to a long run: there, dropout pays off.
 
 # %% tags=["remove-cell"]
 results = Path("../book/results/captions-speedrun.json")

@@ -153,10 +153,12 @@ def to_marian(model: Transformer) -> Any:
 
     Raises:
         ImportError: if ``transformers`` is not installed.
-        UserError: if the model differs from Marian.
+        UserError: if the model differs from that, or is a `MarianTransformer`.
     """
     from transformers import MarianConfig, MarianMTModel
 
+    if isinstance(model, MarianTransformer):
+        raise UserError("this model was loaded from a Marian model; use that one instead")
     config = model.config
     for name, value in {"norm": "post", "positions": "sinusoidal", "tie_embeddings": "all"}.items():
         if getattr(config, name) != value:
@@ -186,9 +188,9 @@ def to_marian(model: Transformer) -> Any:
     weights: dict[str, Tensor] = {}
     for name, weight in model.state_dict().items():
         their_name = rename(name, MARIAN_LAYERS)
-        if re.search("embedding|inner.weight|query_key_value.weight", name):  # they read such vectors
+        if re.search("embedding|inner.weight|query_key_value.weight", name):  # reads such vectors
             weight = weight[:, order]
-        elif re.search("norm|outer|output", name):  # they write them
+        elif re.search("norm|outer|output", name):  # writes them
             weight = weight[order]
         if "query_key_value" in name:
             for letter, part in zip("qkv", weight.chunk(3), strict=True):

@@ -129,6 +129,11 @@ def test_a_model_that_marian_cannot_be_is_refused(setting: dict[str, Any], messa
         to_marian(Transformer(ModelConfig(VOCAB_SIZE, 32, 4, 64, 2, **setting)))
 
 
+def test_a_model_that_was_loaded_from_a_marian_model_is_not_converted_back(marian: tuple[Any, Path]) -> None:
+    with pytest.raises(UserError, match="loaded from a Marian model"):
+        to_marian(load_marian(marian[1]))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
