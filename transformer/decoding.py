@@ -189,7 +189,8 @@ def _generate(
         at_limit = limits == cache.length + 1
         logits = model.decode_step(tokens[:, None], cache)[:, 0]
         is_nan = logits.amax(-1).isnan()
-        tokens = choose(_mask_logits(logits, at_limit)).where(~is_nan, -1)
+        logits[:, PAD] = logits[:, BOS] = -torch.inf  # never generated
+        tokens = choose(logits).masked_fill(at_limit, EOS).where(~is_nan, -1)
         chosen = tokens.tolist()  # the only read from the device in a step
         if -1 in chosen:
             raise UserError(NAN)
@@ -398,13 +399,6 @@ def _topk_by_columns(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     tokens = (columns[..., None] + row_starts).flatten(-2)  # (..., count · 8)
     values, indices = logits.gather(-1, tokens).topk(count)
     return values, tokens.gather(-1, indices)
-
-
-def _mask_logits(logits: Tensor, at_limit: Tensor) -> Tensor:
-    """Mask logits, (sentences, vocab_size), in place: never pad or bos, and only eos where the limit is reached."""
-    logits[:, PAD] = logits[:, BOS] = -torch.inf
-    is_not_eos = torch.arange(logits.size(-1), device=logits.device) != EOS
-    return logits.masked_fill_(at_limit[:, None] & is_not_eos, -torch.inf)
 
 
 def _is_done(finished: list[Hypothesis], best_alive: float, limit: int, length_penalty: float, n_best: int) -> bool:
