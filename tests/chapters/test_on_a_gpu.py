@@ -16,19 +16,13 @@ CHAPTERS = [
     path for path in sorted((ROOT / "chapters").glob("*.py")) if USES_FASTEST_DEVICE.search(path.read_text("utf-8"))
 ]
 
-NOW = "12_decoding"
-"""The quickest of them; the others, which train, are run weekly."""
-
 
 def test_these_chapters_are_included() -> None:
-    assert {path.stem for path in CHAPTERS} >= {"10_label_smoothing", NOW, "14_attention_heads"}
+    assert {path.stem for path in CHAPTERS} >= {"10_label_smoothing", "12_decoding", "14_attention_heads"}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[] if path.stem == NOW else pytest.mark.soak) for path in CHAPTERS],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.soak  # `tests.transformer.test_on_a_gpu` checks in every run what they call
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_a_chapter_runs_there_with_all_its_assertions(path: Path, tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "tests" / "pretend_gpu.py", path]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))

@@ -70,7 +70,7 @@ def test_training_on_a_gpu_is_compiled_once_and_not_for_every_batch_size(monkeyp
     """Including the loss. The number of its chunks is fixed on a GPU, and grows with the batch on a CPU."""
     original = loss._chunk_rows
     monkeypatch.setattr(loss, "_chunk_rows", lambda n, device: original(n, "cuda"))
-    counter = CompileCounterWithBackend("aot_eager")
+    counter = CompileCounterWithBackend("eager")
     training = torch.compile(ModelWithLoss(Transformer(SHAPE), 0.1), dynamic=True, backend=counter)
     for rows, source, target in [(30, 9, 11), (40, 12, 14), (50, 7, 6), (90, 20, 25), (16, 15, 13), (300, 31, 9)]:
         batch = (torch.randint(4, 40, (rows, length)) for length in (source, target, target))
