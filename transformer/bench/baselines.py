@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK
 from transformer.decoding import length_limits, length_normalisation
 from transformer.device import Device
+from transformer.errors import UserError
 from transformer.huggingface import LAYERS, rename, to_marian
 from transformer.model import Transformer
 from transformer.training.optimizer import build_optimizers
@@ -96,14 +97,19 @@ class TorchTransformer(Transformer):
     """Our model with the encoder and decoder of ``torch.nn.Transformer`` and with the same weights.
 
     Args:
-        ours: the model to copy; its positions are not rotary.
+        ours: the model to copy.
         paper_dropout: drop only what the paper drops (§5.4), not attention weights and the feed-forward's hidden
             values, as PyTorch does by default.
+
+    Raises:
+        UserError: if the model has rotary positions, which PyTorch's layers don't have.
     """
 
     def __init__(self, ours: Transformer, paper_dropout: bool = False) -> None:
         super().__init__(ours.config)
         c = ours.config
+        if c.positions == "rotary":
+            raise UserError("torch.nn.Transformer has no rotary positions")
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "enable_nested_tensor")  # pre-norm layers don't have it
             layers = nn.Transformer(

@@ -22,6 +22,7 @@ from transformer.data.batching import Sequences, collate, pad
 from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import beam_search, greedy_search
 from transformer.device import choose_device
+from transformer.errors import UserError
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
 from transformer.training.trainer import batch_loss
@@ -135,6 +136,12 @@ def test_torch_transformer_has_our_loss_and_gradients(paper_dropout: bool, norm:
     their_loss.backward()
     torch.testing.assert_close(theirs.source_embedding.weight.grad, ours.source_embedding.weight.grad)
     assert sum(p.numel() for p in theirs.parameters()) == sum(p.numel() for p in ours.parameters())
+
+
+def test_torch_transformer_refuses_rotary_positions() -> None:
+    model = Transformer(ModelConfig(50, d_model=32, n_heads=4, d_ff=64, n_layers=1, positions="rotary"))
+    with pytest.raises(UserError, match="no rotary positions"):
+        TorchTransformer(model)
 
 
 def test_paper_dropout_is_where_ours_is() -> None:
