@@ -566,7 +566,7 @@ def bench(
     Args:
         names: Benchmarks (train, loss, beam, beam-lengths, greedy, processes) or recipes.
         device: Where to run.
-        threads: CPU threads of each implementation.
+        threads: CPU threads of each implementation; in the benchmark processes, each process has one.
         rounds: Benchmarks: timed rounds of each implementation.
         steps: Recipes: measured training steps.
         compile: Recipes: compile the model, as in train.

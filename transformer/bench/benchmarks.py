@@ -114,12 +114,13 @@ def greedy(options: BenchmarkOptions) -> Benchmark:
 
 
 def processes(options: BenchmarkOptions) -> Benchmark:
-    """Data-parallel training: one process per GPU, or two on a CPU with a thread each, against a single process."""
+    """Data-parallel training: one process per GPU, or two on a CPU, against a single process; each has one thread."""
     count = torch.cuda.device_count() if options.device.type == "cuda" else 2
     prepare = partial(_training_step, replace(options, threads=1), options.size(100_000, 5000))
+    alone = "; with a single GPU there is nothing to compare" if count == 1 else ""
     return Benchmark(
         "processes",
-        f"one step of the trainer; {_training_sizes(options)}, over all processes",
+        f"one step of the trainer; {_training_sizes(options)}, over all processes, each with one thread{alone}",
         "target tokens/s",
         [Implementation(f"ours, processes: {n}", prepare, processes=n) for n in dict.fromkeys([count, 1])],
     )

@@ -124,9 +124,10 @@ def run(benchmark: Benchmark, options: BenchmarkOptions, rounds: int, progress: 
                         row.speeds.append(workers[implementation].run_round())
                 except ImportError:
                     row.error = NOT_INSTALLED
-                except RuntimeError as error:
+                except Exception as error:
                     row.speeds, row.peak_memory = [], None
-                    row.error = f"failed: {str(error).strip().splitlines()[0][:80]}"
+                    reason = str(error).strip() or type(error).__name__
+                    row.error = f"failed: {reason.splitlines()[0][:80]}"
                 bar.update()
     return list(rows.values())
 
@@ -161,7 +162,8 @@ class Worker:
 
         Raises:
             ImportError: if a package is not installed.
-            RuntimeError: if the workload fails or a process dies, for example for lack of memory.
+            RuntimeError: if a process dies, for example for lack of memory.
+            Exception: whatever the workload raises.
         """
         try:
             replies = [connection.recv() for connection in self.connections]

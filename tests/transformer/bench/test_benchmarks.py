@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from dataclasses import replace
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
@@ -26,7 +27,8 @@ from transformer.bench.runner import (
     run,
 )
 from transformer.cli import main
-from transformer.device import choose_device
+from transformer.device import Device, choose_device
+from transformer.errors import UserError
 from transformer.provenance import provenance
 
 pytestmark = pytest.mark.slow
@@ -162,6 +164,37 @@ def test_a_failure_is_reported_and_the_others_continue(monkeypatch: pytest.Monke
     for row in rows[1:]:
         assert row == Measurement(row.name, error="failed: CUDA out of memory")
         assert f"| {row.error}" in table(rows, "")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ValueError("fp16 is not supported"), "fp16 is not supported"),
+        (UserError("no"), "no"),
+        (RuntimeError(""), "RuntimeError"),
+    ],
+)
+def test_any_error_is_reported_and_the_others_continue(
+    error: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "Worker", InProcess)
+
+    def fail() -> Workload:
+        raise error
+
+    implementations = [Implementation("theirs", fail), Implementation("ours", lambda: lambda number: 1.0)]
+    theirs, ours = run(Benchmark("any", "", "", implementations), QUICK, rounds=1, progress=False)
+    assert theirs == Measurement("theirs", error=f"failed: {reason}") and len(ours.speeds) == 1
+
+
+def test_the_benchmark_of_processes_says_how_many_threads_they_have_and_whether_there_is_a_comparison(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    on_cpu = BENCHMARKS["processes"](replace(QUICK, threads=4))
+    assert on_cpu.title.endswith("each with one thread") and len(on_cpu.implementations) == 2
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    on_gpu = BENCHMARKS["processes"](replace(QUICK, device=Device(torch.device("cuda"))))
+    assert on_gpu.title.endswith("with a single GPU there is nothing to compare") and len(on_gpu.implementations) == 1
 
 
 def test_the_table_compares_with_the_first_implementation() -> None:
