@@ -231,10 +231,19 @@ def absolute_name(name: str) -> str:
     if is_built_in(name):
         return name
     is_file = os.path.isfile(os.path.expanduser(name))
-    parts = [name] if is_file else name.split(",", 1)
+    parts = [name] if is_file or "," not in name else two_files(name)
     if not (is_file or len(parts) == 2 or os.sep in name or name.endswith((".json", ".tsv", ".gz"))):
         return name  # a misspelt name, which `find_corpus` explains
     return ",".join(os.path.abspath(os.path.expanduser(part)) for part in parts)
+
+
+def two_files(name: str) -> tuple[str, str]:
+    """Split the name of a corpus of two files at the comma between them; their own names may have commas, too."""
+    splits = [(name[:i], name[i + 1 :]) for i, character in enumerate(name) if character == ","]
+    for pair in splits:
+        if all(TextFile.parse(file).path.is_file() for file in pair):
+            return pair
+    return splits[len(splits) // 2]  # both names have the same number of commas, such as those of their folder
 
 
 def own_text_sha256(name: str) -> str | None:
@@ -271,7 +280,7 @@ def find_corpus(name: str) -> Corpus:
     if os.path.isfile(os.path.expanduser(name)):
         english, german = f"{name}:1", f"{name}:2"
     elif "," in name:
-        english, german = name.split(",", 1)
+        english, german = two_files(name)
     elif name.endswith((".tsv", ".gz")) or os.sep in name:
         raise UserError(f"cannot read {name}: no such file")
     else:
@@ -303,7 +312,9 @@ def sentence_pairs(
     first, second = corpus.languages
     directions = [f"{first}-{second}", f"{second}-{first}"]
     if direction not in directions:
-        raise UserError(f"the direction of {corpus.name} must be {' or '.join(directions)}; got {quote(direction)}")
+        hint = "" if is_built_in(name) or name.endswith(".json") else "; for other languages, write a MANIFEST.json"
+        problem = f"the direction of {corpus.name} must be {' or '.join(directions)}; got {quote(direction)}"
+        raise UserError(problem + hint)
     if split not in corpus.splits:
         raise UserError(f"{corpus.name} has no split {quote(split)}; its splits are {', '.join(corpus.splits)}")
     pairs = corpus.pairs(split, mirror)

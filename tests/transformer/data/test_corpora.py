@@ -24,6 +24,7 @@ from transformer.data.corpora import (
     HELD_OUT,
     CombinedCorpus,
     FileCorpus,
+    absolute_name,
     downloadable_corpora,
     find_corpus,
     sentence_pairs,
@@ -381,6 +382,17 @@ def test_a_table_and_two_files_and_an_archive(folder: Path) -> None:
         assert pairs_of(name, direction="de-en") == swapped(read["train"])
 
 
+def test_names_of_files_and_folders_may_have_commas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder / "a,b/t.en", "".join(f"a{i}\n" for i in range(100)))
+    write(folder / "a,b/t,1.de", "".join(f"b{i}\n" for i in range(100)))
+    monkeypatch.chdir(folder / "a,b")
+    name = absolute_name("t.en,t,1.de")
+    assert name == f"{folder}/a,b/t.en,{folder}/a,b/t,1.de"
+    assert set(pairs_of(name)) < {(f"a{i}", f"b{i}") for i in range(100)}
+    with pytest.raises(UserError, match=f"^cannot read {folder}/a,b/none.en: No such file"):
+        pairs_of(absolute_name("none.en,none.de"))
+
+
 def test_a_manifest_with_remote_and_local_files(folder: Path) -> None:
     archive = tgz({"in/fr": "un\ndeux\n", "in/en": "one\ntwo\n"})
     described = {
@@ -659,7 +671,8 @@ def test_messages_name_your_own_corpus_by_its_file(folder: Path) -> None:
     write(folder / "news.de", "b\n")
     for corpus, name in (("talks.tsv", "talks"), ("news.en,news.de", "news"), ("talks.tsv:1,talks.tsv:2", "talks")):
         assert find_corpus(corpus).name == name
-        with pytest.raises(UserError, match=f"^the direction of {name} must be en-de or de-en; got 'en-fr'$"):
+        message = f"the direction of {name} must be en-de or de-en; got 'en-fr'; for other languages, write a MANIFEST"
+        with pytest.raises(UserError, match=f"^{message}.json$"):
             sentence_pairs(corpus, "train", "en-fr")
 
 
