@@ -223,7 +223,7 @@ def test_prepare_prints_what_cleaning_dropped(environment: object, capsys: pytes
     for _ in range(2):  # also when it is prepared already
         main([*small, "--data.cleaning.min-words", "5"])
         out = capsys.readouterr().out
-        assert "min_words=5" in out and "line " in out and "prepared in " in out
+        assert "min_words=5" in out and "pair " in out and "prepared in " in out
     assert "drop_identical: 300" in fails(capsys, *small, "--data.cleaning.drop-identical")
     assert "--data.cleaning.max-ratio must be 0" in fails(capsys, *small, "--data.cleaning.max-ratio", "0.5")
 

@@ -92,7 +92,7 @@ class CleaningReport:
     dropped: dict[str, int] = field(default_factory=dict)
     """Number of pairs that each filter dropped."""
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """The first pairs that each filter dropped: ``line`` (counted from 1), ``source`` and ``target``."""
+    """The first pairs that each filter dropped: ``source``, ``target``, and ``line``, which counts the pairs read."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON, from which ``CleaningReport(**dictionary)`` restores the report."""
@@ -131,7 +131,7 @@ class CleaningReport:
         if not self.examples.get(name):
             return ""
         first = self.examples[name][0]
-        return f"line {first['line']}: {_cut(first['source'], width // 2)} | {_cut(first['target'], width // 2)}"
+        return f"pair {first['line']}: {_cut(first['source'], width // 2)} | {_cut(first['target'], width // 2)}"
 
 
 class Cleaner:
@@ -204,7 +204,7 @@ class Cleaner:
 
 
 def _row_name(name: str, setting: Any) -> str:
-    return name if setting in (None, True) else f"{name}={setting:g}"
+    return name if setting is None or setting is True else f"{name}={setting:g}"
 
 
 def _percentage(count: int, total: int) -> str:

@@ -174,12 +174,18 @@ def test_the_table() -> None:
     list(cleaner.clean([*many, ("so \x92 it is", "1\ufffd"), ("7", "8"), *[(words(40), words(61))] * 8]))
     lines = cleaner.report.table(width=20).splitlines()
     assert [line.split() for line in lines[2:]] == [
-        "drop_control 1 0.02% line 4991: so \\x92 i… | 1\ufffd".split(),
-        "min_words=3 1 0.02% line 4992: 7 | 8".split(),
-        "max_ratio=1.5 8 0.16% line 4993: w w w w w… | w w w w w…".split(),
+        "drop_control 1 0.02% pair 4991: so \\x92 i… | 1\ufffd".split(),
+        "min_words=3 1 0.02% pair 4992: 7 | 8".split(),
+        "max_ratio=1.5 8 0.16% pair 4993: w w w w w… | w w w w w…".split(),
         "total 10 0.20%".split(),
     ]
     assert Cleaner(NO_CLEANING).report.table().splitlines()[-1].split() == ["total", "0"]
+
+
+def test_a_limit_of_one_is_shown() -> None:
+    cleaner = Cleaner(replace(NO_CLEANING, min_words=1, max_ratio=1, drop_identical=True))
+    assert not list(cleaner.clean([("", "a"), ("a b", "c"), ("a", "a")]))
+    assert cleaner.report.summary() == "kept 0 of 3 pairs; dropped by min_words=1: 1, max_ratio=1: 1, drop_identical: 1"
 
 
 def test_nothing_left_is_an_error_with_the_numbers_in_one_line() -> None:
