@@ -160,7 +160,7 @@ def _training_sizes(options: BenchmarkOptions) -> str:
 
 
 def _training_step(options: BenchmarkOptions, pairs: int, change: Callable[[Trainer], None] | None = None) -> Workload:
-    """Train on random data, alone or as one of several processes; ``change`` the trainer before."""
+    """Train on random data, alone or as one of several processes; first call ``change`` with the trainer."""
     torch.set_num_threads(options.threads)
     stack = ExitStack()
     atexit.register(stack.close)

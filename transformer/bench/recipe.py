@@ -111,7 +111,7 @@ def step_tokens(recipe: Recipe, parameters: int, options: BenchmarkOptions) -> i
 
 
 def mean_step(model: Transformer, recipe: Recipe, folder: Path, steps: int) -> dict[str, float]:
-    """Return a training step's tokens, FLOPs and the seconds that its batches take to load: means over the first steps.
+    """Return the tokens, the FLOPs and the loading time of one step, each as the mean over the first steps.
 
     Args:
         model: the recipe's, on the device "meta".

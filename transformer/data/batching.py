@@ -18,7 +18,10 @@ Indices = NDArray[np.int64]
 Length = TypeVar("Length", int, NDArray[np.int64])
 
 MAX_PADDED_RATIO = 1.5
-"""Each side of a batch, padding included, has at most this many times ``batch_tokens`` positions."""
+"""Each side of a batch, padded to its longest sentence, has at most this many times ``batch_tokens`` positions.
+
+A batch of a single pair may have more, and so may one that is padded on to a multiple of some length, as on a CUDA GPU.
+"""
 TARGET_BUCKET_WIDTH = 4
 """How many consecutive target lengths share a bucket in `serpentine_order`."""
 
@@ -214,9 +217,9 @@ def token_batches(
     """Split all pairs into batches of similar length with about the same number of target tokens (§5.1).
 
     A batch takes pairs in `serpentine_order` until the next one would exceed ``batch_tokens`` target tokens, or would
-    make a side, with its padding, larger than ``MAX_PADDED_RATIO * batch_tokens``. The second limit matters only for
-    the few pairs whose source is much longer than their target. A pair that exceeds a limit by itself gets its own
-    batch. So almost all batches are nearly full.
+    make a side, padded to its longest sentence, larger than ``MAX_PADDED_RATIO * batch_tokens``. The second limit
+    matters only for the few pairs whose source is much longer than their target. A pair that exceeds a limit by itself
+    gets its own batch. So almost all batches are nearly full.
 
     Args:
         sources: source ids, without eos.

@@ -82,6 +82,6 @@ def made_up_name(random: Random) -> str:
 
 
 def _inflect(name: str, match: re.Match[str]) -> str:
-    """Append a possessive ending; in German, a name that ends in a hissing sound has only an apostrophe."""
+    """Append a possessive ending; in German, a name that ends in a sibilant has only an apostrophe."""
     ending = match[1] or ""
     return f"{name}'" if ending == "s" and name[-1] in "sßxz" else name + ending

@@ -175,7 +175,8 @@ def corpus_statistics(
     Args:
         data: the data, prepared with ``config``.
         config: the corpus and its settings.
-        batch_tokens: batch size in target tokens, as in training.
+        batch_tokens: batch size in target tokens. Training with gradient accumulation, or on several devices, splits
+            it into smaller batches.
         samples: number of sample pairs.
         seed: of the samples.
 
