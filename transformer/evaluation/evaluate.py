@@ -65,7 +65,13 @@ def evaluate_test_set(
 
     Raises:
         UserError: if a setting of the search is out of range, or memory runs out.
+        ValueError: if there are no sentences, or the numbers of sources and references differ.
     """
+    if len(sources) != len(references) or not sources:  # before the translation, which may take long
+        raise ValueError(
+            f"there must be one reference per source, and at least one of each; got {len(sources)} sources and "
+            f"{len(references)} references"
+        )
     start = time.perf_counter()
     result = translator.translate_test_set(sources, beam_size, length_penalty, max_new_tokens, progress)
     seconds = round(time.perf_counter() - start, 3)
@@ -201,10 +207,7 @@ def _changes_of_the_text(names: Sequence[str], recipes: Sequence[dict[str, Any]]
     for name, recipe in zip(names, recipes, strict=True):
         trained_on, corpus = recipe.get("text_sha256"), recipe["data"]["corpus"]
         if trained_on and trained_on != own_text_sha256(corpus):
-            yield (
-                f"note: {corpus} has changed since {name} was trained, so this may be another test set than before; "
-                "no sentence of it was trained on"
-            )
+            yield f"note: {corpus} has changed since {name} was trained, so this may be another test set than before"
 
 
 def read_scores(path: Path) -> dict[str, Any]:

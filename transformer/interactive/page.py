@@ -34,7 +34,8 @@ def translator_page(
         languages: of the sentences and of the translations, as HTML names them: ``"en"``, ``"de"``.
 
     Raises:
-        UserError: if there is no sentence, the model is too large, or the page does not support this kind of model.
+        UserError: if there is no sentence, or one that is empty or too long, the model is too large, or the page does
+            not support this kind of model.
     """
     if not sentences:
         raise UserError("give at least one sentence, which the page starts with")

@@ -15,7 +15,7 @@ from transformer.config import ModelConfig
 from transformer.data.corpora import own_text_sha256, sentence_pairs
 from transformer.data.tokenizer import Tokenizer
 from transformer.evaluation import evaluate
-from transformer.evaluation.evaluate import read_scores
+from transformer.evaluation.evaluate import evaluate_test_set, read_scores
 from transformer.evaluation.metrics import paired_bootstrap, score_translations
 from transformer.model import Transformer
 from transformer.translator import Translator
@@ -332,7 +332,17 @@ def test_a_corpus_that_has_changed_since_training_is_reported(
     assert "has changed" not in capsys.readouterr().out
     table.write_text(table.read_text() + "one\tmore\n")
     main(["evaluate", "one", "--device", "cpu", "--beam-size", "1"])
-    assert f"note: {table} has changed since one was trained" in capsys.readouterr().out
+    note = f"note: {table} has changed since one was trained, so this may be another test set than before\n"
+    assert note in capsys.readouterr().out
+
+
+def test_sources_without_references_are_refused_before_they_are_translated(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translator, "translate_test_set", lambda *_: pytest.fail("translated"))
+    translator = Translator.load(run)
+    with pytest.raises(ValueError, match=r"one reference per source, .* got 2 sources and 1 references"):
+        evaluate_test_set(translator, ["a", "b"], ["a"], "en-de")
 
 
 def test_no_run_at_all(capsys: pytest.CaptureFixture[str]) -> None:
