@@ -99,10 +99,13 @@ def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
         _discard_output()
         return 141
     except OSError as error:
-        if error.filename is None:
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except OSError:  # such as a full disk: what is still buffered can't be written
             _discard_output()
-        what = "standard output" if error.filename is None else error.filename
-        return _fail(f"{what}: {error.strerror or error}", 2)
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", 2)
     except MemoryError:
         return _fail("there is not enough memory for this", 2)
     except Exception as error:

@@ -37,6 +37,9 @@ def fail(how: Positional[str]) -> int:
         raise ZeroDivisionError("division\nby zero \ud800")
     if how == "folder":
         open("/")  # noqa: SIM115
+    if how == "connection":
+        print("half done")
+        raise ConnectionRefusedError(111, "Connection refused")
     if how == "memory":
         raise MemoryError
     if how == "escape":
@@ -121,6 +124,11 @@ def test_every_error_is_one_line(
     assert ["ZeroDivisionError" in text for text in tracebacks] == [True] * (how == "defect")
 
 
+def test_an_error_without_a_file_is_not_blamed_on_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("fail", "connection") == 2
+    assert capfd.readouterr() == ("half done\n", "error: Connection refused\n")
+
+
 def program(*args: str, **changes: str) -> subprocess.Popen[str]:
     environment = {**os.environ, **changes}
     command = [sys.executable, "-m", "transformer.cli", *args]
@@ -168,7 +176,7 @@ def test_a_full_disk_as_standard_output() -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "transformer.cli", "--help"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (2, "error: standard output: No space left on device\n")
+    assert (done.returncode, done.stderr) == (2, "error: No space left on device\n")
 
 
 def test_a_closed_pipe_is_quiet() -> None:
