@@ -26,7 +26,7 @@ class RecipeCommand:
     """A command whose first argument is the name of a recipe, which sets the defaults of the options."""
 
     function: Callable[[Any], Any]
-    """Called with the options, a dataclass."""
+    """Called with the options, a dataclass, whose attribute ``typed`` becomes the names of those that were typed."""
     defaults: Mapping[str, Any]
     """Recipe → its options."""
     descriptions: Mapping[str, str]
@@ -179,9 +179,11 @@ def _run(
     check_name(recipe, command.defaults, "recipe")
     default, program = command.defaults[recipe], f"{program} {recipe}"
     options += _names(default)
-    _check_options(args, options, program)
+    typed = _check_options(args, options, program)
     description = f"{_summary(command.function)}\n\n{recipe}: {command.descriptions[recipe]}"
-    return command.function(_parse(type(default), program, description, args, default)) or 0
+    parsed = _parse(type(default), program, description, args, default)
+    parsed.typed = typed
+    return command.function(parsed) or 0
 
 
 def check_name(name: str, known: Iterable[str], kind: str) -> None:
@@ -226,6 +228,8 @@ def _in_one_line(box: str) -> str:
 def _names(options: Any, prefix: str = "") -> Iterator[str]:
     """Yield the names of the fields of a dataclass, nested ones with dots: ``training.max_grad_norm``."""
     for field in fields(options):
+        if not field.init:
+            continue
         value = getattr(options, field.name)
         if is_dataclass(value):
             yield from _names(value, f"{prefix}{field.name}.")
@@ -237,23 +241,29 @@ def _flag(option: str) -> str:
     return "--" + option.replace("_", "-")
 
 
-def _check_options(args: Sequence[str], options: Sequence[str], program: str) -> None:
-    """Refuse an unknown option, and suggest those whose names, apart from their sections, are the most similar.
+def _check_options(args: Sequence[str], options: Sequence[str], program: str) -> list[str]:
+    """Return the options that were typed. Refuse an unknown one, and suggest the most similar, apart from sections.
 
     Raises:
         UserError: if an option is unknown.
     """
-    flags = {_flag(option): _flag(option).lstrip("-").rpartition(".")[2] for option in options}
+    known = {_flag(option): option for option in options}
+    flags = {flag: flag.lstrip("-").rpartition(".")[2] for flag in known}
+    found = []
     for arg in args:
         typed = _flag(arg[2:].partition("=")[0])
         if arg == "--":
             break
-        if not arg.startswith("--") or typed == "--help" or re.sub(r"(^--|\.)no-", r"\1", typed) in flags:
+        if not arg.startswith("--") or typed == "--help":
+            continue
+        if option := known.get(re.sub(r"(^--|\.)no-", r"\1", typed)):
+            found.append(option)
             continue
         similar = get_close_matches(typed.lstrip("-").rpartition(".")[2], flags.values(), n=1)
         candidates = [flag for flag, name in flags.items() if name in similar]
         hint = f"did you mean {' or '.join(candidates)}?" if similar else f"`{program} --help` lists the options"
         raise UserError(f"there is no option {typed}; {hint}")
+    return found
 
 
 def _with_flags(message: str, options: Sequence[str]) -> str:

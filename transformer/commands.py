@@ -90,6 +90,8 @@ class RecipeOptions:
     training: TrainingConfig
     """How the model is trained."""
     mirror: Mirror = None
+    typed: Sequence[str] = dataclasses.field(default=(), init=False)
+    """Names of the options on the command line; the others have the recipe's values."""
 
     def __post_init__(self) -> None:
         self.data = dataclasses.replace(self.data, corpus=absolute_name(self.data.corpus))
@@ -134,7 +136,8 @@ class TrainOptions(RecipeOptions):
         arg(
             metavar="MODEL",
             help="Start from the weights of this model, a run folder or the name of a pretrained model, instead of "
-            "random ones (fine-tuning). Its architecture and tokenizer are used, too, but the dropout of the recipe.",
+            "random ones (fine-tuning). Its architecture and tokenizer replace the recipe's; dropout stays the "
+            "recipe's.",
             help_behavior_hint="(default: random weights)",
         ),
     ] = None
@@ -199,7 +202,14 @@ def train(options: TrainOptions) -> None:
         dropout = {
             name: getattr(options.model, name) for name in ("dropout", "attention_dropout", "activation_dropout")
         }
-        options.model = dataclasses.replace(initial.model.config, **dropout)
+        config = dataclasses.replace(initial.model.config, **dropout)
+        for name, value in dataclasses.asdict(config).items():
+            if f"model.{name}" in options.typed and getattr(options.model, name) != value:
+                raise UserError(
+                    f"the architecture is that of the initial model {options.initial_model}, in which model.{name} is "
+                    f"{value}: leave out model.{name} {getattr(options.model, name)}"
+                )
+        options.model = config
     settings: dict[str, Any]
     settings = {part: dataclasses.asdict(getattr(options, part)) for part in ("data", "model", "training")}
     settings["text_sha256"] = own_text_sha256(options.data.corpus)

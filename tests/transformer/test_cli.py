@@ -449,12 +449,13 @@ def test_a_finished_run_is_left_alone_and_other_settings_are_refused(
 
 
 def test_fine_tuning_starts_from_another_model_with_its_architecture_and_tokenizer(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_folder, tuned = ["--run", str(tmp_path / "tuned")], tmp_path / "tuned"
+    run, tuned = tmp_path / "initial", tmp_path / "tuned"
+    main(["train", "copy", "--device", "cpu", "--run", str(run), *SMALL, "--model.d-model", "32"])
     # other data, another architecture and an almost vanishing learning rate: the model must stay what it was
-    args = ["train", "reverse", "--device", "cpu", *SMALL, "--training.learning-rate-factor", "1e-9", *run_folder]
-    args += ["--model.dropout", "0.3", "--model.d-model", "32"]
+    args = ["train", "reverse", "--device", "cpu", *SMALL, "--training.learning-rate-factor", "1e-9"]
+    args += ["--model.dropout", "0.3", "--model.n-layers", "2", "--run", str(tuned)]
     main([*args, "--initial-model", str(run)])
     before, after = Translator.load(run), Translator.load(tuned)
     assert after.model.config == dataclasses.replace(before.model.config, dropout=0.3)
@@ -468,6 +469,9 @@ def test_fine_tuning_starts_from_another_model_with_its_architecture_and_tokeniz
     assert f"started from the weights of `{run}` (SHA-256 `{sha256}`)" in (tmp_path / "exported/CARD.md").read_text()
     assert "was started with other settings (--initial-model: " in fails(capsys, *args)  # they are random weights now
     assert "no run folder nowhere" in fails(capsys, *args, "--initial-model", "nowhere")
+    for typed in (["--model.d-model", "64"], ["--model.d_model=64"]):  # also where it is the recipe's own value
+        message = fails(capsys, *args, *typed, "--initial-model", str(run))
+        assert f"initial model {run}, in which --model.d-model is 32: leave out --model.d-model 64" in message
 
 
 def test_an_interrupted_fine_tuning_resumes_with_its_own_weights(
