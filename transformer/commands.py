@@ -172,6 +172,8 @@ def show_data(options: DataOptions) -> None:
         from transformer.plots.sentence_lengths import sentence_lengths
 
         style.check_figure_path(options.figure)  # before the data is prepared, which may take long
+    if options.samples < 0:
+        raise UserError(f"--samples must not be negative; got {options.samples}")
     data = options.prepare()
     for text in corpus_statistics(data, options.data, options.training.batch_tokens, options.samples, options.seed):
         print(text, end="\n\n", flush=True)
@@ -261,18 +263,16 @@ def average(
         checkpoints: Names of the checkpoints to average.
         last: How many of the last checkpoints to average if none are named.
     """
-    if last < 2:
+    if last < 2 and not checkpoints:
         raise UserError(f"--last must be at least 2; got {last}")
     saved = step_checkpoints(_own_run_folder(run))
     for name in checkpoints:
         if not (run / f"{name}.json").exists():
             raise UserError(f"{run} has no checkpoint {name}; it has {', '.join(saved) or 'none'}")
-    names = checkpoints or saved[-last:]
+    names = list(dict.fromkeys(checkpoints)) or saved[-last:]
     if len(names) < 2:
-        raise UserError(
-            f"averaging needs at least two checkpoints, and here is {', '.join(names) or 'none'}: "
-            "train with a smaller --training.checkpoint-every to save more"
-        )
+        more = "name another one" if checkpoints else "train with a smaller --training.checkpoint-every to save more"
+        raise UserError(f"averaging needs at least two checkpoints, and here is {', '.join(names) or 'none'}: {more}")
     try:
         average_checkpoints(run, names)
     except CheckpointError:

@@ -312,7 +312,6 @@ def test_data_shows_what_there_is_to_learn_from(environment: object, capsys: pyt
     assert other != out and other.split("Samples")[0] == out.split("Samples")[0]
     main([*small, "--data.cleaning.min-words", "5"])
     assert "Pairs dropped from train\n\nfilter" in capsys.readouterr().out
-    assert "samples must not be negative; got -1" in fails(capsys, *small, "--samples", "-1")
     assert "no recipe 'copi'; did you mean copy?" in fails(capsys, "data", "copi")
 
 
@@ -323,11 +322,12 @@ def test_data_saves_a_figure(environment: object, tmp_path: Path, capsys: pytest
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_figure_that_cannot_be_saved_is_refused_before_anything_is_prepared(
+def test_what_cannot_be_shown_is_refused_before_anything_is_prepared(
     environment: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transformer.commands.prepare_data", lambda *_, **__: pytest.fail("prepared"))
     assert "must end in .png, .svg or .pdf; got 'x.jpg'" in fails(capsys, "data", "copy", "--figure", "x.jpg")
+    assert fails(capsys, "data", "copy", "--samples", "-1") == "error: --samples must not be negative; got -1"
     missing = str(tmp_path / "none" / "x.png")
     assert f"there is no folder {tmp_path / 'none'}" in fails(capsys, "data", "copy", "--figure", missing)
 
@@ -691,6 +691,8 @@ def test_average_names_what_it_averaged(
     assert fails(capsys, "average", str(tmp_path)).startswith(f"{message}none: ")
     assert "--last must be at least 2; got 1" in fails(capsys, "average", str(copy), "--last", "1")
     assert "has no checkpoint step-7; it has step-0000060" in fails(capsys, "average", str(copy), "step-7")
+    for names in (["step-0000060"], ["step-0000060"] * 2):
+        assert fails(capsys, "average", str(copy), *names) == f"{message}step-0000060: name another one"
     shutil.copyfile(copy / "step-0000060.json", copy / "step-0000030.json")
     with monkeypatch.context() as patch:
 
@@ -711,6 +713,8 @@ def test_average_names_what_it_averaged(
     main(["evaluate", str(copy), "--source", text, "--reference", text])
     out = capsys.readouterr().out
     assert "\nweights: the average of step-0000030, step-0000060\n" in out
+    main(["average", str(copy), "step-0000030", "step-0000060", "--last", "1"])  # which names make irrelevant
+    assert capsys.readouterr().out == "averaged 2 checkpoints: step-0000030, step-0000060\n"
     assert "there is no run folder" in fails(capsys, "average", str(tmp_path / "none"))
     assert "multi30k is a pretrained model, not a run folder" in fails(capsys, "average", "multi30k")
 
