@@ -17,7 +17,7 @@ SUMMARIES = {
     "prepare": "Download and clean a corpus, train a subword tokenizer on it, and save it as token ids.",
     "data": "Show statistics and samples of a recipe's data; the data is prepared first if necessary.",
     "train": "Train the model of a recipe; every setting of the recipe can be changed.",
-    "average": "Average checkpoints of a run (§6.1); evaluate and translate then use the averaged weights.",
+    "average": "Average checkpoints of a run (§6.1 of the paper); evaluate and translate then use the average.",
     "curves": "Plot the loss and BLEU of up to four runs against training steps, time or tokens.",
     "evaluate": "Translate a test set and compute BLEU, chrF2 and METEOR, each with its signature.",
     "translate": "Translate sentences, or the lines of standard input, by beam search.",

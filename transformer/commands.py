@@ -69,7 +69,7 @@ PrecisionOption = Annotated[
     Precision,
     arg(
         help="fp32; tf32 (on NVIDIA GPUs since Ampere: faster than fp32, less exact); or mixed precision (autocast), "
-        "in which matrix products are computed in bf16 or fp16. auto: on a GPU bf16, or fp16 if it lacks bf16; "
+        "in which matrix products are computed in bf16 or fp16. auto: on a CUDA GPU bf16, or fp16 if it lacks bf16; "
         "everywhere else fp32.",
     ),
 ]
@@ -128,7 +128,7 @@ class TrainOptions(RecipeOptions):
     """Where to train; auto chooses the fastest device available."""
     precision: PrecisionOption = "auto"
     compile: Compile = "auto"
-    """Compile the model: this takes a minute or two, then steps are faster. auto compiles on a GPU only."""
+    """Compile the model: this takes a minute or two, then steps are faster. auto compiles on a CUDA GPU only."""
     force: FlagCreatePairsOff[bool] = False
     """Resume a run even though its settings have changed."""
     initial_model: Annotated[
@@ -251,7 +251,7 @@ def average(
     ] = (),
     last: int = 5,
 ) -> None:
-    """Average checkpoints of a run (§6.1); evaluate and translate then use the averaged weights.
+    """Average checkpoints of a run (§6.1 of the paper); evaluate and translate then use the average.
 
     Examples:
         transformer average runs/wmt14-base
@@ -365,7 +365,7 @@ def evaluate(
         source: Your own test set: a text file, plain or gzipped, with one sentence per line; or TABLE.tsv:COLUMN.
         reference: The reference translations of --source, line by line.
         beam_size: Number of hypotheses kept at each step of beam search; 1 is greedy search.
-        length_penalty: Exponent of the length normalisation: larger values prefer longer translations (§6.1).
+        length_penalty: Exponent of the length normalisation (§6.1 of the paper): larger values, longer translations.
         device: Where to translate; auto chooses the fastest device available.
     """
     if (source is None) != (reference is None):
@@ -418,8 +418,8 @@ def translate(
     Args:
         text: Sentences to translate.
         beam_size: Number of hypotheses kept at each step of beam search; 1 is greedy search.
-        length_penalty: Exponent of the length normalisation: larger values prefer longer translations (§6.1).
-        n_best: Number of translations to print for each sentence; if more than one, each line starts with the score.
+        length_penalty: Exponent of the length normalisation (§6.1 of the paper): larger values, longer translations.
+        n_best: Number of translations to print for each sentence; if more than one, with their scores.
         device: Where to translate; auto chooses the fastest device available.
     """
     check_search(beam_size, length_penalty, n_best, max_new_tokens)
@@ -566,6 +566,14 @@ def bench(
 ) -> None:
     """Compare speed and memory with other implementations, or measure how fast recipes train.
 
+    Benchmarks:
+        train: a training step, compared with torch.nn.Transformer
+        loss: the projection to the vocabulary and the loss, compared with two ways to write them in PyTorch
+        beam: beam search, compared with a search without a cache, Hugging Face's Marian and CTranslate2
+        beam-lengths: beam search for long and for short translations, compared with CTranslate2
+        greedy: greedy search, compared with Hugging Face's Marian and CTranslate2
+        processes: a training step in one process per GPU, or in two on a CPU, compared with a single process
+
     Examples:
         transformer bench
         transformer bench train loss --threads 1 --output bench.json
@@ -574,7 +582,7 @@ def bench(
         transformer bench --quick
 
     Args:
-        names: Benchmarks (train, loss, beam, beam-lengths, greedy, processes) or recipes.
+        names: Benchmarks or recipes.
         device: Where to run.
         threads: CPU threads of each implementation; in the benchmark processes, each process has one.
         rounds: Benchmarks: timed rounds of each implementation.
@@ -613,7 +621,7 @@ def bench(
 
 
 def should_compile(choice: Compile, device: Device) -> bool:
-    """Return whether to compile the model: auto compiles on a GPU only."""
+    """Return whether to compile the model: auto compiles on a CUDA GPU only."""
     return choice == "yes" or choice == "auto" and device.type == "cuda"
 
 

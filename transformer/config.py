@@ -39,7 +39,7 @@ class ModelConfig:
     n_layers: int = 6
     """Number of encoder layers, and also of decoder layers."""
     dropout: float = 0.1
-    """Dropout probability for the embeddings and for the output of each sublayer (§5.4)."""
+    """Dropout probability for the embeddings and for the output of each sublayer (§5.4 of the paper)."""
     attention_dropout: float = 0.0
     """Dropout probability for attention weights; not in the paper, 0.1 in its authors' Tensor2Tensor."""
     activation_dropout: float = 0.0
@@ -133,11 +133,11 @@ class TrainingConfig:
     learning_rate_factor: float = 1.0
     """Multiplies the paper's learning rate; Tensor2Tensor uses 2, with 8,000 warm-up steps."""
     label_smoothing: float = 0.1
-    """Probability mass that is spread over the whole vocabulary (§5.4)."""
+    """Probability mass that is spread over the whole vocabulary (§5.4 of the paper)."""
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """Average the weights of this many last steps (§6.1), unless patience ends the run early; 0: no averaging."""
+    """Average the weights of this many last steps (§6.1 of the paper), unless patience ends the run early; 0: none."""
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""
     validate_every: int = 1000

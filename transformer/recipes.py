@@ -138,7 +138,7 @@ RECIPES |= {
     ),
     "everyday-de-en": replace(
         _everyday,
-        description="The same sentences, German to English, for half as many steps.",
+        description="Like everyday, but German to English, in 5,000 steps.",
         data=replace(_everyday.data, direction="de-en"),
         training=replace(_everyday.training, steps=5000, average_steps=1000),
     ),

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from transformer.bench.benchmarks import BENCHMARKS
 from transformer.checkpoint import average_checkpoints
 from transformer.cli import SUMMARIES, main
-from transformer.commands import COMMANDS
+from transformer.commands import COMMANDS, bench
 from transformer.data.corpora import GENERATED_SIZE
 from transformer.data.tokenizer import EOS, PAD
 from transformer.decoding import Hypothesis, beam_search
@@ -365,6 +366,11 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
         with suppress(SystemExit):
             main([command, "--help"])
         assert f"transformer {command}" in capsys.readouterr().out.split("Examples:", 1)[1]
+
+
+def test_the_help_of_bench_says_what_each_benchmark_measures() -> None:
+    section = inspect.getdoc(bench).partition("Benchmarks:\n")[2].partition("\n\n")[0]
+    assert [line.partition(":")[0].strip() for line in section.splitlines()] == list(BENCHMARKS)
 
 
 def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
