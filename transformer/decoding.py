@@ -116,7 +116,7 @@ def greedy_search(model: Transformer, source: Tensor, max_new_tokens: int | None
         For each sentence its token ids, without bos and eos.
 
     Raises:
-        UserError: if ``max_new_tokens`` is less than 1.
+        UserError: if ``max_new_tokens`` is less than 1, or the model outputs NaN.
     """
     return _generate(model, source, lambda logits: logits.argmax(-1), max_new_tokens)
 
@@ -147,7 +147,7 @@ def sample(
         For each sentence its token ids, without bos and eos.
 
     Raises:
-        UserError: if an argument is out of range.
+        UserError: if an argument is out of range, or the model outputs NaN.
     """
     if not MIN_TEMPERATURE <= _number(temperature, "temperature", whole=False) < inf:
         raise UserError(f"temperature must be finite and at least {MIN_TEMPERATURE:g}; got {temperature}")
@@ -162,7 +162,9 @@ def sample(
         if top_p < 1:  # with 1, rounding errors in the sum would drop the least probable tokens
             sum_before = probabilities.cumsum(-1) - probabilities  # of all tokens that are more probable
             probabilities = probabilities.masked_fill(sum_before >= top_p, 0.0)
-        drawn = probabilities.multinomial(1, generator=generator)
+        # As torch.multinomial does it, but on a GPU that waits for the device to check the probabilities.
+        waiting_times = torch.empty_like(probabilities).exponential_(generator=generator)
+        drawn = (probabilities / waiting_times).argmax(-1, keepdim=True)
         return sorted_tokens.gather(1, drawn)[:, 0]
 
     return _generate(model, source, draw, max_new_tokens)
@@ -248,7 +250,7 @@ def beam_search(
             the limit at the latest. None: the source's length + 50.
 
     Returns:
-        For each sentence its ``n_best`` hypotheses, best first.
+        For each sentence its ``n_best`` hypotheses, best first; fewer if fewer were finished before the limit.
 
     Raises:
         UserError: if an argument is out of range, or the model outputs NaN.
