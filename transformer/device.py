@@ -32,7 +32,7 @@ class Device:
     autocast_dtype: torch.dtype | None = None
     """The dtype of matrix products; None: everything is computed in fp32."""
     tf32: bool = False
-    """Whether a GPU rounds the inputs of matrix products to TensorFloat-32, which has 10 bits after the leading one."""
+    """Whether a GPU rounds the inputs of matrix products to TensorFloat-32, which keeps 10 bits of the mantissa."""
     reason: str = "as requested"
     """Why the device and the precision were chosen."""
 
@@ -89,7 +89,8 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 def available_bytes(device: Device) -> int:
     """Return the free memory of a GPU, or else of the machine, in bytes."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device.torch_device)[0]
+        free, _ = torch.cuda.mem_get_info(device.torch_device)
+        return free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # PyTorch keeps what it has freed
     return int(psutil.virtual_memory().available)
 
 
@@ -122,7 +123,7 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
 
     A GPU that supports bfloat16 (NVIDIA Ampere and later) uses it; an older one uses float16, which needs loss scaling.
     MPS and the CPU use float32. TensorFloat-32 is used only on request. Under ``torchrun`` each process uses the GPU of
-    its local rank.
+    its local rank. Choosing a GPU also sets what PyTorch keeps for the whole process: see `configure_cuda`.
 
     Raises:
         UserError: if the device is not available or does not support the precision.

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor
 
 from transformer.checkpoint import default_checkpoint, load_checkpoint
@@ -14,7 +13,7 @@ from transformer.data.batching import pad
 from transformer.data.sentences import split_sentences
 from transformer.data.tokenizer import EOS, Tokenizer
 from transformer.decoding import EXTRA_LENGTH, Hypothesis, beam_search, check_search, greedy_search
-from transformer.device import Device, available_bytes, choose_device, explain_out_of_memory, readable_bytes
+from transformer.device import Device, DeviceName, available_bytes, choose_device, explain_out_of_memory, readable_bytes
 from transformer.errors import UserError, quote
 from transformer.model import Transformer
 from transformer.progress import progress_bar
@@ -43,7 +42,7 @@ class TranslatedTestSet:
     """Number of sentences that were truncated because they were longer than the model's ``max_length``."""
 
 
-def decoding_bytes(config: ModelConfig, source_length: int, beam_size: int) -> int:
+def decoding_bytes(config: ModelConfig, source_length: int, beam_size: int, max_new_tokens: int | None = None) -> int:
     """Estimate how much memory beam search needs for each sentence of a batch, in bytes.
 
     These are the keys and values of all layers, for the source once and for the target in every beam, and the logits
@@ -52,15 +51,18 @@ def decoding_bytes(config: ModelConfig, source_length: int, beam_size: int) -> i
 
     Args:
         source_length: tokens of the longest source sentence.
+        max_new_tokens: as in `decoding.beam_search`.
     """
-    target = min(source_length + EXTRA_LENGTH, config.max_length)
+    target = min(max_new_tokens or source_length + EXTRA_LENGTH, config.max_length)
     key_value = 2 * config.n_layers * config.d_model * (source_length + beam_size * target)
     logits = beam_size * config.vocab_size
     scores = beam_size * beam_size * target * (2 + 4 * config.n_heads)
     return 4 * 2 * (key_value + logits) + scores
 
 
-def decoding_batch_size(config: ModelConfig, device: Device, source_length: int, beam_size: int) -> int:
+def decoding_batch_size(
+    config: ModelConfig, device: Device, source_length: int, beam_size: int, max_new_tokens: int | None = None
+) -> int:
     """Return how many sentences to translate at once.
 
     On a GPU these are as many as fit into half of its free memory, because it takes hardly longer for hundreds of
@@ -68,12 +70,11 @@ def decoding_batch_size(config: ModelConfig, device: Device, source_length: int,
 
     Args:
         source_length: tokens of the longest source sentence.
+        max_new_tokens: as in `decoding.beam_search`.
     """
     if device.type != "cuda":
         return max(1, 4096 // (beam_size * source_length))
-    free, _ = torch.cuda.mem_get_info(device.torch_device)
-    free += torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # PyTorch keeps what it has freed
-    return max(1, free // 2 // decoding_bytes(config, source_length, beam_size))
+    return max(1, available_bytes(device) // 2 // decoding_bytes(config, source_length, beam_size, max_new_tokens))
 
 
 def _list(sentences: Sequence[str]) -> Sequence[str]:
@@ -82,7 +83,14 @@ def _list(sentences: Sequence[str]) -> Sequence[str]:
         raise UserError("expected a list of sentences; got a string: use translate, or put it into a list")
     if not isinstance(sentences, Iterable):
         raise UserError(f"expected a list of sentences; got {quote(sentences)}")
-    return list(sentences)
+    return [_string(sentence) for sentence in sentences]
+
+
+def _string(sentence: str) -> str:
+    """Refuse a sentence that is not a string."""
+    if not isinstance(sentence, str):
+        raise UserError(f"a sentence must be a string; got {quote(sentence)}")
+    return sentence
 
 
 class Translator:
@@ -91,7 +99,7 @@ class Translator:
     Args:
         model: moved to the device; its mode (training or eval) is the same after a translation as before.
         tokenizer: the one that the model was trained with.
-        device: where to run the model; None: on the CPU.
+        device: where to run the model, such as ``"cuda"``; None: on the CPU.
         metadata: the content of the checkpoint's JSON file, if the model was loaded from one.
     """
 
@@ -99,23 +107,24 @@ class Translator:
         self,
         model: Transformer,
         tokenizer: Tokenizer,
-        device: Device | None = None,
+        device: Device | DeviceName | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> None:
-        self.device = device or choose_device("cpu")
+        self.device = device if isinstance(device, Device) else choose_device(device or "cpu")
         self.model, self.tokenizer, self.metadata = model.to(self.device.torch_device), tokenizer, metadata or {}
 
     @classmethod
-    def load(cls, run: Path, device: Device | None = None, checkpoint: str = "") -> "Translator":
+    def load(cls, run: Path | str, device: Device | DeviceName | None = None, checkpoint: str = "") -> "Translator":
         """Load a model from a run folder.
 
         Args:
-            device: where to run the model; None: on the CPU.
+            device: where to run the model, such as ``"cuda"``; None: on the CPU.
             checkpoint: the checkpoint's name; by default, see `default_checkpoint`.
 
         Raises:
             UserError: if this is not a run folder, or files are missing or damaged.
         """
+        run = Path(run)
         if not run.is_dir():
             raise UserError(f"there is no run folder {run}; `transformer train` makes one")
         checkpoint = checkpoint or default_checkpoint(run)
@@ -133,9 +142,7 @@ class Translator:
         Raises:
             UserError: if the sentence is empty, or longer than the model's ``max_length``.
         """
-        if not isinstance(sentence, str):
-            raise UserError(f"a sentence must be a string; got {quote(sentence)}")
-        ids = self.tokenizer.encode(sentence)
+        ids = self.tokenizer.encode(_string(sentence))
         if not ids:
             raise UserError("the sentence is empty: there is nothing to translate")
         if len(ids) + 1 > self.model.config.max_length:
@@ -175,7 +182,9 @@ class Translator:
             UserError: if a sentence is empty or too long, ``max_new_tokens`` is less than 1, or memory runs out.
         """
         encoded = [self.encode(sentence) for sentence in _list(sentences)]
-        translations = self._in_batches(encoded, 1, lambda source: greedy_search(self.model, source, max_new_tokens))
+        translations = self._in_batches(
+            encoded, 1, max_new_tokens, lambda source: greedy_search(self.model, source, max_new_tokens)
+        )
         return [self.tokenizer.decode(ids) for ids in translations]
 
     def beam_search(
@@ -202,6 +211,7 @@ class Translator:
         n_best_lists = self._in_batches(
             encoded,
             beam_size,
+            max_new_tokens,
             lambda source: beam_search(
                 self.model, source, beam_size, length_penalty, n_best, max_new_tokens=max_new_tokens
             ),
@@ -232,6 +242,7 @@ class Translator:
         hypotheses = self._in_batches(
             [[*encoded[i][:max_tokens], EOS] for i in not_empty],
             beam_size,
+            max_new_tokens,
             lambda source: beam_search(self.model, source, beam_size, length_penalty, max_new_tokens=max_new_tokens),
             progress,
         )
@@ -246,6 +257,7 @@ class Translator:
         self,
         encoded: Sequence[list[int]],
         beam_size: int,
+        max_new_tokens: int | None,
         search: Callable[[Tensor], list[Result]],
         progress: bool = False,
     ) -> list[Result]:
@@ -255,10 +267,11 @@ class Translator:
             search: finds the translations of a padded batch of sources, (batch, source).
         """
         order = sorted(range(len(encoded)), key=lambda i: -len(encoded[i]))
-        needed = decoding_bytes(self.model.config, len(encoded[order[0]]), beam_size) if order else 0
+        config, longest = self.model.config, max(map(len, encoded), default=0)
+        needed = decoding_bytes(config, longest, beam_size, max_new_tokens) if order else 0
         if needed > (available := available_bytes(self.device)):
             raise UserError(
-                f"beam_size {beam_size} needs about {readable_bytes(needed)} for a sentence, and "
+                f"the longest sentence needs about {readable_bytes(needed)} with beam_size {beam_size}, and "
                 f"{readable_bytes(available)} are free: use a smaller beam_size, or shorter sentences"
             )
         results: dict[int, Result] = {}
@@ -270,7 +283,7 @@ class Translator:
                 progress_bar("translating", len(order), shown=progress, unit="sentence") as bar,
             ):
                 while order:
-                    size = decoding_batch_size(self.model.config, self.device, len(encoded[order[0]]), beam_size)
+                    size = decoding_batch_size(config, self.device, len(encoded[order[0]]), beam_size, max_new_tokens)
                     rows, order = order[:size], order[size:]
                     source = pad([encoded[i] for i in rows]).to(self.device.torch_device)
                     with self.device.autocast():

@@ -54,7 +54,10 @@ def test_what_is_not_a_list_of_sentences_is_refused(translator: Translator) -> N
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"beam_size": 10**12}, "beam_size 1000000000000 needs about .* are free: use a smaller beam_size"),
+        (
+            {"beam_size": 10**12},
+            "needs about .* with beam_size 1000000000000, and .* are free: use a smaller beam_size",
+        ),
         ({"length_penalty": 1e308}, "length_penalty must be from 0 to 10; got 1e"),
         ({"length_penalty": float("nan")}, "length_penalty must be from 0 to 10; got nan"),
     ],
@@ -63,6 +66,16 @@ def test_sizes_that_cannot_be_are_refused(translator: Translator, settings: dict
     with pytest.raises(UserError, match=message):
         translator.beam_search(SENTENCES, **settings)
     assert translator.beam_search(SENTENCES, max_new_tokens=10**30) == translator.beam_search(SENTENCES)
+
+
+def test_the_device_may_be_named(translator: Translator) -> None:
+    assert Translator(translator.model, translator.tokenizer, "cpu").device.type == "cpu"
+
+
+def test_a_sentence_that_is_not_a_string_is_refused(translator: Translator) -> None:
+    for search in (translator.beam_search, translator.greedy_search, translator.translate_test_set):
+        with pytest.raises(UserError, match="a sentence must be a string; got None"):
+            search(["a", None])
 
 
 def test_greedy_search_reports_a_model_that_outputs_nan(translator: Translator) -> None:
@@ -80,6 +93,9 @@ def test_a_batch_on_a_gpu_fits_into_half_of_its_free_memory(monkeypatch: pytest.
     assert decoding_batch_size(config, choose_device("cpu"), source_length=10, beam_size=4) == 4096 // 40
     assert decoding_batch_size(config, gpu, source_length=10, beam_size=4) == 3 * 10**9 // decoding_bytes(config, 10, 4)
     assert decoding_batch_size(config, gpu, source_length=10**9, beam_size=4) == 1
+    short, long = (decoding_batch_size(config, gpu, 10, 4, max_new_tokens=n) for n in (60, 500))
+    assert short == decoding_batch_size(config, gpu, 10, 4)  # that allows 10 + 50 tokens
+    assert long < short / 5
 
 
 @pytest.mark.slow
