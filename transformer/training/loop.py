@@ -75,7 +75,7 @@ def train(
             resumed continues with its own weights.
 
     Returns:
-        The model with the lowest validation loss.
+        The run's model: see `checkpoint.default_checkpoint`.
 
     Raises:
         UserError: if the model is too large for the memory, a sentence is too long for the model, the folder is in use

@@ -46,8 +46,13 @@ class Muon(torch.optim.Optimizer):
         """Take a step, unless ``found_inf`` forbids it."""
         for group in self.param_groups:
             for weight in group["params"]:
-                momentum = self.state[weight].setdefault("momentum_buffer", torch.zeros_like(weight))
-                gradient, skip = weight.grad, None if self.found_inf is None else self.found_inf > 0
+                if weight.grad is None:
+                    continue
+                state = self.state[weight]
+                if not state:
+                    state["momentum_buffer"] = torch.zeros_like(weight)
+                momentum, gradient = state["momentum_buffer"], weight.grad
+                skip = None if self.found_inf is None else self.found_inf > 0
                 if skip is not None:
                     gradient = torch.where(skip, momentum, gradient)  # which leaves the momentum as it is
                 momentum.lerp_(gradient, 1 - group["momentum"])
@@ -132,7 +137,7 @@ def load_optimizer_state(optimizers: Mapping[str, torch.optim.Optimizer], saved:
             number, key = rest.split(".")
             states.setdefault(name, {}).setdefault(int(number), {})[key] = tensor
     if states and states.keys() != optimizers.keys():
-        before, now = (max(names) for names in (states, optimizers))  # Adam alone, or Muon with it
+        before, now = ("muon" if "muon" in names else "adam" for names in (states, optimizers))
         raise ValueError(f"it was trained with --training.optimizer {before}, not {now}")
     for name, optimizer in optimizers.items():
         groups = optimizer.state_dict()["param_groups"]

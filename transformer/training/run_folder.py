@@ -1,6 +1,7 @@
 """The run folder: everything that a training run writes, and resumes from."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -117,8 +118,11 @@ def is_finished(metrics: Sequence[Mapping[str, float]], config: TrainingConfig) 
     """Return whether a run with these metrics has taken all steps, or its patience has run out."""
     if not metrics or metrics[-1]["step"] >= config.steps:
         return bool(metrics)
-    losses = [row["valid_loss"] for row in metrics]
-    since_best = len(losses) - 1 - max(i for i, loss in enumerate(losses) if not loss > min(losses))
+    since_best, best = 0, math.inf
+    for loss in (row["valid_loss"] for row in metrics):
+        since_best += 1
+        if loss <= best:  # as in `Trainer.validate`; False if it is NaN
+            since_best, best = 0, loss
     return 0 < config.patience <= since_best
 
 

@@ -20,16 +20,16 @@ class DeviceTotals:
         """Add a step.
 
         Args:
-            loss: its loss, summed over the target tokens of this process, ().
-            n_tokens: its target tokens in all processes.
-            is_finite: whether its gradient is finite, bool, (). Otherwise the step is skipped, and only counted.
+            loss: the loss of the step, summed over this process's target tokens, ().
+            n_tokens: the number of target tokens of the step, in all processes.
+            is_finite: whether the gradient is finite, bool, (). Otherwise the step was skipped, and is only counted.
         """
         self.loss += loss.where(is_finite, 0)
         self.tokens += n_tokens * is_finite
         self.skipped_steps.add_(1).mul_(~is_finite)
 
     def read(self) -> tuple[float, int, int]:
-        """Return the loss and the tokens since they were last read, and how many steps in a row were skipped last."""
+        """Return the loss and the tokens since the last call, and how many steps in a row were skipped up to now."""
         loss, tokens, skipped_steps = torch.stack([self.loss, self.tokens, self.skipped_steps]).tolist()
         self.loss.zero_()
         self.tokens.zero_()

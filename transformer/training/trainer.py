@@ -1,4 +1,4 @@
-"""One training step after another (§5): loss, gradients and Adam, on one device or several."""
+"""The trainer (§5): takes steps, validates, saves and restores, on one device or several."""
 
 import math
 import sys
@@ -105,7 +105,13 @@ class Trainer:
         self.config, self.data, self.device, self.context = config, data, device, context
         self.model = Transformer(model_config)
         if initial_model is not None:
-            self.model.load_state_dict(initial_model.state_dict())
+            try:
+                self.model.load_state_dict(initial_model.state_dict())
+            except RuntimeError as error:
+                raise UserError(
+                    f"the initial model has another architecture than the settings: {initial_model.config}, "
+                    f"not {model_config}"
+                ) from error
         self.model.to(device.torch_device)
         for layer in (*self.model.encoder, *self.model.decoder):
             cast(CheckpointedLayer, layer).activation_checkpointing = config.activation_checkpointing
@@ -240,10 +246,13 @@ class Trainer:
     def _fits(self, batch: Batch) -> bool:
         """Return whether the memory suffices for a forward and backward pass; all of it is free again afterwards."""
         try:
-            has_moments = bool(self.optimizers["adam"].state)  # Adam allocates its two at its first step
-            moments = [] if has_moments else [torch.empty_like(p) for p in self.model.parameters() for _ in range(2)]
+            # A step also holds the gradients of its earlier batches, or DDP's, and Adam's two moments, which Adam
+            # allocates at its first step.
+            copies = int(self.progress.gradient_accumulation_steps > 1 or self.context.world_size > 1)
+            copies += 0 if self.optimizers["adam"].state else 2
+            held = [torch.empty_like(p) for p in self.model.parameters() for _ in range(copies)]
             self._dry_run(self.eager_loss, batch)
-            del moments
+            del held
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -449,10 +458,10 @@ class Trainer:
             raise UserError(f"cannot resume from the checkpoint {run / name}: {error}") from error
         progress, world_size = self.progress, self.context.world_size
         batches_per_step = progress.world_size * progress.gradient_accumulation_steps
-        self._change_batches(
-            max(self.config.gradient_accumulation_steps, math.ceil(batches_per_step / world_size)),
-            state["epoch.pairs"].numpy() if "epoch.pairs" in state else None,
-        )
+        batches = max(self.config.gradient_accumulation_steps, math.ceil(batches_per_step / world_size))
+        if batches > self.config.gradient_accumulation_steps and self.context.is_main:
+            print(f"each step is still split into {batches} batches per process", file=sys.stderr)
+        self._change_batches(batches, state["epoch.pairs"].numpy() if "epoch.pairs" in state else None)
         if not self.context.is_main:
             progress.loss_sum = progress.log_loss_sum = 0.0  # the main process has the sums of all
 

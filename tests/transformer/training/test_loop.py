@@ -3,6 +3,7 @@ import io
 import json
 import math
 import re
+import weakref
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from transformer.training.compilation import compile_or_explain
 from transformer.training.distributed import DistributedContext
 from transformer.training.loop import train
 from transformer.training.optimizer import optimizer_state
-from transformer.training.run_folder import read_log, read_metrics
+from transformer.training.run_folder import is_finished, read_log, read_metrics
 from transformer.training.trainer import ModelWithLoss, Trainer, batch_loss, validate
 from transformer.translator import Translator
 
@@ -260,6 +261,37 @@ def test_a_resumed_run_splits_its_batches_too(
     remaining = np.concatenate(after.batches.plan)
     assert sorted([*used, *remaining]) == list(range(len(data.tokens("train")[0]))), "each pair of the epoch once"
     assert torch.equal(torch.get_rng_state(), random) and all(p.grad is None for p in after.model.parameters())
+
+
+@pytest.mark.parametrize(("accumulation", "copies"), [(1, 2), (2, 3)])
+def test_whether_a_batch_fits_is_tried_with_all_that_a_step_holds(
+    accumulation: int, copies: int, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Adam's two moments, and from the second batch of a step on its gradients; all of it is free afterwards."""
+    training = trainer(data, gradient_accumulation_steps=accumulation)
+    held: list[weakref.ref[torch.Tensor]] = []
+    seen = []
+    monkeypatch.setattr(torch, "empty_like", lambda p: held.append(weakref.ref(copy := p.detach().clone())) or copy)
+    monkeypatch.setattr(training, "_dry_run", lambda *_: seen.append(sum(one() is not None for one in held)))
+    training.fit_batch_to_memory()
+    assert seen == [copies * len(list(training.model.parameters()))]
+    assert all(one() is None for one in held)
+
+
+def test_an_initial_model_of_another_architecture_is_refused(data: PreparedData) -> None:
+    other = Transformer(replace(SHAPE, n_layers=2))
+    with pytest.raises(
+        UserError, match=r"another architecture than the settings: ModelConfig\(.*n_layers=2.*n_layers=1"
+    ):
+        Trainer(SHAPE, TrainingConfig(), data, choose_device("cpu"), DistributedContext(), initial_model=other)
+
+
+@pytest.mark.parametrize(
+    ("losses", "finished"), [([3.0, 2.0, 2.5], False), ([3.0, 2.0, 2.0], False), ([math.nan, 2, 3, 3.1], True)]
+)
+def test_patience_is_judged_by_the_metrics_as_by_the_trainer(losses: list[float], finished: bool) -> None:
+    rows = [{"step": step, "valid_loss": loss} for step, loss in enumerate(losses)]
+    assert is_finished(rows, TrainingConfig(patience=2)) is finished
 
 
 def test_a_model_that_never_fits_is_refused(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,17 @@ def test_orthogonalised_matrices_have_singular_values_close_to_one() -> None:
         torch.testing.assert_close(product, product.mT, atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["adam", "muon"])
+def test_a_weight_without_a_gradient_is_left_alone(name: OptimizerName) -> None:
+    model = model_with_gradients()
+    weight = model.encoder[0].feed_forward.inner.weight
+    weight.grad, before = None, weight.detach().clone()
+    for optimizer in build_optimizers(model, name, CPU).values():
+        optimizer.param_groups[-1]["lr"] = 0.1
+        optimizer.step()
+    assert torch.equal(weight, before)
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("name", ["adam", "muon"])
 def test_a_gradient_that_is_not_finite_changes_nothing(name: OptimizerName, bad: float) -> None:

@@ -389,6 +389,16 @@ def test_changed_settings_are_named_and_need_force(tmp_path: Path, data: Prepare
     assert read_json(run / "recipe.json")["training"]["steps"] == 14
 
 
+def test_a_run_that_resumes_with_fewer_accumulation_steps_says_that_it_keeps_them(
+    tmp_path: Path, data: PreparedData, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_training(tmp_path / "run", data, steps=4, batch_tokens=50, gradient_accumulation_steps=2)
+    capsys.readouterr()
+    run_training(tmp_path / "run", data, steps=6, batch_tokens=50, force=True)
+    assert "each step is still split into 2 batches per process" in capsys.readouterr().err
+    assert read_json(tmp_path / "run" / "step-0000006.json")["progress"]["gradient_accumulation_steps"] == 2
+
+
 def test_a_run_resumes_with_more_accumulation_steps(tmp_path: Path, data: PreparedData) -> None:
     run = tmp_path / "run"
     run_training(run, data, steps=4, batch_tokens=50)
