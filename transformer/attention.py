@@ -253,12 +253,17 @@ class MultiHeadAttention(nn.Module):
             (batch, n_query, d_model).
 
         Raises:
-            ValueError: if the last dimension of x or memory is not d_model, or the cache does not fit.
+            ValueError: if the last dimension of x or memory is not d_model, the cache does not fit, or arguments
+                exclude each other.
             TypeError: if the mask is not bool.
         """
         for name, tensor in (("x", x), ("memory", memory)):
             if isinstance(tensor, Tensor) and (tensor.dim() != 3 or tensor.size(-1) != self.d_model):
                 raise ValueError(f"{name} must be (batch, length, d_model={self.d_model}); got {tuple(tensor.shape)}")
+        if memory is not None and cache is not None:
+            raise ValueError("a cache is for self-attention: pass memory or a cache, not both")
+        if is_causal and mask is not None:
+            raise ValueError("pass a mask or is_causal=True, not both")
         if memory is not None:
             query = self.project_query(x)
             if not isinstance(memory, KeyValue):

@@ -26,7 +26,7 @@ AVERAGED = "averaged"
 
 @dataclass(frozen=True)
 class InitialModel:
-    """The model from whose weights a training started."""
+    """The model whose weights a training run started from."""
 
     name: str
     sha256: str
@@ -88,7 +88,7 @@ def save_checkpoint(
         write_atomically(path, data)
         kept.append(path)
     write_atomically(folder / f"{name}.json", json.dumps(description, indent=2).encode())
-    for old in folder.glob(f"{name}-*.safetensors"):
+    for old in _tensor_files(folder, name):
         if old not in kept:
             old.unlink()
 
@@ -101,6 +101,7 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
 
     Raises:
         CheckpointError: if files are missing or damaged, or don't belong together.
+        UserError: if a file can't be read at the moment.
     """
     metadata, weights = _read_metadata_and_weights(folder, name)
     config = convert(metadata.get("model"), ModelConfig, f"{folder / name}.json: model")
@@ -175,7 +176,7 @@ def stopped_checkpoints(folder: Path) -> list[str]:
 
 
 def resumable_checkpoints(folder: Path) -> list[str]:
-    """Return the names of all checkpoints that a run may resume from, oldest first."""
+    """Return the names of the checkpoints that a run may resume from, oldest first; all but two are weights only."""
     names = [*step_checkpoints(folder), *stopped_checkpoints(folder)]
     return sorted(names, key=lambda name: name.rpartition("-")[2])
 
@@ -184,8 +185,13 @@ def delete_checkpoint(folder: Path, name: str, kind: str = "") -> None:
     """Delete a checkpoint, or only its ``state``."""
     if not kind:
         (folder / f"{name}.json").unlink(missing_ok=True)
-    for path in folder.glob(f"{name}-{kind}*.safetensors"):
+    for path in _tensor_files(folder, name, kind):
         path.unlink()
+
+
+def _tensor_files(folder: Path, name: str, kind: str = "") -> list[Path]:
+    """Return the files with the tensors of a checkpoint, or only its ``weights`` or its ``state``."""
+    return [path for one in ([kind] if kind else ["weights", "state"]) for path in folder.glob(f"{name}-{one}-*")]
 
 
 def mark_damaged(folder: Path, name: str) -> None:

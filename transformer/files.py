@@ -80,7 +80,7 @@ def check_writable(path: Path) -> None:
 
 
 def read_bytes(path: Path, name: str = "", max_bytes: int | None = None) -> bytes:
-    """Read a file whole. Nothing that is in its place, such as a pipe, a folder or a device, is waited for.
+    """Read a whole file. A pipe or a device in its place is refused, never waited for.
 
     Args:
         path: the file.
@@ -269,7 +269,7 @@ def _name(expected: Any) -> str:
     """Return what a type is called in a message."""
     if get_origin(expected) in (Union, UnionType):
         return " or ".join(map(_name, get_args(expected)))
-    names = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
+    names = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", NoneType: "null"}
     if get_origin(expected) is Literal:
         return f"one of {', '.join(map(str, get_args(expected)))}"
     if get_origin(expected) in (list, tuple):

@@ -1,6 +1,6 @@
-"""Load a translation model from the Hugging Face Hub into our own classes, or convert one of ours to theirs.
+"""Load a translation model from the Hugging Face Hub into our own classes, or convert one of ours to Hugging Face's.
 
-Their class is ``MarianMTModel``, the architecture of the opus-mt models. Marian (Junczys-Dowmunt et al. 2018, arXiv
+That class is ``MarianMTModel``, the architecture of the opus-mt models. Marian (Junczys-Dowmunt et al. 2018, arXiv
 1804.00344) is the paper's model with four differences: SiLU instead of ReLU, all sines of a position before all
 cosines, a bias for the logits, and other ids for the special tokens.
 """
@@ -8,6 +8,7 @@ cosines, a bias for the logits, and other ids for the special tokens.
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import safetensors.torch
@@ -54,7 +55,7 @@ SIZES = (
     "eos_token_id",
     "decoder_start_token_id",
 )
-"""What is used of a configuration, besides what is checked to be as in `MarianTransformer`."""
+"""The values of a configuration that are used; some others are checked, because `MarianTransformer` assumes them."""
 
 
 def rename(name: str, patterns: Mapping[str, str]) -> str:
@@ -73,9 +74,10 @@ class SiluFeedForward(FeedForward):
 
 
 class MarianTransformer(Transformer):
-    """Our model with Marian's differences. Its ids are ours: its vocabulary is reordered, and has one token more, bos.
+    """Our model with Marian's differences, for translating: the loss of our trainer knows no bias for the logits.
 
-    Marian has no bos; its decoder starts with pad. Our bos has the embedding of that pad.
+    It uses our token ids: Marian's vocabulary is reordered, and bos is added. Marian has no bos, because its decoder
+    starts with pad; our bos has the embedding of that pad.
 
     Args:
         marian_ids: for each of our ids the one of the same token in Marian's vocabulary, (vocab_size,), int64.
@@ -106,7 +108,7 @@ class MarianTransformer(Transformer):
         return ours[ids]
 
 
-def load_marian(folder: Path) -> MarianTransformer:
+def load_marian(folder: Path | str) -> MarianTransformer:
     """Load a Marian model, such as Helsinki-NLP/opus-mt-en-de, from a local copy of its files.
 
     Args:
@@ -118,6 +120,7 @@ def load_marian(folder: Path) -> MarianTransformer:
     Raises:
         UserError: if a file is missing, or this is not a Marian model with shared embeddings like opus-mt's.
     """
+    folder = Path(folder)
     theirs = _read_config(folder / "config.json")
     weights = _read_weights(folder)
     pad, eos, unk = theirs["pad_token_id"], theirs["eos_token_id"], 1
@@ -250,7 +253,7 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
     """Read a model's weights, by Hugging Face's names.
 
     Raises:
-        UserError: if the folder has none.
+        UserError: if the folder has none, or they are damaged.
     """
     if (folder / "model.safetensors").exists():
         path = folder / "model.safetensors"
@@ -259,6 +262,10 @@ def _read_weights(folder: Path) -> dict[str, Tensor]:
         except SafetensorError as error:
             raise UserError(f"cannot use the weights {path}: {error}") from error
     if (folder / "pytorch_model.bin").exists():
-        weights: dict[str, Tensor] = torch.load(folder / "pytorch_model.bin", map_location="cpu", weights_only=True)
+        try:
+            weights: dict[str, Tensor] = torch.load(folder / "pytorch_model.bin", map_location="cpu", weights_only=True)
+        except (OSError, RuntimeError, UnpicklingError, EOFError) as error:
+            reason = shorten(" ".join(str(error).split()))
+            raise UserError(f"cannot use the weights {folder / 'pytorch_model.bin'}: {reason}") from error
         return weights
     raise UserError(f"there are no weights in {folder}: neither model.safetensors nor pytorch_model.bin")

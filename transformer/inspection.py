@@ -60,8 +60,8 @@ def word_indices(pieces: Sequence[str], words: Sequence[str]) -> list[int]:
     if "".join(spelled) != "".join(words):
         raise ValueError(f"the pieces spell {quote(''.join(spelled))}, the words {quote(''.join(words))}")
     word_of_letter = [index for index, word in enumerate(words) for _ in word]
-    starts = accumulate(map(len, spelled[:-1]), initial=0)
-    return [word_of_letter[start] for start in starts]
+    starts = accumulate(map(len, spelled), initial=0)
+    return [word_of_letter[min(start, len(word_of_letter) - 1)] for start, _ in zip(starts, spelled, strict=False)]
 
 
 @contextmanager

@@ -63,11 +63,11 @@ class CheckpointedLayer(nn.Module):
     activation_checkpointing = False
     """Whether to do so; in eval mode it has no effect."""
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
         """Run the layer."""
         if self.activation_checkpointing and self.training:
-            return checkpoint(super().__call__, *inputs, use_reentrant=False)
-        return super().__call__(*inputs)
+            return checkpoint(super().__call__, *inputs, use_reentrant=False, **options)
+        return super().__call__(*inputs, **options)
 
 
 class EncoderLayer(CheckpointedLayer):

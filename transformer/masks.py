@@ -1,5 +1,7 @@
 """Attention masks (§3.2.3). A mask is boolean, and **True means "may attend"**, as in PyTorch's fused attention.
 
+In the masks of `torch.nn.MultiheadAttention` and `torch.nn.Transformer`, True means the opposite.
+
 Every mask broadcasts to the shape of the attention scores, (batch, heads, query, key). Combine two of them with ``&``.
 """
 

@@ -129,8 +129,8 @@ class Transformer(nn.Module):
         Raises:
             ValueError: if they are not token ids.
         """
-        if ids.dim() != 2 or ids.is_floating_point():
-            raise ValueError(f"ids must be integers, (batch, length); got {ids.dtype}, {tuple(ids.shape)}")
+        if ids.dim() != 2 or ids.dtype not in (torch.int64, torch.int32):
+            raise ValueError(f"ids must be int64 or int32, (batch, length); got {ids.dtype}, {tuple(ids.shape)}")
         if ids.is_cpu and ids.numel() and not torch.compiler.is_compiling():
             low, high = int(ids.min()), int(ids.max())
             if low < 0 or high >= self.config.vocab_size:
@@ -176,7 +176,8 @@ class Transformer(nn.Module):
     def logits(self, x: Tensor) -> Tensor:
         """Apply the output layer: (..., d_model) → logits of the next token, (..., vocab_size), float32.
 
-        They are computed in float32 in every precision: rounded to 8 bits, different logits would become equal.
+        They are computed in float32 in every precision: in bfloat16, with its 8 significant bits, different logits
+        would become equal.
         """
         with without_autocast(x.device):
             return F.linear(x.float(), self.unembedding.weight.float())

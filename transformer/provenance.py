@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from transformer import __version__
+
 PACKAGE = Path(__file__).parent
 
 
@@ -63,7 +65,7 @@ def commit() -> str:
             )
     except (OSError, subprocess.SubprocessError):
         pass
-    return f"version {version('transformer-course')}"
+    return f"version {__version__}"
 
 
 def versions(*packages: str) -> str:

@@ -43,6 +43,15 @@ MASKS = {
 }
 """Every mask that the model uses, and two in which some queries may attend to no key."""
 
+
+def test_arguments_that_exclude_each_other_are_refused() -> None:
+    layer, x = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
+    with pytest.raises(ValueError, match="pass a mask or is_causal=True, not both"):
+        layer(x, mask=causal_mask(5), is_causal=True)
+    with pytest.raises(ValueError, match="pass memory or a cache, not both"):
+        layer(x, x, cache=KeyValueCache(3, 5, 2, 4, 4, like=x))
+
+
 Form = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 FORMS: dict[str, Form] = {"explicit": lambda q, k, v, m: attention(q, k, v, m)[0], "fused": fused_attention}
 

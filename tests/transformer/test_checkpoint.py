@@ -41,6 +41,13 @@ def test_round_trip(folder: Path, tiny: Transformer) -> None:
     assert model.unembedding.weight is model.source_embedding.weight
 
 
+def test_a_checkpoint_does_not_replace_one_whose_name_begins_as_its_own(folder: Path, tiny: Transformer) -> None:
+    save_checkpoint(folder, "best-2", tiny, {})
+    tiny.unembedding.weight.data += 1
+    save_checkpoint(folder, "best", tiny, {})
+    load_checkpoint(folder, "best-2")
+
+
 def test_a_new_checkpoint_replaces_the_old(folder: Path, tiny: Transformer) -> None:
     old = weights(folder)
     tiny.unembedding.weight.data += 1

@@ -80,7 +80,7 @@ def test_a_wrong_value_in_a_checkpoint_is_named(keys: str, value: object, messag
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [
-        ("corpus", 5, "data: corpus must be a text; got 5"),
+        ("corpus", 5, "data: corpus must be a string; got 5"),
         ("max_train_pairs", "all", "data: max_train_pairs must be a whole number or null; got 'all'"),
         ("cleaning.max_ratio", "two", "data: cleaning: max_ratio must be a number; got 'two'"),
         ("cleaning.max_words", -1, "data: cleaning: data.cleaning.max_words must not be negative; got -1"),

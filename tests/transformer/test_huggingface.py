@@ -170,6 +170,18 @@ def ours_with_their_names(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_damaged_file_of_weights_is_refused(ours_with_their_names: Path) -> None:
+    weights = ours_with_their_names / "model.safetensors"
+    file = ours_with_their_names / "pytorch_model.bin"
+    torch.save(safetensors.torch.load_file(weights), file)
+    weights.unlink()
+    assert load_marian(str(ours_with_their_names)).config.n_layers == 2
+    for data in (file.read_bytes()[:-1000], b"", b"no weights"):
+        file.write_bytes(data)
+        with pytest.raises(UserError, match=r"cannot use the weights .*pytorch_model\.bin"):
+            load_marian(ours_with_their_names)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -56,6 +56,8 @@ def test_recording_ends_with_the_context_and_rejects_a_cache(tiny: Transformer, 
 def test_pieces_belong_to_the_words_that_they_spell() -> None:
     assert word_indices(["▁The", "▁spring", "▁hat", "s", "."], ["The", "spring", "hats", "."]) == [0, 1, 2, 2, 3]
     assert word_indices(["▁", "Ä", "pfel"], ["Äpfel"]) == [0, 0, 0]
+    assert word_indices(["▁a", "▁"], ["a"]) == [0, 0]
+    assert word_indices([], []) == []
     with pytest.raises(ValueError, match="'Thehat', the words 'Thecat'"):
         word_indices(["▁The", "▁hat"], ["The", "cat"])
 

@@ -20,6 +20,14 @@ REAL = torch.tensor([[True] * 7, [True] * 3 + [False] * 4])
 """Which of seven positions hold a token, in two sentences."""
 
 
+def test_layers_take_keyword_arguments() -> None:
+    x, mask = torch.randn(2, 5, 16), torch.ones(2, 1, 1, 5, dtype=torch.bool)
+    for checkpointing in (False, True):
+        layer = EncoderLayer(SHAPE)
+        layer.activation_checkpointing = checkpointing
+        assert torch.equal(layer(x, mask=mask), layer(x, mask))
+
+
 def config(norm: Norm) -> ModelConfig:
     return ModelConfig(**{**vars(SHAPE), "norm": norm})
 

@@ -140,6 +140,7 @@ def test_the_encoder_depends_on_the_order_of_tokens(positions: Positions) -> Non
         ({"attention_dropout": -0.1}, "attention_dropout must be at least 0"),
         ({"d_model": 12, "n_heads": 4, "positions": "rotary"}, "d_model / model.n_heads must be even; got 3"),
         ({"n_layers": 0}, "n_layers must be at least 1"),
+        ({"vocab_size": 3}, "vocab_size must be more than the 4 special tokens; got 3"),
     ],
 )
 def test_settings_out_of_range_are_rejected(wrong: dict[str, object], message: str) -> None:
@@ -157,7 +158,8 @@ def test_sentences_longer_than_max_length_are_rejected(tiny: Transformer) -> Non
     [
         (torch.tensor([[3, 40]]), r"ids must be from 0 to vocab_size - 1 = 39; got 3 to 40"),
         (torch.tensor([[-1, 4]]), r"got -1 to 4"),
-        (torch.tensor([4, 5]), r"ids must be integers, \(batch, length\); got torch.int64, \(2,\)"),
+        (torch.tensor([4, 5]), r"ids must be int64 or int32, \(batch, length\); got torch.int64, \(2,\)"),
+        (torch.tensor([[True]]), r"ids must be int64 or int32, \(batch, length\); got torch.bool, \(1, 1\)"),
         (torch.tensor([[4.0]]), r"got torch.float32"),
     ],
 )

@@ -61,6 +61,7 @@ def export(
     data = DataConfig.from_dict(recipe["data"], f"{run / RECIPE}: data")
     splits = splits or [split for split in find_corpus(data.corpus).splits if split.startswith("test")]
     texts = {split: sentence_pairs(data.corpus, split, data.direction, mirror) for split in splits}
+    folder = folder.absolute()  # "." has no name
     work = folder.with_name(f".{folder.name}.unfinished")
     try:
         shutil.rmtree(work, ignore_errors=True)

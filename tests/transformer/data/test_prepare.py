@@ -644,7 +644,7 @@ def test_settings_survive_json() -> None:
     [
         ({}, "data: there is no corpus"),
         ({"corpus": "copy", "colour": "red"}, "data: 'colour' is unknown: from another version of the course?"),
-        ({"corpus": "copy", "direction": None}, "data: direction must be a text; got None"),
+        ({"corpus": "copy", "direction": None}, "data: direction must be a string; got None"),
         (
             {"corpus": "copy", "max_train_pairs": "many"},
             "data: max_train_pairs must be a whole number or null; got 'many'",
