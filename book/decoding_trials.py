@@ -84,7 +84,7 @@ def int8(x: Tensor, weight: Tensor, bias: Tensor) -> Callable[[], Tensor]:
 
 
 PRODUCTS: dict[str, Product] = {
-    "float32, as in the package": as_it_is,
+    "as in the package: float32": as_it_is,
     "weight transposed": transposed,
     "weight packed by oneDNN": packed,
     "bfloat16": bfloat16,
@@ -103,14 +103,14 @@ def products(layer: str) -> Benchmark:
 def attention() -> Benchmark:
     """The beams of each sentence attend to the entries of the cache."""
     title = f"attention of {BEAMS} beams of {SENTENCES} sentences to {KEYS} cache entries, {HEADS} heads"
-    forms = {"fused, as in the package": _fused, "two batched products and a softmax": _batched_products}
+    forms = {"as in the package: fused": _fused, "two batched products and a softmax": _batched_products}
     return _benchmark("attention", title, "calls/s", {name: partial(_attention, form) for name, form in forms.items()})
 
 
 def best_tokens() -> Benchmark:
     """From the logits to the best tokens and their log-probabilities."""
     functions = {
-        "log-softmax in place, top k by columns, as in the package": _in_place,
+        "as in the package: log-softmax in place, top k by columns": _in_place,
         "log-softmax, torch.topk": _log_softmax_and_topk,
         "top k by columns, then minus logsumexp": _topk_and_logsumexp,
     }

@@ -1,8 +1,8 @@
 """The directive ``{results}``: tables and figures for the results page, generated from result files only.
 
-``python -m book.experiments``, ``python -m book.language_filter``,
-``python -m book.live_models`` and ``transformer bench --output`` write these files
-to ``book/results``, and pretrained models have their own. Where a file is missing, the page says "Not measured yet".
+``python -m book.experiments``, ``python -m book.language_filter``, ``python -m book.live_models``,
+``python -m book.decoding_trials`` and ``transformer bench --output`` write these files to ``book/results``, and
+pretrained models have their own. Where a file is missing, the page says "Not measured yet".
 """
 
 import json
@@ -92,6 +92,7 @@ def section(name: str, root: Path = ROOT) -> list[Part]:
         "summary": summary,
         "quality": quality,
         "speed": speed,
+        "decoding-trials": decoding_trials,
         "published": published,
         "language-filter": language_filter,
         "live": live_models,
@@ -337,10 +338,10 @@ def speed(root: Path) -> list[Part]:
         facts = read(path)
         method = facts.get("rounds") or facts.get("steps")
         found = [f"{facts['machine']}; {facts['device']}; threads: {facts['threads']}. Measured: {method}."]
+        found += benchmark_tables(facts)
         for benchmark in facts.get("benchmarks", []):
-            rows = [Measurement(**row) for row in benchmark["implementations"]]
-            found.append(f"**{benchmark['name']}:** {benchmark['title']}\n\n{report.table(rows, benchmark['unit'])}")
             if benchmark["name"] in COMPARED:
+                rows = [Measurement(**row) for row in benchmark["implementations"]]
                 ratios |= speed_ratios(COMPARED[benchmark["name"]], rows)
         found += [recipe.tables(record) for record in facts.get("recipes", [])]
         found.append(table(ORIGIN, [origin(facts)], long=True))
@@ -349,6 +350,25 @@ def speed(root: Path) -> list[Part]:
         alt = f"Our speed divided by that of other implementations, mean over the rounds: {describe(ratios, 2)}"
         parts.insert(0, Picture(speed_plot(ratios), alt))
     return parts or [MISSING]
+
+
+def benchmark_tables(facts: Mapping[str, Any]) -> list[str]:
+    """Return a table for each benchmark of a file."""
+    return [
+        f"**{benchmark['name']}:** {benchmark['title']}\n\n"
+        + report.table([Measurement(**row) for row in benchmark["implementations"]], benchmark["unit"])
+        for benchmark in facts.get("benchmarks", [])
+    ]
+
+
+def decoding_trials(root: Path) -> list[Part]:
+    """Return what was tried to make decoding on a CPU faster: a table for each part of a step, and for the search."""
+    path = root / "book" / "results" / "decoding-trials.json"
+    if not path.exists():
+        return [MISSING]
+    facts = read(path)
+    origins = table(ORIGIN, [origin(facts)], long=True)
+    return [*benchmark_tables(facts), folded("Where these numbers come from", f"Measured: {facts['rounds']}.", origins)]
 
 
 def speed_ratios(what: str, rows: Sequence[Measurement]) -> dict[str, list[float]]:

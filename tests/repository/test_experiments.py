@@ -178,7 +178,7 @@ def schema_of(path: Path) -> dict[str, object]:
         return BEAM_SIZES
     if path.name == "everyday-sentences.json":
         return EVERYDAY_SENTENCES
-    return BENCH if path.name.startswith("bench-") else EXPERIMENT
+    return BENCH if path.name.startswith(("bench-", "decoding-trials")) else EXPERIMENT
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "book" / "results").glob("*.json")), ids=lambda path: path.stem)
