@@ -215,6 +215,8 @@ def run_table(rows: list[dict[str, Any]]) -> str:
 
 def change(difference: str) -> str:
     """Shorten the description of a difference from the recipe."""
+    if fine_tuned := re.match(r"initial_model: None, now \{'name': '(.+?)'", difference):
+        return f"starts from the weights of `{fine_tuned[1]}`"
     return re.sub(r"^\w+\.(.+): (.+), now (.+)$", r"\1 \2 → \3", difference)
 
 

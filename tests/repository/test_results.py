@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from book._ext import results
-from book._ext.results import MISSING, Spread, section
+from book._ext.results import MISSING, Spread, change, section
 from book.experiments import EXPERIMENTS
 from transformer.plots.style import Picture
 
@@ -188,6 +188,14 @@ def test_each_run_has_its_date_commit_hardware_and_command(root: Path) -> None:
     hardware = "A Fast Chip, 64 cores, Linux; cpu in fp32; threads: 7"
     assert shown.count(FACTS["date"]) == shown.count("`abcdef1234`") == shown.count(hardware) == 2
     assert SIGNATURE.replace("|", r"\|") in shown and "<results/heads.json>" in shown
+
+
+def test_a_fine_tuned_run_names_the_model_that_it_started_from() -> None:
+    assert (
+        change("initial_model: None, now {'name': 'everyday', 'sha256': '12'}")
+        == "starts from the weights of `everyday`"
+    )
+    assert change("model.dropout: 0.3, now 0.15") == "dropout 0.3 → 0.15"
 
 
 def test_beam_sizes_have_a_row_each(root: Path) -> None:
