@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from transformer.attention import AttentionForm
-from transformer.data.tokenizer import UNK
 from transformer.errors import UserError
 from transformer.files import check_fields
 
@@ -63,8 +62,6 @@ class ModelConfig:
         for name in ("vocab_size", "d_model", "n_heads", "d_ff", "n_layers", "max_length"):
             if getattr(self, name) < 1:
                 raise UserError(f"model.{name} must be at least 1; got {getattr(self, name)}")
-        if self.vocab_size <= UNK:
-            raise UserError(f"model.vocab_size must be more than the {UNK + 1} special tokens; got {self.vocab_size}")
         if self.max_length > MAX_LENGTH:
             raise UserError(f"model.max_length must be at most {MAX_LENGTH:,}; got {self.max_length}")
         if self.d_model % self.n_heads:

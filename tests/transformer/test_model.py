@@ -140,7 +140,6 @@ def test_the_encoder_depends_on_the_order_of_tokens(positions: Positions) -> Non
         ({"attention_dropout": -0.1}, "attention_dropout must be at least 0"),
         ({"d_model": 12, "n_heads": 4, "positions": "rotary"}, "d_model / model.n_heads must be even; got 3"),
         ({"n_layers": 0}, "n_layers must be at least 1"),
-        ({"vocab_size": 3}, "vocab_size must be more than the 4 special tokens; got 3"),
     ],
 )
 def test_settings_out_of_range_are_rejected(wrong: dict[str, object], message: str) -> None:
