@@ -18,7 +18,7 @@ from typing import Any
 from tqdm import tqdm
 
 from transformer.checkpoint import read_settings
-from transformer.data.corpora import comparable, sentence_pairs
+from transformer.data.corpora import matching_key, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
 from transformer.files import write_atomically
@@ -56,10 +56,10 @@ def check_unseen(sentences: list[str], data: DataConfig, mirror: str | None = No
     Raises:
         UserError: if one was.
     """
-    keys = {comparable(sentence): sentence for sentence in sentences}
+    keys = {matching_key(sentence): sentence for sentence in sentences}
     for source, _ in sentence_pairs(data.corpus, "train", data.direction, mirror):
-        if comparable(source) in keys:
-            raise UserError(f"this sentence is in the training data: {keys[comparable(source)]}")
+        if matching_key(source) in keys:
+            raise UserError(f"this sentence is in the training data: {keys[matching_key(source)]}")
 
 
 def translate(translator: Translator, sentences: list[str]) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class RecipeOptions:
 
 @dataclasses.dataclass
 class PrepareOptions(RecipeOptions):
-    """The options of `transformer prepare RECIPE`."""
+    """The options of `transformer prepare RECIPE`; those of the training change nothing."""
 
 
 @dataclasses.dataclass
@@ -147,6 +147,8 @@ class TrainOptions(RecipeOptions):
 
 def prepare(options: PrepareOptions) -> None:
     """Download and clean a corpus, train a subword tokenizer on it, and save it as token ids.
+
+    The --training options of the recipe are accepted, as in train, but change nothing here.
 
     Examples:
         transformer prepare pocket

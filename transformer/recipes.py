@@ -144,13 +144,13 @@ RECIPES |= {
     ),
     "pocket-small": replace(
         _pocket,
-        description="Like pocket, with five times the text and eight times the steps: almost no mistakes.",
+        description="Like pocket, with five times the text and 48,000 steps: almost no mistakes.",
         data=DataConfig("pocket-200k"),
         training=replace(_pocket.training, steps=48_000, average_steps=8000),
     ),
     "pocket-large": replace(
         _pocket,
-        description="Like pocket-small, with more layers and heads to look into.",
+        description="Like pocket-small, with more layers and heads to look into, in 30,000 steps.",
         data=DataConfig("pocket-200k"),
         model=replace(_pocket.model, d_model=192, n_heads=6, d_ff=512, n_layers=3),
         training=replace(_pocket.training, steps=30_000, average_steps=5000),

@@ -29,8 +29,8 @@ GENERATED_SIZE: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000
 
 HELD_OUT_ONE_IN = 20
 """If a corpus lacks ``valid`` or ``test``, one sentence in this many is held out of ``train`` for it."""
-HELD_OUT = 2_000
-"""About how many of the sentences that are held out the split has at most."""
+MAX_HELD_OUT = 2_000
+"""The split then gets at most about this many of them."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class FileCorpus:
             return self._read(splits[split], mirror)
         one_in = self.manifest.held_out_one_in or HELD_OUT_ONE_IN
         n_pairs = sum(1 for _ in self._read(splits["train"], mirror))
-        n_most = n_pairs if self.manifest.held_out_one_in else HELD_OUT * one_in
+        n_most = n_pairs if self.manifest.held_out_one_in else MAX_HELD_OUT * one_in
 
         def split_of(sentence: str) -> str | None:
             """Depends only on a hash of the source sentence, so that all its translations are in one split.
@@ -199,8 +199,8 @@ class CombinedCorpus:
         if split != "train":
             return self._concatenated(split, mirror)
         held_out = chain(self._concatenated("valid", mirror), self._concatenated("test", mirror))
-        keys = {comparable(sentence) for pair in held_out for sentence in pair}
-        return (pair for pair in self._concatenated("train", mirror) if keys.isdisjoint(map(comparable, pair)))
+        keys = {matching_key(sentence) for pair in held_out for sentence in pair}
+        return (pair for pair in self._concatenated("train", mirror) if keys.isdisjoint(map(matching_key, pair)))
 
     def fingerprint(self) -> str:
         """A hash of everything that the text depends on."""
@@ -213,7 +213,7 @@ class CombinedCorpus:
         return chain.from_iterable(part.pairs(split.partition("_")[0], mirror) for part in self._parts_of(split))
 
 
-def comparable(sentence: str) -> str:
+def matching_key(sentence: str) -> str:
     """Return the words of a sentence without capitals and punctuation, to find sentences that occur twice."""
     return re.sub(r"[\W_]+", " ", sentence.casefold()).strip()
 

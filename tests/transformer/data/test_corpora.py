@@ -21,7 +21,7 @@ from transformer.data import corpora
 from transformer.data.corpora import (
     GENERATED,
     GENERATED_SIZE,
-    HELD_OUT,
+    MAX_HELD_OUT,
     CombinedCorpus,
     FileCorpus,
     absolute_name,
@@ -498,7 +498,7 @@ def test_how_much_is_held_out(count: int, share: float) -> None:
     for split in ("valid", "test"):
         held_out = sum(1 for _ in corpus.pairs(split))
         assert abs(held_out - count * share) < 4 * (count * share) ** 0.5
-        assert held_out < 1.15 * HELD_OUT
+        assert held_out < 1.15 * MAX_HELD_OUT
 
 
 def test_only_what_is_missing_is_held_out() -> None:
