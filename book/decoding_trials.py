@@ -1,4 +1,4 @@
-"""Measure what could make decoding on a CPU faster, and mostly doesn't: ``python -m book.decoding_trials``.
+"""Measure what could make decoding on a CPU faster, and what it gains: ``python -m book.decoding_trials``.
 
 The benchmarks have the sizes of ``transformer bench beam``: 64 sentences with 4 beams each. In each, the first
 implementation is what the package does. Packed and quantised weights need functions of PyTorch that are not public;

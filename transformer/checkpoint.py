@@ -176,7 +176,7 @@ def stopped_checkpoints(folder: Path) -> list[str]:
 
 
 def resumable_checkpoints(folder: Path) -> list[str]:
-    """Return the names of the checkpoints that a run may resume from, oldest first; all but two are weights only."""
+    """Return the names of a run's checkpoints, oldest first; it can resume from the last ones, which have a state."""
     names = [*step_checkpoints(folder), *stopped_checkpoints(folder)]
     return sorted(names, key=lambda name: name.rpartition("-")[2])
 

@@ -26,7 +26,7 @@ class RecipeCommand:
     """A command whose first argument is the name of a recipe, which sets the defaults of the options."""
 
     function: Callable[[Any], Any]
-    """Called with the options, a dataclass, whose attribute ``typed`` becomes the names of those that were typed."""
+    """Called with the options, a dataclass; its attribute ``typed`` gets the names of those that were typed."""
     defaults: Mapping[str, Any]
     """Recipe → its options."""
     descriptions: Mapping[str, str]

@@ -103,7 +103,7 @@ class RecipeOptions:
 
 @dataclasses.dataclass
 class PrepareOptions(RecipeOptions):
-    """The options of `transformer prepare RECIPE`; those of the training change nothing."""
+    """The options of `transformer prepare RECIPE`; the training options have no effect."""
 
 
 @dataclasses.dataclass
@@ -148,7 +148,7 @@ class TrainOptions(RecipeOptions):
 def prepare(options: PrepareOptions) -> None:
     """Download and clean a corpus, train a subword tokenizer on it, and save it as token ids.
 
-    The --training options of the recipe are accepted, as in train, but change nothing here.
+    The --training options are accepted, as in train, but have no effect here.
 
     Examples:
         transformer prepare pocket

@@ -162,7 +162,7 @@ def sample(
         if top_p < 1:  # with 1, rounding errors in the sum would drop the least probable tokens
             sum_before = probabilities.cumsum(-1) - probabilities  # of all tokens that are more probable
             probabilities = probabilities.masked_fill(sum_before >= top_p, 0.0)
-        # As torch.multinomial does it, but on a GPU that waits for the device to check the probabilities.
+        # This is what torch.multinomial computes, but that also waits for the GPU, to check the probabilities.
         waiting_times = torch.empty_like(probabilities).exponential_(generator=generator)
         drawn = (probabilities / waiting_times).argmax(-1, keepdim=True)
         return sorted_tokens.gather(1, drawn)[:, 0]
