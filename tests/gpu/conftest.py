@@ -20,10 +20,12 @@ WEEKLY = (
     "test_batches_of_all_lengths_compile_at_most_twice[cpu",
     "test_the_loss_and_its_gradient[cpu-compiled",
     "test_the_budget_is_within_10_percent_of_the_measured_memory[cpu-bf16",
+    "test_all_gpus_together_train_as_one_process_does[cpu",
 )
-"""Tests that take up to a minute on a CPU, because it compiles, or because it emulates bfloat16.
+"""Tests that take up to a minute on a CPU, because it compiles, emulates bfloat16, or starts several processes.
 
-There, `test_compile` and `tests.transformer.training.test_memory` cover the same in every run.
+There, `test_compile`, and in tests.transformer.training `test_memory` and `test_distributed`, cover the same in every
+run.
 """
 
 

@@ -31,7 +31,8 @@ from transformer.translator import Translator
 pytestmark = pytest.mark.slow
 
 SMALL = (
-    "--data.max-train-pairs 3000 --training.steps 60 --training.validate-every 30 --training.warmup-steps 20".split()
+    "--data.max-train-pairs 3000 --training.steps 60 --training.validate-every 30 --training.warmup-steps 20 "
+    "--training.batch-tokens 500 --training.learning-rate-factor 0.5".split()
 )
 
 

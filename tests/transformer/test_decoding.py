@@ -231,7 +231,8 @@ def test_samples_follow_the_probabilities(tiny: Transformer) -> None:
         expected = torch.zeros(40)
         expected[order[: top_k or enough]] = p[: top_k or enough]
         expected /= expected.sum()
-        rows = sample(tiny, sentence.expand(4000, 3), temperature, top_k, top_p, torch.Generator().manual_seed(0))
+        generator = torch.Generator().manual_seed(0)
+        rows = sample(tiny, sentence.expand(4000, 3), temperature, top_k, top_p, generator, max_new_tokens=2)
         counts = torch.bincount(torch.tensor([row[0] if row else EOS for row in rows]), minlength=40)
         assert counts[expected == 0].sum() == 0
         assert (counts / 4000 - expected).abs().max() < 0.03

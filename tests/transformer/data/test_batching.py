@@ -1,4 +1,5 @@
 import itertools
+from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
 
@@ -255,17 +256,20 @@ def pocket_pairs(repeat: int) -> Pairs:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "budget", "most_padding"),
+    ("corpus", "size", "budget", "most_padding"),
     [
-        (translations(1_000_000), 25_000, 0.02),
-        (pocket_pairs(100), 25_000, 0.02),
-        (translations(30_000), 4_000, 0.08),
-        (translations(30_000), 1_500, 0.08),
-        (pocket_pairs(1), 250, 0.02),
+        (translations, 1_000_000, 25_000, 0.02),
+        (pocket_pairs, 100, 25_000, 0.02),
+        (translations, 30_000, 4_000, 0.08),
+        (translations, 30_000, 1_500, 0.08),
+        (pocket_pairs, 1, 250, 0.02),
     ],
     ids=["a million", "a million from pocket", "30,000 at 4,000", "30,000 at 1,500", "the pocket recipe"],
 )
-def test_little_padding_and_batches_of_similar_size(pairs: Pairs, budget: int, most_padding: float) -> None:
+def test_little_padding_and_batches_of_similar_size(
+    corpus: Callable[[int], Pairs], size: int, budget: int, most_padding: float
+) -> None:
+    pairs = corpus(size)
     for seed in (None, 1, 2):
         batches = token_batches(*pairs, budget, seed)
         assert padding(pairs, batches) <= most_padding
