@@ -92,7 +92,7 @@ from transformer.plots.roofline import (
 from transformer.plots.strip_plot import strip_plot
 from transformer.plots.style import Captioned, Picture, SourceCode
 from transformer.recipes import RECIPES
-from transformer.training.memory import memory_budget, peak_memory
+from transformer.training.memory import estimate_memory, peak_memory
 from transformer.training.trainer import batch_loss
 
 torch.set_printoptions(precision=4, sci_mode=False)
@@ -952,12 +952,12 @@ mixed = Device(cuda, torch.bfloat16)
 checkpointing = replace(recipe.training, activation_checkpointing=True)
 four_batches = replace(recipe.training, gradient_accumulation_steps=4)
 budgets = {
-    "float32": memory_budget(recipe.model, recipe.training, Device(cuda)),
-    "bfloat16": memory_budget(recipe.model, recipe.training, mixed),
-    "bfloat16 and\ncheckpointing": memory_budget(
+    "float32": estimate_memory(recipe.model, recipe.training, Device(cuda)),
+    "bfloat16": estimate_memory(recipe.model, recipe.training, mixed),
+    "bfloat16 and\ncheckpointing": estimate_memory(
         recipe.model, checkpointing, mixed
     ),
-    "bfloat16 and\n4 smaller batches": memory_budget(
+    "bfloat16 and\n4 smaller batches": estimate_memory(
         recipe.model, four_batches, mixed
     ),
 }

@@ -94,7 +94,7 @@ from transformer.plots.style import Captioned, Picture
 from transformer.plots.training_cost import training_cost
 from transformer.plots.training_curves import training_curves
 from transformer.recipes import RECIPES
-from transformer.training.memory import memory_budget
+from transformer.training.memory import estimate_memory
 from transformer.training.run_folder import read_metrics
 from transformer.training.trainer import batch_loss, validate
 from transformer.translator import Translator
@@ -324,7 +324,7 @@ print(tabulate(rows, header, floatfmt=",.1f"))
 # transformer evaluate runs/iwslt17 --split test_2015    # one of its test sets
 # ```
 #
-# Does a recipe fit into the GPU's memory? `memory_budget` adds up the weights, gradients, Adam's averages and activations, as in [chapter 16](16_gpu_performance.ipynb). Two settings save memory without changing the batch: gradient accumulation processes it in parts, and activation checkpointing recomputes most activations in the backward pass. Here is the budget in bfloat16:
+# Does a recipe fit into the GPU's memory? `estimate_memory` adds up the weights, gradients, Adam's averages and activations, as in [chapter 16](16_gpu_performance.ipynb). Two settings save memory without changing the batch: gradient accumulation processes it in parts, and activation checkpointing recomputes most activations in the backward pass. Here is the budget in bfloat16:
 
 # %%
 gpu = Device(torch.device("cuda"), torch.bfloat16)  # only a description
@@ -339,7 +339,7 @@ for label, change in settings.items():
     sizes = []
     for recipe in (RECIPES["wmt14-base"], RECIPES["wmt14-big"]):
         training = replace(recipe.training, **change)
-        sizes.append(memory_budget(recipe.model, training, gpu).total / 1e9)
+        sizes.append(estimate_memory(recipe.model, training, gpu).total / 1e9)
     rows.append([label, *sizes])
 print(tabulate(rows, ["setting", "base, GB", "big, GB"], floatfmt=".1f"))
 
@@ -598,7 +598,7 @@ child.send_signal(signal.SIGKILL)
 child.wait()
 last = step_checkpoints(interrupted)[-1]
 progress = read_json(interrupted / f"{last}.json")["progress"]
-print({key: progress[key] for key in ("step", "epoch", "epoch_step")})
+print({key: progress[key] for key in ("step", "epoch", "epoch_batches")})
 
 # %% [markdown]
 # The checkpoint records where the run was: after 30 steps, in epoch 0. To resume, run **the same command again**:

@@ -14,7 +14,7 @@ from exercises.blanks import Blank, first_unsolved, notebook_title, read_all_bla
 from exercises.notebooks import ROOT
 from transformer.command_line import check_name
 from transformer.errors import UserError
-from transformer.files import CheckpointError, convert, parse_json, read_text, write_atomically
+from transformer.files import InvalidFileError, convert, parse_json, read_text, write_atomically
 
 
 def shown_file() -> Path:
@@ -79,6 +79,6 @@ def _read(file: Path) -> dict[str, dict[str, int]]:
     try:
         shown: dict[str, dict[str, int]]
         shown = convert(parse_json(read_text(file), str(file)), dict[str, dict[str, int]], str(file))
-    except CheckpointError:
+    except InvalidFileError:
         return {}
     return shown

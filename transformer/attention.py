@@ -262,8 +262,8 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError(f"{name} must be (batch, length, d_model={self.d_model}); got {tuple(tensor.shape)}")
         if memory is not None and cache is not None:
             raise ValueError("a cache is for self-attention: pass memory or a cache, not both")
-        if is_causal and mask is not None:
-            raise ValueError("pass a mask or is_causal=True, not both")
+        if is_causal and (mask is not None or cache is not None):
+            raise ValueError("is_causal=True excludes a mask and a cache")
         if memory is not None:
             query = self.project_query(x)
             if not isinstance(memory, KeyValue):

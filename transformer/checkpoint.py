@@ -15,7 +15,7 @@ from torch import Tensor
 from transformer import __version__
 from transformer.config import ModelConfig, TrainingConfig, update_old_settings
 from transformer.errors import UserError
-from transformer.files import CheckpointError, convert, read_bytes, read_json, write_atomically
+from transformer.files import InvalidFileError, convert, read_bytes, read_json, write_atomically
 from transformer.model import Transformer
 
 BEST = "best"
@@ -25,19 +25,19 @@ AVERAGED = "averaged"
 
 
 @dataclass(frozen=True)
-class InitialModel:
+class InitialModelReference:
     """The model whose weights a training run started from."""
 
     name: str
     sha256: str
 
 
-FIELDS: dict[str, Any] = {
+FIELD_TYPES: dict[str, Any] = {
     "description": str | None,
     "data": dict[str, Any],  # converted by `DataConfig.from_dict`
     "model": ModelConfig,
     "training": TrainingConfig,
-    "initial_model": InitialModel,
+    "initial_model": InitialModelReference,
     "text_sha256": str | None,
     "versions": dict[str, str],
     "metrics": dict[str, float],
@@ -68,7 +68,7 @@ def save_checkpoint(
         name: the name of the checkpoint; another one with this name is replaced.
         model: the model to save.
         metadata: more values for the JSON file.
-        state: more tensors that training needs to resume, for a file of their own.
+        state: more tensors, which training needs to resume; they are saved in a file of their own.
         dtype: the dtype of the weights in the file.
     """
     description = {
@@ -100,12 +100,12 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
         The model, in eval mode and in float32 on the CPU, and the contents of the JSON file.
 
     Raises:
-        CheckpointError: if files are missing or damaged, or don't belong together.
+        InvalidFileError: if files are missing or damaged, or don't belong together.
         UserError: if a file can't be read at the moment.
     """
     metadata, weights = _read_metadata_and_weights(folder, name)
     config = convert(metadata.get("model"), ModelConfig, f"{folder / name}.json: model")
-    other = CheckpointError(f"the weights of {folder / name} belong to another model than {name}.json describes")
+    other = InvalidFileError(f"the weights of {folder / name} belong to another model than {name}.json describes")
     if sum(weight.numel() for weight in weights.values()) != config.n_parameters:  # before any memory is allocated
         raise other
     model = Transformer(config)
@@ -113,7 +113,7 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
     if weights.keys() != expected.keys() or any(weights[k].shape != expected[k].shape for k in expected):
         raise other
     if not all(weight.is_floating_point() for weight in weights.values()):
-        raise CheckpointError(f"the weights of {folder / name} are not all floating-point numbers")
+        raise InvalidFileError(f"the weights of {folder / name} are not all floating-point numbers")
     model.load_state_dict(weights, strict=False)
     return model.eval(), metadata
 
@@ -124,7 +124,7 @@ def _read_metadata_and_weights(folder: Path, name: str) -> tuple[dict[str, Any],
         metadata = read_settings(folder / f"{name}.json")
         try:
             weights, error = read_tensors(folder, name, "weights"), None
-        except CheckpointError as missing_or_damaged:
+        except InvalidFileError as missing_or_damaged:
             weights, error = {}, missing_or_damaged
         if read_settings(folder / f"{name}.json") != metadata:
             continue
@@ -137,20 +137,20 @@ def read_tensors(folder: Path, name: str, kind: str) -> dict[str, Tensor]:
     """Read the ``weights`` or the ``state`` of a checkpoint.
 
     Raises:
-        CheckpointError: if they are missing or damaged.
+        InvalidFileError: if they are missing or damaged.
         UserError: if the file can't be read at the moment.
     """
     entry = read_json(folder / f"{name}.json").get(kind)
     if not isinstance(entry, dict):
-        raise CheckpointError(f"the checkpoint {folder / name}.json has no {kind}")
+        raise InvalidFileError(f"the checkpoint {folder / name}.json has no {kind}")
     path = folder / Path(str(entry.get("file"))).name
     data = read_bytes(path, f"the checkpoint {path}")
     if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
-        raise CheckpointError(f"the checkpoint {path} is damaged: its sha256 is not the one in {name}.json")
+        raise InvalidFileError(f"the checkpoint {path} is damaged: its sha256 is not the one in {name}.json")
     try:
         return safetensors.torch.load(data)
     except SafetensorError as error:
-        raise CheckpointError(f"cannot use the checkpoint {path}: {error}") from error
+        raise InvalidFileError(f"cannot use the checkpoint {path}: {error}") from error
 
 
 def step_name(step: int, stopped: bool = False) -> str:
@@ -167,18 +167,22 @@ def step_checkpoints(folder: Path) -> list[str]:
 
     They are the same whether the run was interrupted or not, and so is their average.
     """
-    return sorted(path.stem for path in folder.glob("step-*.json"))
+    return _by_step(path.stem for path in folder.glob("step-*.json"))
 
 
 def stopped_checkpoints(folder: Path) -> list[str]:
     """Return the names of the checkpoints that a run has saved because it was stopped; there is one at most."""
-    return sorted(path.stem for path in folder.glob("stopped-*.json"))
+    return _by_step(path.stem for path in folder.glob("stopped-*.json"))
 
 
-def resumable_checkpoints(folder: Path) -> list[str]:
-    """Return the names of a run's checkpoints, oldest first; it can resume from the last ones, which have a state."""
-    names = [*step_checkpoints(folder), *stopped_checkpoints(folder)]
-    return sorted(names, key=lambda name: name.rpartition("-")[2])
+def training_checkpoints(folder: Path) -> list[str]:
+    """Return the names of a training run's checkpoints, oldest first; only the last have a state to resume from."""
+    return _by_step([*step_checkpoints(folder), *stopped_checkpoints(folder)])
+
+
+def _by_step(names: Iterable[str]) -> list[str]:
+    """Sort the names of checkpoints by the step at their end."""
+    return sorted(names, key=lambda name: (name.rpartition("-")[2].zfill(20), name))
 
 
 def delete_checkpoint(folder: Path, name: str, kind: str = "") -> None:
@@ -216,7 +220,7 @@ def average_checkpoints(folder: Path, names: Iterable[str]) -> list[str]:
         The names of the checkpoints.
 
     Raises:
-        CheckpointError: if one is missing, perhaps because training has just deleted it, or is damaged.
+        InvalidFileError: if one is missing, perhaps because training has just deleted it, or is damaged.
         UserError: if there are none, or if one can't be read or has another architecture.
     """
     names = list(names)
@@ -240,12 +244,12 @@ def default_checkpoint(folder: Path) -> str:
     """Return the checkpoint to translate with: `AVERAGED`, if training was not resumed after averaging, or `BEST`.
 
     Raises:
-        CheckpointError: if the folder has neither.
+        InvalidFileError: if the folder has neither.
     """
     if not any((folder / f"{name}.json").exists() for name in (AVERAGED, BEST)):
         if not (folder / "recipe.json").exists():
-            raise CheckpointError(f"{folder} is not a run folder: it has no {BEST}.json")
-        raise CheckpointError(
+            raise InvalidFileError(f"{folder} is not a run folder: it has no {BEST}.json")
+        raise InvalidFileError(
             f"{folder} has no model yet: training saves it at its first validation (--training.validate-every). "
             "Let it continue until then; if it was stopped, run the same `transformer train` command again"
         )
@@ -254,7 +258,7 @@ def default_checkpoint(folder: Path) -> str:
 
 
 def _last_checkpoint(folder: Path) -> str | None:
-    names = resumable_checkpoints(folder)
+    names = training_checkpoints(folder)
     return names[-1] if names else None
 
 
@@ -268,19 +272,19 @@ def read_settings(path: Path, required: Iterable[str] = ()) -> dict[str, Any]:
         required: keys that it must have.
 
     Raises:
-        CheckpointError: if the file is missing, is not JSON, lacks a key, or has a value of a wrong type or out of
+        InvalidFileError: if the file is missing, is not JSON, lacks a key, or has a value of a wrong type or out of
             range.
         UserError: if the file can't be read at the moment.
     """
     values = read_json(path)
     for name in required:
         if name not in values:
-            raise CheckpointError(f"{path}: {name} is missing")
-    for name, expected in FIELDS.items():
+            raise InvalidFileError(f"{path}: {name} is missing")
+    for name, expected in FIELD_TYPES.items():
         if name in values and not is_dataclass(expected):
             convert(values[name], expected, f"{path}: {name}")
     values = update_old_settings(values)
-    for name, expected in FIELDS.items():
+    for name, expected in FIELD_TYPES.items():
         if name in values and is_dataclass(expected):
             convert(values[name], expected, f"{path}: {name}")
     return values

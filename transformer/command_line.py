@@ -26,7 +26,7 @@ class RecipeCommand:
     """A command whose first argument is the name of a recipe, which sets the defaults of the options."""
 
     function: Callable[[Any], Any]
-    """Called with the options, a dataclass; its attribute ``typed`` gets the names of those that were typed."""
+    """Called with the options, a dataclass; its attribute ``explicit_options`` gets the names of the given ones."""
     defaults: Mapping[str, Any]
     """Recipe → its options."""
     descriptions: Mapping[str, str]
@@ -74,15 +74,15 @@ def run_command(program: str, description: str, commands: Mapping[str, Command],
 def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
     """Run a program so that, whatever happens, it ends with a clear message and without a traceback.
 
-    A mistake of the user, a file that can't be read or written, and a lack of memory are explained in one line. For any
-    other error, which is a mistake in the program, the line asks to report it and names a file with the traceback.
+    A user error, a file that can't be read or written, and a lack of memory are explained in one line. For any
+    other error, which is a bug, the line asks to report it and names a file with the traceback.
 
     Args:
         action: the program.
         options: names of options, which messages show as the user types them.
 
     Returns:
-        What the action returns (0 for None); 2 after a mistake of the user, 1 after another error, 130 after Ctrl-C,
+        What the action returns (0 for None); 2 after a user error, 1 after another error, 130 after Ctrl-C,
         and 141 if the reader of a pipe, such as ``head``, has exited.
     """
     _use_utf8()
@@ -111,7 +111,7 @@ def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
     except Exception as error:
         reason = (str(error).splitlines() or [""])[0][:200]
         return _fail(
-            f"unexpected {type(error).__name__}: {reason}. This is a mistake in the program: please report it at "
+            f"unexpected {type(error).__name__}: {reason}. This is a bug: please report it at "
             f"{ISSUES}, with {_save_traceback()}",
             1,
         )
@@ -179,10 +179,10 @@ def _run(
     check_name(recipe, command.defaults, "recipe")
     default, program = command.defaults[recipe], f"{program} {recipe}"
     options += _names(default)
-    typed = _check_options(args, options, program)
+    explicit_options = _check_options(args, options, program)
     description = f"{_summary(command.function)}\n\n{recipe}: {command.descriptions[recipe]}"
     parsed = _parse(type(default), program, description, args, default)
-    parsed.typed = typed
+    parsed.explicit_options = explicit_options
     return command.function(parsed) or 0
 
 
@@ -242,7 +242,7 @@ def _flag(option: str) -> str:
 
 
 def _check_options(args: Sequence[str], options: Sequence[str], program: str) -> list[str]:
-    """Return the options that were typed. Refuse an unknown one, and suggest the most similar, apart from sections.
+    """Return the options that were given. For an unknown one, suggest the most similar, whatever its section.
 
     Raises:
         UserError: if an option is unknown.

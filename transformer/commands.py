@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count, islice
 from pathlib import Path
-from typing import Annotated, Any, Literal, TextIO
+from typing import Annotated, Any, ClassVar, Literal, TextIO
 
 import torch
 from tyro.conf import FlagCreatePairsOff, Positional, arg
@@ -29,7 +29,7 @@ from transformer.decoding import check_search
 from transformer.device import Device, DeviceName, Precision, choose_device
 from transformer.errors import UserError, quote, require_extra
 from transformer.evaluation.evaluate import evaluate_runs
-from transformer.files import CheckpointError, check_writable, write_atomically
+from transformer.files import InvalidFileError, check_writable, write_atomically
 from transformer.inspection import parameter_table
 from transformer.model import Transformer
 from transformer.models import MODELS_FOLDER, find_model, list_models, load_model
@@ -90,8 +90,8 @@ class RecipeOptions:
     training: TrainingConfig
     """How the model is trained."""
     mirror: Mirror = None
-    typed: Sequence[str] = dataclasses.field(default=(), init=False)
-    """Names of the options on the command line; the others have the recipe's values."""
+    explicit_options: ClassVar[Sequence[str]] = ()
+    """Names of the options that were given on the command line; all others have the recipe's values."""
 
     def __post_init__(self) -> None:
         self.data = dataclasses.replace(self.data, corpus=absolute_name(self.data.corpus))
@@ -208,7 +208,7 @@ def train(options: TrainOptions) -> None:
         }
         config = dataclasses.replace(initial.model.config, **dropout)
         for name, value in dataclasses.asdict(config).items():
-            if f"model.{name}" in options.typed and getattr(options.model, name) != value:
+            if f"model.{name}" in options.explicit_options and getattr(options.model, name) != value:
                 raise UserError(
                     f"the architecture is that of the initial model {options.initial_model}, in which model.{name} is "
                     f"{value}: leave out model.{name} {getattr(options.model, name)}"
@@ -267,17 +267,17 @@ def average(
     """
     if last < 2 and not checkpoints:
         raise UserError(f"--last must be at least 2; got {last}")
-    saved = step_checkpoints(_own_run_folder(run))
+    saved = step_checkpoints(_existing_run_folder(run))
     for name in checkpoints:
         if not (run / f"{name}.json").exists():
             raise UserError(f"{run} has no checkpoint {name}; it has {', '.join(saved) or 'none'}")
     names = list(dict.fromkeys(checkpoints)) or saved[-last:]
     if len(names) < 2:
         more = "name another one" if checkpoints else "train with a smaller --training.checkpoint-every to save more"
-        raise UserError(f"averaging needs at least two checkpoints, and here is {', '.join(names) or 'none'}: {more}")
+        raise UserError(f"averaging needs at least two checkpoints; got {', '.join(names) or 'none'}: {more}")
     try:
         average_checkpoints(run, names)
-    except CheckpointError:
+    except InvalidFileError:
         if all((run / f"{name}.json").exists() for name in names):
             raise
         raise UserError(f"training has just deleted one of these checkpoints in {run}: run the command again") from None
@@ -316,7 +316,7 @@ def curves(
     if not 1 <= len(runs) <= 4:
         raise UserError(f"give one to four run folders; got {len(runs)}")
     style.check_figure_path(output)
-    metrics = {str(run): read_metrics(_own_run_folder(run)) for run in runs}
+    metrics = {str(run): read_metrics(_existing_run_folder(run)) for run in runs}
     for run, rows in metrics.items():
         if not rows:
             is_run = (Path(run) / RECIPE).exists()
@@ -352,7 +352,7 @@ def evaluate(
 
     The translations, the references and the scores are saved in the run folder, as NAME.hypotheses.txt,
     NAME.references.txt and NAME.scores.json. For a pretrained model they go to evaluations/MODEL. If you give several
-    models, each is compared with the first, with a test of significance.
+    models, each is compared with the first by a significance test.
 
     Examples:
         transformer evaluate runs/pocket
@@ -409,8 +409,8 @@ def translate(
     An argument or a line may have several sentences, which are translated one by one. An empty input line is translated
     as an empty line. A line that cannot be translated, because a sentence is too long, is reported and left empty. With
     --n-best, an argument or a line is translated as a whole, and each translation is printed after its score, the
-    log-probability divided by the length normalisation; with lines or several arguments, also after their number,
-    separated by tabs.
+    log-probability divided by the length normalisation, and a tab. If there are several arguments or lines, the number
+    of the argument or line and another tab come first.
 
     Examples:
         transformer translate everyday "What time does the train leave?"
@@ -529,7 +529,7 @@ def export(
         splits: Test sets of the run's corpus on which to score the model.
         device: Where to translate the test sets; auto chooses the fastest device available.
     """
-    run, folder = _own_run_folder(run), Path(os.path.abspath(folder))
+    run, folder = _existing_run_folder(run), Path(os.path.abspath(folder))
     for text in export_model(run, folder, choose_device(device, precision), splits, mirror):
         print(text, flush=True)
     print(f"exported to {folder}; the model card is {folder / 'CARD.md'}")
@@ -586,7 +586,7 @@ def bench(
     Args:
         names: Benchmarks or recipes.
         device: Where to run.
-        threads: CPU threads of each implementation; in the benchmark processes, each process has one.
+        threads: CPU threads of each implementation; the benchmark `processes` always uses one per process.
         rounds: Benchmarks: timed rounds of each implementation.
         steps: Recipes: measured training steps.
         compile: Recipes: compile the model, as in train.
@@ -695,8 +695,8 @@ def _lines_of(stream: TextIO) -> Iterator[str]:
         yield line
 
 
-def _own_run_folder(run: Path) -> Path:
-    """Return a run folder that exists; a pretrained model has none."""
+def _existing_run_folder(run: Path) -> Path:
+    """Check that a run folder exists, and return it; refuse a pretrained model, whose files are not the user's."""
     if run.is_dir():
         return run
     if str(run) in list_models():

@@ -123,7 +123,7 @@ class TrainingConfig:
     batch_tokens: int = 25_000
     """Maximum number of target tokens in a step, on all devices together, not counting padding."""
     gradient_accumulation_steps: int = 1
-    """Split each batch into this many parts to save memory; its effective size stays, unlike in Hugging Face."""
+    """Split each batch into this many parts to save memory; unlike in Hugging Face, its total size stays the same."""
     activation_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and recompute the rest there: less memory, but slower."""
     optimizer: OptimizerName = "adam"
@@ -137,7 +137,7 @@ class TrainingConfig:
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """Average the weights of this many last steps (§6.1 of the paper), unless patience ends the run early; 0: none."""
+    """Average the weights over the last steps, this many (§6.1 of the paper), unless patience ends the run; 0: none."""
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""
     validate_every: int = 1000
@@ -215,9 +215,9 @@ OLD_VALUES: dict[str, dict[str, str]] = {
 
 
 def update_old_settings(saved: dict[str, Any]) -> dict[str, Any]:
-    """Translate the settings in a file from an earlier version to the present names and values.
+    """Translate the settings in a file from an earlier version to the current names and values.
 
-    Settings that the file lacks, because they were added later, get their defaults. Settings with present names pass
+    Settings that the file lacks, because they were added later, get their defaults. Settings with current names pass
     through unchanged.
 
     Args:

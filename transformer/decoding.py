@@ -22,7 +22,7 @@ MAX_LENGTH_PENALTY = 10
 """With larger exponents, the normalisation of long translations overflows; common values are below 2."""
 MIN_TEMPERATURE = 1e-6
 """With lower temperatures, the divided logits would overflow; with this one, sampling is greedy search already."""
-NAN = "the model outputs NaN: a weight is NaN or infinite, or half precision overflowed"
+NAN_MESSAGE = "the model outputs NaN: a weight is NaN or infinite, or half precision overflowed"
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def length_limits(model: Transformer, source: Tensor, max_new_tokens: int | None
     Raises:
         UserError: if ``max_new_tokens`` is less than 1.
     """
-    _check_max_new_tokens(max_new_tokens)
+    check_max_new_tokens(max_new_tokens)
     if max_new_tokens is None:
         limits = (source != PAD).sum(-1) + EXTRA_LENGTH
     else:
@@ -90,12 +90,13 @@ def length_limits(model: Transformer, source: Tensor, max_new_tokens: int | None
     return limits.clamp(max=model.config.max_length)
 
 
-def _check_max_new_tokens(max_new_tokens: int | None) -> None:
-    if max_new_tokens is not None and _number(max_new_tokens, "max_new_tokens") < 1:
+def check_max_new_tokens(max_new_tokens: int | None) -> None:
+    """Refuse a ``max_new_tokens`` that is no whole number, or less than 1, with a `UserError`."""
+    if max_new_tokens is not None and _check_number(max_new_tokens, "max_new_tokens") < 1:
         raise UserError(f"max_new_tokens must be at least 1; got {max_new_tokens}")
 
 
-def _number(value: float, name: str, whole: bool = True) -> float:
+def _check_number(value: float, name: str, whole: bool = True) -> float:
     """Refuse what is not a number, before it causes an error that doesn't say which argument is wrong."""
     is_number = isinstance(value, Integral if whole else Real) or isinstance(value, Tensor) and value.numel() == 1
     if not is_number or isinstance(value, bool):
@@ -109,8 +110,8 @@ def greedy_search(model: Transformer, source: Tensor, max_new_tokens: int | None
     Args:
         model: a model in eval mode.
         source: token ids, (batch, source), int64; padding at the end.
-        max_new_tokens: maximum number of tokens to generate per sentence, counting eos, which every hypothesis gets at
-            the limit at the latest. None: the source's length + 50.
+        max_new_tokens: maximum number of tokens to generate per sentence, including eos, which is forced at the
+            limit. None: the source's length + 50.
 
     Returns:
         For each sentence its token ids, without bos and eos.
@@ -140,8 +141,8 @@ def sample(
         top_p: draw only from the smallest set of most probable tokens whose probabilities sum to this (nucleus
             sampling); 1: from all.
         generator: the random number generator, on the model's device; None: PyTorch's default.
-        max_new_tokens: maximum number of tokens to generate per sentence, counting eos, which every hypothesis gets at
-            the limit at the latest. None: the source's length + 50.
+        max_new_tokens: maximum number of tokens to generate per sentence, including eos, which is forced at the
+            limit. None: the source's length + 50.
 
     Returns:
         For each sentence its token ids, without bos and eos.
@@ -149,11 +150,11 @@ def sample(
     Raises:
         UserError: if an argument is out of range, or the model outputs NaN.
     """
-    if not MIN_TEMPERATURE <= _number(temperature, "temperature", whole=False) < inf:
+    if not MIN_TEMPERATURE <= _check_number(temperature, "temperature", whole=False) < inf:
         raise UserError(f"temperature must be finite and at least {MIN_TEMPERATURE:g}; got {temperature}")
-    if top_k is not None and _number(top_k, "top_k") < 1:
+    if top_k is not None and _check_number(top_k, "top_k") < 1:
         raise UserError(f"top_k must be at least 1; got {top_k}")
-    if not 0 < _number(top_p, "top_p", whole=False) <= 1:
+    if not 0 < _check_number(top_p, "top_p", whole=False) <= 1:
         raise UserError(f"top_p must be greater than 0 and at most 1; got {top_p}")
 
     def draw(logits: Tensor) -> Tensor:
@@ -195,7 +196,7 @@ def _generate(
         tokens = choose(logits).masked_fill(at_limit, EOS).where(~is_nan, -1)
         chosen = tokens.tolist()  # the only read from the device in a step
         if -1 in chosen:
-            raise UserError(NAN)
+            raise UserError(NAN_MESSAGE)
         for sentence, token in zip(sentences, chosen, strict=True):
             if token != EOS:
                 translations[sentence].append(token)
@@ -214,13 +215,13 @@ def check_search(beam_size: int, length_penalty: float, n_best: int = 1, max_new
     Raises:
         UserError: if one is out of range.
     """
-    if _number(beam_size, "beam_size") < 1:
+    if _check_number(beam_size, "beam_size") < 1:
         raise UserError(f"beam_size must be at least 1; got {beam_size}")
-    if not 1 <= _number(n_best, "n_best") <= beam_size:
+    if not 1 <= _check_number(n_best, "n_best") <= beam_size:
         raise UserError(f"n_best must be from 1 to beam_size; got n_best={n_best}, beam_size={beam_size}")
-    if not 0 <= _number(length_penalty, "length_penalty", whole=False) <= MAX_LENGTH_PENALTY:
+    if not 0 <= _check_number(length_penalty, "length_penalty", whole=False) <= MAX_LENGTH_PENALTY:
         raise UserError(f"length_penalty must be from 0 to {MAX_LENGTH_PENALTY}; got {length_penalty}")
-    _check_max_new_tokens(max_new_tokens)
+    check_max_new_tokens(max_new_tokens)
 
 
 @torch.inference_mode()
@@ -246,8 +247,8 @@ def beam_search(
         length_penalty: exponent of the length normalisation; 0 ranks by log-probability alone.
         n_best: number of hypotheses to return for each sentence, at most ``beam_size``.
         trace: a list to which every candidate is appended, to inspect or draw the search.
-        max_new_tokens: maximum number of tokens to generate per sentence, counting eos, which every hypothesis gets at
-            the limit at the latest. None: the source's length + 50.
+        max_new_tokens: maximum number of tokens to generate per sentence, including eos, which is forced at the
+            limit. None: the source's length + 50.
 
     Returns:
         For each sentence its ``n_best`` hypotheses, best first; fewer if fewer were finished before the limit.
@@ -280,6 +281,8 @@ def beam_search(
         values, indices = (scores[:, :, None] + log_probs).flatten(1).topk(2 * beam_size)  # (sentences, candidates)
         step = _Step.read(values, indices // log_probs.size(-1), next_tokens.flatten(1).gather(1, indices))
 
+        if np.isnan(step.values).any():
+            raise UserError(NAN_MESSAGE)
         for row, column in zip(*step.finished(beam_size).nonzero(), strict=True):
             log_probability = float(step.values[row, column])
             ids = prefixes[row, step.parents[row, column], 1:].tolist()
@@ -306,8 +309,6 @@ def beam_search(
             rows = torch.tensor(active_rows, device=source.device)
             tokens, scores, limits = tokens[rows], scores[rows], limits[rows]
             cache.select(rows)
-    if not all(finished):  # each sentence ends at its limit at the latest, unless its scores are NaN
-        raise UserError(NAN)
     return [sorted(hypotheses, key=lambda h: -h.score)[:n_best] for hypotheses in finished]
 
 

@@ -20,8 +20,9 @@ OUT_OF_MEMORY = (
     "DefaultCPUAllocator: can't allocate memory",
     "DefaultCPUAllocator: not enough memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
+    "MPS backend out of memory",
 )
-"""PyTorch's messages on a CPU, on Linux and on Windows, and of cuBLAS: it doesn't raise ``torch.OutOfMemoryError``."""
+"""Messages of the errors that are no ``torch.OutOfMemoryError``: on a CPU (Linux, Windows), from cuBLAS, on a Mac."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
 
 
 def configure_cuda(tf32: bool) -> None:
-    """Make the choices that PyTorch keeps for the whole process; before anything uses a GPU."""
+    """Set PyTorch's options for the whole process; call this before anything uses a GPU."""
     if not os.environ.keys() & {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}:
         # Memory that was allocated for one size of batch can be used for any other. The name depends on the version.
         os.environ["PYTORCH_ALLOC_CONF"] = os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"

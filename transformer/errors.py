@@ -10,7 +10,7 @@ from typing import Any
 MAX_QUOTED = 100
 """A value in a message is shortened to this many characters."""
 MAX_WORD = 200
-"""So is a longer word of a message, such as a path or a number; shorter ones can be copied from it."""
+"""Longer words of a message, such as paths, are shortened, too; up to this length they stay whole, to be copied."""
 
 
 class UserError(Exception):
@@ -24,7 +24,7 @@ class UserError(Exception):
 
 
 class _Quotes(reprlib.Repr):
-    """Writes only as much of a long or nested value as a message shows, and that even if its own repr fails."""
+    """Writes only as much of a long or nested value as a message shows, even if the value's own repr fails."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ NONBLOCKING: int = getattr(os, "O_NONBLOCK", 0)  # which Windows doesn't have
 T = TypeVar("T")
 
 
-class CheckpointError(UserError):
+class InvalidFileError(UserError):
     """A file of a checkpoint or of a run is missing or damaged. A run can resume from an earlier checkpoint instead."""
 
 
@@ -88,11 +88,11 @@ def read_bytes(path: Path, name: str = "", max_bytes: int | None = None) -> byte
         max_bytes: the largest size that is read.
 
     Raises:
-        CheckpointError: if it is missing, is not a file, is too large, or has a name that no file can have.
+        InvalidFileError: if it is missing, is not a file, is too large, or has a name that no file can have.
         UserError: if it can't be read at the moment.
     """
     name = name or str(path)
-    not_a_file = CheckpointError(f"cannot read {name}: it is not a file")
+    not_a_file = InvalidFileError(f"cannot read {name}: it is not a file")
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise not_a_file
@@ -100,15 +100,15 @@ def read_bytes(path: Path, name: str = "", max_bytes: int | None = None) -> byte
         with open(path, "rb", opener=lambda file, flags: os.open(file, flags | NONBLOCKING)) as file:
             data = file.read() if max_bytes is None else file.read(max_bytes + 1)
     except FileNotFoundError:
-        raise CheckpointError(f"{name} is missing") from None
+        raise InvalidFileError(f"{name} is missing") from None
     except OSError as error:
         raise UserError(f"cannot read {name}: {error.strerror}") from None
     except ValueError as error:  # a name that no file can have
-        raise CheckpointError(f"cannot read {name}: {error}") from None
+        raise InvalidFileError(f"cannot read {name}: {error}") from None
     if data is None:
         raise not_a_file
     if max_bytes is not None and len(data) > max_bytes:
-        raise CheckpointError(f"cannot read {name}: it is larger than {max_bytes / 1e6:.0f} MB")
+        raise InvalidFileError(f"cannot read {name}: it is larger than {max_bytes / 1e6:.0f} MB")
     return data
 
 
@@ -120,14 +120,14 @@ def read_text(path: Path, kind: str = "") -> str:
         kind: what it is, for messages, such as "the manifest".
 
     Raises:
-        CheckpointError: as `read_bytes`, and if it is not UTF-8.
+        InvalidFileError: as `read_bytes`, and if it is not UTF-8.
         UserError: if it can't be read at the moment.
     """
     name = f"{kind} {path}".strip()
     try:
         return io.TextIOWrapper(io.BytesIO(read_bytes(path, name, MAX_BYTES)), "utf-8-sig").read()
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"{name} is not UTF-8: {error}") from None
+        raise InvalidFileError(f"{name} is not UTF-8: {error}") from None
 
 
 def parse_json(text: str, name: str) -> Any:
@@ -138,26 +138,26 @@ def parse_json(text: str, name: str) -> Any:
         name: the name of the file, and perhaps the line, for messages.
 
     Raises:
-        CheckpointError: if it is not JSON, or nested too deeply.
+        InvalidFileError: if it is not JSON, or nested too deeply.
     """
     try:
         return json.loads(text)
     except RecursionError:
-        raise CheckpointError(f"{name} is nested too deeply") from None
+        raise InvalidFileError(f"{name} is nested too deeply") from None
     except ValueError as error:
-        raise CheckpointError(f"{name} is not JSON: {error}") from None
+        raise InvalidFileError(f"{name} is not JSON: {error}") from None
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object from a file of a run folder.
 
     Raises:
-        CheckpointError: if the file is missing or does not contain a JSON object.
+        InvalidFileError: if the file is missing or does not contain a JSON object.
         UserError: if the file can't be read at the moment.
     """
     if not path.exists():
         reason = "" if (path.parent / "recipe.json").exists() else "is not a run folder: it "
-        raise CheckpointError(f"{path.parent} {reason}has no {path.name}")
+        raise InvalidFileError(f"{path.parent} {reason}has no {path.name}")
     return convert(parse_json(read_text(path), str(path)), dict[str, Any], str(path))
 
 
@@ -170,7 +170,7 @@ def read_rows(path: Path, required: Iterable[str] = (), row_type: Any = dict[str
         row_type: the type of each row.
 
     Raises:
-        CheckpointError: if a line is not such an object.
+        InvalidFileError: if a line is not such an object.
         UserError: if the file can't be read at the moment.
     """
     if not path.exists():
@@ -182,13 +182,13 @@ def read_rows(path: Path, required: Iterable[str] = (), row_type: Any = dict[str
         row = convert(parse_json(line, where), row_type, where)
         for key in required:
             if key not in row:
-                raise CheckpointError(f"{where}: {key} is missing")
+                raise InvalidFileError(f"{where}: {key} is missing")
         rows.append(row)
     return rows
 
 
 def convert(value: Any, expected: Any, where: str) -> Any:
-    """Check that a value from JSON has a type, and convert it: an object to a dataclass, a list to a tuple.
+    """Check that a value from JSON has the expected type, and convert it: an object to a dataclass, a list to a tuple.
 
     Args:
         value: what ``json.loads`` returned, or a part of it.
@@ -197,11 +197,11 @@ def convert(value: Any, expected: Any, where: str) -> Any:
         where: the file and the field, for messages.
 
     Raises:
-        CheckpointError: if the value has another type, or a dataclass refuses it because it is out of range.
+        InvalidFileError: if the value has another type, or a dataclass refuses it because it is out of range.
     """
     origin, arguments = get_origin(expected), get_args(expected)
     if expected in (int, float) and isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:
-        raise CheckpointError(f"{where} must have at most {MAX_DIGITS} digits; got {quote(value)}")
+        raise InvalidFileError(f"{where} must have at most {MAX_DIGITS} digits; got {quote(value)}")
     if expected is Any:
         return value
     if expected is NoneType:
@@ -212,7 +212,7 @@ def convert(value: Any, expected: Any, where: str) -> Any:
             return value
     elif origin in (Union, UnionType):
         for member in arguments:
-            with suppress(CheckpointError):
+            with suppress(InvalidFileError):
                 return convert(value, member, where)
     elif expected is float:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -228,7 +228,7 @@ def convert(value: Any, expected: Any, where: str) -> Any:
             return origin(convert(item, arguments[0], f"{where}[{i}]") for i, item in enumerate(value))
     elif is_dataclass(expected) and isinstance(value, dict):
         return _dataclass(value, cast(type, expected), where)
-    raise CheckpointError(f"{where} must be {_name(expected)}; got {quote(value)}")
+    raise InvalidFileError(f"{where} must be {_name(expected)}; got {quote(value)}")
 
 
 def check_fields(settings: Any, section: str) -> None:
@@ -239,11 +239,14 @@ def check_fields(settings: Any, section: str) -> None:
         section: the name of these settings, for messages.
 
     Raises:
-        CheckpointError: if a value has another type.
+        UserError: if a value has another type.
     """
     for name, expected in get_type_hints(type(settings)).items():
         if not is_dataclass(value := getattr(settings, name)):
-            convert(value, expected, f"{section}.{name}")
+            try:
+                convert(value, expected, f"{section}.{name}")
+            except InvalidFileError as error:
+                raise UserError(error) from None
 
 
 def _dataclass(value: Mapping[str, Any], expected: type[T], where: str) -> T:
@@ -252,17 +255,19 @@ def _dataclass(value: Mapping[str, Any], expected: type[T], where: str) -> T:
     known = {field.name: field for field in fields(cast(Any, expected))}
     for name in value:
         if name not in known:
-            raise CheckpointError(f"{where}: {quote(name)} is unknown: from another version of the course?")
+            raise InvalidFileError(
+                f"{where}: {quote(name)} is unknown; is the file from another version of the course?"
+            )
     for name, field in known.items():
         if name not in value and field.default is MISSING and field.default_factory is MISSING:
-            raise CheckpointError(f"{where}: {name} is missing")
+            raise InvalidFileError(f"{where}: {name} is missing")
     members = {name: convert(member, types[name], f"{where}: {name}") for name, member in value.items()}
     try:
         return expected(**members)
-    except CheckpointError:
+    except InvalidFileError:
         raise
     except UserError as error:
-        raise CheckpointError(f"{where}: {error}") from None
+        raise InvalidFileError(f"{where}: {error}") from None
 
 
 def _name(expected: Any) -> str:

@@ -1,7 +1,7 @@
 """Load a translation model from the Hugging Face Hub into our own classes, or convert one of ours to Hugging Face's.
 
-That class is ``MarianMTModel``, the architecture of the opus-mt models. Marian (Junczys-Dowmunt et al. 2018, arXiv
-1804.00344) is the paper's model with four differences: SiLU instead of ReLU, all sines of a position before all
+Hugging Face's class is ``MarianMTModel``, the architecture of the opus-mt models. Marian (Junczys-Dowmunt et al. 2018,
+arXiv 1804.00344) is the paper's model with four differences: SiLU instead of ReLU, all sines of a position before all
 cosines, a bias for the logits, and other ids for the special tokens.
 """
 
@@ -25,13 +25,13 @@ from transformer.layers import FeedForward
 from transformer.model import Transformer
 from transformer.positions import angles
 
-LAYERS = {
+RENAMES = {
     r"^(encoder|decoder)\.(\d+)": r"\1.layers.\2",
     "self_attention": "self_attn",
     r"output\.": "out_proj.",
 }
 """Patterns in the names of our weights → their replacements, which PyTorch and Hugging Face have in common."""
-MARIAN_LAYERS = LAYERS | {
+MARIAN_RENAMES = RENAMES | {
     "(source|target)_embedding": "shared",
     "cross_attention": "encoder_attn",
     "feed_forward.inner": "fc1",
@@ -44,7 +44,7 @@ MARIAN_LAYERS = LAYERS | {
     "unembedding": "lm_head",
 }
 """The same for `MarianMTModel`, whose queries, keys and values have a matrix each."""
-SIZES = (
+INTEGER_FIELDS = (
     "vocab_size",
     "d_model",
     "encoder_attention_heads",
@@ -55,11 +55,11 @@ SIZES = (
     "eos_token_id",
     "decoder_start_token_id",
 )
-"""The values of a configuration that are used; some others are checked, because `MarianTransformer` assumes them."""
+"""The fields of a configuration that are used; some others are checked, because `MarianTransformer` assumes them."""
 
 
 def rename(name: str, patterns: Mapping[str, str]) -> str:
-    """Return the name of one of our weights elsewhere: replaces the patterns one after another."""
+    """Return the name that one of our weights has in another library; the patterns are replaced one after another."""
     for pattern, replacement in patterns.items():
         name = re.sub(pattern, replacement, name)
     return name
@@ -74,7 +74,7 @@ class SiluFeedForward(FeedForward):
 
 
 class MarianTransformer(Transformer):
-    """Our model with Marian's differences, for translating: the loss of our trainer knows no bias for the logits.
+    """Our model with Marian's differences, for translating only: the loss in training has no bias for the logits.
 
     It uses our token ids: Marian's vocabulary is reordered, and bos is added. Marian has no bos, because its decoder
     starts with pad; our bos has the embedding of that pad.
@@ -103,7 +103,7 @@ class MarianTransformer(Transformer):
         """Convert ids of Marian's tokenizer to ours, int64, any shape."""
         ours = torch.empty_like(self.marian_ids[1:])
         order = torch.arange(len(self.marian_ids), device=ours.device)
-        known = order != PAD + 1  # all but bos, which Marian doesn't have
+        known = order != BOS  # all but bos, which Marian doesn't have
         ours[self.marian_ids[known]] = order[known]
         return ours[ids]
 
@@ -124,7 +124,7 @@ def load_marian(folder: Path | str) -> MarianTransformer:
     theirs = _read_config(folder / "config.json")
     weights = _read_weights(folder)
     pad, eos, unk = theirs["pad_token_id"], theirs["eos_token_id"], 1
-    special = {PAD: pad, PAD + 1: theirs["decoder_start_token_id"], EOS: eos, UNK: unk}
+    special = {PAD: pad, BOS: theirs["decoder_start_token_id"], EOS: eos, UNK: unk}
     config = ModelConfig(
         vocab_size=theirs["vocab_size"] + 1,  # bos, too, which is pad there
         d_model=theirs["d_model"],
@@ -134,15 +134,15 @@ def load_marian(folder: Path | str) -> MarianTransformer:
         dropout=0.0,
         max_length=theirs["max_position_embeddings"],
     )
-    other = f"the weights in {folder} are not those of the model in its config.json"
+    mismatch = f"the weights in {folder} are not those of the model in its config.json"
     if sum(weight.numel() for weight in weights.values()) < config.n_parameters / 2:  # before memory is allocated
-        raise UserError(other)
-    others = [i for i in range(theirs["vocab_size"]) if i not in (pad, eos, unk)]
-    marian_ids = torch.tensor([special[i] for i in range(len(special))] + others)
+        raise UserError(mismatch)
+    ordinary = [i for i in range(theirs["vocab_size"]) if i not in (pad, eos, unk)]
+    marian_ids = torch.tensor([special[i] for i in range(len(special))] + ordinary)
     try:
         return _with_weights(config, marian_ids, weights)
     except (KeyError, IndexError, RuntimeError) as error:
-        raise UserError(f"{other}: {shorten(' '.join(str(error).split()))}") from error
+        raise UserError(f"{mismatch}: {shorten(' '.join(str(error).split()))}") from error
 
 
 def to_marian(model: Transformer) -> Any:
@@ -190,7 +190,7 @@ def to_marian(model: Transformer) -> Any:
     order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     weights: dict[str, Tensor] = {}
     for name, weight in model.state_dict().items():
-        their_name = rename(name, MARIAN_LAYERS)
+        their_name = rename(name, MARIAN_RENAMES)
         if re.search("embedding|inner.weight|query_key_value.weight", name):  # reads such vectors
             weight = weight[:, order]
         elif re.search("norm|outer|output", name):  # writes them
@@ -211,7 +211,7 @@ def _with_weights(config: ModelConfig, marian_ids: Tensor, weights: dict[str, Te
     weights["lm_head.weight"] = weights["model.shared.weight"]
     ours = {"marian_ids": marian_ids, "logits_bias": weights["final_logits_bias"][0, marian_ids]}
     for name in model.state_dict().keys() - ours.keys():
-        their_name = rename(name, MARIAN_LAYERS)
+        their_name = rename(name, MARIAN_RENAMES)
         if "query_key_value" in name:
             parts = [weights[their_name.replace("query_key_value", f"{letter}_proj")] for letter in "qkv"]
             ours[name] = torch.cat(parts)
@@ -244,7 +244,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         default = True if name == "share_encoder_decoder_embeddings" else None  # older files lack it
         if theirs.get(name, default) != value:
             raise UserError(f"this model can't be loaded: its {name} is {quote(theirs.get(name))}, not {quote(value)}")
-    for name in SIZES:
+    for name in INTEGER_FIELDS:
         convert(theirs.get(name), int, f"{path}: {name}")
     return theirs
 

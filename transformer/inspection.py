@@ -47,11 +47,11 @@ def parameter_table(model: Transformer) -> str:
 
 
 def word_indices(pieces: Sequence[str], words: Sequence[str]) -> list[int]:
-    """Return for each piece of a sentence the index of its word; a piece of several words gets the first one's.
+    """Return for each piece of a sentence the index of its word; a piece that spans several words gets the first one's.
 
     Args:
         pieces: as the tokenizer returns them, with ``▁`` where a word begins.
-        words: the words of the same sentence; punctuation may be words of its own.
+        words: the words of the same sentence; a punctuation mark may be a word of its own.
 
     Raises:
         ValueError: if the pieces don't spell the words.

@@ -65,7 +65,7 @@ def linear_label_smoothed_cross_entropy(
 
     Args:
         x: the decoder's output, (tokens, d_model), float.
-        weight: the output embedding, (vocab_size, d_model), float.
+        weight: the weight of the output layer, `Transformer.unembedding`, (vocab_size, d_model), float.
         target, smoothing, spread, pad_id: as for `label_smoothed_cross_entropy`.
 
     Returns:

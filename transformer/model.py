@@ -104,7 +104,7 @@ class Transformer(nn.Module):
 
         Args:
             ids: token ids, (batch, length), int64.
-            position: the common position of all tokens, in decoding; None: 0 … length - 1.
+            position: in decoding, the one position of all tokens, whose columns are beams then; None: 0 … length - 1.
 
         Returns:
             (batch, length, d_model).
@@ -211,7 +211,8 @@ class Transformer(nn.Module):
         own_entries = torch.eye(beams, dtype=torch.bool, device=memory.device)[:, None]
         return DecoderCache(
             target=[
-                KeyValueCache(len(memory), beams, heads, max_length, d_head, like=layer.key) for layer in projected
+                KeyValueCache(len(memory), beams, heads, max_length, d_head, like=key_value.key)
+                for key_value in projected
             ],
             memory=projected,
             memory_mask=memory_mask,
@@ -233,6 +234,6 @@ class Transformer(nn.Module):
         # Where `decode` has positions, x has beams: so the beams of a sentence attend to the same cache and memory.
         x = self.embed(tokens, self.target_embedding, position=cache.length)
         mask = cache.prefix_mask[:, None, :, : cache.length + 1].flatten(3) if tokens.size(1) > 1 else None
-        for layer, key_value, memory in zip(self.decoder, cache.target, cache.memory, strict=True):
-            x = layer(x, memory, mask, cache.memory_mask, key_value)
+        for layer, self_cache, memory in zip(self.decoder, cache.target, cache.memory, strict=True):
+            x = layer(x, memory, mask, cache.memory_mask, self_cache)
         return self.logits(self.decoder_norm(x))

@@ -12,7 +12,14 @@ from transformer.config import ModelConfig
 from transformer.data.batching import pad
 from transformer.data.sentences import split_sentences
 from transformer.data.tokenizer import EOS, Tokenizer
-from transformer.decoding import EXTRA_LENGTH, Hypothesis, beam_search, check_search, greedy_search
+from transformer.decoding import (
+    EXTRA_LENGTH,
+    Hypothesis,
+    beam_search,
+    check_max_new_tokens,
+    check_search,
+    greedy_search,
+)
 from transformer.device import Device, DeviceName, available_bytes, choose_device, explain_out_of_memory, readable_bytes
 from transformer.errors import UserError, quote
 from transformer.model import Transformer
@@ -46,8 +53,8 @@ def decoding_bytes(config: ModelConfig, source_length: int, beam_size: int, max_
     """Estimate how much memory beam search needs for each sentence of a batch, in bytes.
 
     These are the keys and values of all layers, for the source once and for the target in every beam, and the logits
-    of a step. Both are counted twice, because there are copies of them while hypotheses are reordered and ranked. To
-    them come the masks of the prefixes and a layer's attention scores, both of each beam with the cache of all beams.
+    of a step. Both are counted twice, because there are copies of them while hypotheses are reordered and ranked. The
+    masks of the prefixes and one layer's attention scores are added, which each beam has for the cache of all beams.
 
     Args:
         source_length: tokens of the longest source sentence.
@@ -77,16 +84,16 @@ def decoding_batch_size(
     return max(1, available_bytes(device) // 2 // decoding_bytes(config, source_length, beam_size, max_new_tokens))
 
 
-def _list(sentences: Sequence[str]) -> Sequence[str]:
+def _check_list(sentences: Sequence[str]) -> Sequence[str]:
     """Refuse what is not a list of sentences, and a single string, which would be translated letter by letter."""
     if isinstance(sentences, str):
         raise UserError("expected a list of sentences; got a string: use translate, or put it into a list")
     if not isinstance(sentences, Iterable):
         raise UserError(f"expected a list of sentences; got {quote(sentences)}")
-    return [_string(sentence) for sentence in sentences]
+    return [_check_string(sentence) for sentence in sentences]
 
 
-def _string(sentence: str) -> str:
+def _check_string(sentence: str) -> str:
     """Refuse a sentence that is not a string."""
     if not isinstance(sentence, str):
         raise UserError(f"a sentence must be a string; got {quote(sentence)}")
@@ -142,7 +149,7 @@ class Translator:
         Raises:
             UserError: if the sentence is empty, or longer than the model's ``max_length``.
         """
-        ids = self.tokenizer.encode(_string(sentence))
+        ids = self.tokenizer.encode(_check_string(sentence))
         if not ids:
             raise UserError("the sentence is empty: there is nothing to translate")
         if len(ids) + 1 > self.model.config.max_length:
@@ -181,7 +188,8 @@ class Translator:
         Raises:
             UserError: if a sentence is empty or too long, ``max_new_tokens`` is less than 1, or memory runs out.
         """
-        encoded = [self.encode(sentence) for sentence in _list(sentences)]
+        check_max_new_tokens(max_new_tokens)
+        encoded = [self.encode(sentence) for sentence in _check_list(sentences)]
         translations = self._in_batches(
             encoded, 1, max_new_tokens, lambda source: greedy_search(self.model, source, max_new_tokens)
         )
@@ -207,7 +215,7 @@ class Translator:
             UserError: if a sentence is empty or too long, an argument is out of range, or memory runs out.
         """
         check_search(beam_size, length_penalty, n_best, max_new_tokens)
-        encoded = [self.encode(sentence) for sentence in _list(sentences)]
+        encoded = [self.encode(sentence) for sentence in _check_list(sentences)]
         n_best_lists = self._in_batches(
             encoded,
             beam_size,
@@ -236,7 +244,7 @@ class Translator:
             UserError: if an argument is out of range, or memory runs out.
         """
         check_search(beam_size, length_penalty, max_new_tokens=max_new_tokens)
-        encoded = [self.tokenizer.encode(sentence) for sentence in _list(sentences)]
+        encoded = [self.tokenizer.encode(sentence) for sentence in _check_list(sentences)]
         max_tokens = self.model.config.max_length - 1  # eos is the last
         not_empty = [i for i, ids in enumerate(encoded) if ids]
         hypotheses = self._in_batches(

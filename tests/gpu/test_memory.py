@@ -8,7 +8,7 @@ import pytest
 from tests.transformer.training.test_memory import BASE, SMALL, measured_memory
 from transformer.config import TrainingConfig
 from transformer.device import DeviceName, Precision, choose_device
-from transformer.training.memory import BatchShape, memory_budget
+from transformer.training.memory import BatchShape, estimate_memory
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_the_budget_is_within_10_percent_of_the_measured_memory(
         BatchShape(pairs, 32, 32),
     )
     measured = measured_memory(tmp_path, model, training, batch, device)
-    assert memory_budget(model, training, device, batch).total == pytest.approx(measured, rel=0.1)
+    assert estimate_memory(model, training, device, batch).total == pytest.approx(measured, rel=0.1)

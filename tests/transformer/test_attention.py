@@ -46,10 +46,12 @@ MASKS = {
 
 def test_arguments_that_exclude_each_other_are_refused() -> None:
     layer, x = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
-    with pytest.raises(ValueError, match="pass a mask or is_causal=True, not both"):
-        layer(x, mask=causal_mask(5), is_causal=True)
+    cache = KeyValueCache(3, 5, 2, 4, 4, like=x)
+    for other in ({"mask": causal_mask(5)}, {"cache": cache}):
+        with pytest.raises(ValueError, match="is_causal=True excludes a mask and a cache"):
+            layer(x, **other, is_causal=True)
     with pytest.raises(ValueError, match="pass memory or a cache, not both"):
-        layer(x, x, cache=KeyValueCache(3, 5, 2, 4, 4, like=x))
+        layer(x, x, cache=cache)
 
 
 Form = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]

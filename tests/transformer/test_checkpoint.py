@@ -9,18 +9,25 @@ import pytest
 import torch
 
 from transformer.checkpoint import (
-    CheckpointError,
+    InvalidFileError,
     average_checkpoints,
     default_checkpoint,
     load_checkpoint,
     read_tensors,
     remove_partial_files,
     save_checkpoint,
+    step_checkpoints,
     step_name,
     write_atomically,
 )
 from transformer.errors import UserError
 from transformer.model import Transformer
+
+
+def test_checkpoints_are_sorted_by_their_steps(tmp_path: Path) -> None:
+    for step in (10_000_000, 9_999_999, 200):
+        (tmp_path / f"{step_name(step)}.json").touch()
+    assert step_checkpoints(tmp_path) == ["step-0000200", "step-9999999", "step-10000000"]
 
 
 def weights(folder: Path) -> Path:
@@ -80,7 +87,7 @@ def test_damage_is_detected(folder: Path) -> None:
     with pytest.raises(UserError, match="is damaged: its sha256"):
         load_checkpoint(folder, "best")
     path.unlink()
-    with pytest.raises(CheckpointError, match="is missing"):
+    with pytest.raises(InvalidFileError, match="is missing"):
         load_checkpoint(folder, "best")
 
 
@@ -93,7 +100,7 @@ def test_a_temporary_read_error_is_not_called_damage(folder: Path, monkeypatch: 
     monkeypatch.setattr(os, "open", fails)
     with pytest.raises(UserError, match=r"cannot read the checkpoint .*Input/output error") as caught:
         load_checkpoint(folder, "best")
-    assert not isinstance(caught.value, CheckpointError)
+    assert not isinstance(caught.value, InvalidFileError)
 
 
 def test_only_incomplete_files_are_removed(folder: Path) -> None:
@@ -206,7 +213,7 @@ def test_a_checkpoint_that_training_replaces_while_it_is_read_is_read_again(
         old = weights(folder)
         save_checkpoint(folder, "best", tiny, {"step": 4})
         assert not old.exists(), "the weights that belong to the JSON file which was read"
-        raise CheckpointError("missing")
+        raise InvalidFileError("missing")
 
     monkeypatch.setattr("transformer.checkpoint.read_tensors", replace_first)
     model, metadata = load_checkpoint(folder, "best")

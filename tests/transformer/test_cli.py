@@ -190,6 +190,8 @@ def test_the_searchs_settings_reach_the_search(
     files = ["--source", str(text), "--reference", str(text)]
     main(["evaluate", str(run), *files, *"--beam-size 3 --length-penalty 0.5 --max-new-tokens 9".split()])
     assert seen == [(5, 0.0, 2, 7), (4, 0.6, 1, None), (3, 0.5, 1, 9)]
+    assert "beam size 3, length penalty 0.5, at most 9 tokens, on cpu" in capsys.readouterr().out
+    assert json.loads((run / "text.scores.json").read_text())["settings"]["max_new_tokens"] == 9
 
 
 def test_evaluate_prints_bleu_with_its_signature(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,13 +307,21 @@ def test_data_shows_what_there_is_to_learn_from(environment: object, capsys: pyt
     small = ["data", "copy", "--data.max-train-pairs", "300"]
     main([*small, "--samples", "2", "--training.batch-tokens", "500"])
     out = capsys.readouterr().out
-    headings = ["corpus ", "Tokens", "The vocabulary", "Sentences", "Batches of up to 500 target", "Samples", "pair "]
+    headings = [
+        "corpus ",
+        "Tokens",
+        "The vocabulary",
+        "Training sentences",
+        "Batches of up to 500 target",
+        "Training samples",
+        "pair ",
+    ]
     places = [f"\n{out}".index(f"\n{heading}") for heading in headings]
     assert places == sorted(places)
     assert out.count("\npair ") == 2
     main([*small, "--samples", "2", "--training.batch-tokens", "500", "--seed", "1"])
     other = capsys.readouterr().out
-    assert other != out and other.split("Samples")[0] == out.split("Samples")[0]
+    assert other != out and other.split("Training samples")[0] == out.split("Training samples")[0]
     main([*small, "--data.cleaning.min-words", "5"])
     assert "Pairs dropped from train\n\nfilter" in capsys.readouterr().out
     assert "no recipe 'copi'; did you mean copy?" in fails(capsys, "data", "copi")
@@ -424,7 +434,7 @@ def test_recipes_are_described_in_the_help(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         main(["train", "pocket", "--help"])
     text = capsys.readouterr().out
-    assert RECIPES["pocket"].description[:40] in text and "--description" not in text
+    assert RECIPES["pocket"].description[:40] in text and "--description" not in text and "--explicit" not in text
 
 
 def test_unknown_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -693,7 +703,7 @@ def test_average_names_what_it_averaged(
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
-    message = "error: averaging needs at least two checkpoints, and here is "
+    message = "error: averaging needs at least two checkpoints; got "
     assert fails(capsys, "average", str(copy)).startswith(f"{message}step-0000060: ")
     assert fails(capsys, "average", str(tmp_path)).startswith(f"{message}none: ")
     assert "--last must be at least 2; got 1" in fails(capsys, "average", str(copy), "--last", "1")

@@ -105,7 +105,7 @@ def test_exit_codes(how: str, code: int, capsys: pytest.CaptureFixture[str]) -> 
         ("folder", 2, "error: /: Is a directory"),
         ("memory", 2, "error: there is not enough memory for this"),
         ("escape", 2, "error:  [31mred and  "),
-        ("defect", 1, "error: unexpected ZeroDivisionError: division. This is a mistake in the program: please report"),
+        ("defect", 1, "error: unexpected ZeroDivisionError: division. This is a bug: please report"),
     ],
 )
 def test_every_error_is_one_line(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer.checkpoint import CheckpointError, load_checkpoint, read_settings, save_checkpoint
+from transformer.checkpoint import InvalidFileError, load_checkpoint, read_settings, save_checkpoint
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.cleaning import CleaningConfig
 from transformer.data.prepare import DataConfig
@@ -94,5 +94,5 @@ def test_an_old_checkpoint_loads_and_translates_the_same(tmp_path: Path) -> None
 def test_an_old_model_with_another_padding_id_is_refused(tmp_path: Path) -> None:
     save_checkpoint(tmp_path, "best", Transformer(NEW_MODEL), {})
     put_old_settings(tmp_path, pad_id=5)
-    with pytest.raises(CheckpointError, match="pad_id"):
+    with pytest.raises(InvalidFileError, match="pad_id"):
         load_checkpoint(tmp_path, "best")

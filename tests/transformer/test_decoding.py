@@ -20,7 +20,7 @@ from transformer.decoding import (
     sample,
 )
 from transformer.errors import UserError
-from transformer.model import Transformer
+from transformer.model import DecoderCache, Transformer
 
 
 def log_probability(model: Transformer, source: Tensor, tokens: list[int]) -> float:
@@ -164,6 +164,21 @@ def test_nan_raises_an_error(tiny: Transformer, source: Tensor) -> None:
     for search in (beam_search, greedy_search, sample):
         with pytest.raises(UserError, match="the model outputs NaN"):
             search(tiny, source)
+
+
+def test_nan_after_a_translation_has_finished_raises_an_error(
+    tiny: Transformer, source: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = tiny.decode_step
+
+    def turn_nan(tokens: Tensor, cache: DecoderCache) -> Tensor:
+        logits = step(tokens, cache)
+        logits[..., EOS] = logits.amax(-1) + 1  # finishes a hypothesis of each sentence in the first step
+        return logits if cache.length == 1 else logits * torch.nan
+
+    monkeypatch.setattr(tiny, "decode_step", turn_nan)
+    with pytest.raises(UserError, match="the model outputs NaN"):
+        beam_search(tiny, source, n_best=4)
 
 
 def test_the_trace_contains_the_whole_search_tree(tiny: Transformer, source: Tensor) -> None:

@@ -12,7 +12,7 @@ from transformer.config import ModelConfig
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK
 from transformer.decoding import greedy_search
 from transformer.errors import UserError
-from transformer.huggingface import MARIAN_LAYERS, MarianTransformer, load_marian, rename, to_marian
+from transformer.huggingface import MARIAN_RENAMES, MarianTransformer, load_marian, rename, to_marian
 from transformer.model import Transformer
 
 VOCAB_SIZE = 61
@@ -163,7 +163,7 @@ def ours_with_their_names(tmp_path: Path) -> Path:
     for name, weight in model.state_dict().items():
         parts = dict(zip("qkv", weight.chunk(3), strict=True)) if "query_key_value" in name else {"": weight}
         for letter, part in parts.items():
-            their_name = rename(name, MARIAN_LAYERS).replace("query_key_value", f"{letter}_proj")
+            their_name = rename(name, MARIAN_RENAMES).replace("query_key_value", f"{letter}_proj")
             weights[their_name] = part[:VOCAB_SIZE].clone() if "embedding" in name else part.clone()
     safetensors.torch.save_file(weights, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))

@@ -182,6 +182,21 @@ def test_a_card_of_averaged_weights_says_so(run: Path, tmp_path: Path) -> None:
     assert "Validation loss at step 4: " in text and f"The weights are the average of {len(names)} checkpoints." in text
 
 
+def test_a_card_of_a_fine_tuned_model_names_the_data_of_its_initial_model(run: Path, tmp_path: Path) -> None:
+    exported(run, tmp_path / "mine")
+    recipe = read_json(tmp_path / "mine" / RECIPE)
+
+    def card(corpus: str) -> str:
+        described = {"data": {**recipe["data"], "corpus": corpus}, "initial_model": {"name": "everyday", "sha256": "0"}}
+        (tmp_path / "mine" / RECIPE).write_text(json.dumps({**recipe, **described}), "utf-8")
+        return model_card(tmp_path / "mine", "mine")
+
+    other, same = card("multi30k"), card("everyday")
+    assert "its initial model `everyday` was trained on data of its own" in other
+    assert "This is what is known of models that were trained on `multi30k` alone: The model was trained on" in other
+    assert "data of its own" not in same and "alone: " not in same
+
+
 def test_a_card_names_each_command_of_training_once(run: Path, tmp_path: Path) -> None:
     exported(run, tmp_path / "mine")
     session = json.loads((run / SESSIONS).read_text())

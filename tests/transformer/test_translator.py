@@ -119,6 +119,8 @@ def test_max_new_tokens_limits_every_translation(translator: Translator) -> None
     for translate in (translator.greedy_search, translator.beam_search, translator.translate_test_set):
         with pytest.raises(UserError, match="max_new_tokens must be at least 1; got 0"):
             translate(SENTENCES, max_new_tokens=0)
+        with pytest.raises(UserError, match="max_new_tokens must be a whole number; got '5'"):
+            translate(SENTENCES, max_new_tokens="5")  # type: ignore[arg-type]
 
 
 def test_one_sentence_is_translated_as_by_beam_search(translator: Translator) -> None:

@@ -16,7 +16,7 @@ from transformer.data.tokenizer import BOS, EOS, PAD, UNK
 from transformer.decoding import length_limits, length_normalisation
 from transformer.device import Device
 from transformer.errors import UserError
-from transformer.huggingface import LAYERS, rename, to_marian
+from transformer.huggingface import RENAMES, rename, to_marian
 from transformer.model import Transformer
 from transformer.training.optimizer import build_optimizers
 from transformer.training.trainer import ModelWithLoss, Trainer
@@ -81,7 +81,7 @@ def uncached_beam_search(
     return translations
 
 
-TORCH_LAYERS = LAYERS | {
+TORCH_RENAMES = RENAMES | {
     "(encoder|decoder)_norm": r"\1.norm",
     "cross_attention": "multihead_attn",
     "query_key_value.": "in_proj_",
@@ -98,8 +98,8 @@ class TorchTransformer(Transformer):
 
     Args:
         ours: the model to copy.
-        paper_dropout: drop only what the paper drops (§5.4), not attention weights and the feed-forward's hidden
-            values, as PyTorch does by default.
+        paper_dropout: apply dropout only where the paper does (§5.4). By default PyTorch applies it to the attention
+            weights and the feed-forward's hidden values, too.
 
     Raises:
         UserError: if the model has rotary positions, which PyTorch's layers don't have.
@@ -126,7 +126,7 @@ class TorchTransformer(Transformer):
             layers.encoder.norm = layers.decoder.norm = None
         self.encoder, self.decoder = layers.encoder, layers.decoder
         self.encoder_norm = self.decoder_norm = nn.Identity()
-        self.load_state_dict({rename(name, TORCH_LAYERS): weight for name, weight in ours.state_dict().items()})
+        self.load_state_dict({rename(name, TORCH_RENAMES): weight for name, weight in ours.state_dict().items()})
         for module in layers.modules() if paper_dropout else ():
             if isinstance(module, nn.MultiheadAttention):
                 module.dropout = 0.0

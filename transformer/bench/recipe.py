@@ -1,4 +1,4 @@
-"""Measures how fast this machine trains a recipe, and how much of the peak of matrix products a training step reaches.
+"""Measures how fast this machine trains a recipe, and which share of its peak of matrix products a step reaches.
 
 FLOPs are the multiplications and additions of matrix products; the rest of a training step has far fewer.
 """
@@ -82,7 +82,7 @@ def measure(
             "batch_tokens": smaller.training.batch_tokens,
             "data": "prepared" if is_prepared else "random",
             "compiled": compiled,
-            **mean_step(model, smaller, folder, steps),
+            **step_statistics(model, smaller, folder, steps),
         }
         tokens = record["target_tokens"]
         train = partial(_training_step, smaller, folder, options, compiled, tokens)
@@ -110,7 +110,7 @@ def step_tokens(recipe: Recipe, parameters: int, options: BenchmarkOptions) -> i
     return int(max(1, min(recipe.training.batch_tokens, flops / (6 * parameters))))
 
 
-def mean_step(model: Transformer, recipe: Recipe, folder: Path, steps: int) -> dict[str, float]:
+def step_statistics(model: Transformer, recipe: Recipe, folder: Path, steps: int) -> dict[str, float]:
     """Return the tokens, the FLOPs and the loading time of one step, each as the mean over the first steps.
 
     Args:

@@ -20,7 +20,7 @@ Length = TypeVar("Length", int, NDArray[np.int64])
 MAX_PADDED_RATIO = 1.5
 """Each side of a batch, padded to its longest sentence, has at most this many times ``batch_tokens`` positions.
 
-A batch of a single pair may have more, and so may one that is padded on to a multiple of some length, as on a CUDA GPU.
+A batch of a single pair may have more, and so may one whose length is rounded up to a multiple, as on a CUDA GPU.
 """
 TARGET_BUCKET_WIDTH = 4
 """How many consecutive target lengths share a bucket in `serpentine_order`."""
@@ -156,7 +156,7 @@ def collate(
 ) -> Batch:
     """Build a batch from the pairs at ``indices``; the decoder input is the labels shifted right by one (§3.1).
 
-    Each side is padded to its longest sentence, and on to a multiple of ``pad_to_multiple_of``.
+    Each side is padded to the length of its longest sentence, rounded up to a multiple of ``pad_to_multiple_of``.
     """
     indices = np.asarray(indices, dtype=np.int64)
     rows = np.arange(len(indices))
@@ -276,8 +276,8 @@ class Batches(Iterator[Batch]):
 
     In each epoch every pair is in exactly one batch of one rank, and all ranks have the same number of steps. The order
     of an epoch depends only on ``seed`` and ``epoch``. (``epoch``, ``step``) is the position of the next batch: an
-    iterator constructed with these values continues there. N ranks with one accumulation step see the same batches
-    together as one rank with N accumulation steps.
+    iterator constructed with these values continues there. N ranks with one accumulation step together see the
+    same batches as one rank with N accumulation steps.
     """
 
     sources: Sequences
@@ -323,8 +323,8 @@ class Batches(Iterator[Batch]):
     def largest(self) -> Batch:
         """Return a batch of arbitrary tokens that is at least as large as the largest in any epoch, on both sides."""
         lengths = np.sort(np.maximum(self.sources.lengths(), self.targets.lengths()) + 1)
-        shorter_pairs = np.arange(1, len(lengths) + 1)  # for each length, as many pairs are not longer
-        rows = np.minimum(shorter_pairs, np.maximum(1, MAX_PADDED_RATIO * self.batch_tokens // lengths)).astype(int)
+        n_not_longer = np.arange(1, len(lengths) + 1)  # for each length, how many pairs are not longer
+        rows = np.minimum(n_not_longer, np.maximum(1, MAX_PADDED_RATIO * self.batch_tokens // lengths)).astype(int)
         widths = round_up(lengths, self.pad_to_multiple_of)
         i = int(np.argmax(rows * widths))
         ids = torch.full((int(rows[i]), int(widths[i])), EOS)

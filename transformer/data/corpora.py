@@ -30,7 +30,7 @@ GENERATED_SIZE: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000
 HELD_OUT_ONE_IN = 20
 """If a corpus lacks ``valid`` or ``test``, one sentence in this many is held out of ``train`` for it."""
 MAX_HELD_OUT = 2_000
-"""The split then gets at most about this many of them."""
+"""About the largest number of sentences in such a split, unless the manifest sets ``held_out_one_in``."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ class FileCorpus:
         n_most = n_pairs if self.manifest.held_out_one_in else MAX_HELD_OUT * one_in
 
         def split_of(sentence: str) -> str | None:
-            """Depends only on a hash of the source sentence, so that all its translations are in one split.
+            """Return the split of a source sentence with all its translations; None: it is in no split.
 
-            What is held out doesn't depend on the size of the text: when it grows, no sentence moves between ``train``
-            and a held-out split. Of too many held-out sentences, only a part is in the split, and the rest in none.
+            Whether it is held out of ``train`` depends only on its hash, so none that was trained on moves to a
+            held-out split when the corpus grows. Of too many held-out sentences a part is chosen; the rest is unused.
             """
             digest = int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8).digest(), "big")
             rest, bucket = divmod(digest, one_in)
@@ -140,7 +140,7 @@ class GeneratedCorpus:
     name: str
     generate: Callable[[str], Iterable[SentencePair]]
     """Returns the pairs of a split."""
-    modules: tuple[str, ...]
+    source_files: tuple[str, ...]
     """The files of the package that determine the text."""
     languages: tuple[str, str] = ("en", "de")
     splits: tuple[str, ...] = tuple(GENERATED_SIZE)
@@ -155,7 +155,7 @@ class GeneratedCorpus:
 
     def fingerprint(self) -> str:
         """A hash of everything that the text depends on."""
-        texts = [files("transformer.data").joinpath(name).read_text("utf-8") for name in self.modules]
+        texts = [files("transformer.data").joinpath(name).read_text("utf-8") for name in self.source_files]
         return hashlib.sha256("".join([str(GENERATED_SIZE), *texts]).encode()).hexdigest()
 
 

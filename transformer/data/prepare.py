@@ -28,7 +28,7 @@ from transformer.data.names import vary_names
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
 from transformer.errors import UserError, quote
-from transformer.files import CheckpointError, check_fields, convert, read_json
+from transformer.files import InvalidFileError, check_fields, convert, read_json
 from transformer.progress import progress_bar
 
 FORMAT = 4
@@ -100,10 +100,10 @@ class DataConfig:
             where: the file that it is from, for messages.
 
         Raises:
-            CheckpointError: if these are not valid settings of this version of the course.
+            InvalidFileError: if these are not valid settings of this version of the course.
         """
         if "corpus" not in saved:
-            raise CheckpointError(f"{where}: there is no corpus")
+            raise InvalidFileError(f"{where}: there is no corpus")
         return convert(saved, cls, where)
 
 
@@ -128,7 +128,7 @@ class PreparedData:
         path = self.folder / "cleaning.json"
         try:
             return convert(read_json(path), CleaningReport, str(path))
-        except CheckpointError as error:
+        except InvalidFileError as error:
             raise UserError(f"{error}: delete its folder and prepare the data again") from None
 
     @property

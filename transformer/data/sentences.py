@@ -44,7 +44,7 @@ def _ends_sentence(before: str, word: str, following: str) -> bool:
         before: the word of the sentence before this one; empty if this is its first.
         following: the next word of the text.
     """
-    with_marks = word.rstrip(CLOSING)  # no regular expression for all three, whose time may grow with the square
+    with_marks = word.rstrip(CLOSING)  # one regular expression for all three could take quadratic time
     stem = with_marks.rstrip(MARKS)
     marks, closing = with_marks[len(stem) :], word[len(with_marks) :]
     stem = stem.lstrip(OPENING).lower()

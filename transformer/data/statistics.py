@@ -194,11 +194,11 @@ def corpus_statistics(
     source_used, target_used = (used_pieces(side, len(tokenizer)) for side in (sources, targets))
     yield _vocabulary_text(source_used, target_used)
     histogram = length_histogram(source_lengths, target_lengths)
-    yield f"Sentences of train by length\n\n{_histogram_table(histogram, languages)}"
+    yield f"Training sentences by length\n\n{_histogram_table(histogram, languages)}"
     statistics = batch_statistics(source_lengths, target_lengths, token_batches(sources, targets, batch_tokens))
     yield f"Batches of up to {batch_tokens:,} target tokens, including eos\n\n{_batches_table(statistics)}"
     if drawn:
-        yield "Samples of train, normalised, with their subwords\n\n" + "\n\n".join(
+        yield "Training samples, normalised, with their subwords\n\n" + "\n\n".join(
             _sample_text(sample, languages) for sample in drawn
         )
 

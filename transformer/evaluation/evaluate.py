@@ -120,7 +120,7 @@ def evaluate_runs(
             cannot be evaluated on the same test set; and if a file cannot be written.
     """
     if not runs:
-        raise UserError("give at least one run folder; `transformer train` creates one")
+        raise UserError("give at least one model: a run folder, or the name of a pretrained model")
     translators = [Translator.load(run, device) for run in runs]
     recipes = [read_settings(run / "recipe.json") for run in runs]
     data = [
@@ -152,7 +152,9 @@ def evaluate_runs(
     count = f"{len(sources):,} sentence{'s' * (len(sources) != 1)}"
     yield (
         f"{test_set.get('corpus', 'your test set')} {name}: {count}, {direction}, "
-        f"beam size {beam_size}, length penalty {length_penalty}, on {device}"
+        f"beam size {beam_size}, length penalty {length_penalty}, "
+        + f"at most {max_new_tokens} tokens, " * (max_new_tokens is not None)
+        + f"on {device}"
     )
 
     results: list[TestSetResult] = []
@@ -170,6 +172,7 @@ def evaluate_runs(
             "settings": {
                 "beam_size": beam_size,
                 "length_penalty": length_penalty,
+                "max_new_tokens": max_new_tokens,
                 "device": str(device),
                 "precision": device.precision,
             },
@@ -207,14 +210,14 @@ def _changes_of_the_text(names: Sequence[str], recipes: Sequence[dict[str, Any]]
     for name, recipe in zip(names, recipes, strict=True):
         trained_on, corpus = recipe.get("text_sha256"), recipe["data"]["corpus"]
         if trained_on and trained_on != own_text_sha256(corpus):
-            yield f"note: {corpus} has changed since {name} was trained, so this may be another test set than before"
+            yield f"note: {corpus} has changed since {name} was trained, so the test set may have changed, too"
 
 
 def read_scores(path: Path) -> dict[str, Any]:
     """Read a JSON file with the scores of test sets; keys from earlier versions get their present names.
 
     Raises:
-        CheckpointError, UserError: as `read_json`.
+        InvalidFileError, UserError: as `read_json`.
     """
 
     def with_present_keys(value: Any) -> Any:

@@ -180,7 +180,7 @@ def meteor(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[st
 
     A word matches the same word (ignoring case), a word with the same stem, or a synonym. Stemming needs a stemmer for
     the language, see `STEMMERS`. Synonyms come from WordNet, for English only, and only if NLTK finds WordNet on this
-    machine. NLTK looks up synonyms by stem, so it finds those whose stem is a word itself.
+    machine. NLTK looks up synonyms by stem, so it finds none where the stem is not a word itself.
 
     Args:
         hypotheses: the words of each translation, from `moses_tokenize`.

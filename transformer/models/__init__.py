@@ -49,8 +49,8 @@ def load_model(name: str | Path, device: DeviceName = "auto", precision: Precisi
     Args:
         name: name of a pretrained model (see `list_models`), or a run folder.
         device: where to run; ``"auto"`` chooses the fastest device available.
-        precision: number format of the matrix products; ``"auto"`` chooses the fastest on the device, ``"fp32"`` is
-            the most accurate.
+        precision: number format of the matrix products; ``"auto"`` is ``"bf16"`` or ``"fp16"`` on a CUDA GPU, and
+            ``"fp32"``, the most accurate, elsewhere.
 
     Raises:
         UserError: if there is no such model, or its files are damaged.

@@ -13,6 +13,7 @@ from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
 from transformer.evaluation.evaluate import read_scores
 from transformer.inspection import parameter_counts
+from transformer.models import find_model, list_models
 from transformer.training.run_folder import METRICS_KEYS, RECIPE, read_metrics, read_sessions
 
 CARD, SCORES = "CARD.md", "scores.json"
@@ -64,6 +65,8 @@ def model_card(folder: Path, name: str) -> str:
     limitations = LIMITATIONS.get(
         data["corpus"].partition("-")[0], "Expect poor translations of text that differs from the training data."
     )
+    if other_data := _other_data(recipe):
+        limitations = f"This is what is known of models that were trained on `{data['corpus']}` alone: {limitations}"
     sections = [
         f"# {name}: {source} to {target}",
         f"An encoder-decoder Transformer with {sum(parameter_counts(model).values()):,} parameters: "
@@ -73,6 +76,7 @@ def model_card(folder: Path, name: str) -> str:
         f'```python\nimport transformer\n\ntransformer.load("{name}").translate("…")\n```',
         "## Training data",
         _training_data(data),
+        *other_data,
         "## Limitations",
         limitations,
         "## Evaluation",
@@ -181,6 +185,18 @@ def _initial_model(recipe: dict[str, Any]) -> list[str]:
         return []
     name, digest = recipe["initial_model"]["name"], recipe["initial_model"]["sha256"]
     return [f"The model was fine-tuned: training started from the weights of `{name}` (SHA-256 `{digest}`)."]
+
+
+def _other_data(recipe: dict[str, Any]) -> list[str]:
+    """Return a sentence about the data of the model that was fine-tuned, if it was another corpus or isn't known."""
+    if "initial_model" not in recipe:
+        return []
+    name = recipe["initial_model"]["name"]
+    if name in list_models() and read_settings(find_model(name) / RECIPE)["data"]["corpus"] == recipe["data"]["corpus"]:
+        return []
+    return [
+        f"Before that, its initial model `{name}` was trained on data of its own, which that model's card describes."
+    ]
 
 
 def _settings(recipe: dict[str, Any]) -> str:

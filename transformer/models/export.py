@@ -55,7 +55,9 @@ def export(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir()) and not (folder / CARD).exists()):
         raise UserError(f"{folder} contains something other than an exported model: choose another folder")
     if not read_sessions(run):
-        raise UserError(f"{run} has no {SESSIONS}, which records how it was trained: a card cannot be written without")
+        raise UserError(
+            f"{run} has no {SESSIONS}, which records how it was trained: a card cannot be written without it"
+        )
     last_metrics(run, translator.metadata)  # now, not after the test sets have been translated
     recipe = read_settings(run / RECIPE, RECIPE_KEYS)
     data = DataConfig.from_dict(recipe["data"], f"{run / RECIPE}: data")

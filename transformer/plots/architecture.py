@@ -17,7 +17,12 @@ def architecture(config: ModelConfig) -> Figure:
 
     Args:
         config: the model, whose sizes are shown.
+
+    Raises:
+        ValueError: if its norm, its positions or its embeddings are not those of the paper, which the figure shows.
     """
+    if (config.norm, config.positions, config.tie_embeddings) != ("post", "sinusoidal", "all"):
+        raise ValueError("the figure shows the paper's model: post-norm, sinusoidal positions, one shared matrix")
     with style.in_style():
         figure, axes = style.new_figure(5.0, 6.4)
         axes.set_xlim(0, 10)

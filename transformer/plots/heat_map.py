@@ -54,8 +54,10 @@ def label_cells(axes: Axes, queries: Sequence[object], keys: Sequence[object]) -
     rotation: dict[str, Any] = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"}
     if all(len(str(key)) <= 2 for key in keys):  # numbers, for example
         rotation = {"rotation": 0}
-    axes.set_xticks([i + 0.5 for i in range(len(keys))], [style.plain(key) for key in keys], **rotation)
-    axes.set_yticks([i + 0.5 for i in range(len(queries))], [style.plain(query) for query in queries], rotation=0)
+    axes.set_xticks([i + 0.5 for i in range(len(keys))], [style.escape_label(key) for key in keys], **rotation)
+    axes.set_yticks(
+        [i + 0.5 for i in range(len(queries))], [style.escape_label(query) for query in queries], rotation=0
+    )
     axes.tick_params(length=0)
     axes.xaxis.tick_top()
     axes.set_ylim(len(queries), 0)

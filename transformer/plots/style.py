@@ -180,7 +180,7 @@ def _is_docstring(node: ast.AST) -> bool:
 def _only_raises(node: ast.AST) -> bool:
     """Return whether a statement can do nothing but raise an error."""
     if isinstance(node, ast.If | ast.For):
-        return not node.orelse and all(map(_only_raises, node.body))
+        return all(map(_only_raises, [*node.body, *node.orelse]))
     return isinstance(node, ast.Raise)
 
 
@@ -195,8 +195,8 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def plain(text: object) -> str:
-    """Return a label of somebody else's, such as a token or the name of a run, so that it is drawn as it is.
+def escape_label(text: object) -> str:
+    """Escape a text that may be anything, such as a token or the name of a run, so that it is drawn literally.
 
     Matplotlib would read dollar signs as formulas, leave labels that begin with an underscore out of a legend, and fail
     at characters that can't be encoded, which names of files may contain.
@@ -247,9 +247,9 @@ SIDE_BY_SIDE: Any = [
     {"op": "replace", "path": "/layout/columns", "value": {"signal": "columns"}},
     {"op": "add", "path": "/autosize", "value": {"type": "pad", "resize": True}},
 ]
-"""What Vega-Lite has no words for: the panels of a ``vconcat`` form two columns where the window is wide enough.
+"""A patch of the Vega code, for what Vega-Lite cannot express: two columns of panels where the window is wide enough.
 
-Without ``resize``, they would not be arranged anew when the window changes.
+Without ``resize``, the panels of the ``vconcat`` would not be arranged anew when the window changes.
 """
 
 

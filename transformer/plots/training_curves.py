@@ -78,7 +78,7 @@ def compare_runs(runs: Mapping[str, Sequence[Mapping[str, float]]], x_axis: str)
                     [row[name] for row in rows],
                     dashes,
                     color=colour,
-                    label=style.plain(run),
+                    label=style.escape_label(run),
                 )
             axes.set_ylim(bottom=0)
             axes.grid(True)

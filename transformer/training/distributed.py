@@ -62,17 +62,17 @@ def is_main_process() -> bool:
 
 def get_world_size() -> int:
     """Return the number of processes that train together; known even before `init_distributed`."""
-    return _variable("WORLD_SIZE", at_least=1)
+    return _variable("WORLD_SIZE", smallest=1)
 
 
-def _variable(name: str, at_least: int) -> int:
-    """Return a variable that ``torchrun`` sets for its processes; without ``torchrun``, what holds for one process.
+def _variable(name: str, smallest: int) -> int:
+    """Return a variable that ``torchrun`` sets for its processes; without ``torchrun``, the smallest value, for one.
 
     Raises:
         UserError: if it isn't such a number, or ``torchrun`` hasn't set it although there are several processes.
     """
-    value = os.environ.get(name, f"{at_least}")
-    if not re.fullmatch("[0-9]{1,9}", value) or int(value) < at_least:
+    value = os.environ.get(name, f"{smallest}")
+    if not re.fullmatch("[0-9]{1,9}", value) or int(value) < smallest:
         raise UserError(f"the environment variable {name} must be a number, as torchrun sets it; got {quote(value)}")
     return int(value)
 
@@ -92,7 +92,7 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
         raise UserError(
             f"WORLD_SIZE is {world_size}, but {', '.join(missing)} is not set: start several processes with torchrun"
         )
-    if _variable("RANK", at_least=0) >= world_size:
+    if _variable("RANK", smallest=0) >= world_size:
         raise UserError(f"RANK must be less than WORLD_SIZE, which is {world_size}; got {os.environ['RANK']}")
     _check_torchrun()
     timeout = timedelta(minutes=30)

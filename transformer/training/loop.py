@@ -11,16 +11,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from transformer.checkpoint import BEST, mark_damaged, resumable_checkpoints, save_checkpoint
+from transformer.checkpoint import BEST, mark_damaged, save_checkpoint, training_checkpoints
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.prepare import PreparedData
 from transformer.device import Device, explain_out_of_memory
 from transformer.errors import UserError, require_extra
-from transformer.files import CheckpointError, read_bytes, write_atomically
+from transformer.files import InvalidFileError, read_bytes, write_atomically
 from transformer.model import Transformer
 from transformer.training.display import Display
 from transformer.training.distributed import init_distributed
-from transformer.training.memory import memory_budget
+from transformer.training.memory import estimate_memory
 from transformer.training.run_folder import (
     RECIPE,
     append_log,
@@ -112,7 +112,7 @@ def train(
                 else:
                     display.message(f"resuming after step {step} on {device}" if step else f"training on {device}")
                     in_use = replace(config, gradient_accumulation_steps=trainer.progress.gradient_accumulation_steps)
-                    budget = memory_budget(model_config, in_use, device, world_size=context.world_size)
+                    budget = estimate_memory(model_config, in_use, device, world_size=context.world_size)
                     display.message(f"memory per device: about {budget}")
                 _loop(trainer, run, display, writer, on_validation, stop_requested)
     if not (run / f"{BEST}.json").exists():
@@ -246,26 +246,26 @@ def _start_or_resume(run: Path, config: TrainingConfig, new_trainer: Callable[[]
         UserError: if that would happen, because the checkpoints are damaged or were deleted.
     """
     trainer = new_trainer()
-    names, damaged = resumable_checkpoints(run), []
+    names, damaged = training_checkpoints(run), []
     rows = read_metrics(run)
     for name in reversed(names):
         damage = None
         try:
             trainer.restore(run, name)
-        except CheckpointError as error:
+        except InvalidFileError as error:
             damage = error
         (processes_with_damage,) = trainer.context.all_reduce([damage is not None])
         if not processes_with_damage:
             break
         damaged.append((name, str(damage or f"{name} is damaged")))
         if is_finished(rows, config):
-            raise _not_again(run, f"it is finished, but {damaged[0][1]}")
+            raise _cannot_resume(run, f"it is finished, but {damaged[0][1]}")
         trainer = new_trainer()
     else:
         if names:
-            raise _not_again(run, f"none of its checkpoints can be resumed from: {damaged[0][1]}")
+            raise _cannot_resume(run, f"none of its checkpoints can be resumed from: {damaged[0][1]}")
         if rows and (rows[-1]["step"] > config.checkpoint_every or is_finished(rows, config)):
-            raise _not_again(run, f"it was trained for {rows[-1]['step']} steps, but its checkpoints are gone")
+            raise _cannot_resume(run, f"it was trained for {rows[-1]['step']} steps, but its checkpoints are gone")
     for name, reason in damaged:
         if trainer.context.is_main:
             print(f"{reason}; trying the one before", file=sys.stderr)
@@ -275,7 +275,7 @@ def _start_or_resume(run: Path, config: TrainingConfig, new_trainer: Callable[[]
     return trainer
 
 
-def _not_again(run: Path, reason: str) -> UserError:
+def _cannot_resume(run: Path, reason: str) -> UserError:
     return UserError(
         f"{run} cannot be resumed: {reason}. Nothing in it was changed. "
         "To train again from the start, choose another folder with --run, or delete this one"
@@ -297,7 +297,7 @@ def explain_write_errors(run: Path) -> Iterator[None]:
         disk_is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         if not disk_is_full and not _is_about(error, run):
             raise
-        checkpoints = resumable_checkpoints(run)
+        checkpoints = training_checkpoints(run)
         hint = "free some space" if disk_is_full else "check its permissions, or choose another folder with --run"
         resume = f"then run the same command again to resume from {checkpoints[-1]}" if checkpoints else ""
         raise UserError(
@@ -309,7 +309,10 @@ def _is_about(error: OSError, run: Path) -> bool:
     """Return whether an error is about a file in the run folder, or about the folder itself or one that contains it."""
     if not isinstance(error.filename, str):
         return False
-    path, folder = Path(os.path.realpath(error.filename)), Path(os.path.realpath(run))  # even of links in a circle
+    path, folder = (
+        Path(os.path.realpath(error.filename)),
+        Path(os.path.realpath(run)),
+    )  # realpath also resolves links in a circle
     return path.is_relative_to(folder) or folder.is_relative_to(path)
 
 
@@ -324,7 +327,9 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
     handlers = {}
     try:
         for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-            if signal.getsignal(number) is signal.SIG_IGN or number in handlers:  # as nohup sets it; as on Windows
+            if (
+                signal.getsignal(number) is signal.SIG_IGN or number in handlers
+            ):  # nohup ignores SIGHUP; Windows has none
                 continue
             handlers[number] = signal.signal(number, lambda number, _: received.append(number))
     except ValueError:  # signal handlers can be installed only in the main thread

@@ -35,7 +35,7 @@ def full_batch(training: TrainingConfig, world_size: int = 1) -> BatchShape:
 
 
 @dataclass(frozen=True)
-class MemoryBudget:
+class MemoryEstimate:
     """The memory that a training step needs on each device, in bytes."""
 
     weights: int
@@ -67,13 +67,13 @@ class MemoryBudget:
         return f"{readable_bytes(self.total)} ({', '.join(parts)})"
 
 
-def memory_budget(
+def estimate_memory(
     model: ModelConfig,
     training: TrainingConfig,
     device: Device,
     batch: BatchShape | None = None,
     world_size: int = 1,
-) -> MemoryBudget:
+) -> MemoryEstimate:
     """Predict the memory of a training step from the settings alone.
 
     Tensors are counted as PyTorch's allocator counts them. What a GPU needs in addition, such as the CUDA context, is
@@ -135,7 +135,7 @@ def memory_budget(
     parameters = 4 * model.n_parameters
     weights = parameters + (0 if model.positions == "learned" else 4 * model.max_length * d_model)
     gradients_preallocated = training.gradient_accumulation_steps > 1 or world_size > 1
-    return MemoryBudget(
+    return MemoryEstimate(
         weights=weights,
         optimizer=2 * parameters - (4 * matrices if training.optimizer == "muon" else 0),
         averaging=weights if training.average_steps else 0,
@@ -160,7 +160,7 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, w
     for doublings in range(8):
         steps = training.gradient_accumulation_steps * 2**doublings
         smaller = replace(training, gradient_accumulation_steps=steps)
-        budgets[steps] = memory_budget(model, smaller, device, world_size=world_size)
+        budgets[steps] = estimate_memory(model, smaller, device, world_size=world_size)
     needed = budgets[training.gradient_accumulation_steps]
     fitting = [steps for steps, budget in budgets.items() if budget.total <= available]
     if needed.total <= available or fitting and is_gpu:

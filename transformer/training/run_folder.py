@@ -33,8 +33,8 @@ LOG_KEYS = ("step", "train_loss", "learning_rate", "tokens_per_second", "minutes
 SESSION_KEYS = ("step", "date", "command", "commit", "machine", "device", "threads", "versions")
 
 NOT_COMPARED = {"description", "text_sha256", "training.log_every", "training.checkpoint_each_epoch"}
-"""Settings that don't change what is learned, the recipe's description, which old runs have in their folder, and the
-hash of the text, which is compared separately."""
+"""Settings that don't affect what is learned; the description, which only old runs have; and the hash of the text,
+which is compared separately."""
 MAY_CHANGE = ("training.gradient_accumulation_steps", "training.activation_checkpointing")
 """A run may be resumed with other values of these settings: only the memory and time of a step depend on them."""
 

@@ -32,7 +32,7 @@ from transformer.data.tokenizer import PAD
 from transformer.device import Device, is_out_of_memory
 from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
-from transformer.files import CheckpointError
+from transformer.files import InvalidFileError
 from transformer.layers import CheckpointedLayer
 from transformer.loss import linear_label_smoothed_cross_entropy
 from transformer.model import Transformer
@@ -66,10 +66,10 @@ class Progress:
     world_size: int = 1
     """Number of processes."""
     gradient_accumulation_steps: int = 1
-    """Batches per process and step."""
+    """Batches that each process uses for a step; their target tokens together are ``batch_tokens``."""
     epoch: int = 0
-    epoch_step: int = 0
-    """Batches of this epoch that each process has used."""
+    epoch_batches: int = 0
+    """Batches of this epoch that each process has used: ``gradient_accumulation_steps`` in each step."""
     loss_sum: float = 0.0
     """Loss since the last validation, summed over this process's target tokens (in a checkpoint: all processes')."""
     loss_tokens: int = 0
@@ -83,6 +83,7 @@ OLD_PROGRESS = {
     "accumulate": "gradient_accumulation_steps",
     "without_gain": "validations_since_best",
     "skipped": "skipped_steps",
+    "epoch_step": "epoch_batches",
 }
 """Fields of `Progress` that had another name in the checkpoints of earlier versions."""
 
@@ -166,7 +167,7 @@ class Trainer:
             world_size,
             gradient_accumulation_steps,
             self.progress.epoch,
-            self.progress.epoch_step,
+            self.progress.epoch_batches,
             pairs,
             # A divisor of max_length, so that padding never makes a sentence too long for the model.
             math.gcd(self.device.pad_to_multiple_of, self.model.config.max_length),
@@ -198,11 +199,11 @@ class Trainer:
         before = progress.world_size * progress.gradient_accumulation_steps
         after = context.world_size * gradient_accumulation_steps
         if before == after:
-            progress.epoch_step = progress.epoch_step * progress.world_size // context.world_size
-        elif progress.epoch_step:
+            progress.epoch_batches = progress.epoch_batches * progress.world_size // context.world_size
+        elif progress.epoch_batches:
             plan = self._make_batches(0, 1, before, pairs).plan
-            unused = plan[progress.epoch_step * progress.world_size :]
-            progress.epoch_step = 0
+            unused = plan[progress.epoch_batches * progress.world_size :]
+            progress.epoch_batches = 0
             if unused:
                 pairs = np.sort(np.concatenate(unused))
             else:  # the epoch was just over
@@ -278,7 +279,7 @@ class Trainer:
                     progress.step, self.model.config.d_model, config.warmup_steps, config.learning_rate_factor
                 )
         batches = [next(self.prefetcher) for _ in range(progress.gradient_accumulation_steps)]
-        progress.epoch, progress.epoch_step = self.batches.epoch, self.batches.step
+        progress.epoch, progress.epoch_batches = self.batches.epoch, self.batches.step
         # The loss is the mean over the target tokens of the whole step, in all batches of all processes.
         total_tokens, stop = self.context.all_reduce([sum(batch.n_tokens for batch in batches), stop_requested])
         n_tokens = int(total_tokens)
@@ -303,7 +304,7 @@ class Trainer:
             with self._gradient_sync(is_last):
                 with self.device.autocast():
                     loss = self.loss(batch.source, batch.decoder_input, batch.labels)
-                # DistributedDataParallel averages the gradients over the processes; times their number is the sum.
+                # DistributedDataParallel averages the gradients over the processes; their number times that is the sum.
                 self.scaler.scale(loss * (self.context.world_size / n_tokens)).backward()
             total += loss.detach()
         return total
@@ -313,11 +314,9 @@ class Trainer:
         return nullcontext() if is_last or self.context.world_size == 1 else self.loss.no_sync()  # type: ignore[operator]
 
     def _average(self) -> None:
-        """Add the weights to the mean over the last ``average_steps`` steps, which they become at the end."""
+        """Add the weights to their mean over the last ``average_steps`` steps; at the end, the model gets this mean."""
         step, steps = self.progress.step, self.config.steps
         if self.averaged is not None and step > steps - self.config.average_steps:
-            if step == steps - self.config.average_steps + 1:
-                self.n_averaged = 0  # a finished run that is trained for more steps has a mean already
             self.n_averaged += 1
             with torch.no_grad():
                 for mean, weight in zip(self.averaged.parameters(), self.model.parameters(), strict=True):
@@ -428,7 +427,7 @@ class Trainer:
         `_change_batches`. The number of batches per step never decreases, so memory use does not grow.
 
         Raises:
-            CheckpointError: if a part of it is missing or damaged.
+            InvalidFileError: if a part of it is missing or damaged.
             UserError: if it can't be read, or belongs to another model or version.
         """
         model, metadata = load_checkpoint(run, name)
@@ -438,8 +437,10 @@ class Trainer:
         self.model.load_state_dict(model.state_dict())
         try:
             load_optimizer_state(self.optimizers, state)
-            if self.averaged is not None and "averaged.n_averaged" in state:
-                self.n_averaged = int(state["averaged.n_averaged"])
+            in_span = metadata["progress"]["step"] - (self.config.steps - self.config.average_steps)
+            # A run that was to end earlier may hold the mean over another span, which can't be continued.
+            if self.averaged is not None and int(state.get("averaged.n_averaged", 0)) == in_span > 0:
+                self.n_averaged = in_span
                 prefix = "averaged.module."  # as in the checkpoints of earlier versions
                 mean = {k.removeprefix(prefix): t for k, t in state.items() if k.startswith(prefix)}
                 self.averaged.load_state_dict(mean, strict=False)
@@ -451,7 +452,7 @@ class Trainer:
             self.totals.skipped_steps.fill_(self.progress.skipped_steps)
             self._restore_random_state(state)
         except KeyError as error:
-            raise CheckpointError(f"the checkpoint {run / name} lacks {error}") from error
+            raise InvalidFileError(f"the checkpoint {run / name} lacks {error}") from error
         except torch.OutOfMemoryError as error:
             raise UserError("the device is out of memory already, before the first step") from error
         except (TypeError, ValueError, RuntimeError) as error:  # intact, but written by another version

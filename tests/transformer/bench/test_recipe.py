@@ -14,7 +14,7 @@ from tests.transformer.bench.test_benchmarks import InProcess
 from transformer.bench import recipe as module
 from transformer.bench import runner
 from transformer.bench.baselines import ModelWithCrossEntropy, use_torch_transformer
-from transformer.bench.recipe import WARM_UP_STEPS, mean_step, measure, measure_recipes, step_tokens, tables
+from transformer.bench.recipe import WARM_UP_STEPS, measure, measure_recipes, step_statistics, step_tokens, tables
 from transformer.bench.runner import BenchmarkOptions
 from transformer.cli import main
 from transformer.config import ModelConfig, Norm, TrainingConfig
@@ -131,10 +131,10 @@ def test_the_hours_are_those_of_the_recipes_batches() -> None:
     assert text.startswith("any: 1,234 parameters, compiled\n")
 
 
-def test_mean_step_counts_what_the_trainer_will_do(data: Path) -> None:
+def test_step_statistics_count_what_the_trainer_will_do(data: Path) -> None:
     recipe = replace(TINY, training=replace(TINY.training, gradient_accumulation_steps=2))
     with torch.device("meta"):
-        counts = mean_step(Transformer(SHAPE), recipe, data, steps=3)
+        counts = step_statistics(Transformer(SHAPE), recipe, data, steps=3)
     trainer = trainer_of(recipe, data)
     batches = [next(trainer.batches) for _ in range(6)]
     assert counts["target_tokens"] * 3 == sum(int((batch.labels != PAD).sum()) for batch in batches)
@@ -157,7 +157,7 @@ def test_slow_loading_is_noticed(monkeypatch: pytest.MonkeyPatch, data: Path) ->
     monkeypatch.setattr(batching, "collate", slow)
     with torch.device("meta"):
         model = Transformer(SHAPE)
-    assert mean_step(model, TINY, data, steps=2)["loading_seconds"] >= 0.2
+    assert step_statistics(model, TINY, data, steps=2)["loading_seconds"] >= 0.2
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -205,7 +205,7 @@ def test_the_recipes_own_data_is_used_where_it_is_prepared(in_process: None, mon
     recipe = replace(TINY, data=DataConfig("copy", max_train_pairs=200), model=replace(SHAPE, vocab_size=57))
     folders: list[Path] = []
     prepared = prepare(recipe.data, 57)
-    monkeypatch.setattr(module, "mean_step", lambda *args: folders.append(args[2]) or mean_step(*args))
+    monkeypatch.setattr(module, "step_statistics", lambda *args: folders.append(args[2]) or step_statistics(*args))
     measured = measure("copy", recipe, QUICK, steps=1, progress=False)
     assert measured["data"] == "prepared" and folders == [prepared.folder]
 

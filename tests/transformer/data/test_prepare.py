@@ -643,7 +643,10 @@ def test_settings_survive_json() -> None:
     ("described", "message"),
     [
         ({}, "data: there is no corpus"),
-        ({"corpus": "copy", "colour": "red"}, "data: 'colour' is unknown: from another version of the course?"),
+        (
+            {"corpus": "copy", "colour": "red"},
+            "data: 'colour' is unknown; is the file from another version of the course?",
+        ),
         ({"corpus": "copy", "direction": None}, "data: direction must be a string; got None"),
         (
             {"corpus": "copy", "max_train_pairs": "many"},

@@ -186,7 +186,7 @@ valid, de            3        16     5.3         3                 12         12
 The vocabulary has 17 subwords. 6 of them occur in train: 4 in the source,
 5 in the target, 3 in both.
 
-Sentences of train by length
+Training sentences by length
 
   tokens    en                                  de
 --------  ----  ----------------------------  ----  ----------------------------
@@ -210,7 +210,7 @@ pairs              1 in the median batch
 target tokens      5 in the median batch, 4 in the smallest, not counting the last one
 padding            5.3% of source and target
 
-Samples of train, normalised, with their subwords
+Training samples, normalised, with their subwords
 
 pair 4
 en  a y a b

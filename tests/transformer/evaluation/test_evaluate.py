@@ -108,7 +108,7 @@ def test_everything_is_kept_and_the_sacrebleu_command_agrees(
         "truncated": 1,
     }
     assert report["settings"].pop("device").startswith("cpu in fp32")
-    assert report["settings"] == {"beam_size": 3, "length_penalty": 0.5, "precision": "fp32"}
+    assert report["settings"] == {"beam_size": 3, "length_penalty": 0.5, "max_new_tokens": None, "precision": "fp32"}
     assert report["model"]["metrics"] == {"step": 7} and len(report["model"]["weights"]["sha256"]) == 64
     assert {"sacrebleu", "sacremoses", "nltk", "torch", "python", "transformer-course"} <= report["versions"].keys()
     assert 0 < report["seconds"] < 60 and "compared_with" not in report
@@ -332,7 +332,7 @@ def test_a_corpus_that_has_changed_since_training_is_reported(
     assert "has changed" not in capsys.readouterr().out
     table.write_text(table.read_text() + "one\tmore\n")
     main(["evaluate", "one", "--device", "cpu", "--beam-size", "1"])
-    note = f"note: {table} has changed since one was trained, so this may be another test set than before\n"
+    note = f"note: {table} has changed since one was trained, so the test set may have changed, too\n"
     assert note in capsys.readouterr().out
 
 
@@ -346,7 +346,7 @@ def test_sources_without_references_are_refused_before_they_are_translated(
 
 
 def test_no_run_at_all(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "give at least one run folder" in fails(capsys)
+    assert "give at least one model" in fails(capsys)
 
 
 def test_translate_still_refuses_what_a_test_set_may_hold(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,6 +53,7 @@ def test_source_leaves_out_docstrings_and_checks() -> None:
     assert '"""' not in code and "raise" not in code and "for name, tensor" not in code
     assert "return self.output(" in code and "if memory is not None:" in code and "def angles(" in code
     assert style.essential_lines("if x:\n    y = 1\nelse:\n    raise ValueError\n").count("\n") == 4
+    assert style.essential_lines("if x:\n    raise A\nelif y:\n    raise B\nelse:\n    raise C\n") == ""
     assert style.essential_lines('class A:\n    """Doc."""\n\n    x = 1\n    """Of x."""\n') == "class A:\n    x = 1\n"
 
 

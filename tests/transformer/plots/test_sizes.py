@@ -24,6 +24,12 @@ def test_the_architecture_shows_the_sizes() -> None:
     assert "6 × decoder" in texts and "memory (source, 1024)" in texts and "logits (target, 37,000)" in texts
 
 
+def test_only_the_papers_architecture_is_drawn() -> None:
+    for other in ({"norm": "pre"}, {"positions": "rotary"}, {"tie_embeddings": "none"}):
+        with pytest.raises(ValueError, match="the figure shows the paper's model"):
+            architecture(ModelConfig(**other))
+
+
 def test_the_architecture_has_a_dot_for_each_dropout() -> None:
     axes = architecture(ModelConfig()).axes[0]
     dots = [line for line in axes.lines if line.get_marker() == "o"]

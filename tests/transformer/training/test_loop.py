@@ -14,7 +14,6 @@ import torch
 
 from tests.transformer.training.compile_on_one_rank import BackwardFails
 from transformer.attention import AttentionForm
-from transformer.checkpoint import load_checkpoint
 from transformer.config import ModelConfig, Positions, TrainingConfig
 from transformer.data.batching import Batch, Batches, Sequences, collate
 from transformer.data.corpora import sentence_pairs
@@ -154,14 +153,14 @@ def test_the_end_is_the_mean_of_the_last_steps(
     torch.testing.assert_close(weights(model), torch.stack(seen[-3:]).mean(0))
 
 
+@pytest.mark.parametrize("steps", [8, 5])  # in the second case only one of the last two steps comes after the mean
 def test_a_run_with_more_steps_ends_with_the_mean_of_its_own_last_steps(
-    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+    steps: int, tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(tmp_path / "run", data, steps=4, average_steps=2)
     seen = after_each_step(monkeypatch)
-    run(tmp_path / "run", data, force=True, steps=8, average_steps=2)
-    longer, _ = load_checkpoint(tmp_path / "run", "step-0000008")
-    torch.testing.assert_close(weights(longer), torch.stack(seen[-2:]).mean(0))
+    model = run(tmp_path / "run", data, force=True, steps=steps, average_steps=2).model
+    torch.testing.assert_close(weights(model), torch.stack(seen[-2:]).mean(0))
 
 
 def test_the_best_checkpoint_is_kept(tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:

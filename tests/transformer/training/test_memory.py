@@ -19,7 +19,7 @@ from transformer.errors import UserError
 from transformer.model import Transformer
 from transformer.recipes import RECIPES
 from transformer.training.distributed import DistributedContext
-from transformer.training.memory import BatchShape, check_memory, full_batch, memory_budget, peak_memory
+from transformer.training.memory import BatchShape, check_memory, estimate_memory, full_batch, peak_memory
 from transformer.training.trainer import Trainer
 
 CHOICES = itertools.product(["post", "pre"], ["sinusoidal", "learned", "rotary"], ["none", "decoder", "all"])
@@ -44,7 +44,7 @@ def test_training_needs_16_bytes_per_parameter_and_4_more_to_average() -> None:
     parameters, matrices = config.n_parameters, 6 * (3 * 4 * 512 * 512 + 2 * 2 * 512 * 2048)
 
     def fixed(model: ModelConfig, **settings: Any) -> int:
-        budget = memory_budget(model, TrainingConfig(**settings), cpu, BatchShape(1, 1, 1))
+        budget = estimate_memory(model, TrainingConfig(**settings), cpu, BatchShape(1, 1, 1))
         return budget.weights + budget.gradients + budget.optimizer + budget.averaging
 
     assert fixed(config) == 16 * parameters
@@ -114,16 +114,16 @@ def test_the_budget_is_within_10_percent_of_the_measured_memory(
 ) -> None:
     training, device = TrainingConfig(steps=2, **settings), choose_device("cpu", precision)
     measured = measured_memory(tmp_path, model, training, batch, device)
-    assert memory_budget(model, training, device, batch).total == pytest.approx(measured, rel=0.1)
+    assert estimate_memory(model, training, device, batch).total == pytest.approx(measured, rel=0.1)
 
 
 def test_several_processes_have_the_gradients_from_the_start() -> None:
     """DDP keeps the gradients in buffers, as gradient accumulation does."""
     model, gpu, batch = PRESETS["base"], Device(torch.device("cuda"), torch.bfloat16), BatchShape(400, 30, 30)
     alone, accumulating = TrainingConfig(), TrainingConfig(gradient_accumulation_steps=2)
-    two = memory_budget(model, alone, gpu, batch, world_size=2)
-    assert two == memory_budget(model, accumulating, gpu, batch)
-    assert two.total - memory_budget(model, alone, gpu, batch).total == 4 * model.n_parameters
+    two = estimate_memory(model, alone, gpu, batch, world_size=2)
+    assert two == estimate_memory(model, accumulating, gpu, batch)
+    assert two.total - estimate_memory(model, alone, gpu, batch).total == 4 * model.n_parameters
     assert full_batch(alone, world_size=2) == full_batch(accumulating) == BatchShape(416, 30, 30)
 
 
@@ -136,7 +136,7 @@ def test_the_settings_with_which_the_wmt14_recipes_fit_into_small_gpus(recipe: s
         split = replace(training, gradient_accumulation_steps=steps)
         checkpointing = replace(training, activation_checkpointing=True)
         needed, *enough = (
-            memory_budget(model, config, gpu, full_batch(config)).total for config in (training, split, checkpointing)
+            estimate_memory(model, config, gpu, full_batch(config)).total for config in (training, split, checkpointing)
         )
         assert needed > gigabytes * 1e9, "otherwise no setting would be necessary"
         assert all(1.2 * total + 0.5e9 < gigabytes * 1e9 for total in enough)

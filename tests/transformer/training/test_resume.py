@@ -157,7 +157,7 @@ def test_interrupted_after_the_end_of_an_epoch(
     """The data has fewer batches than the run has steps, so that the position in the data is an epoch and a step."""
     train_until(11, tmp_path / "run", data, monkeypatch)
     progress = read_json(tmp_path / "run" / f"{step_checkpoints(tmp_path / 'run')[-1]}.json")["progress"]
-    assert progress["epoch"] >= 1 and progress["epoch_step"] >= 1
+    assert progress["epoch"] >= 1 and progress["epoch_batches"] >= 1
     run_training(tmp_path / "run", data)
     assert result(tmp_path / "run") == uninterrupted
 
@@ -408,8 +408,11 @@ def test_a_run_resumes_with_more_accumulation_steps(tmp_path: Path, data: Prepar
     run_training(run, data, steps=6, batch_tokens=50, gradient_accumulation_steps=2, force=True)
     after = read_json(run / "step-0000006.json")["progress"]
     assert (before["gradient_accumulation_steps"], after["gradient_accumulation_steps"]) == (1, 2)
-    assert (before["epoch"], before["epoch_step"]) == (0, 4)
-    assert (after["epoch"], after["epoch_step"]) == (0, 2 * 2)  # two steps of two batches, made of the remaining pairs
+    assert (before["epoch"], before["epoch_batches"]) == (0, 4)
+    assert (after["epoch"], after["epoch_batches"]) == (
+        0,
+        2 * 2,
+    )  # two steps of two batches, made of the remaining pairs
 
 
 def test_a_run_resumes_with_activation_checkpointing(
@@ -450,7 +453,7 @@ def test_a_checkpoint_at_the_end_of_each_epoch(tmp_path: Path, data: PreparedDat
         assert progress["epoch"] == number
         sources, targets = data.tokens("train")
         plan = Batches(sources, targets, SETTINGS["batch_tokens"], 1, epoch=number).plan
-        assert progress["epoch_step"] == len(plan)
+        assert progress["epoch_batches"] == len(plan)
 
 
 def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path, data: PreparedData) -> None:
