@@ -631,7 +631,7 @@ assert same_positions[0] > 1.7 * by_random[0]
 #
 # ### An endless iterator
 #
-# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the number of the epoch. So its state is two numbers, the epoch and the step, and training can be interrupted at any time and continue with exactly the same batches. (Each epoch moves the borders of the buckets, so the number of batches varies a little from epoch to epoch.)
+# `Batches` puts it all together. It yields batches, epoch after epoch, in an order that depends only on a seed and the number of the epoch. So its state is two numbers, the epoch and the index of the batch, and training can be interrupted at any time and continue with exactly the same batches. (Each epoch moves the borders of the buckets, so the number of batches varies a little from epoch to epoch.)
 
 # %%
 from transformer.data.batching import Batches
@@ -640,10 +640,15 @@ batches = Batches(sources, targets, batch_tokens=600, seed=0)
 for _ in range(150):
     next(batches)
 resumed = Batches(
-    sources, targets, 600, seed=0, epoch=batches.epoch, step=batches.step
+    sources,
+    targets,
+    batch_tokens=600,
+    seed=0,
+    epoch=batches.epoch,
+    batch_index=batches.batch_index,
 )
 assert torch.equal(next(batches).labels, next(resumed).labels)
-print(f"epoch {resumed.epoch}, step {resumed.step}: the same batch")
+print(f"epoch {resumed.epoch}, batch {resumed.batch_index}: the same batch")
 
 # %% [markdown]
 # ## What goes wrong in practice

@@ -1,7 +1,7 @@
 """The Transformer of "Attention Is All You Need", the package that accompanies the course.
 
-The model and its core utilities are at the top level; data, training, evaluation, pretrained models, plots, interactive
-pages and benchmarks are in subpackages.
+`transformer.load` loads a trained model. The modules here are the model and what it needs to load and to translate;
+data, training, evaluation, pretrained models, plots, interactive pages and benchmarks are in subpackages.
 """
 
 from typing import TYPE_CHECKING

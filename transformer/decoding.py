@@ -19,9 +19,9 @@ EXTRA_LENGTH = 50
 """By default a translation has at most this many tokens more than its source (§6.1)."""
 
 MAX_LENGTH_PENALTY = 10
-"""With larger exponents, the normalisation of long translations overflows; common values are below 2."""
+"""Common values are below 2; the normalisation of long translations overflows only far above this limit."""
 MIN_TEMPERATURE = 1e-6
-"""With lower temperatures, the divided logits would overflow; with this one, sampling is greedy search already."""
+"""Sampling at this temperature is greedy search already; at far lower ones, the divided logits would overflow."""
 NAN_MESSAGE = "the model outputs NaN: a weight is NaN or infinite, or half precision overflowed"
 
 

@@ -29,7 +29,7 @@ def label_smoothed_cross_entropy(
     constant, so the gradient is the same.
 
     Args:
-        logits: z, (tokens, vocab_size), float. Sums are computed in float32, or in float64 for float64 logits.
+        logits: z, (tokens, vocab_size), float, finite. Sums are computed in float32, or in float64 for float64 logits.
         target: the correct token ids, (tokens,), int64.
         smoothing: ε, in [0, 1).
         spread: which tokens share ε. ``"all"``, as in ``torch.nn.functional.cross_entropy``: each of the V tokens,

@@ -104,7 +104,8 @@ class Transformer(nn.Module):
 
         Args:
             ids: token ids, (batch, length), int64.
-            position: in decoding, the one position of all tokens, whose columns are beams then; None: 0 … length - 1.
+            position: None: the columns of ``ids`` are the positions 0 … length - 1. In decoding, the one position that
+                all tokens have: the columns are beams.
 
         Returns:
             (batch, length, d_model).

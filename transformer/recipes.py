@@ -89,7 +89,7 @@ RECIPES: dict[str, Recipe] = {
         TrainingConfig(steps=40_000, batch_tokens=4096, warmup_steps=4000, validate_every=2000),
     ),
     "wmt14-mini": Recipe(
-        "A small model on a small part of WMT14: every step of wmt14-base in minutes, but not its quality.",
+        "A small model on a small part of WMT14: the whole workflow of wmt14-base in minutes, but not its quality.",
         DataConfig("wmt14-mini", cleaning=WMT14_CLEANING),
         ModelConfig(vocab_size=8000, d_model=128, n_heads=4, d_ff=512, n_layers=3, norm="pre"),
         TrainingConfig(

@@ -242,7 +242,7 @@ def test_batches_are_read_on_and_wasted_as_the_packages_are() -> None:
 
     count = len(plans[1]) + 5
     for step in (0, 2, len(plans[0])):
-        batches = Batches(ids, ids, 40, seed=3, step=step)
+        batches = Batches(ids, ids, 40, seed=3, batch_index=step)
         read = [next(batches).source for _ in range(count)]
         numbers = data_and_batching.read_on.reference(lambda e: plans[e], 0, step, count)
         assert [(row == 5).sum(1).tolist() for row in read] == [[len(ids[i]) for i in rows] for rows in numbers]
@@ -350,10 +350,10 @@ def test_a_runs_arithmetic_and_its_parts_are_the_packages() -> None:
     plan = [rows.tolist() for rows in one_gpu.plan]
     for step in (0, 1, 2):
         for rank in (0, 1):
-            batches = Batches(ids, ids, 40, 3, rank, world_size=2, gradient_accumulation_steps=2, step=2 * step)
+            batches = Batches(ids, ids, 40, 3, rank, world_size=2, gradient_accumulation_steps=2, batch_index=2 * step)
             left = wmt14.parts_left.reference(plan, step, rank, 2, 2)
             assert len(left) == len(plan) // 2 - 2 * step
-            assert [rows.tolist() for rows in batches.plan[batches.step :]] == left
+            assert [rows.tolist() for rows in batches.plan[batches.batch_index :]] == left
             read = [next(batches).labels for _ in left]
             assert all(
                 torch.equal(labels, one_gpu.collate(rows).labels) for labels, rows in zip(read, left, strict=True)

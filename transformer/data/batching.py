@@ -274,8 +274,8 @@ def token_batches(
 class Batches(Iterator[Batch]):
     """Iterate over the batches of one rank, epoch after epoch, without end.
 
-    In each epoch every pair is in exactly one batch of one rank, and all ranks have the same number of steps. The order
-    of an epoch depends only on ``seed`` and ``epoch``. (``epoch``, ``step``) is the position of the next batch: an
+    In each epoch every pair is in exactly one batch of one rank, and all ranks have equally many batches. The order of
+    an epoch depends only on ``seed`` and ``epoch``. (``epoch``, ``batch_index``) is the position of the next batch: an
     iterator constructed with these values continues there. N ranks with one accumulation step together see the
     same batches as one rank with N accumulation steps.
     """
@@ -283,13 +283,14 @@ class Batches(Iterator[Batch]):
     sources: Sequences
     targets: Sequences
     batch_tokens: int
+    """The most target tokens in one of these batches, which is one part of a step's batch on one rank."""
     seed: int
     rank: int = 0
     world_size: int = 1
     gradient_accumulation_steps: int = 1
     """The number of batches per rank in an epoch is a multiple of this."""
     epoch: int = 0
-    step: int = 0
+    batch_index: int = 0
     pairs: Indices | None = None
     """Indices of the pairs left in the current epoch, after resuming with a different number of batches per step; None:
     all pairs. Later epochs always use all pairs."""
@@ -310,11 +311,11 @@ class Batches(Iterator[Batch]):
         self.plan = batches[self.rank :: self.world_size]
 
     def __next__(self) -> Batch:
-        if self.step >= len(self.plan):
-            self.epoch, self.step, self.pairs = self.epoch + 1, 0, None
+        if self.batch_index >= len(self.plan):
+            self.epoch, self.batch_index, self.pairs = self.epoch + 1, 0, None
             self._start_epoch()
-        self.step += 1
-        return self.collate(self.plan[self.step - 1])
+        self.batch_index += 1
+        return self.collate(self.plan[self.batch_index - 1])
 
     def collate(self, pairs: Indices) -> Batch:
         """Build the batch of the pairs with these indices."""

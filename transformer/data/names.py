@@ -76,7 +76,7 @@ def vary_names(pair: SentencePair, probability: float, random: Random) -> Senten
 
 
 def made_up_name(random: Random) -> str:
-    """Return a name of two or three syllables, such as "Krolin"."""
+    """Return a name of one or two syllables and an ending, such as "Krolin"."""
     syllables = ["".join(map(random.choice, SYLLABLES)) for _ in range(random.choice((1, 2)))]
     return "".join([*syllables, random.choice(ENDINGS)]).capitalize()
 

@@ -66,7 +66,9 @@ def get_world_size() -> int:
 
 
 def _variable(name: str, smallest: int) -> int:
-    """Return a variable that ``torchrun`` sets for its processes; without ``torchrun``, the smallest value, for one.
+    """Return a variable that ``torchrun`` sets for its processes.
+
+    Without ``torchrun`` it is ``smallest``, which is right for a single process.
 
     Raises:
         UserError: if it isn't such a number, or ``torchrun`` hasn't set it although there are several processes.

@@ -177,8 +177,9 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, w
 def peak_memory(work: Callable[[], object], device: Device) -> int:
     """Do some work and return the most bytes of tensors that it had allocated at once.
 
-    Tensors from before don't count, and freeing them doesn't either. The result doesn't depend on what the process did
-    before, because PyTorch's allocators report each allocation; the resident memory of the process would depend on it.
+    Tensors from before don't count; the work should not free them, which a GPU would count as negative. The result
+    doesn't depend on what the process did before, because PyTorch's allocators report each allocation; the resident
+    memory of the process would depend on it.
     """
     if device.type == "cuda":
         x = torch.randn(64, 64, device=device.torch_device, requires_grad=True)

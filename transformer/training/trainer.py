@@ -279,7 +279,7 @@ class Trainer:
                     progress.step, self.model.config.d_model, config.warmup_steps, config.learning_rate_factor
                 )
         batches = [next(self.prefetcher) for _ in range(progress.gradient_accumulation_steps)]
-        progress.epoch, progress.epoch_batches = self.batches.epoch, self.batches.step
+        progress.epoch, progress.epoch_batches = self.batches.epoch, self.batches.batch_index
         # The loss is the mean over the target tokens of the whole step, in all batches of all processes.
         total_tokens, stop = self.context.all_reduce([sum(batch.n_tokens for batch in batches), stop_requested])
         n_tokens = int(total_tokens)
@@ -392,7 +392,7 @@ class Trainer:
     @property
     def is_epoch_end(self) -> bool:
         """Whether the last step used the last batches of an epoch."""
-        return self.batches.step == len(self.batches.plan)
+        return self.batches.batch_index == len(self.batches.plan)
 
     def save(self, run: Path, stopped: bool = False) -> None:
         """Save a checkpoint to resume from, and delete those that are too old. All processes must call it.

@@ -313,11 +313,13 @@ def stream(pairs: Pairs, count: int, seed: int = 1, **where: int) -> list[list[l
 
 
 @pytest.mark.parametrize("world_size", [1, 3])
-def test_starting_at_a_step_skips_the_earlier_ones(pairs: Pairs, world_size: int) -> None:
+def test_starting_at_a_batch_skips_the_earlier_ones(pairs: Pairs, world_size: int) -> None:
     whole = stream(pairs, 40, rank=world_size - 1, world_size=world_size)
     feed = Batches(*pairs, 400, 1, world_size - 1, world_size)
     for done in range(39):
-        rest = stream(pairs, 40 - done, rank=world_size - 1, world_size=world_size, epoch=feed.epoch, step=feed.step)
+        rest = stream(
+            pairs, 40 - done, rank=world_size - 1, world_size=world_size, epoch=feed.epoch, batch_index=feed.batch_index
+        )
         assert rest == whole[done:]
         next(feed)
     assert feed.epoch > 1  # the test covers several epochs

@@ -177,7 +177,7 @@ def test_too_few_remaining_pairs_are_refused(data: PreparedData, tmp_path: Path)
     run = Run(data, tmp_path, batch_tokens=30)
     run.resume(1)
     plan = run.trainers[0].batches.plan
-    while run.trainers[0].batches.step < len(plan) - 1:
+    while run.trainers[0].batches.batch_index < len(plan) - 1:
         run.take_step()
     run.save()
     left = len(plan[-1])

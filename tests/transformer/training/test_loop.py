@@ -256,7 +256,7 @@ def test_a_resumed_run_splits_its_batches_too(
     Full(400, monkeypatch)
     after.fit_batch_to_memory()
     assert after.progress.gradient_accumulation_steps == 4
-    used = np.concatenate(before.batches.plan[: before.batches.step])
+    used = np.concatenate(before.batches.plan[: before.batches.batch_index])
     remaining = np.concatenate(after.batches.plan)
     assert sorted([*used, *remaining]) == list(range(len(data.tokens("train")[0]))), "each pair of the epoch once"
     assert torch.equal(torch.get_rng_state(), random) and all(p.grad is None for p in after.model.parameters())
