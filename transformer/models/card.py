@@ -82,7 +82,7 @@ def model_card(folder: Path, name: str) -> str:
         "## Evaluation",
         _evaluation(scores),
         "## Training procedure",
-        *_initial_model(recipe),
+        *_initial_model(recipe, name),
         _training_procedure(sessions, scores["provenance"], last_metrics(folder, checkpoint), len(averaged)),
         _settings(recipe),
         "## Files",
@@ -179,12 +179,15 @@ def _training_procedure(
     )
 
 
-def _initial_model(recipe: dict[str, Any]) -> list[str]:
+def _initial_model(recipe: dict[str, Any], name: str) -> list[str]:
     """Return a sentence about the model that was fine-tuned, if this one did not start from random weights."""
     if "initial_model" not in recipe:
         return []
-    name, digest = recipe["initial_model"]["name"], recipe["initial_model"]["sha256"]
-    return [f"The model was fine-tuned: training started from the weights of `{name}` (SHA-256 `{digest}`)."]
+    initial, digest = recipe["initial_model"]["name"], recipe["initial_model"]["sha256"]
+    if initial == name:
+        version = f"an earlier version of this model (SHA-256 `{digest}`), which `transformer train {name}` makes"
+        return [f"Training continued from the weights of {version}."]
+    return [f"The model was fine-tuned: training started from the weights of `{initial}` (SHA-256 `{digest}`)."]
 
 
 def _other_data(recipe: dict[str, Any]) -> list[str]:

@@ -31,10 +31,10 @@ def prefetching_threads() -> list[threading.Thread]:
 
 def test_the_batches_and_their_positions_are_those_without_prefetching() -> None:
     alone, ahead = batches(), Prefetcher(batches(), CPU)
-    assert (ahead.position.epoch, ahead.position.step) == (0, 0)
+    assert (ahead.position.epoch, ahead.position.batch_index) == (0, 0)
     for expected, batch in islice(zip(alone, ahead, strict=False), 40):
         assert tensors(batch) == tensors(expected)
-        assert (ahead.position.epoch, ahead.position.step) == (alone.epoch, alone.step)
+        assert (ahead.position.epoch, ahead.position.batch_index) == (alone.epoch, alone.batch_index)
         assert [list(rows) for rows in ahead.position.plan] == [list(rows) for rows in alone.plan]
     assert alone.epoch >= 2
 
@@ -45,7 +45,7 @@ def test_it_resumes_after_the_last_batch_that_was_used(used: int) -> None:
     ahead = Prefetcher(batches(), CPU)
     for _ in range(used):
         next(ahead)
-    resumed = Prefetcher(batches(epoch=ahead.position.epoch, step=ahead.position.step), CPU)
+    resumed = Prefetcher(batches(epoch=ahead.position.epoch, batch_index=ahead.position.batch_index), CPU)
     for expected, batch in islice(zip(ahead, resumed, strict=False), 20):
         assert tensors(batch) == tensors(expected)
 
@@ -70,7 +70,7 @@ def test_the_thread_works_while_a_batch_is_in_use_and_only_so_far_ahead() -> Non
     counting = Counting(plain.sources, plain.targets, plain.batch_tokens, plain.seed)
     numbers = counting.numbers
     ahead = Prefetcher(counting, CPU)
-    assert not numbers and prefetching_threads() == before, "nothing before the first batch is needed"
+    assert not numbers and set(prefetching_threads()) <= set(before), "nothing before the first batch is needed"
     next(ahead)
     assert counting.far_enough.wait(60)
     ahead._thread.shutdown()
@@ -80,7 +80,7 @@ def test_the_thread_works_while_a_batch_is_in_use_and_only_so_far_ahead() -> Non
 def test_an_error_is_raised_with_the_batch_it_belongs_to() -> None:
     class Broken(Batches):
         def collate(self, pairs: Indices) -> Batch:
-            if self.step == 3:
+            if self.batch_index == 3:
                 raise OSError("the disk is gone")
             return super().collate(pairs)
 

@@ -171,7 +171,7 @@ def test_a_stop_signal_saves_and_stops(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run, original, handler = tmp_path / "run", Trainer.step, signal.getsignal(signal.SIGINT)
+    run, original = tmp_path / "run", Trainer.step
 
     def step(self: Trainer, stop_requested: bool) -> bool:
         stop = original(self, stop_requested)
@@ -179,14 +179,18 @@ def test_a_stop_signal_saves_and_stops(
             os.kill(os.getpid(), number)  # all processes learn of it in the next step, which is the last
         return stop
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "step", step)
-        with pytest.raises(KeyboardInterrupt):
-            run_training(run, data)
+    before = signal.signal(number, signal.default_int_handler)  # it may be ignored here, as in the background
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(Trainer, "step", step)
+            with pytest.raises(KeyboardInterrupt):
+                run_training(run, data)
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
     assert stopped_checkpoints(run) == ["stopped-0000007"]
     assert step_checkpoints(run) == ["step-0000002", "step-0000004", "step-0000006"]
     assert capsys.readouterr().err == "stopped and saved after step 7: run the same command again to resume\n"
-    assert signal.getsignal(signal.SIGINT) is handler
     run_training(run, data)
     assert result(run) == uninterrupted
     assert stopped_checkpoints(run) == []
