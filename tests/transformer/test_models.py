@@ -67,7 +67,7 @@ def test_a_pretrained_model_is_whole_and_small(name: str) -> None:
 
 
 CONTINUED = {f"training.{name}" for name in ("steps", "warmup_steps", "learning_rate_factor", "average_steps", "seed")}
-"""Settings that differ from the recipe's in a model whose training was continued, from the one that the recipe makes."""
+"""Settings that may differ from the recipe's in a model whose training was continued."""
 
 
 @pytest.mark.parametrize("name", LARGEST)
