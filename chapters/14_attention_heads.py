@@ -482,13 +482,13 @@ for table, baseline in both_models.values():
     assert low["encoder", "next"] < 0.8 * random_low["encoder", "next"]
 encoder = everyday_trained[everyday_trained["kind"] == "encoder"]
 previous_best = encoder[encoder["measure"] == "previous"]["score"].max()
-assert round(previous_best, 2) == 0.65
+assert round(previous_best, 2) == 0.64
 everyday_noun = encoder[encoder["measure"] == "its noun"].nlargest(2, "score")
 assert list(everyday_noun["layer"]) == ["encoder 2", "encoder 3"]
-assert [round(x, 2) for x in everyday_noun["score"]] == [0.46, 0.27]
+assert [round(x, 2) for x in everyday_noun["score"]] == [0.46, 0.28]
 
 # %% [markdown]
-# **Training makes heads different.** Untrained heads score nearly the same; trained heads score more or less than that; a low score is learned, too. But **few heads have a single job**. In `everyday`, the best head for *previous* puts only 0.65 of its weight there, and no head alone finds the nouns: the best two score 0.46 and 0.27.
+# **Training makes heads different.** Untrained heads score nearly the same; trained heads score more or less than that; a low score is learned, too. But **few heads have a single job**. In `everyday`, the best head for *previous* puts only 0.64 of its weight there, and no head alone finds the nouns: the best two score 0.46 and 0.28.
 
 # %% [markdown]
 # ## Does the model need it? Ablation
@@ -1088,10 +1088,10 @@ everyday_predicts, everyday_reads = (
     for shift in (0, 1)
 )
 better_when_read = (everyday_reads < everyday_predicts).nonzero().tolist()
-assert better_when_read == [[0, 5]], better_when_read
+assert better_when_read == [[0, 3], [0, 5]], better_when_read
 
 # %% [markdown]
-# In the row that reads the word, **every** head is about as bad as random links. In the row that predicts it, the best head's error rate is about two thirds of IBM model 1's, although our model was never trained to find links. But in `everyday`, one head (*cross 1, head 6*) aligns better in the row that *reads* the word. So measure both, and report which one you used.
+# In the row that reads the word, **every** head is about as bad as random links. In the row that predicts it, the best head's error rate is about two thirds of IBM model 1's, although our model was never trained to find links. But in `everyday`, two heads (*cross 1, heads 4 and 6*) align better in the row that *reads* the word. So measure both, and report which one you used.
 
 # %% [markdown]
 # ## Induction heads
@@ -1317,7 +1317,7 @@ for stage, share in zip(stages, agree, strict=True):
 assert round(agree[0].item() * len(prefix)) <= 1 and 0.4 < agree[2] < 0.6
 assert (
     translation
-    == "Das kleine Mädchen sagte ihrer Mutter, sie hätte ihre neue Puppe verloren."
+    == "Das kleine Mädchen sagte ihrer Mutter, sie habe ihre neue Puppe verloren."
 )
 
 # %% [markdown]
