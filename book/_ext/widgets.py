@@ -28,8 +28,8 @@ MODELS: dict[str, dict[str, Any]] = {
         "languages": ["en", "de"],
         "trainedOn": "165,000 short everyday sentences and 29,000 captions of photographs",
         "sentences": [
-            "I forgot to bring my umbrella, and now I am wet.",
-            "What would you do if you were in my place?",
+            "I'm happy because the sun is shining.",
+            "The girl told her mother that she had lost her doll.",
             "Where is the train station?",
             "I love you.",
         ],
