@@ -1,8 +1,8 @@
 """Make the moving picture of the live translator that the README shows: ``python -m book.moving_picture``.
 
-A browser types a sentence into the built book, switches an attention head off, and switches it on again. The picture
-lasts about as long as it takes to read; the frames are taken when a translation is ready, so that it looks the same
-whatever the speed of the machine.
+A browser types a sentence, word by word, into the built book, switches an attention head off, and switches it on again.
+The picture lasts about as long as it takes to read; the frames are taken when a translation is ready, so that it looks
+the same whatever the speed of the machine.
 """
 
 import io
@@ -65,10 +65,11 @@ def record(tab: Page) -> Film:
     box = f"document.querySelector('[aria-label=\"{HEAD}\"]')"
     tab.add_style_tag(content=STYLE)
     tab.wait_for_selector(".translator")
-    for end in range(6, len(SENTENCE) + 6, 6):
+    words = SENTENCE.split()
+    for count in range(1, len(words) + 1):
         field = "document.querySelector('.translator textarea')"
-        act = f"{field}.value = {SENTENCE[:end]!r}; {field}.dispatchEvent(new Event('input'))"
-        film.change(act, 300)
+        act = f"{field}.value = {' '.join(words[:count])!r}; {field}.dispatchEvent(new Event('input'))"
+        film.change(act, 500)
     film.take(2500)
     tab.evaluate(f"{box}.closest('fieldset').scrollIntoView({{ block: 'center' }})")
     film.take(2000)
