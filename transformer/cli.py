@@ -40,9 +40,8 @@ def main(args: Sequence[str] | None = None) -> None:
         args = sys.argv[1:]
         for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-                signal.signal(
-                    number, lambda number, _: sys.exit(128 + number)
-                )  # an exception, so that temporary files are removed
+                # An exception, so that temporary files are removed.
+                signal.signal(number, lambda number, _: sys.exit(128 + number))
         if "TORCHELASTIC_RUN_ID" in os.environ:  # set by torchrun
             stop_with_parent()
     code = guard(lambda: _run(args))

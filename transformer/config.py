@@ -137,7 +137,7 @@ class TrainingConfig:
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """Average the weights over the last steps, this many (§6.1 of the paper), unless patience ends the run; 0: none."""
+    """Average the weights over this many final steps (§6.1 of the paper), unless patience ends the run; 0: none."""
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""
     validate_every: int = 1000

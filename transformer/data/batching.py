@@ -283,7 +283,7 @@ class Batches(Iterator[Batch]):
     sources: Sequences
     targets: Sequences
     batch_tokens: int
-    """The most target tokens in one of these batches, which is one part of a step's batch on one rank."""
+    """Maximum number of target tokens in one of these batches, each of which is a part of a step's batch."""
     seed: int
     rank: int = 0
     world_size: int = 1

@@ -86,7 +86,7 @@ class FileCorpus:
         def split_of(sentence: str) -> str | None:
             """Return the split of a source sentence with all its translations; None: it is in no split.
 
-            Whether it is held out of ``train`` depends only on its hash, so none that was trained on moves to a
+            Whether it is held out of ``train`` depends only on its hash, so no training sentence moves to a
             held-out split when the corpus grows. Of too many held-out sentences a part is chosen; the rest is unused.
             """
             digest = int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8).digest(), "big")
