@@ -309,10 +309,8 @@ def _is_about(error: OSError, run: Path) -> bool:
     """Return whether an error is about a file in the run folder, or about the folder itself or one that contains it."""
     if not isinstance(error.filename, str):
         return False
-    path, folder = (
-        Path(os.path.realpath(error.filename)),
-        Path(os.path.realpath(run)),
-    )  # realpath also resolves links in a circle
+    # Before Python 3.13, Path.resolve raises an error for links that form a circle; realpath does not.
+    path, folder = Path(os.path.realpath(error.filename)), Path(os.path.realpath(run))
     return path.is_relative_to(folder) or folder.is_relative_to(path)
 
 
@@ -327,10 +325,8 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
     handlers = {}
     try:
         for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
-            if (
-                signal.getsignal(number) is signal.SIG_IGN or number in handlers
-            ):  # nohup ignores SIGHUP; Windows has none
-                continue
+            if signal.getsignal(number) is signal.SIG_IGN or number in handlers:
+                continue  # nohup ignores SIGHUP, and Windows doesn't have it
             handlers[number] = signal.signal(number, lambda number, _: received.append(number))
     except ValueError:  # signal handlers can be installed only in the main thread
         pass

@@ -66,7 +66,7 @@ class Progress:
     world_size: int = 1
     """Number of processes."""
     gradient_accumulation_steps: int = 1
-    """Batches that each process uses for a step; their target tokens together are ``batch_tokens``."""
+    """Batches that each process uses in a step; all of them together have up to ``batch_tokens`` target tokens."""
     epoch: int = 0
     epoch_batches: int = 0
     """Batches of this epoch that each process has used: ``gradient_accumulation_steps`` in each step."""
@@ -304,7 +304,7 @@ class Trainer:
             with self._gradient_sync(is_last):
                 with self.device.autocast():
                     loss = self.loss(batch.source, batch.decoder_input, batch.labels)
-                # DistributedDataParallel averages the gradients over the processes; their number times that is the sum.
+                # DistributedDataParallel averages the gradients over the processes; world_size turns that into a sum.
                 self.scaler.scale(loss * (self.context.world_size / n_tokens)).backward()
             total += loss.detach()
         return total
