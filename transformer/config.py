@@ -193,7 +193,7 @@ class TrainingConfig:
 
 
 OLD_NAMES: dict[str, dict[str, str]] = {
-    "data": {"train_pairs": "max_train_pairs"},
+    "data": {"train_pairs": "max_train_pairs", "name_variation": "augmentation"},
     "cleaning": {"min_tokens": "min_words", "max_tokens": "max_words"},
     "model": {"tie": "tie_embeddings", "inner_dropout": "activation_dropout"},
     "training": {
@@ -227,7 +227,7 @@ def update_old_settings(saved: dict[str, Any]) -> dict[str, Any]:
         The same content, with its sections ``data``, ``model`` and ``training`` updated where it has them.
     """
     updated = dict(saved)
-    defaults = {"data": {"name_variation": 0.0}, "model": asdict(ModelConfig()), "training": asdict(TrainingConfig())}
+    defaults = {"data": {"augmentation": 0.0}, "model": asdict(ModelConfig()), "training": asdict(TrainingConfig())}
     for section, settings in defaults.items():
         if not isinstance(saved.get(section), dict):
             continue

@@ -68,9 +68,9 @@ RECIPES: dict[str, Recipe] = {
         ),
     ),
     "everyday": Recipe(
-        "165,000 short everyday sentences and 29,000 image captions, English to German: the course's translator.",
+        "165,000 everyday sentences, 29,000 captions and a phrase book, English to German: the course's translator.",
         DataConfig(
-            "everyday", byte_fallback=True, name_variation=0.5, cleaning=replace(NO_CLEANING, drop_duplicates=True)
+            "everyday", byte_fallback=True, augmentation=0.5, cleaning=replace(NO_CLEANING, drop_duplicates=True)
         ),
         ModelConfig(vocab_size=8000, d_model=192, n_heads=6, d_ff=768, n_layers=3, norm="pre", max_length=256),
         TrainingConfig(

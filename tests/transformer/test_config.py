@@ -41,7 +41,7 @@ NEW_TRAINING = TrainingConfig(
 
 
 def test_the_recipe_of_an_old_run_equals_the_same_settings_under_new_names(tmp_path: Path) -> None:
-    data = {"corpus": "copy", "max_train_pairs": 7, "name_variation": 0.0}
+    data = {"corpus": "copy", "max_train_pairs": 7, "augmentation": 0.0}
     cleaning = asdict(CleaningConfig(min_words=2, max_words=50))
     recipe = {"description": "an old run", "data": {**data, "cleaning": cleaning}}
     old_cleaning = {**asdict(CleaningConfig()), "min_tokens": 2, "max_tokens": 50}

@@ -1,7 +1,7 @@
 """Corpora of sentence pairs by name: where they come from, how they are downloaded and verified, and how they are read.
 
 Most corpora are described by a `Manifest`: those of ``corpora.json``, and your own. Your own text may also be given
-without a manifest. The corpora ``copy``, ``reverse`` and ``pocket`` are generated; ``everyday`` combines two others.
+without a manifest. The corpora ``copy``, ``reverse`` and ``pocket`` are generated; ``everyday`` combines three others.
 """
 
 import hashlib
@@ -171,6 +171,8 @@ class CombinedCorpus:
     name: str
     parts: tuple[FileCorpus, ...]
     """The corpora, all with the same languages."""
+    repeats: tuple[int, ...]
+    """How often ``train`` contains each of them, so that a small one counts for more."""
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -200,11 +202,18 @@ class CombinedCorpus:
             return self._concatenated(split, mirror)
         held_out = chain(self._concatenated("valid", mirror), self._concatenated("test", mirror))
         keys = {matching_key(sentence) for pair in held_out for sentence in pair}
-        return (pair for pair in self._concatenated("train", mirror) if keys.isdisjoint(map(matching_key, pair)))
+        training = chain.from_iterable(
+            part.pairs("train", mirror)
+            for part, times in zip(self.parts, self.repeats, strict=True)
+            for _ in range(times)
+        )
+        return (pair for pair in training if keys.isdisjoint(map(matching_key, pair)))
 
     def fingerprint(self) -> str:
         """A hash of everything that the text depends on."""
-        return hashlib.sha256("".join(part.fingerprint() for part in self.parts).encode()).hexdigest()
+        return hashlib.sha256(
+            "".join([*(part.fingerprint() for part in self.parts), str(self.repeats)]).encode()
+        ).hexdigest()
 
     def _parts_of(self, split: str) -> list[FileCorpus]:
         return [part for part in self.parts if split in ("train", "valid", "test", f"test_{part.name}")]
@@ -272,7 +281,8 @@ def find_corpus(name: str) -> Corpus:
     if name in GENERATED:
         return GENERATED[name]
     if name in COMBINED:
-        return CombinedCorpus(name, tuple(_downloadable_corpus(part) for part in COMBINED[name]))
+        parts, repeats = zip(*COMBINED[name].items(), strict=True)
+        return CombinedCorpus(name, tuple(map(_downloadable_corpus, parts)), repeats)
     if name in downloadable_corpora():
         return _downloadable_corpus(name)
     if name.endswith(".json"):
@@ -369,8 +379,8 @@ GENERATED: dict[str, GeneratedCorpus] = {
 """The generated corpora, by name."""
 
 
-COMBINED: dict[str, tuple[str, ...]] = {"everyday": ("tatoeba", "multi30k")}
-"""The combined corpora, by name, and their parts."""
+COMBINED: dict[str, dict[str, int]] = {"everyday": {"tatoeba": 1, "multi30k": 1, "phrasebook": 5}}
+"""The combined corpora, by name, and how often each of their parts is in the training data."""
 
 
 @cache
@@ -383,7 +393,7 @@ def downloadable_corpora() -> dict[str, dict[str, Any]]:
 
 
 def _downloadable_corpus(name: str) -> FileCorpus:
-    return FileCorpus(name, Manifest.from_json(downloadable_corpora()[name], name), Path())
+    return FileCorpus(name, Manifest.from_json(downloadable_corpora()[name], name), Path(__file__).parent)
 
 
 def _file_digest(path: Path) -> bytes:

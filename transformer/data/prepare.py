@@ -20,11 +20,11 @@ from typing import Any
 import filelock
 import sentencepiece
 
+from transformer.data.augmentation import augment
 from transformer.data.batching import Sequences, SequencesWriter
 from transformer.data.cleaning import NO_CLEANING, Cleaner, CleaningConfig, CleaningReport
 from transformer.data.corpora import find_corpus, sentence_pairs
 from transformer.data.download import data_folder
-from transformer.data.names import vary_names
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.data.tokenizer import Tokenizer, sample_lines
 from transformer.errors import UserError, quote
@@ -59,8 +59,11 @@ class DataConfig:
     """Probability of skipping a BPE merge in training text when it is prepared, to vary segmentations; often 0.1."""
     segmentations: int = 1
     """With bpe_dropout: number of segmentations of each training pair to store; an epoch contains all of them."""
-    name_variation: float = 0.0
-    """Probability of replacing Tom, Mary and Boston in a training pair by other names, to learn to copy names."""
+    augmentation: float = 0.0
+    """Probability of each random change of an English-German training pair: other names, dates, numbers and spelling.
+
+    See `transformer.data.augmentation`.
+    """
     cleaning: CleaningConfig = NO_CLEANING
     """Which training pairs to drop before the tokenizer is trained."""
 
@@ -73,8 +76,10 @@ class DataConfig:
         for name in ("max_length", "max_train_pairs"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise UserError(f"data.{name} must be at least 1; got {value}")
-        if not 0 <= self.name_variation <= 1:
-            raise UserError(f"data.name_variation must be between 0 and 1; got {self.name_variation}")
+        if not 0 <= self.augmentation <= 1:
+            raise UserError(f"data.augmentation must be between 0 and 1; got {self.augmentation}")
+        if self.augmentation and set(self.languages) != {"en", "de"}:
+            raise UserError(f"data.augmentation is for English and German only; data.direction is {self.direction}")
         if not 0 <= self.bpe_dropout < 1:
             raise UserError(f"data.bpe_dropout must be at least 0 and less than 1; got {self.bpe_dropout}")
         if self.segmentations < 1 or self.segmentations > 1 and not self.bpe_dropout:
@@ -142,8 +147,8 @@ def prepared_folder(data: DataConfig, vocab_size: int, tokenizer: Tokenizer | No
     corpus = find_corpus(data.corpus)
     settings = asdict(data) | {"corpus": corpus.fingerprint()}
     versions = [sentencepiece.__version__]
-    if not data.name_variation:
-        del settings["name_variation"]  # what was prepared before this setting existed stays valid
+    if not data.augmentation:
+        del settings["augmentation"]  # what was prepared before this setting existed stays valid
     if data.cleaning.min_language_probability:
         versions.append(version("py3langid"))
     else:
@@ -217,19 +222,19 @@ def _fill(
         corpus.download(split, mirror)
     name = corpus.name
     counts = {"train": 0, "valid": 0}
-    random = Random(0)  # the same names every time
 
     def clean_pairs(split: str) -> Iterator[SentencePair]:
         pairs = sentence_pairs(data.corpus, split, data.direction, mirror)
-        return cleaner.clean(islice(pairs, data.max_train_pairs)) if split == "train" else pairs
+        if split != "train":
+            return pairs
+        pairs = islice(pairs, data.max_train_pairs)
+        return cleaner.clean(_augmented(pairs, data) if data.augmentation else pairs)
 
     def write_sentences(split: str) -> Iterator[str]:
         """Write the pairs to text files, and yield both sentences of each."""
         source, target = (file.path.open("w", encoding="utf-8", newline="\n") for file in _text_files(folder, split))
         with source, target, progress_bar(f"{name}, {split}: reading", shown=progress, unit=" pairs") as bar:
             for pair in clean_pairs(split):
-                if split == "train" and data.name_variation:
-                    pair = vary_names(pair, data.name_variation, random)
                 source.write(pair[0] + "\n")
                 target.write(pair[1] + "\n")
                 bar.update()
@@ -274,6 +279,18 @@ def _fill(
     (folder / "cleaning.json").write_text(report, "utf-8")
     contents = {"format": FORMAT, "data": asdict(data), "vocab_size": vocab_size, "pairs": counts}
     (folder / "store.json").write_text(json.dumps(contents, indent=2), "utf-8")
+
+
+def _augmented(pairs: Iterable[SentencePair], data: DataConfig) -> Iterator[SentencePair]:
+    """Change each pair at random, but in the same way every time (see `augment`)."""
+    random = Random(0)
+    from_english = data.languages[0] == "en"
+    for source, target in pairs:
+        if from_english:
+            yield augment(source, target, "en", data.augmentation, random)
+        else:
+            english, german = augment(target, source, "de", data.augmentation, random)
+            yield german, english
 
 
 def _text_files(folder: Path, split: str) -> tuple[TextFile, TextFile]:

@@ -112,7 +112,7 @@ def test_the_files_of_built_in_corpora_are_the_official_ones() -> None:
     listed = {
         (file["digest"].partition(":")[2], str(file.get("size", "-")), name)
         for described in downloadable_corpora().values()
-        for name, file in described["files"].items()
+        for name, file in described.get("files", {}).items()
     }
     assert listed == {tuple(line.split()) for line in OFFICIAL.split("\n") if line}
 
@@ -124,8 +124,10 @@ def test_a_built_in_manifest_is_valid_and_lists_all_files_that_it_reads(name: st
     read = {
         text.partition(":")[0] for parts in described["splits"].values() for part in parts for text in part.values()
     }
-    assert read == set(described["files"])
     assert described["licence"] and described["citation"]
+    if name == "phrasebook":  # it comes with the package
+        return
+    assert read == set(described["files"])
     assert len(described["base_urls"]) >= (1 if name == "tatoeba" else 2), "a host may die"
 
 
@@ -137,7 +139,8 @@ def test_a_built_in_manifest_is_valid_and_lists_all_files_that_it_reads(name: st
         ("wmt14", "train valid test"),
         ("wmt14-mini", "train valid test"),
         ("tatoeba", "train valid test"),
-        ("everyday", "train valid test test_tatoeba test_multi30k"),
+        ("everyday", "train valid test test_tatoeba test_multi30k test_phrasebook"),
+        ("phrasebook", "train valid test"),
         ("pocket", "train valid test"),
         ("copy", "train valid test"),
         ("reverse", "train valid test"),
@@ -554,14 +557,16 @@ def test_no_held_out_sentence_is_in_the_train_split_of_a_combined_corpus() -> No
     locations = {part: [{"en": f"{part}.tsv:1", "de": f"{part}.tsv:2"}] for part in ("sentences", "held_out")}
     splits = {"train": locations["sentences"], "valid": locations["held_out"], "test": locations["held_out"]}
     sentences = corpus_of("sentences", {"languages": ["en", "de"], "splits": splits})
-    combined = CombinedCorpus("both", (captions, sentences))
-    assert list(combined.pairs("train")) == [("A dog sleeps.", "Er schläft."), ("A dog", "Hund"), ("A cat sleeps", "x")]
+    combined = CombinedCorpus("both", (captions, sentences), (1, 2))
+    twice = [("A dog", "Hund"), ("A cat sleeps", "x")]
+    assert list(combined.pairs("train")) == [("A dog sleeps.", "Er schläft."), *twice, *twice]
     assert list(combined.pairs("valid")) == [("a cat", "die Katze"), ("Thanks.", "Danke.")]
     assert list(combined.pairs("test")) == [("Snow-white", "nichts"), ("Thanks.", "Danke.")]
     assert list(combined.pairs("test_own")) == [("Snow-white", "nichts")]
     assert list(combined.pairs("test_sentences")) == [("Thanks.", "Danke.")]
     assert combined.splits == ["train", "valid", "test", "test_own", "test_sentences"]
-    assert combined.fingerprint() != CombinedCorpus("both", (sentences, captions)).fingerprint()
+    assert combined.fingerprint() != CombinedCorpus("both", (sentences, captions), (2, 1)).fingerprint()
+    assert combined.fingerprint() != CombinedCorpus("both", (captions, sentences), (1, 1)).fingerprint()
 
 
 def test_the_corpus_everyday_from_a_mirror(small: Path) -> None:
@@ -570,9 +575,14 @@ def test_the_corpus_everyday_from_a_mirror(small: Path) -> None:
     find_corpus("everyday").download("train", str(small))
     small.rename("gone")
     expected = [pair for pair in sentences["train"] + captions["train"] if pair[0] not in held_out]
-    assert pairs_of("everyday", "train", "de-en") == swapped(expected)
+    phrases = {split: pairs_of("phrasebook", split) for split in ("train", "test")}
+    train = pairs_of("everyday", "train", "de-en")
+    assert train[: len(expected)] == swapped(expected)
+    repeated = swapped(train[len(expected) :])
+    assert repeated == repeated[: len(repeated) // 5] * 5 and set(repeated) <= set(phrases["train"])
+    assert len(repeated) > 4.9 * len(phrases["train"])
     assert pairs_of("everyday", "test_tatoeba") == sentences["test"]
-    assert pairs_of("everyday", "test") == sentences["test"] + captions["test"]
+    assert pairs_of("everyday", "test") == sentences["test"] + captions["test"] + phrases["test"]
 
 
 # Fingerprints

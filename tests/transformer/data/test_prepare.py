@@ -300,7 +300,7 @@ OTHER_SETTINGS: dict[str, Any] = {
     "byte_fallback": True,
     "bpe_dropout": 0.1,
     "segmentations": 2,
-    "name_variation": 0.5,
+    "augmentation": 0.5,
     "cleaning": CleaningConfig(),
 }
 OTHER_CLEANING = {

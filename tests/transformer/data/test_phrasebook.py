@@ -1,0 +1,27 @@
+"""The phrase book is clean text, and gives none of the hundred sentences away by which the models are judged."""
+
+from difflib import SequenceMatcher
+
+from book.everyday import read_sentences
+from transformer.data.corpora import matching_key, sentence_pairs
+
+PAIRS = [pair for split in ("train", "valid", "test") for pair in sentence_pairs("phrasebook", split)]
+
+
+def test_it_is_large_and_clean() -> None:
+    assert 4_400 < len(PAIRS) == len({tuple(map(matching_key, pair)) for pair in PAIRS})
+    for pair in PAIRS:
+        for text in pair:
+            assert text == " ".join(text.split()) and text.isprintable()
+            assert not set(text) & set("‘’„“”"), text
+        assert (pair[0][-1] in ".!?") is (pair[1][-1] in ".!?"), pair
+
+
+def test_no_phrase_is_like_one_of_the_hundred_sentences() -> None:
+    """Not even with a few other words: at most three quarters of the words are the same, in the same order."""
+    hundred = [matching_key(sentence).split() for sentence in read_sentences()]
+    for english, _ in PAIRS:
+        words = matching_key(english).split()
+        for sentence in hundred:
+            common = SequenceMatcher(None, words, sentence, autojunk=False)
+            assert common.quick_ratio() < 0.75 or common.ratio() < 0.75, (english, " ".join(sentence))
