@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from transformer.config import PRESETS, ModelConfig, TrainingConfig
-from transformer.data.cleaning import NO_CLEANING, CleaningConfig
+from transformer.data.cleaning import CleaningConfig
 from transformer.data.prepare import DataConfig
 
 
@@ -69,9 +69,7 @@ RECIPES: dict[str, Recipe] = {
     ),
     "everyday": Recipe(
         "165,000 everyday sentences, 29,000 captions and a phrase book, English to German: the course's translator.",
-        DataConfig(
-            "everyday", byte_fallback=True, augmentation=0.5, cleaning=replace(NO_CLEANING, drop_duplicates=True)
-        ),
+        DataConfig("everyday", byte_fallback=True, augmentation=0.5),
         ModelConfig(vocab_size=8000, d_model=192, n_heads=6, d_ff=768, n_layers=3, norm="pre", max_length=256),
         TrainingConfig(
             steps=11_000,

@@ -165,7 +165,7 @@ class CombinedCorpus:
 
     Training pairs are left out if either of their sentences also occurs in ``valid`` or ``test`` of any of the corpora,
     so that no test sentence was seen in training. Sentences that differ only in capitals and punctuation count as
-    equal.
+    equal. Pairs that occur more than once are left out, too, apart from the repeats.
     """
 
     name: str
@@ -202,18 +202,22 @@ class CombinedCorpus:
             return self._concatenated(split, mirror)
         held_out = chain(self._concatenated("valid", mirror), self._concatenated("test", mirror))
         keys = {matching_key(sentence) for pair in held_out for sentence in pair}
-        training = chain.from_iterable(
-            part.pairs("train", mirror)
-            for part, times in zip(self.parts, self.repeats, strict=True)
-            for _ in range(times)
-        )
-        return (pair for pair in training if keys.isdisjoint(map(matching_key, pair)))
+        return self._training_pairs(keys, mirror)
 
     def fingerprint(self) -> str:
         """A hash of everything that the text depends on."""
         return hashlib.sha256(
             "".join([*(part.fingerprint() for part in self.parts), str(self.repeats)]).encode()
         ).hexdigest()
+
+    def _training_pairs(self, held_out: set[str], mirror: str | None) -> Iterator[SentencePair]:
+        """Yield all different pairs without a held-out sentence; those of a part as often as it is repeated."""
+        seen: set[SentencePair] = set()
+        for part, times in zip(self.parts, self.repeats, strict=True):
+            pairs = [pair for pair in part.pairs("train", mirror) if held_out.isdisjoint(map(matching_key, pair))]
+            new = [pair for pair in dict.fromkeys(pairs) if pair not in seen]
+            seen.update(new)
+            yield from new * times
 
     def _parts_of(self, split: str) -> list[FileCorpus]:
         return [part for part in self.parts if split in ("train", "valid", "test", f"test_{part.name}")]

@@ -108,7 +108,10 @@ def test_hours_stay_hours_and_become_half_hours() -> None:
     }
     assert texts == hours | half_hours
     assert ("Come at half past two.", "Komm um halb drei.") in texts
-    for pair in [("It begins at nine.", "Es beginnt um neun."), ("It's a quarter to nine.", "Es ist Viertel vor neun.")]:
+    for pair in [
+        ("It begins at nine.", "Es beginnt um neun."),
+        ("It's a quarter to nine.", "Es ist Viertel vor neun."),
+    ]:
         assert {english for english, _ in variants(*pair)} == {pair[0].replace("nine", hour) for hour in HOURS}
 
 

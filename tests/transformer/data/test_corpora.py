@@ -552,7 +552,10 @@ def test_no_held_out_sentence_is_in_the_train_split_of_a_combined_corpus() -> No
         valid=[("a cat", "die Katze")],
         test=[("Snow-white", "nichts")],
     )
-    write(Path("sentences.tsv"), "A dog\tHund\nsnow WHITE!\tschneeweiß\nA cat sleeps\tx\n")
+    write(
+        Path("sentences.tsv"),
+        "A dog\tHund\nsnow WHITE!\tschneeweiß\nA cat sleeps\tx\nA dog\tHund\nA dog sleeps.\tEr schläft.\n",
+    )
     write(Path("held_out.tsv"), "Thanks.\tDanke.\n")
     locations = {part: [{"en": f"{part}.tsv:1", "de": f"{part}.tsv:2"}] for part in ("sentences", "held_out")}
     splits = {"train": locations["sentences"], "valid": locations["held_out"], "test": locations["held_out"]}
@@ -580,7 +583,7 @@ def test_the_corpus_everyday_from_a_mirror(small: Path) -> None:
     assert train[: len(expected)] == swapped(expected)
     repeated = swapped(train[len(expected) :])
     assert repeated == repeated[: len(repeated) // 5] * 5 and set(repeated) <= set(phrases["train"])
-    assert len(repeated) > 4.9 * len(phrases["train"])
+    assert len(repeated) > 4.9 * len(phrases["train"])  # but for sentences that are held out elsewhere
     assert pairs_of("everyday", "test_tatoeba") == sentences["test"]
     assert pairs_of("everyday", "test") == sentences["test"] + captions["test"] + phrases["test"]
 
