@@ -168,6 +168,34 @@ for name, pair in examples.items():
 # A filter is a bet, because it drops good pairs along with the bad ones. It pays off if the bad ones would have done more harm than the good ones would have done good. So read some of what yours dropped; `transformer prepare` shows examples for each filter. And defects differ in how much they hurt. Untranslated copies, for
 # example, harm a neural translator far more than their number suggests, because copying is so easy to learn ([Khayrallah and Koehn, 2018](https://aclanthology.org/W18-2709/)).
 #
+# ### Augmentation
+#
+# Cleaning removes pairs. **Data augmentation** changes them, so that a model sees what its corpus hardly contains. The course's live translator needs it. Most of its training data come from Tatoeba, a collection of sentences for learners. They are written with care, so a model that has seen nothing else is lost
+# when somebody types *where is the station*, without a capital and a question mark. And many of them are about Tom, Mary and Boston, so it turns other names into nonsense. The recipe `everyday` therefore changes a part of its training pairs at random, each time a little differently:
+
+# %%
+from random import Random
+
+from transformer.data.augmentation import augment
+
+pair = (
+    "Tom's favorite store opens at nine o'clock on Monday.",
+    "Toms Lieblingsgeschäft öffnet am Montag um neun Uhr.",
+)
+for seed in (1, 8, 14):
+    print(*augment(*pair, source="en", probability=0.5, random=Random(seed)), "", sep="\n")
+
+# %% tags=["remove-cell"]
+augmented = [augment(*pair, "en", 0.5, Random(seed)) for seed in (1, 8, 14)]
+assert len(set(augmented)) == 3
+assert any(english.islower() for english, _ in augmented)
+assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
+
+# %% [markdown]
+# A name can only be predicted by copying it from the source, and some of these names are made up, so that not even memorising all others would help. Only the source is written carelessly. The target stays as it should be written, and so the model learns to read one and to write the other.
+#
+# After every change the pair must still be a translation, and that takes care. The name must occur on both sides. *Mr.* is *Herr* only where German needs no other ending, a month may not replace the verb *may*, and an hour must not become fifty-eight. Where the code isn't sure, it leaves the pair as it is.
+#
 # ### The pocket corpus
 #
 # For most experiments this course uses a corpus that needs no download, the **pocket corpus**. It is synthetic: a small grammar generates the same sentence in both languages at once.

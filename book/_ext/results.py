@@ -470,22 +470,27 @@ def live_models(root: Path) -> list[Part]:
 
 
 def everyday_sentences(root: Path) -> list[Part]:
-    """Return how many of the hundred everyday sentences each model got right, and the translations of the last one."""
+    """Return how many of the everyday sentences each model got right, and the translations of the last one."""
     path = root / "book" / "results" / "everyday-sentences.json"
     if not path.exists():
         return [MISSING]
     versions = read(path)
-    topics = {sentence: topic for topic, sentence in read_tsv(root / "book" / "everyday_sentences.tsv")}
+    lists = read_tsv(root / "book" / "everyday_sentences.tsv")
+    topics = {sentence: topic for _, topic, sentence in lists}
+    hundreds = {name: [sentence for which, _, sentence in lists if which == name] for name in ("first", "second")}
     judgements = {tuple(pair): judgement for *pair, judgement in read_tsv(root / "book" / "everyday_judgements.tsv")}
     rows, origins = [], []
     for version in versions:
-        n_right = count_right(version["translations"], judgements)
         which = "comes with the course" if version is versions[-1] else "an earlier version"
-        rows.append([f"`{version['model']}`, {which}", f"{n_right} of {len(version['translations'])}"])
+        counts = []
+        for sentences in hundreds.values():
+            tried = {one: version["translations"][one] for one in sentences if one in version["translations"]}
+            counts.append(f"{count_right(tried, judgements)} of {len(tried)}" if tried else "not tried")
+        rows.append([f"`{version['model']}`, {which}", *counts])
         origins.append([f"`{version['model']}`", f"`{version['weights'][:12]}`", *origin(version["provenance"])])
     last = [[topics[pair[0]], *pair, judgements[pair]] for pair in versions[-1]["translations"].items()]
     return [
-        table(["model", "right"], rows),
+        table(["model", *(f"right in the {name} hundred" for name in hundreds)], rows),
         folded(
             "The sentences and the last model's translations", table(["topic", "English", "German", "judgement"], last)
         ),

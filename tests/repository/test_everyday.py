@@ -1,4 +1,4 @@
-"""The hundred everyday sentences: unseen, translated by the models that are shipped, and judged one by one."""
+"""The two hundred everyday sentences: unseen, translated by the models that are shipped, and judged one by one."""
 
 import json
 
@@ -6,6 +6,7 @@ import pytest
 
 from book import everyday
 from book.everyday import RESULT, check_unseen, main, read_judgements, read_sentences
+from transformer.data.corpora import matching_key
 from transformer.data.prepare import DataConfig
 from transformer.errors import UserError
 from transformer.models import MODELS_FOLDER, load_model
@@ -14,15 +15,24 @@ VERSIONS = json.loads(RESULT.read_text("utf-8"))
 
 
 def test_there_are_a_hundred_sentences_on_twelve_topics() -> None:
-    topics = list(read_sentences().values())
+    topics = list(read_sentences("first").values())
     assert len(topics) == 100 and len(set(topics)) == 12
     assert all(5 <= topics.count(topic) <= 12 for topic in topics)
+
+
+def test_there_are_a_hundred_others_some_typed_in_a_hurry() -> None:
+    second = read_sentences("second")
+    assert len(second) == 100 and len(read_sentences()) == 200
+    careless = [sentence for sentence, topic in second.items() if topic == "typed in a hurry"]
+    assert len(careless) == 40 and all(sentence == sentence.lower() for sentence in careless)
+    assert len({matching_key(sentence) for sentence in read_sentences()}) == 200
 
 
 def test_every_translation_of_every_version_is_judged() -> None:
     judgements = read_judgements()
     for version in VERSIONS:
-        assert list(version["translations"]) == list(read_sentences())
+        tried = list(version["translations"])
+        assert tried == list(read_sentences()) or version in VERSIONS[:2] and tried == list(read_sentences("first"))
         assert all(judgements[pair] for pair in version["translations"].items())
 
 
@@ -45,7 +55,7 @@ def test_a_sentence_from_the_training_data_is_refused(monkeypatch: pytest.Monkey
 
 def test_the_command_adds_a_version_and_lists_what_is_not_judged(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(everyday, "RESULT", tmp_path / "result.json")
-    monkeypatch.setattr(everyday, "read_sentences", lambda: {"The dog sleeps.": "dogs", "The cat sleeps.": "cats"})
+    monkeypatch.setattr(everyday, "read_sentences", lambda *_: {"The dog sleeps.": "dogs", "The cat sleeps.": "cats"})
     monkeypatch.setattr(everyday, "read_judgements", lambda: {("The dog sleeps.", "Der Hund schläft."): "right"})
     monkeypatch.setattr(everyday, "sentence_pairs", lambda *_: iter([]))
     for _ in range(2):

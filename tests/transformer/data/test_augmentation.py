@@ -1,5 +1,6 @@
 """Augmented pairs remain translations of each other, and are changed only where both sides allow it."""
 
+import itertools
 import json
 import random
 import re
@@ -104,7 +105,7 @@ def test_hours_stay_hours_and_become_half_hours() -> None:
     hours = {(f"Come at {hour} o'clock.", f"Komm um {NUMBERS[hour]} Uhr.") for hour in HOURS}
     half_hours = {
         (f"Come at half past {hour}.", f"Komm um halb {NUMBERS[following]}.")
-        for hour, following in zip(HOURS, HOURS[1:], strict=False)
+        for hour, following in itertools.pairwise(HOURS)
     }
     assert texts == hours | half_hours
     assert ("Come at half past two.", "Komm um halb drei.") in texts
