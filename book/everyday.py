@@ -5,8 +5,8 @@
 right if it is grammatical, means the same and is something that a German would say.
 
 The first hundred were written before we saw any translation. But then we read what the model made of them, and chose
-its next training data with that in mind. So the second hundred were written later, by someone who knew neither the
-first nor the training data; some of them are typed in a hurry, without capitals and full stops.
+its next training data with that in mind. So the second hundred were written later, by a language model that knew
+neither the first nor the training data; some of them are typed in a hurry, without capitals and full stops.
 
 The translations are added to ``book/results/everyday-sentences.json``, which keeps those of all versions of the models.
 Afterwards the command lists the translations that are not judged yet.

@@ -170,7 +170,7 @@ for name, pair in examples.items():
 #
 # ### Augmentation
 #
-# Cleaning removes pairs. **Data augmentation** changes them, so that a model sees what its corpus hardly contains. The course's live translator needs it. Most of its training data come from Tatoeba, a collection of sentences for learners. They are written with care, so a model that has seen nothing else is lost
+# Cleaning removes pairs. **Data augmentation** changes them, so that a model sees what its corpus hardly contains. The course's live translator needs it. Most of its training data come from Tatoeba, a collection of sentences for learners. (The rest are captions of photographs, and a phrase book that a large language model wrote for the course.) They are written with care, so a model that has seen nothing else is lost
 # when somebody types *where is the station*, without a capital and a question mark. And many of them are about Tom, Mary and Boston, so it turns other names into nonsense. The recipe `everyday` therefore changes a part of its training pairs at random, each time a little differently:
 
 # %%
@@ -183,7 +183,11 @@ pair = (
     "Toms Lieblingsgeschäft öffnet am Montag um neun Uhr.",
 )
 for seed in (1, 8, 14):
-    print(*augment(*pair, source="en", probability=0.5, random=Random(seed)), "", sep="\n")
+    print(
+        *augment(*pair, source="en", probability=0.5, random=Random(seed)),
+        "",
+        sep="\n",
+    )
 
 # %% tags=["remove-cell"]
 augmented = [augment(*pair, "en", 0.5, Random(seed)) for seed in (1, 8, 14)]

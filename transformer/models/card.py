@@ -25,11 +25,12 @@ LANGUAGES = {"en": "English", "de": "German"}
 
 LIMITATIONS = {
     "everyday": (
-        "The model was trained on short sentences for learners of a language and on captions of photographs. It "
-        "translates everyday sentences of up to about fifteen words. Longer sentences, news, technical terms, idioms "
-        "and many names are beyond it; its translation may then be fluent and wrong. English has one word for *du*, "
-        "*ihr* and *Sie*: a translation into German picks one of them, and one into English loses the difference. The "
-        "model reproduces the biases of its training data, which is written by volunteers and describes photographs."
+        "The model was trained on short sentences for learners of a language, a phrase book and captions of "
+        "photographs. It translates everyday sentences of up to about fifteen words. Longer sentences, news, technical "
+        "terms, idioms and many names are beyond it; its translation may then be fluent and wrong. English has one "
+        "word for *du*, *ihr* and *Sie*: a translation into German picks one of them, and one into English loses the "
+        "difference. The model reproduces the biases of its training data, which was written by volunteers and by a "
+        "language model, and describes photographs."
     ),
     "multi30k": (
         "The model was trained on captions of photographs only: short sentences in the present tense about people, "
