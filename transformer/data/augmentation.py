@@ -14,10 +14,14 @@ and writes the source sentence carelessly, as people type, while the target stay
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
-from itertools import product
 from random import Random
 
 from transformer.data.readers import SentencePair
+
+
+def _table(text: str) -> dict[str, str]:
+    """Read pairs of words such as ``Rome/Rom``; an underscore stands for a space."""
+    return dict(pair.replace("_", " ").split("/") for pair in text.split())
 
 
 def _alternatives(words: Iterable[str]) -> str:
@@ -73,20 +77,14 @@ Rostock Salzburg Seattle Sofia Stockholm Stuttgart Sydney Tokyo Toronto Trier Tu
 Weimar Wiesbaden Wuppertal York
 """.split()
 """Cities with the same name in English and German."""
-TRANSLATED_PLACES = [
-    (english, german)
-    for english, _, german in (
-        place.partition("/")
-        for place in """
+TRANSLATED_PLACES = _table("""
 Athens/Athen Austria/Österreich Beijing/Peking Belgium/Belgien Brussels/Brüssel Cologne/Köln Copenhagen/Kopenhagen
 Croatia/Kroatien Denmark/Dänemark Egypt/Ägypten Florence/Florenz France/Frankreich Geneva/Genf Germany/Deutschland
 Greece/Griechenland Hanover/Hannover Hungary/Ungarn India/Indien Ireland/Irland Italy/Italien Lisbon/Lissabon
 Milan/Mailand Moscow/Moskau Munich/München Naples/Neapel Norway/Norwegen Nuremberg/Nürnberg Poland/Polen Prague/Prag
 Rome/Rom Russia/Russland Scotland/Schottland Spain/Spanien Sweden/Schweden Venice/Venedig Vienna/Wien Warsaw/Warschau
 Zurich/Zürich
-""".split()
-    )
-]
+""")
 """Cities and countries, English and German, that need no article in either language."""
 
 MADE_UP = 0.3
@@ -100,51 +98,29 @@ SYLLABLES = (
 )
 ENDINGS = "k ke l la lin ll man mi n na ne ng ni nn ra rn ro ski ss th tz v wa".split()
 
-DAYS = dict(
-    zip(
-        "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split(),
-        "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag".split(),
-        strict=True,
-    )
-)
-MONTHS = dict(
-    zip(
-        "January February March April May June July August September October November December".split(),
-        "Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split(),
-        strict=True,
-    )
-)
-
-_ONES = "one two three four five six seven eight nine".split()
-_GERMAN_ONES = "ein zwei drei vier fünf sechs sieben acht neun".split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_GERMAN_TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
-NUMBERS = {
-    **dict(zip(_ONES[1:], _GERMAN_ONES[1:], strict=True)),
-    **dict(
-        zip(
-            "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(),
-            "zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn".split(),
-            strict=True,
-        )
-    ),
-    **dict(zip(_TENS, _GERMAN_TENS, strict=True)),
-    **{
-        f"{ten}-{one}": f"{german_one}und{german_ten}"
-        for (ten, german_ten), (one, german_one) in product(
-            zip(_TENS, _GERMAN_TENS, strict=True), zip(_ONES, _GERMAN_ONES, strict=True)
-        )
-    },
+DAYS = _table("""
+Monday/Montag Tuesday/Dienstag Wednesday/Mittwoch Thursday/Donnerstag Friday/Freitag Saturday/Samstag Sunday/Sonntag
+""")
+MONTHS = _table("""
+January/Januar February/Februar March/März April/April May/Mai June/Juni July/Juli August/August September/September
+October/Oktober November/November December/Dezember
+""")
+ONES = _table("two/zwei three/drei four/vier five/fünf six/sechs seven/sieben eight/acht nine/neun")
+TEENS = _table("""
+ten/zehn eleven/elf twelve/zwölf thirteen/dreizehn fourteen/vierzehn fifteen/fünfzehn sixteen/sechzehn
+seventeen/siebzehn eighteen/achtzehn nineteen/neunzehn
+""")
+TENS = _table("""
+twenty/zwanzig thirty/dreißig forty/vierzig fifty/fünfzig sixty/sechzig seventy/siebzig eighty/achtzig ninety/neunzig
+""")
+NUMBERS = {**ONES, **TEENS, **TENS} | {
+    f"{ten}-{one}": f"{ein}und{zehn}" for ten, zehn in TENS.items() for one, ein in {"one": "ein", **ONES}.items()
 }
 """The numbers from 2 to 99, English and German. One is left out, because its German endings vary."""
 HOURS = list(NUMBERS)[:11]
 """two to twelve"""
 
-BRITISH = {
-    american.replace("_", " "): british.replace("_", " ")
-    for american, _, british in (
-        words.partition("/")
-        for words in """
+BRITISH = _table("""
 airplane/aeroplane apartment/flat apologize/apologise behavior/behaviour candy/sweets canceled/cancelled
 cell_phone/mobile_phone center/centre color/colour cookie/biscuit cozy/cosy elevator/lift favor/favour
 favorite/favourite flashlight/torch flavor/flavour french_fries/chips garbage/rubbish gas_station/petrol_station
@@ -155,12 +131,8 @@ organize/organise pajamas/pyjamas parking_lot/car_park program/programme railroa
 realized/realised recognize/recognise recognized/recognised rumor/rumour sidewalk/pavement soccer/football store/shop
 subway/underground sweater/jumper the_movies/the_cinema theater/theatre tire/tyre trash/rubbish traveled/travelled
 traveler/traveller traveling/travelling truck/lorry vacation/holiday
-""".split()
-    )
-}
+""")
 """American words and spellings and the British ones, which are rare in the corpora."""
-
-
 AMERICAN = re.compile(rf"(?<![\w-])(an? )?({_alternatives(BRITISH)})(s?)(?![\w-])", re.IGNORECASE)
 CLOCK_TIME = re.compile(r"o'clock|quarter|half|[ap]\.?m\b|Uhr|Viertel|\b(?:at|by|until|before|after) [a-z]+[.!?]")
 """Where a number may be an hour, which cannot be fifty."""
@@ -251,7 +223,7 @@ def _new_place(random: Random) -> SentencePair:
     if random.random() < MADE_UP:
         place = made_up_name(random)
     elif random.random() < 0.5:
-        return random.choice(TRANSLATED_PLACES)
+        return random.choice(list(TRANSLATED_PLACES.items()))
     else:
         place = random.choice(PLACES)
     return place, place

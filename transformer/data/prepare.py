@@ -43,9 +43,9 @@ class DataConfig:
     """The training data and how it is tokenised."""
 
     corpus: str = "pocket"
-    """A corpus: pocket, pocket-200k, copy, reverse, multi30k, tatoeba, phrasebook, everyday, iwslt17, wmt14 or wmt14-mini.
+    """A corpus: pocket, pocket-200k, copy, reverse, multi30k, tatoeba, everyday, iwslt17, wmt14 or wmt14-mini.
 
-    For your own text: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de.
+    For your own text: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de. (phrasebook is the smallest part of everyday.)
     """
     direction: str = "en-de"
     """Source language and target language."""
