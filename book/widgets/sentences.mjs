@@ -5,7 +5,7 @@ import { WHITE_SPACE } from "./tokenizer.mjs";
 const ABBREVIATIONS = "mr mrs ms dr prof st mt hr fr vs ca approx bzw bspw evtl ggf inkl sog vgl".split(" ");
 const BEFORE_NUMBERS = "no nr jan feb mar apr jun jul aug sep sept oct okt nov dec dez".split(" ");
 const BEFORE_ORDINALS = "der die das dem den des im vom zum zur beim".split(" ");
-const AFTER_ORDINALS = /^(?:Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag)/u;
+const AFTER_ORDINALS = /^(?:Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag)/iu;
 
 const OPENING = "\"'„“‚‘«»([", MARKS = ".!?…", CLOSING = "\"'“”‘’«»)]";
 const LETTERS = /^(?:[a-zäöü]\.)*[a-hj-zäöü]$/u;
@@ -19,10 +19,11 @@ const LOWER_CASE = /^["'„“‚‘«»(\[]*[a-zäöüß]/u;
  */
 export function splitSentences(text) {
   const words = text.split(WHITE_SPACE).filter(Boolean);
+  const hasCapitals = text !== text.toLowerCase();
   const sentences = [];
   let start = 0;
   words.forEach((word, i) => {
-    if (i + 1 < words.length && !endsSentence(i > start ? words[i - 1] : "", word, words[i + 1])) return;
+    if (i + 1 < words.length && !endsSentence(i > start ? words[i - 1] : "", word, words[i + 1], hasCapitals)) return;
     sentences.push(words.slice(start, i + 1).join(" "));
     start = i + 1;
   });
@@ -36,19 +37,25 @@ function lengthWithout(characters, word) {
   return length;
 }
 
-/** Return whether a word ends its sentence, given the sentence's word before it, if any, and the next word of the text. */
-function endsSentence(before, word, following) {
+/**
+ * Return whether a word ends its sentence, given the sentence's word before it, if any, the next word of the text, and
+ * whether the text has capitals.
+ */
+function endsSentence(before, word, following, hasCapitals) {
   const withMarks = word.slice(0, lengthWithout(CLOSING, word)), end = lengthWithout(MARKS, withMarks);
   const marks = withMarks.slice(end), closing = word.slice(withMarks.length);
   if (!marks) return false;
   let start = 0;
   while (start < end && OPENING.includes(word[start])) start++;
   const stem = word.slice(start, end).toLowerCase();
-  if (LOWER_CASE.test(following)) return /[!?]$/u.test(marks) && !closing; // "Stop!" he said. But: hello! how are you?
+  if (LOWER_CASE.test(following) && (hasCapitals || marks !== "." || closing)) {
+    return /[!?]$/u.test(marks) && !closing; // "Stop!" he said. But: hello! how are you?
+  }
   if (marks !== ".") return true;
   if (/^[0-9]{1,2}$/u.test(stem)) {
     return !(!before || BEFORE_ORDINALS.includes(before.toLowerCase()) || AFTER_ORDINALS.test(following));
   }
   if (/^[0-9]/u.test(following) && (BEFORE_NUMBERS.includes(stem) || stem.endsWith("str"))) return false;
-  return stem === "a.m" || stem === "p.m" || !(ABBREVIATIONS.includes(stem) || LETTERS.test(stem));
+  if (hasCapitals && (stem === "a.m" || stem === "p.m")) return true;
+  return !(ABBREVIATIONS.includes(stem) || LETTERS.test(stem) || !hasCapitals && (stem === "etc" || stem === "usw"));
 }

@@ -75,6 +75,7 @@ FAULTS = {
     "merges in reverse order": ("tokenizer.mjs", "this.scores.push(score)", "this.scores.push(-score)"),
     "no NFKC": ("tokenizer.mjs", '.normalize("NFKC")', ""),
     "abbreviations end sentences": ("sentences.mjs", "(ABBREVIATIONS.includes(stem) || ", "("),
+    "no sentence begins with a small letter": ("sentences.mjs", "text !== text.toLowerCase()", "true"),
     "ordinals end sentences": ("sentences.mjs", "!(!before || ", "!("),
     "scales ignored": ("safetensors.mjs", "integers[i] * scales[row]", "integers[i] / 127"),
     "unknown characters not as bytes": ("tokenizer.mjs", "this.bytes.length ?", "false ?"),
@@ -200,6 +201,7 @@ def text_results(count: int) -> list[tuple[str, list[str]]]:
     words = " ".join(TEXTS.split(" | ")).split()
     random_texts = (" ".join(rng.choices(words, k=rng.randint(1, 12))) for _ in range(count))
     texts = [*TEXTS.replace(" | ", " ").splitlines(), *hard_strings(words, 200), *random_texts]
+    texts += [text.lower() for text in texts]
     return [(text, split_sentences(text)) for text in texts if text.isprintable() or text.isspace()]
 
 

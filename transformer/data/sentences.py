@@ -11,7 +11,7 @@ BEFORE_NUMBERS = frozenset("no nr jan feb mar apr jun jul aug sep sept oct okt n
 """Words whose full stop does not end a sentence if a number follows."""
 BEFORE_ORDINALS = frozenset("der die das dem den des im vom zum zur beim".split())
 """German words after which the full stop of a number makes it an ordinal: ``im 3. Stock``."""
-AFTER_ORDINALS = re.compile("Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag")
+AFTER_ORDINALS = re.compile("Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag", re.IGNORECASE)
 """The start of German words before which a number with a full stop is an ordinal, too: ``am 3. Mai``."""
 
 OPENING, MARKS, CLOSING = """"'„“‚‘«»([""", ".!?…", """"'“”‘’«»)]"""
@@ -25,24 +25,26 @@ def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text in their order, with single spaces between words.
 
     The rules make mistakes, for example inside direct speech. Sentences that are only separated by a full stop and
-    continue in lower case, or without a space, are not split.
+    continue without a space are not split; those that continue in lower case are split only if the text has no capital.
     """
     words = text.split()
+    has_capitals = text != text.lower()
     sentences, start = [], 0
     for end in range(1, len(words) + 1):
         before = words[end - 2] if end - 1 > start else ""
-        if end == len(words) or _ends_sentence(before, words[end - 1], words[end]):
+        if end == len(words) or _ends_sentence(before, words[end - 1], words[end], has_capitals):
             sentences.append(" ".join(words[start:end]))
             start = end
     return sentences
 
 
-def _ends_sentence(before: str, word: str, following: str) -> bool:
+def _ends_sentence(before: str, word: str, following: str, has_capitals: bool) -> bool:
     """Return whether a word ends its sentence.
 
     Args:
         before: the word of the sentence before this one; empty if this is its first.
         following: the next word of the text.
+        has_capitals: whether the text has capitals, so that a sentence can be expected to begin with one.
     """
     with_marks = word.rstrip(CLOSING)  # one regular expression for all three could take quadratic time
     stem = with_marks.rstrip(MARKS)
@@ -50,7 +52,7 @@ def _ends_sentence(before: str, word: str, following: str) -> bool:
     stem = stem.lstrip(OPENING).lower()
     if not marks:
         return False
-    if LOWER_CASE.match(following):
+    if LOWER_CASE.match(following) and (has_capitals or marks != "." or closing):
         return marks[-1] in "!?" and not closing  # "Stop!" he said. But: hello! how are you?
     if marks != ".":
         return True
@@ -58,4 +60,7 @@ def _ends_sentence(before: str, word: str, following: str) -> bool:
         return not (not before or before.lower() in BEFORE_ORDINALS or AFTER_ORDINALS.match(following))
     if re.match("[0-9]", following) and (stem in BEFORE_NUMBERS or stem.endswith("str")):
         return False
-    return stem in ("a.m", "p.m") or not (stem in ABBREVIATIONS or LETTERS.fullmatch(stem))
+    if has_capitals and stem in ("a.m", "p.m"):
+        return True
+    is_abbreviation = stem in ABBREVIATIONS or LETTERS.fullmatch(stem) or not has_capitals and stem in ("etc", "usw")
+    return not is_abbreviation

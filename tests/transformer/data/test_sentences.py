@@ -11,7 +11,11 @@ from transformer.data.sentences import split_sentences
 
 TEXTS = """
 Hello! | How are you?
-hello! | how are you? | i am fine. and you
+hello! | how are you? | i am fine. | and you
+Hello! | how are you? | i am fine. and you
+i'm tired... not now. | we met dr. brown at 5 p.m. on monday. | good night
+1. wash the apples, pears etc. and eat them. | 2. that's all
+wir treffen uns am 3. mai im 2. stock, d.h. bald. | äpfel usw. habe ich. | "gut." sagte er
 I love you. | Do you love me?
 I love you
 Wait... | What is that?
