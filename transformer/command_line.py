@@ -26,7 +26,7 @@ class RecipeCommand:
     """A command whose first argument is the name of a recipe, which sets the defaults of the options."""
 
     function: Callable[[Any], Any]
-    """Called with the options, a dataclass; its attribute ``explicit_options`` gets the names of the given ones."""
+    """Called with the options, a dataclass, whose ``explicit_options`` are those that the user has typed."""
     defaults: Mapping[str, Any]
     """Recipe → its options."""
     descriptions: Mapping[str, str]
@@ -34,7 +34,7 @@ class RecipeCommand:
 
 
 Command = Callable[..., Any] | RecipeCommand
-"""A function, whose parameters become the options of the command and whose docstring its help; or one with recipes."""
+"""Either a function, whose parameters are the options and whose docstring is the help, or a `RecipeCommand`."""
 
 
 TYRO_MESSAGES = {
@@ -47,7 +47,7 @@ TYRO_MESSAGES = {
     "^Unrecognized options:": "unexpected",
     r"\.$": "",
 }
-"""Patterns in tyro's messages → what a user understands."""
+"""Patterns in tyro's messages → plainer words."""
 
 ISSUES = "https://github.com/transformer-course/transformer-course/issues"
 
@@ -135,7 +135,7 @@ def _use_utf8() -> None:
 
 
 def _discard_output() -> None:
-    """Send what is still buffered for stdout nowhere, so that flushing it at exit cannot fail again."""
+    """Discard what is still buffered for stdout, so that flushing it at exit cannot fail again."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -168,8 +168,9 @@ def _run(
     if not isinstance(command, RecipeCommand):
         options += inspect.signature(command).parameters
         _check_options(args, options, program)
-        later = functools.wraps(command)(functools.partial(functools.partial, command))  # called when all is parsed
-        return _parse(later, program, _description(command), args)() or 0
+        # tyro calls what it is given; the command itself must run outside of tyro's error handling.
+        bind_arguments = functools.wraps(command)(lambda *args, **kwargs: functools.partial(command, *args, **kwargs))
+        return _parse(bind_arguments, program, _description(command), args)() or 0
     if args and args[0] in ("-h", "--help"):
         print(_help_with_recipes(program, command))
         return 0
@@ -217,7 +218,7 @@ def _parse(target: Callable[..., Any], program: str, description: str, args: Seq
 
 
 def _in_one_line(box: str) -> str:
-    """Return what is wrong from the box in which tyro explains it, without its frame, its title and the help in it."""
+    """Return the error message in the box that tyro prints, without its frame, its title and the help in it."""
     lines = [line.strip("│ ") for line in box.splitlines()[1:]]
     text = " ".join(itertools.takewhile(lambda line: not line.startswith(("─", "╰")), lines))
     for pattern, replacement in TYRO_MESSAGES.items():
@@ -267,7 +268,7 @@ def _check_options(args: Sequence[str], options: Sequence[str], program: str) ->
 
 
 def _with_flags(message: str, options: Sequence[str]) -> str:
-    """Write the options that a message names as the user types them: ``beam_size`` as ``--beam-size``."""
+    """Replace the names of options in a message by what the user types: ``beam_size`` by ``--beam-size``."""
     for option in sorted(options, key=len, reverse=True):
         if "_" in option or "." in option:  # and not a plain word such as "run"
             message = re.sub(rf"(?<![\w./-]){re.escape(option)}(?![\w/]|\.\w)", _flag(option), message)

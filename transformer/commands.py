@@ -190,8 +190,9 @@ def show_data(options: DataOptions) -> None:
 def train(options: TrainOptions) -> None:
     """Train the model of a recipe; every setting of the recipe can be changed.
 
-    An interrupted run is resumed by the same command. The last example trains on eight GPUs. Several machines can train
-    together if they share a file system that contains the prepared data and the run folder.
+    An interrupted run is resumed by the same command. The last example trains on eight GPUs; its ``--`` keeps torchrun
+    from reading our options, such as --run, as its own. Several machines can train together if they share a file system
+    that contains the prepared data and the run folder.
 
     Examples:
         transformer train pocket
@@ -409,8 +410,8 @@ def translate(
     An argument or a line may have several sentences, which are translated one by one. An empty input line is translated
     as an empty line. A line that cannot be translated, because a sentence is too long, is reported and left empty. With
     --n-best, an argument or a line is translated as a whole, and each translation is printed after its score, the
-    log-probability divided by the length normalisation, and a tab. If there are several arguments or lines, the number
-    of the argument or line and another tab come first.
+    log-probability divided by the length normalisation, and a tab. If there are several arguments, or lines of standard
+    input, the number of the argument or line and another tab come first.
 
     Examples:
         transformer translate everyday "What time does the train leave?"
@@ -440,8 +441,8 @@ def translate(
                 continue
             for translation in lists[0]:
                 score = translation.hypothesis.score
-                one = len(text) == 1
-                print(f"{score:8.3f}  {translation.text}" if one else f"{number}\t{score:.3f}\t{translation.text}")
+                prefix = "" if len(text) == 1 else f"{number}\t"
+                print(f"{prefix}{score:.3f}\t{translation.text}")
         sys.stdout.flush()
 
     if text:

@@ -17,7 +17,7 @@ OptimizerName = Literal["adam", "muon"]
 MAX_LENGTH = 100_000
 """The largest ``max_length``: the tables of positions grow with it, and no sentence has as many tokens."""
 MAX_SEED = 2**32 - 1
-"""The largest random seed; PyTorch and NumPy accept it, also with the number of a process or a step added."""
+"""The largest random seed; PyTorch and NumPy accept it even after a rank or a step has been added."""
 
 
 @dataclass(frozen=True)

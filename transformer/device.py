@@ -22,7 +22,7 @@ OUT_OF_MEMORY = (
     "CUBLAS_STATUS_ALLOC_FAILED",
     "MPS backend out of memory",
 )
-"""Messages of the errors that are no ``torch.OutOfMemoryError``: on a CPU (Linux, Windows), from cuBLAS, on a Mac."""
+"""Out-of-memory messages of other errors than ``torch.OutOfMemoryError``: on a CPU (Linux, Windows), cuBLAS, a Mac."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
 
     A GPU that supports bfloat16 (NVIDIA Ampere and later) uses it; an older one uses float16, which needs loss scaling.
     MPS and the CPU use float32. TensorFloat-32 is used only on request. Under ``torchrun`` each process uses the GPU of
-    its local rank. Choosing a GPU also sets what PyTorch keeps for the whole process: see `configure_cuda`.
+    its local rank. Choosing a GPU also changes settings of the whole process: see `configure_cuda`.
 
     Raises:
         UserError: if the device is not available or does not support the precision.

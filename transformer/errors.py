@@ -10,7 +10,7 @@ from typing import Any
 MAX_QUOTED = 100
 """A value in a message is shortened to this many characters."""
 MAX_WORD = 200
-"""Longer words of a message, such as paths, are shortened, too; up to this length they stay whole, to be copied."""
+"""Longer words of a message, such as paths, are shortened, too; shorter ones stay whole, so that they can be copied."""
 
 
 class UserError(Exception):

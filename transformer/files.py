@@ -96,7 +96,7 @@ def read_bytes(path: Path, name: str = "", max_bytes: int | None = None) -> byte
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise not_a_file
-        # A file that the system makes up, such as one in /proc, may never end, or keep its reader waiting.
+        # A virtual file, such as one in /proc, may never end, or keep its reader waiting.
         with open(path, "rb", opener=lambda file, flags: os.open(file, flags | NONBLOCKING)) as file:
             data = file.read() if max_bytes is None else file.read(max_bytes + 1)
     except FileNotFoundError:
@@ -232,7 +232,9 @@ def convert(value: Any, expected: Any, where: str) -> Any:
 
 
 def check_fields(settings: Any, section: str) -> None:
-    """Check that the values of a dataclass have the types that its fields declare; it calls this when it is created.
+    """Check that the values of a dataclass have the types that its fields declare.
+
+    Dataclasses of settings call this from ``__post_init__``.
 
     Args:
         settings: the dataclass.
@@ -256,7 +258,7 @@ def _dataclass(value: Mapping[str, Any], expected: type[T], where: str) -> T:
     for name in value:
         if name not in known:
             raise InvalidFileError(
-                f"{where}: {quote(name)} is unknown; is the file from another version of the course?"
+                f"{where}: {quote(name)} is unknown; is the file from another version of this package?"
             )
     for name, field in known.items():
         if name not in value and field.default is MISSING and field.default_factory is MISSING:

@@ -158,7 +158,7 @@ def count_flops(model: Transformer) -> Iterator[FlopCounterMode]:
     """
     layers = [layer for layer in model.modules() if isinstance(layer, MultiHeadAttention)]
     forms = [layer.form for layer in layers]
-    # The counter lacks the product that our loss adds to the gradient of the output embedding.
+    # PyTorch has no formula for the in-place ``addmm_``, by which our loss adds to the output embedding's gradient.
     counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.addmm_: _addmm_flops})
     for layer in layers:
         layer.form = "explicit"

@@ -104,8 +104,8 @@ class Transformer(nn.Module):
 
         Args:
             ids: token ids, (batch, length), int64.
-            position: None: the columns of ``ids`` are the positions 0 … length - 1. In decoding, the one position that
-                all tokens have: the columns are beams.
+            position: None: the columns of ``ids`` are the positions 0 … length - 1. In decoding, the position of all
+                tokens, because the columns are beams.
 
         Returns:
             (batch, length, d_model).
@@ -232,7 +232,7 @@ class Transformer(nn.Module):
         Returns:
             (sentences, beams, vocab_size), float32: what `decode` and `logits` on the whole target give at its end.
         """
-        # Where `decode` has positions, x has beams: so the beams of a sentence attend to the same cache and memory.
+        # x has beams where `decode` has positions, so that all beams of a sentence share one cache and one memory.
         x = self.embed(tokens, self.target_embedding, position=cache.length)
         mask = cache.prefix_mask[:, None, :, : cache.length + 1].flatten(3) if tokens.size(1) > 1 else None
         for layer, self_cache, memory in zip(self.decoder, cache.target, cache.memory, strict=True):

@@ -108,7 +108,7 @@ def test_several_sentences_in_one_argument_are_translated_one_by_one(
 
 def test_n_best_come_with_falling_scores(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["translate", str(run), "a b c", "--n-best", "3"])
-    scores = [float(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
+    scores = [float(line.split("\t")[0]) for line in capsys.readouterr().out.splitlines()]
     assert len(scores) == 3 and scores == sorted(scores, reverse=True)
 
 
@@ -213,7 +213,7 @@ def test_a_run_from_before_cleaning_is_evaluated_and_one_from_the_future_refused
     (other / "recipe.json").write_text(json.dumps(recipe))
     main(["evaluate", str(other), "--beam-size", "1"])
     assert "BLEU " in capsys.readouterr().out
-    for data, message in (({**recipe["data"], "colour": "red"}, "another version of the course"), ({}, "no corpus")):
+    for data, message in (({**recipe["data"], "colour": "red"}, "another version of this package"), ({}, "no corpus")):
         (other / "recipe.json").write_text(json.dumps({**recipe, "data": data}))
         assert message in fails(capsys, "evaluate", str(other))
     (other / "recipe.json").write_text("{}")

@@ -172,6 +172,7 @@ def test_a_card_has_every_fact(run: Path, tmp_path: Path) -> None:
     facts += [f"{score['value']:.2f}" for score in scores["test_sets"][0]["scores"]]
     facts += [score["signature"].replace("|", r"\|") for score in scores["test_sets"][0]["scores"]]
     facts += ["training.steps", "model.d_ff", "data.max_train_pairs", "licence", "## Limitations", "# mine"]
+    facts += ["The corpus `copy`, which the course generates from random letters"]
     for fact in facts:
         assert fact in text, fact
     assert "model.norm" not in text, "a default"

@@ -155,7 +155,7 @@ class ModelWithCrossEntropy(ModelWithLoss):
     """A model with ``F.cross_entropy`` on the logits of all positions, padding included."""
 
     def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
-        """Compute the loss summed over a batch, ()."""
+        """Compute the loss summed over a batch, a scalar."""
         logits = self.model(source, decoder_input).flatten(0, 1)
         return F.cross_entropy(
             logits, labels.flatten(), ignore_index=PAD, label_smoothing=self.label_smoothing, reduction="sum"

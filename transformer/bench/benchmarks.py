@@ -140,7 +140,7 @@ BENCHMARKS: dict[str, Callable[[BenchmarkOptions], Benchmark]] = {
 def run_benchmarks(
     names: Sequence[str], options: BenchmarkOptions, rounds: int, output: Path | None = None, progress: bool = True
 ) -> Iterator[str]:
-    """Run benchmarks with that many timed rounds and yield what `report.present` does, a table per benchmark."""
+    """Run benchmarks with ``rounds`` timed rounds and yield what `report.present` does, a table per benchmark."""
 
     def results() -> Iterator[tuple[dict[str, Any], str]]:
         for name in names:
@@ -224,7 +224,7 @@ def _decoding(
     count: int | None = None,
     attention: AttentionForm = "fused",
 ) -> Workload:
-    """Search with a model, or an engine made from it, for all sentences, or for ``count`` others in each round."""
+    """Search with a model, or an engine made from it: all sentences, or ``count`` different ones in each round."""
     model: Any = model_without_eos(options, attention)
     model = load_engine(model) if load_engine else model
     sentences, _ = random_pairs(options.size(*SENTENCES), options.size(*DECODING_VOCABULARY))

@@ -1,4 +1,4 @@
-"""Measures how fast this machine trains a recipe, and which share of its peak of matrix products a step reaches.
+"""Measures how fast this machine trains a recipe, and what share of its peak speed in matrix products it reaches.
 
 FLOPs are the multiplications and additions of matrix products; the rest of a training step has far fewer.
 """
@@ -30,9 +30,9 @@ from transformer.training.distributed import DistributedContext
 from transformer.training.trainer import Trainer
 
 WARM_UP_STEPS = 5
-"""Steps before the measured ones, for compilation, new memory and Adam's first state."""
+"""Steps before the measured ones, for compilation, memory allocation and Adam's initial state."""
 CPU_FLOPS, QUICK_FLOPS = 5e11, 2e10
-"""About how many FLOPs a step has at most: on a CPU, where that takes seconds, and with ``quick``."""
+"""Batches are made smaller until a step needs at most about this many FLOPs: on a CPU, and with ``quick``."""
 MATMULS = 5
 """Matrix products that are measured together."""
 
@@ -154,7 +154,7 @@ def _training_step(
             elif device.type == "cuda":
                 trainer.fit_batch_to_memory()
                 torch.cuda.reset_peak_memory_stats()  # forget the batches that didn't fit
-            for _ in range(WARM_UP_STEPS - 1):  # the second warm-up round takes the last one
+            for _ in range(WARM_UP_STEPS - 1):  # the runner's second warm-up round takes the last step
                 trainer.step()
         return target_tokens
 

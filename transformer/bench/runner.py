@@ -103,7 +103,7 @@ def timed(device: Device, function: Callable[[], Result]) -> tuple[float, Result
 
 
 def run(benchmark: Benchmark, options: BenchmarkOptions, rounds: int, progress: bool = True) -> list[Measurement]:
-    """Run a benchmark with that many timed rounds and return a measurement per implementation, in their order.
+    """Run a benchmark with ``rounds`` timed rounds and return a measurement per implementation, in their order.
 
     An implementation that fails doesn't stop the others.
     """
@@ -152,13 +152,13 @@ class Worker:
 
     def run_round(self) -> float:
         """Run a timed round and return the speed, in the benchmark's unit."""
-        with suppress(ConnectionError):  # a dead process, which receiving from it shows
+        with suppress(ConnectionError):  # a process has died; `receive` will report it
             for connection in self.connections:
                 connection.send("run")
         return self.receive()
 
     def receive(self) -> float:
-        """Return the lowest of the processes' replies, which is the speed of all together.
+        """Return the smallest reply of the processes: a speed, which counts the work of them all, or the peak memory.
 
         Raises:
             ImportError: if a package is not installed.

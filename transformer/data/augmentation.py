@@ -30,7 +30,7 @@ def _alternatives(words: Iterable[str]) -> str:
 
 @cache
 def _pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for any of these words, with any capitals; what may follow a German day is not part of the match."""
+    """A pattern for any of these words, whatever its case; what may follow a German day is not part of the match."""
     suffix = "(?:s|abend|morgen|nachmittag|vormittag|nacht)?"
     return re.compile(rf"(?<![\w-])(?:{_alternatives(words)})(?={suffix}(?![\w-]))", re.IGNORECASE)
 
@@ -121,7 +121,7 @@ HOURS = list(NUMBERS)[:11]
 """two to twelve"""
 
 BRITISH = _table("""
-airplane/aeroplane apartment/flat apologize/apologise behavior/behaviour candy/sweets canceled/cancelled
+airplane/aeroplane apartment/flat apologize/apologise behavior/behaviour canceled/cancelled
 cell_phone/mobile_phone center/centre color/colour cookie/biscuit cozy/cosy elevator/lift favor/favour
 favorite/favourite flashlight/torch flavor/flavour french_fries/chips garbage/rubbish gas_station/petrol_station
 gasoline/petrol gray/grey harbor/harbour highway/motorway honor/honour humor/humour jewelry/jewellery
@@ -184,14 +184,14 @@ def to_british(english: str) -> str:
         article, word, ending = match.groups()
         british = BRITISH[word.lower()] + ending
         if article:
-            british = f"an {british}" if british[0] in "aeiou" else f"a {british}"
+            british = f"an {british}" if british.startswith((*"aeiou", "honour")) else f"a {british}"
         return _capitalise_like(british, match)
 
     return AMERICAN.sub(replace, english)
 
 
 def write_carelessly(sentence: str, random: Random) -> str:
-    """Write a sentence as people type: often in small letters, and without a question mark or apostrophes."""
+    """Write a sentence as people type: often in lower case, and without a question mark or apostrophes."""
     letters = random.random()
     if letters < 0.6:
         sentence = sentence.lower()
@@ -307,5 +307,5 @@ def _only_word(pair: SentencePair, words: Mapping[str, str]) -> str | None:
 
 
 def _capitalise_like(new: str, match: re.Match[str]) -> str:
-    """Begin the new word with a capital or small letter like the one that is replaced."""
+    """Begin the new word with a capital or a lower-case letter, like the one that is replaced."""
     return (new[0].upper() if match[0][0].isupper() else new[0].lower()) + new[1:]

@@ -172,7 +172,7 @@ def collate(
 def _gather(sequences: Sequences, indices: Indices, multiple: int) -> tuple[Indices, Indices]:
     """Padded rows, with space for eos in each, and their lengths; both int64.
 
-    The rows have the first multiple of ``multiple`` that is at least longest + 1: (len(indices), width).
+    The rows are (len(indices), width); width is the smallest multiple of ``multiple`` that is at least longest + 1.
     """
     starts = np.where(indices == 0, 0, sequences.ends[indices - 1])
     lengths = sequences.ends[indices] - starts

@@ -52,7 +52,7 @@ class CleaningConfig:
     drop_identical: bool = True
     """Drop pairs whose two sides are the same, apart from white space."""
     min_language_probability: float = 0.0
-    """Drop pairs if either side is in its language with less than this probability, such as 0.01; 0: no limit."""
+    """Drop pairs with a side whose estimated probability of being in its language is less than this; 0: no limit."""
     drop_duplicates: bool = True
     """Drop pairs that occurred before."""
 

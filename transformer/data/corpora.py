@@ -30,7 +30,7 @@ GENERATED_SIZE: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000
 HELD_OUT_ONE_IN = 20
 """If a corpus lacks ``valid`` or ``test``, one sentence in this many is held out of ``train`` for it."""
 MAX_HELD_OUT = 2_000
-"""About the largest number of sentences in such a split, unless the manifest sets ``held_out_one_in``."""
+"""Approximate upper limit on the number of sentences in such a split, unless ``held_out_one_in`` is set."""
 
 
 @dataclass(frozen=True)
@@ -81,19 +81,20 @@ class FileCorpus:
             return self._read(splits[split], mirror)
         one_in = self.manifest.held_out_one_in or HELD_OUT_ONE_IN
         n_pairs = sum(1 for _ in self._read(splits["train"], mirror))
-        n_most = n_pairs if self.manifest.held_out_one_in else MAX_HELD_OUT * one_in
+        n_kept = n_pairs if self.manifest.held_out_one_in else MAX_HELD_OUT * one_in  # of each n_pairs hash values
 
         def split_of(sentence: str) -> str | None:
             """Return the split of a source sentence with all its translations; None: it is in no split.
 
             Whether it is held out of ``train`` depends only on its hash, so no training sentence moves to a
-            held-out split when the corpus grows. Of too many held-out sentences a part is chosen; the rest is unused.
+            held-out split when the corpus grows. If more than `MAX_HELD_OUT` sentences would be held out for a split,
+            about that many of them are chosen by their hash, and the others are discarded.
             """
             digest = int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8).digest(), "big")
             rest, bucket = divmod(digest, one_in)
             if bucket >= len(missing):
                 return "train"
-            return missing[bucket] if rest % n_pairs < n_most else None
+            return missing[bucket] if rest % n_pairs < n_kept else None
 
         return (pair for pair in self._read(splits["train"], mirror) if split_of(pair[0]) == split)
 
@@ -165,7 +166,7 @@ class CombinedCorpus:
 
     Training pairs are left out if either of their sentences also occurs in ``valid`` or ``test`` of any of the corpora,
     so that no test sentence was seen in training. Sentences that differ only in capitals and punctuation count as
-    equal. Pairs that occur more than once are left out, too, apart from the repeats.
+    equal. Of identical training pairs only the first is kept, before ``repeats`` is applied.
     """
 
     name: str

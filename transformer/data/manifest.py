@@ -57,7 +57,7 @@ class Manifest:
     held_out_one_in: int | None = None
     """If there is no ``valid`` or ``test``, one training sentence in this many is held out for it.
 
-    None: one in 20, of which the split has at most about 2,000.
+    None: one in 20, but at most about 2,000 sentences for each split.
     """
     description: str | None = None
     licence: str | None = None

@@ -45,7 +45,8 @@ class DataConfig:
     corpus: str = "pocket"
     """A corpus: pocket, pocket-200k, copy, reverse, multi30k, tatoeba, everyday, iwslt17, wmt14 or wmt14-mini.
 
-    For your own text: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de. (phrasebook is the smallest part of everyday.)
+    For your own text: MANIFEST.json, TABLE.tsv or TEXT.en,TEXT.de.
+    Also phrasebook, a part of everyday.
     """
     direction: str = "en-de"
     """Source language and target language."""

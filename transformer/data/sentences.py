@@ -11,7 +11,7 @@ BEFORE_NUMBERS = frozenset("no nr jan feb mar apr jun jul aug sep sept oct okt n
 """Words whose full stop does not end a sentence if a number follows."""
 BEFORE_ORDINALS = frozenset("der die das dem den des im vom zum zur beim".split())
 """German words after which the full stop of a number makes it an ordinal: ``im 3. Stock``."""
-AFTER_ORDINALS = re.compile("Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag", re.IGNORECASE)
+AFTER_ORDINALS = re.compile("(?i:Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag)")
 """The start of German words before which a number with a full stop is an ordinal, too: ``am 3. Mai``."""
 
 OPENING, MARKS, CLOSING = """"'„“‚‘«»([""", ".!?…", """"'“”‘’«»)]"""
@@ -24,8 +24,8 @@ LOWER_CASE = re.compile(r"""["'„“‚‘«»(\[]*[a-zäöüß]""")
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a text in their order, with single spaces between words.
 
-    The rules make mistakes, for example inside direct speech. Sentences that are only separated by a full stop and
-    continue without a space are not split; those that continue in lower case are split only if the text has no capital.
+    The rules make mistakes, for example inside direct speech. A full stop without a space after it never ends a
+    sentence. Before a word in lower case, it does so only in a text without capitals.
     """
     words = text.split()
     has_capitals = text != text.lower()

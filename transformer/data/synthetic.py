@@ -1,4 +1,4 @@
-"""Random sentence pairs of the usual lengths, to measure speed and memory with where the text doesn't matter."""
+"""Random sentence pairs of typical lengths, for measurements of speed and memory: the text doesn't matter there."""
 
 from pathlib import Path
 

@@ -28,7 +28,7 @@ MODEL_NAME = "model"
 
 
 def live_translator(translator: Translator, sentences: Sequence[str] = ()) -> Any:
-    """Return the book's live translator for a model of your own, with its translations, its beam search and all heads.
+    """Return the book's live translator for a model of your own: its translations, beam search and attention heads.
 
     Make it the last line of a notebook cell. The weights are sent as 8-bit integers (see `quantisation`).
 

@@ -34,7 +34,7 @@ LIMITATIONS = {
     ),
     "multi30k": (
         "The model was trained on captions of photographs only: short sentences in the present tense about people, "
-        "animals and visible things. It cannot translate questions, dialogue, news, numbers and most names. For such "
+        "animals and visible things. It cannot translate questions, dialogue, news, numbers or most names. For such "
         "input it usually writes a fluent caption of something else, without any sign of uncertainty. It also "
         "reproduces the biases of the captions: their views of people, of who does what, and of what is worth "
         "mentioning."
@@ -45,6 +45,13 @@ LIMITATIONS = {
     ),
 }
 """Limitations of models by corpus; larger variants of a corpus share them: ``pocket-200k`` those of ``pocket``."""
+
+GENERATED_FROM = {
+    "pocket": "from a small grammar (`transformer/data/pocket/`)",
+    "copy": "from random letters: each string is its own translation",
+    "reverse": "from random letters: the translation of a string is its reverse",
+}
+"""What the generated corpora are made from."""
 
 
 def model_card(folder: Path, name: str) -> str:
@@ -110,9 +117,10 @@ def _training_data(data: dict[str, Any]) -> str:
     """Return a description of the corpus, with its licence and source."""
     corpus = find_corpus(data["corpus"])
     if not corpus.manifests:
+        source = GENERATED_FROM[corpus.name.partition("-")[0]]
         return (
-            f"The corpus `{data['corpus']}`, which the course generates from a small grammar "
-            "(`transformer/data/pocket/`). It is under the licence of the course, MIT."
+            f"The corpus `{corpus.name}`, which the course generates {source}. It is under the licence of the course, "
+            "MIT."
         )
     sources = [
         f"{manifest.description or 'No description'}.\n\n*Licence of the data:* {manifest.licence or 'not stated'}.\n\n"

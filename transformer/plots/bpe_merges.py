@@ -15,7 +15,7 @@ from transformer.data.bpe import Merge, merge_pair
 from transformer.plots import style
 
 NEVER = 1 << 30
-"""The number of merges after which a symbol disappears that is never merged."""
+"""Stands for infinity: when a symbol disappears that is never merged into another one."""
 
 
 @dataclass(frozen=True)

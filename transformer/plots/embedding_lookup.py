@@ -11,7 +11,7 @@ from torch import Tensor
 from transformer.plots import style
 
 DIMENSIONS = 12
-"""As many dimensions of each vector are drawn."""
+"""Number of dimensions of each vector that are drawn."""
 
 
 def embedding_lookup(tokens: Sequence[str], ids: Sequence[int], table: Tensor, memory: Tensor) -> Figure:

@@ -1,5 +1,6 @@
 """Multi-head attention (§3.2.2) with every number: split into heads, attention, concatenation, projection."""
 
+import re
 from collections.abc import Sequence
 
 import matplotlib as mpl
@@ -18,8 +19,8 @@ GAP = 0.35
 
 def format_number(number: float) -> str:
     """Format a number so that it fits into a cell: 4, −1, .94."""
-    text = f"{number:.0f}" if round(number, 2).is_integer() else f"{number:.2f}".replace("0.", ".")
-    return text.replace("-0", "0").replace("-", "−")
+    text = f"{number:.0f}" if round(number, 2).is_integer() else f"{number:.2f}"
+    return re.sub(r"^(-?)0(?=\.)", r"\1", text).replace("-0", "0").replace("-", "−")
 
 
 def draw_cells(axes: Axes, matrix: Tensor, x: float, y: float, colour: str | None) -> None:

@@ -88,7 +88,7 @@ def roofline(gpus: Mapping[str, Gpu], operations: Sequence[Operation], tokens: i
 
 
 def arithmetic_intensity(operation: Operation, tokens: int) -> float:
-    """Return an operation's arithmetic intensity in FLOP per byte, with so many tokens in the batch."""
+    """Return an operation's arithmetic intensity in FLOP per byte, with ``tokens`` tokens in the batch."""
     return operation.flop * tokens / (operation.traffic * tokens + operation.weights)
 
 

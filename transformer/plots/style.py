@@ -66,7 +66,7 @@ STYLE: Any = {
 
 
 class Captioned:
-    """What Jupyter can show, such as an Altair chart, with a caption below it."""
+    """Anything that Jupyter can show, such as an Altair chart, with a caption below it."""
 
     def __init__(self, shown: Any, caption: str) -> None:
         self.shown, self.caption = shown, caption
@@ -249,7 +249,7 @@ SIDE_BY_SIDE: Any = [
 ]
 """A patch of the Vega code, for what Vega-Lite cannot express: two columns of panels where the window is wide enough.
 
-Without ``resize``, the panels of the ``vconcat`` would not be arranged anew when the window changes.
+Without ``resize``, the panels of the ``vconcat`` would not be rearranged when the window is resized.
 """
 
 

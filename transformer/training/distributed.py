@@ -62,16 +62,16 @@ def is_main_process() -> bool:
 
 def get_world_size() -> int:
     """Return the number of processes that train together; known even before `init_distributed`."""
-    return _variable("WORLD_SIZE", smallest=1)
+    return _torchrun_variable("WORLD_SIZE", smallest=1)
 
 
-def _variable(name: str, smallest: int) -> int:
+def _torchrun_variable(name: str, smallest: int) -> int:
     """Return a variable that ``torchrun`` sets for its processes.
 
     Without ``torchrun`` it is ``smallest``, which is right for a single process.
 
     Raises:
-        UserError: if it isn't such a number, or ``torchrun`` hasn't set it although there are several processes.
+        UserError: if it isn't a whole number of at least ``smallest``.
     """
     value = os.environ.get(name, f"{smallest}")
     if not re.fullmatch("[0-9]{1,9}", value) or int(value) < smallest:
@@ -94,7 +94,7 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
         raise UserError(
             f"WORLD_SIZE is {world_size}, but {', '.join(missing)} is not set: start several processes with torchrun"
         )
-    if _variable("RANK", smallest=0) >= world_size:
+    if _torchrun_variable("RANK", smallest=0) >= world_size:
         raise UserError(f"RANK must be less than WORLD_SIZE, which is {world_size}; got {os.environ['RANK']}")
     _check_torchrun()
     timeout = timedelta(minutes=30)
@@ -108,8 +108,9 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
     except RuntimeError as error:
         message = str(error)
         if "gloo" in message.lower() or "nccl" in message.lower() or "Connection" in message:
-            if threading.current_thread() is threading.main_thread():  # torchrun now stops this process, too, but
-                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends by itself, and says why
+            # Ignore torchrun's SIGTERM, so that this process ends with its own message.
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
             raise UserError(
                 f"another of the {world_size} processes has died ({message.splitlines()[0][:100]}); "
                 "run the same command again to resume from the last checkpoint"

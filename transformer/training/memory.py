@@ -91,11 +91,11 @@ def estimate_memory(
     mask_size = 1 if is_gpu else element_size  # dropout's mask holds bools on a GPU
 
     def sublayer(positions: int) -> int:
-        """Its input, the mask of its dropout, and the sum that the layer norm or the next sublayer gets."""
+        """Bytes for its input, the mask of its dropout, and the sum that the layer norm or the next sublayer gets."""
         return positions * d_model * (element_size + (mask_size if model.dropout else 0) + 4)
 
     def attention(queries: int, keys: int, key_length: int) -> int:
-        """Queries, keys, values and the joined heads; and, unless the kernel is fused, the weights."""
+        """Bytes for queries, keys, values and the joined heads; and, unless the kernel is fused, the weights."""
         copies = 0
         if model.attention == "explicit" or (model.attention_dropout and not is_gpu):  # a CPU's kernel has no dropout
             copies = 3 if model.attention_dropout else 2
@@ -107,7 +107,7 @@ def estimate_memory(
         return sublayer(positions) + attention(positions, positions, length) + rotated
 
     def feed_forward(positions: int) -> int:
-        """What the ReLU returns, and the same after dropout."""
+        """Bytes for what the ReLU returns, and the same after dropout."""
         inner = element_size + (mask_size + element_size if model.activation_dropout else 0)
         return sublayer(positions) + positions * d_ff * inner
 

@@ -103,7 +103,7 @@ def build_optimizers(model: Transformer, name: OptimizerName, device: Device) ->
 
 
 def step_if_finite(optimizers: Mapping[str, torch.optim.Optimizer], gradient_norm: Tensor) -> None:
-    """Let the optimisers take a step if the norm of the whole gradient, (), is finite; otherwise nothing changes.
+    """Let the optimisers take a step if the norm of the whole gradient, a scalar, is finite; otherwise nothing changes.
 
     The device decides it, because the host would have to wait for the norm. For this, fused optimisers have an
     attribute ``found_inf``, which `torch.amp.GradScaler` uses, too.

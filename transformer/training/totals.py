@@ -20,9 +20,9 @@ class DeviceTotals:
         """Add a step.
 
         Args:
-            loss: the loss of the step, summed over this process's target tokens, ().
+            loss: the loss of the step, summed over this process's target tokens; a scalar.
             n_tokens: the number of target tokens of the step, in all processes.
-            is_finite: whether the gradient is finite, bool, (). Otherwise the step was skipped, and is only counted.
+            is_finite: a bool scalar: whether the gradient is finite. If not, the step was skipped, and is only counted.
         """
         self.loss += loss.where(is_finite, 0)
         self.tokens += n_tokens * is_finite

@@ -437,10 +437,10 @@ class Trainer:
         self.model.load_state_dict(model.state_dict())
         try:
             load_optimizer_state(self.optimizers, state)
-            in_span = metadata["progress"]["step"] - (self.config.steps - self.config.average_steps)
-            # A run that was to end earlier may hold the mean over another span, which can't be continued.
-            if self.averaged is not None and int(state.get("averaged.n_averaged", 0)) == in_span > 0:
-                self.n_averaged = in_span
+            n_expected = metadata["progress"]["step"] - (self.config.steps - self.config.average_steps)
+            # If ``steps`` or ``average_steps`` has changed, the saved mean is that of other steps, and is dropped.
+            if self.averaged is not None and int(state.get("averaged.n_averaged", 0)) == n_expected > 0:
+                self.n_averaged = n_expected
                 prefix = "averaged.module."  # as in the checkpoints of earlier versions
                 mean = {k.removeprefix(prefix): t for k, t in state.items() if k.startswith(prefix)}
                 self.averaged.load_state_dict(mean, strict=False)
@@ -504,12 +504,12 @@ class ModelWithLoss(nn.Module):
         self.model, self.label_smoothing = model, label_smoothing
 
     def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
-        """Compute the summed loss of a batch, ()."""
+        """Compute the summed loss of a batch, a scalar."""
         return batch_loss(self.model, Batch(source, decoder_input, labels), self.label_smoothing)
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
-    """Compute the label-smoothed loss, summed over a batch's target tokens without padding, in nats: ()."""
+    """Compute the label-smoothed loss, summed over a batch's target tokens without padding: a scalar, in nats."""
     memory, memory_mask = model.encode(batch.source)
     states = model.decode(batch.decoder_input, memory, memory_mask).flatten(0, 1)
     return linear_label_smoothed_cross_entropy(

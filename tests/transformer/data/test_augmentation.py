@@ -121,6 +121,7 @@ def test_british_words_take_the_right_article_and_plural() -> None:
     assert to_british("Neighbors like movies, the movies and the movie theater.") == (
         "Neighbours like films, the cinema and the cinema."
     )
+    assert to_british("An honor, a color") == "An honour, a colour"
     assert to_british("Colorful e-mail from Grayson") == "Colorful e-mail from Grayson"
     assert not {american for american in BRITISH if american != american.lower()}
     assert all(to_british(american) == british for american, british in BRITISH.items())

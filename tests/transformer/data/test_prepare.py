@@ -645,7 +645,7 @@ def test_settings_survive_json() -> None:
         ({}, "data: there is no corpus"),
         (
             {"corpus": "copy", "colour": "red"},
-            "data: 'colour' is unknown; is the file from another version of the course?",
+            "data: 'colour' is unknown; is the file from another version of this package?",
         ),
         ({"corpus": "copy", "direction": None}, "data: direction must be a string; got None"),
         (

@@ -22,11 +22,12 @@ def test_it_shows_the_results_of_attention() -> None:
 
 
 def test_numbers_are_formatted_briefly() -> None:
-    assert [format_number(x) for x in (4.0, -1.0, 0.9412, -0.5, -0.001, 12.5)] == [
+    assert [format_number(x) for x in (4.0, -1.0, 0.9412, -0.5, -0.001, 12.5, 10.25)] == [
         "4",
         "−1",
         ".94",
         "−.50",
         "0",
         "12.50",
+        "10.25",
     ]
