@@ -87,7 +87,7 @@ Picture(
 )
 
 # %% [markdown]
-# **After this chapter you can** clean a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding. You will also know five mistakes in data that raise no error.
+# **After this chapter you can** clean and augment a parallel corpus, turn sentence pairs into padded batches, explain what the loss of a batch means, and waste little on padding. You will also know five mistakes in data that raise no error.
 #
 # **About 40 minutes.** Builds on [Masking](04_masking.ipynb) and [Subword tokenization](08_subword_tokenization.ipynb).
 #
