@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from transformer.command_line import guard, overview, run_command
 
@@ -45,6 +45,11 @@ def main(args: Sequence[str] | None = None) -> None:
         if "TORCHELASTIC_RUN_ID" in os.environ:  # set by torchrun
             stop_with_parent()
     code = guard(lambda: _run(args))
+    if code and code != 130 and "TORCHELASTIC_RUN_ID" in os.environ:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)  # the usual exit would wait for the other processes, because NCCL does
     if code:
         sys.exit(code)
 

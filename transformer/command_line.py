@@ -110,6 +110,8 @@ def guard(action: Callable[[], int | None], options: Sequence[str] = ()) -> int:
         return _fail("there is not enough memory for this", 2)
     except Exception as error:
         reason = (str(error).splitlines() or [""])[0][:200]
+        if "out of memory" in reason.lower():  # such as PyTorch's, on a device that other programs use, too
+            return _fail(f"there is not enough memory for this ({reason})", 2)
         return _fail(
             f"unexpected {type(error).__name__}: {reason}. This is a bug: please report it at "
             f"{ISSUES}, with {_save_traceback()}",

@@ -1,6 +1,7 @@
 """Where a model runs and in which precision; nothing else in the package decides it."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,10 +20,11 @@ DTYPES = {"fp32": None, "tf32": None, "bf16": torch.bfloat16, "fp16": torch.floa
 OUT_OF_MEMORY = (
     "DefaultCPUAllocator: can't allocate memory",
     "DefaultCPUAllocator: not enough memory",
+    "CUDA error: out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "MPS backend out of memory",
 )
-"""Out-of-memory messages of other errors than ``torch.OutOfMemoryError``: on a CPU (Linux, Windows), cuBLAS, a Mac."""
+"""Out-of-memory messages of other errors than ``torch.OutOfMemoryError``: on a CPU (Linux, Windows), CUDA, a Mac."""
 
 
 @dataclass(frozen=True)
@@ -157,12 +159,22 @@ def choose_device(name: DeviceName = "auto", precision: Precision = "auto") -> D
 
 
 def configure_cuda(tf32: bool) -> None:
-    """Set PyTorch's options for the whole process; call this before anything uses a GPU."""
+    """Set PyTorch's options for the whole process; call this before anything uses a GPU.
+
+    Raises:
+        UserError: if ``torchrun`` has started more processes than there are GPUs.
+    """
     if not os.environ.keys() & {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}:
         # Memory that was allocated for one size of batch can be used for any other. The name depends on the version.
         os.environ["PYTORCH_ALLOC_CONF"] = os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     if "LOCAL_RANK" in os.environ:  # torchrun has started this process
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        rank, n_gpus = os.environ["LOCAL_RANK"], torch.cuda.device_count()
+        if not re.fullmatch("[0-9]{1,9}", rank) or int(rank) >= n_gpus:
+            raise UserError(
+                f"the environment variable LOCAL_RANK is {quote(rank)}, but this process sees {n_gpus} GPUs: start at "
+                "most as many processes as there are GPUs, with torchrun --nproc-per-node"
+            )
+        torch.cuda.set_device(int(rank))
     # cuDNN's attention prepares a plan for every new shape, and here nearly every batch has one.
     torch.backends.cuda.enable_cudnn_sdp(False)
     torch.set_float32_matmul_precision("high" if tf32 else "highest")

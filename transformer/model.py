@@ -177,8 +177,8 @@ class Transformer(nn.Module):
     def logits(self, x: Tensor) -> Tensor:
         """Apply the output layer: (..., d_model) → logits of the next token, (..., vocab_size), float32.
 
-        They are computed in float32 in every precision: in bfloat16, with its 8 significant bits, different logits
-        would become equal.
+        They are computed in float32 in mixed precision, too: in bfloat16, with its 8 significant bits, different
+        logits would become equal.
         """
         with without_autocast(x.device):
             return F.linear(x.float(), self.unembedding.weight.float())

@@ -85,8 +85,14 @@ def test_each_process_of_torchrun_chooses_its_gpu_before_it_uses_one(gpu: pytest
     called: list[str] = []
     gpu.setattr(torch.cuda, "set_device", lambda number: called.append(f"set_device {number}"))
     gpu.setattr(torch.cuda, "get_device_capability", lambda *_: called.append("use") or (9, 0))
+    gpu.setattr(torch.cuda, "device_count", lambda: 4)
     gpu.setenv("LOCAL_RANK", "3")
     choose_device()
+    assert called == ["set_device 3", "use"]
+    for rank in ("4", "-1", "x"):
+        gpu.setenv("LOCAL_RANK", rank)
+        with pytest.raises(UserError, match=f"LOCAL_RANK is '?{rank}'?, but this process sees 4 GPUs"):
+            choose_device()
     assert called == ["set_device 3", "use"]
 
 
@@ -123,6 +129,7 @@ def test_only_a_lack_of_memory_is_explained() -> None:
         RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes."),
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8 bytes.\nand more"),
+        RuntimeError("CUDA error: out of memory"),
         RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     ):
         with pytest.raises(UserError) as caught, explain_out_of_memory("try less"):

@@ -165,6 +165,7 @@ class ModelWithCrossEntropy(ModelWithLoss):
 def use_torch_transformer(trainer: Trainer, paper_dropout: bool) -> None:
     """Replace a new trainer's model and loss by PyTorch's."""
     trainer.model = TorchTransformer(trainer.model, paper_dropout).to(trainer.device.torch_device)
+    trainer.translator.model = trainer.model  # nothing holds our model any more
     trainer.averaged = None
     trainer.optimizers = build_optimizers(trainer.model, "adam", trainer.device)
     trainer.eager_loss = ModelWithCrossEntropy(trainer.model, trainer.config.label_smoothing)

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import torch
 
-from transformer.device import Device
+from transformer.device import Device, configure_cuda
 from transformer.errors import install_command
 from transformer.progress import progress_bar
 from transformer.training.memory import peak_memory
@@ -198,6 +198,8 @@ def _serve(
     """In the new process: prepare, warm up, then run a round each time that the benchmark asks for one."""
     torch.set_num_threads(options.threads)
     os.environ |= environment
+    if options.device.type == "cuda":
+        configure_cuda(options.device.tf32)  # the settings of the benchmark's own process don't hold here
     try:
         workload = prepare()
         connection.send(peak_memory(lambda: [workload(number) for number in range(WARM_UP_ROUNDS)], options.device))

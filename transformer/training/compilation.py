@@ -29,9 +29,10 @@ def compile_or_explain(module: nn.Module, run: Callable[[nn.Module], object], co
     try:
         run(compiled)
     except Exception as error:
-        run(module)
-        lines = [line for line in str(error).strip().splitlines() if not line.endswith("raised:")]
+        lines = [line for line in str(error).strip().splitlines() if line and not line.endswith("raised:")]
         reason = (lines or [type(error).__name__])[0][:200]
+    if reason:  # only now, because the error holds the memory of the attempt
+        run(module)
     (failures,) = context.all_reduce([bool(reason)])
     if not failures:
         return compiled

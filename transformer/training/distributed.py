@@ -83,6 +83,8 @@ def _torchrun_variable(name: str, smallest: int) -> int:
 def init_distributed(device: Device) -> Iterator[DistributedContext]:
     """Connect to the other processes that ``torchrun`` has started, if any, and disconnect at the end.
 
+    After an error, this process doesn't disconnect, since NCCL would wait for the others, which may never come.
+
     Raises:
         UserError: if ``torchrun`` has died, or if another process dies in the meantime.
     """
@@ -105,6 +107,10 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
         dist.init_process_group("gloo", timeout=timeout)
     try:
         yield DistributedContext(dist.get_rank(), world_size)
+        dist.destroy_process_group()
+    except KeyboardInterrupt:  # training was stopped, in all processes after the same step
+        dist.destroy_process_group()
+        raise
     except RuntimeError as error:
         message = str(error)
         if "gloo" in message.lower() or "nccl" in message.lower() or "Connection" in message:
@@ -116,8 +122,6 @@ def init_distributed(device: Device) -> Iterator[DistributedContext]:
                 "run the same command again to resume from the last checkpoint"
             ) from error
         raise
-    finally:
-        dist.destroy_process_group()
 
 
 def _check_torchrun() -> None:

@@ -196,6 +196,7 @@ def _loop(
                     f"stopped and saved after step {progress.step}: run the same command again to resume",
                     file=sys.stderr,
                 )
+            context.all_reduce([0])  # as below
             raise KeyboardInterrupt
     context.all_reduce([0])  # no process exits before the main one has written everything
 

@@ -379,7 +379,7 @@ class Trainer:
         }
         progress.loss_sum, progress.loss_tokens = 0.0, 0
         progress.validations_since_best += 1
-        if metrics["valid_loss"] <= progress.best_loss:
+        if math.isfinite(metrics["valid_loss"]) and metrics["valid_loss"] <= progress.best_loss:
             progress.best_loss, progress.validations_since_best = metrics["valid_loss"], 0
         return metrics
 

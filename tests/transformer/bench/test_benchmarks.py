@@ -1,6 +1,7 @@
 """Benchmarks run each implementation in a process of its own, in turn, and report what was measured and what failed."""
 
 import json
+import multiprocessing
 import os
 import re
 from dataclasses import replace
@@ -87,6 +88,22 @@ def test_a_worker_is_a_process_of_its_own(tmp_path: Path) -> None:
     assert pid != os.getpid() and psutil.pid_exists(pid) and threads == QUICK.threads
     worker.close()
     assert not psutil.pid_exists(pid)
+
+
+def test_a_worker_configures_its_gpu_before_it_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings of the benchmark's own process, such as TensorFloat-32, don't hold in another one."""
+    done: list[object] = []
+    monkeypatch.setattr(runner, "configure_cuda", lambda tf32: done.append((os.environ["LOCAL_RANK"], tf32)))
+    ours, theirs = multiprocessing.Pipe()
+    device = Device(torch.device("cuda"), tf32=True)
+
+    def prepare() -> Workload:
+        done.append("prepared")
+        raise RuntimeError("no GPU here")
+
+    monkeypatch.setenv("LOCAL_RANK", "0")  # so that it is restored
+    runner._serve(theirs, prepare, BenchmarkOptions(device, torch.get_num_threads()), {"LOCAL_RANK": "1"})
+    assert done == [("1", True), "prepared"] and str(ours.recv()) == "no GPU here"
 
 
 def test_a_process_that_dies_is_reported_and_the_others_continue(tmp_path: Path) -> None:

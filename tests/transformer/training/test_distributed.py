@@ -93,17 +93,47 @@ def test_under_torchrun_one_that_dies_ends_the_run_and_the_checkpoint_stays(tmp_
     assert step_checkpoints(run)
 
 
-def test_one_that_torchrun_stops_because_another_has_died_still_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGTERM may come while the process is already ending by itself."""
+@pytest.fixture
+def one_of_two(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A process that seems to be connected to another one; the list tells whether it has disconnected."""
+    disconnected: list[str] = []
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **__: None)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 0)
-    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: disconnected.append("yes"))
+    return disconnected
+
+
+def test_a_process_with_an_error_does_not_wait_for_the_others(one_of_two: list[str]) -> None:
+    """With NCCL, disconnecting waits for all processes; these wait for the one with the error."""
+    with pytest.raises(UserError, match="the disk is full"), init_distributed(choose_device("cpu")):
+        raise UserError("the disk is full")
+    assert one_of_two == []
+    with pytest.raises(KeyboardInterrupt), init_distributed(choose_device("cpu")):
+        raise KeyboardInterrupt
+    assert one_of_two == ["yes"]
+    with init_distributed(choose_device("cpu")):
+        pass
+    assert one_of_two == ["yes", "yes"]
+
+
+def test_under_torchrun_an_error_ends_the_process_at_once(tmp_path: Path) -> None:
+    """Not even what else is to be done at the exit is waited for."""
+    code = "import atexit, time; atexit.register(time.sleep, 100); from transformer.cli import main; main()"
+    command = [sys.executable, "-c", code, "translate", f"{tmp_path}/nothing", "Hello"]
+    environment = os.environ | {"TORCHELASTIC_RUN_ID": "none"}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90)
+    assert ended.returncode == 2 and ended.stderr.startswith("error: ") and "nothing" in ended.stderr
+
+
+def test_one_that_torchrun_stops_because_another_has_died_still_says_so(one_of_two: list[str]) -> None:
+    """SIGTERM may come while the process is already ending by itself."""
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         with pytest.raises(UserError, match="another of the 2 processes"), init_distributed(choose_device("cpu")):
             raise RuntimeError("[gloo/transport/tcp/pair.cc] Connection closed by peer")
+        os.kill(os.getpid(), signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -286,7 +286,13 @@ def test_an_initial_model_of_another_architecture_is_refused(data: PreparedData)
 
 
 @pytest.mark.parametrize(
-    ("losses", "finished"), [([3.0, 2.0, 2.5], False), ([3.0, 2.0, 2.0], False), ([math.nan, 2, 3, 3.1], True)]
+    ("losses", "finished"),
+    [
+        ([3.0, 2.0, 2.5], False),
+        ([3.0, 2.0, 2.0], False),
+        ([math.nan, 2, 3, 3.1], True),
+        ([math.inf, math.inf], True),
+    ],
 )
 def test_patience_is_judged_by_the_metrics_as_by_the_trainer(losses: list[float], finished: bool) -> None:
     rows = [{"step": step, "valid_loss": loss} for step, loss in enumerate(losses)]
@@ -548,6 +554,31 @@ def test_an_error_that_is_not_the_compilers_is_not_called_a_failed_compilation(
     with pytest.raises(RuntimeError, match="device-side assert"):
         training.step()
     assert capsys.readouterr().err == ""
+
+
+def test_the_memory_of_a_failed_compilation_is_free_when_training_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    attempts: list[weakref.ref[torch.Tensor]] = []
+
+    def run(module: torch.nn.Module) -> None:
+        assert all(one() is None for one in attempts)
+        tensor = torch.zeros(3)
+        attempts.append(weakref.ref(tensor))
+        if len(attempts) == 1:
+            raise torch.OutOfMemoryError("\nCUDA out of memory")
+
+    monkeypatch.setattr(torch, "compile", lambda module, dynamic: module)
+    compile_or_explain(torch.nn.Identity(), run, DistributedContext())
+    assert len(attempts) == 2 and capsys.readouterr().err.endswith("slower: CUDA out of memory\n")
+
+
+def test_a_loss_of_infinity_is_not_the_best(data: PreparedData, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = trainer(data)
+    monkeypatch.setattr("transformer.training.trainer.validate", lambda *_: {"valid_loss": math.inf})
+    for _ in range(2):
+        training.validate()
+    assert training.progress.validations_since_best == 2
 
 
 def test_compilation_fails_for_all_processes_if_it_fails_in_another(
