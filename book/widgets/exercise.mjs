@@ -57,18 +57,24 @@ function type(editor, start, end, text) {
 
 /** Indent the selected lines, or remove an indentation; without a selection, insert spaces up to the next stop. */
 function indent(editor, isBack) {
-  const { value, selectionStart, selectionEnd } = editor;
+  const { value, selectionStart } = editor;
+  let { selectionEnd } = editor;
+  const isSelected = selectionStart !== selectionEnd;
   const lineStart = value.lastIndexOf("\n", selectionStart - 1) + 1;
-  if (!isBack && selectionStart === selectionEnd) {
+  if (!isBack && !isSelected) {
     const width = INDENT.length - ((selectionStart - lineStart) % INDENT.length);
     type(editor, selectionStart, selectionEnd, " ".repeat(width));
     return;
   }
+  if (isSelected && value[selectionEnd - 1] === "\n") selectionEnd--; // nothing of the line after it is selected
+  if (isBack) selectionEnd = `${value}\n`.indexOf("\n", selectionEnd); // all spaces of the last line count
   const lines = value.slice(lineStart, selectionEnd).split("\n");
   const moved = lines.map((line) => (isBack ? line.replace(/^ {1,4}/, "") : INDENT + line)).join("\n");
   if (moved === lines.join("\n")) return;
   type(editor, lineStart, selectionEnd, moved);
-  if (selectionStart !== selectionEnd) editor.setSelectionRange(lineStart, lineStart + moved.length);
+  const caret = Math.max(lineStart, selectionStart - (lines.join("\n").length - moved.length));
+  if (isSelected) editor.setSelectionRange(lineStart, lineStart + moved.length);
+  else editor.setSelectionRange(caret, caret);
 }
 
 /** Begin a line with the indentation of the line before it; one more after a colon. */
@@ -122,7 +128,7 @@ function render({ model, el }) {
     }
     async function checkAnswer() {
       if (button.disabled) return;
-      button.disabled = true;
+      button.disabled = again.disabled = true;
       try {
         show("Loading Python …");
         await start();
@@ -135,7 +141,7 @@ function render({ model, el }) {
       } catch (error) {
         show(`Python can't be used here: ${error.message}\nTry again, or solve the exercise in the notebook.`, "wrong");
       } finally {
-        button.disabled = editor.readOnly = false;
+        button.disabled = again.disabled = editor.readOnly = false;
       }
     }
 

@@ -68,7 +68,7 @@ function drawHeads(sentence, name, keys, position, chosenHeads) {
   };
   const queries = name.startsWith("encoder") ? weights[0].length : position + 1; // later ones don't exist yet
   const thumbnails = weights.map((rows, head) => [smallMap(rows.slice(0, queries)), `head ${head + 1}`]);
-  show(chosenHeads[name] ?? 0);
+  show(Math.min(chosenHeads[name] ?? 0, weights.length - 1)); // another model may have fewer heads
   return [radios("Attention weights of all heads; choose one:", thumbnails, chosenHeads[name], show), numbers];
 }
 

@@ -3,6 +3,7 @@
 import { h, withoutMark } from "./html.mjs";
 import { drawLayer } from "./layers.mjs";
 import { radios, slider, softmax } from "./parts.mjs";
+import { lengthLimit } from "./search.mjs";
 import { EOS } from "./tokenizer.mjs";
 import { VECTORS_STYLE, format, strips, thinStrips } from "./vectors.mjs";
 
@@ -295,9 +296,12 @@ export function createStages(chapters) {
     const id = chosenToken();
     const rank = ranking().indexOf(id) + 1;
     const probability = percent(softmax(sentence.logits[targetPosition])[id]);
-    choice.textContent =
-      `The translation continues with ${piece(id)}, which has a probability of ${probability}. ` +
-      (rank === 1 ? "It is the most probable token." : `It is only number ${rank}, but with it, the whole translation gets a higher score.`);
+    const isForced = id === EOS && sentence.target.length === lengthLimit(sentence.model, sentence.source);
+    const reason =
+      rank === 1 ? "It is the most probable token."
+      : isForced ? "This is the longest translation that the search allows, so it has to end here."
+      : `It is only number ${rank}, but with it, the whole translation gets a higher score.`;
+    choice.textContent = `The translation continues with ${piece(id)}, which has a probability of ${probability}. ${reason}`;
     next.textContent = id === EOS ? "Back to the first token" : "Predict the next token";
     return [
       explain("The chosen token is appended to the target, and the decoder runs again, until it chooses <eos>, the end. Beam search follows several choices at once.", "12_decoding"),

@@ -25,6 +25,7 @@ export const TOUR_STYLE = `
  */
 export function createTour(steps) {
   let current = null; // the index of the step, or null if the tour is closed
+  let visits = 0; // how often a step was shown or left; only the newest visit of a step may go on
   const title = h("p", { class: "step" });
   const text = h("p", { "aria-live": "polite" });
   const back = h("button", { type: "button", onclick: () => goTo(current - 1) }, "Back");
@@ -52,13 +53,15 @@ export function createTour(steps) {
     const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
     panel.scrollIntoView({ block: "start", behavior: isCalm ? "instant" : "smooth" });
     if (typeof step.text === "string") return;
-    const isShown = () => current === index;
+    const visit = visits;
+    const isShown = () => visits === visit;
     const result = await step.text(isShown);
     if (isShown()) text.textContent = result;
   }
 
   /** Undo what the current step did. */
   function leave() {
+    visits++;
     if (current === null) return;
     steps[current].target.classList.remove("tour-target");
     steps[current].undo?.();

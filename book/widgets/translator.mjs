@@ -3,7 +3,7 @@
 import { largeMap, smallMap } from "./heatmap.mjs";
 import { blockShortcuts, h } from "./html.mjs";
 import { startRecord } from "./model.mjs";
-import { beamSearchSteps } from "./search.mjs";
+import { beamSearchSteps, lengthLimit } from "./search.mjs";
 import { splitSentences } from "./sentences.mjs";
 import { drawImage, fromFragment, toFragment } from "./share.mjs";
 import { STAGES_STYLE, createStages } from "./stages.mjs";
@@ -46,6 +46,7 @@ const STYLE = `
 .translator button { cursor: pointer; font-size: .9rem; }
 .translator input[type=range] { width: 9rem; accent-color: var(--slider); }
 .translator .language { font-size: .9rem; margin: .8rem 0 0; }
+.translator :is(.translation, .unsure, .tour p) { overflow-wrap: anywhere; }
 .translator .translation { font-size: 1.35rem; margin: 0 0 .6rem; min-height: 2rem; }
 .translator .status, .translator .about { color: var(--muted); margin: .4rem 0; font-size: .9rem; }
 .translator .status { min-height: 1.5em; }
@@ -106,10 +107,12 @@ function render({ model, el }) {
   const shared = model.get("shared"); // whether the page's address may carry the sentence and the settings
   const files = model.get("files"); // a model's name → its files as bytes; if missing, they are fetched from the folder
   const loaded = new Map(); // a model's name → the promise of its translator
+  const ready = new Set(); // the names of the models that are loaded
   let ablated = {}; // the heads that are off, as in `Transformer.ablated`
   let ablatedBefore = null; // those that were off before the tour switched one off
   let enlarged = null; // the head in the large heat map: [name of its layer, head]
   let run = 0; // the number of the newest run; older ones stop
+  let finished = 0; // the number of the run whose results are shown
   let search = null; // the search that is shown: [its candidates, the vocabulary]
   let found = new Map(); // a sentence of the text → its source ids, the candidates of its search, its translations, and the time
   let foundWith = ""; // the model and the settings of these searches
@@ -186,18 +189,21 @@ function render({ model, el }) {
   );
   chooseModel();
   if (shared) restoreFrom(fromFragment(location.hash));
+  if (shared) addEventListener("hashchange", () => restoreFrom(fromFragment(location.hash)));
 
   /** Show what a link carries. */
   function restoreFrom(link) {
     if (!link) return;
     const index = models.findIndex(({ name }) => name === link.model);
-    if (index > 0) modelMenu.value = index;
-    if (index > 0) chooseModel();
+    if (index >= 0 && index !== Number(modelMenu.value)) {
+      modelMenu.value = index;
+      chooseModel();
+    }
     sentence.value = link.sentence;
     translation.textContent = "";
     if (link.beamSize) beamSize.value = link.beamSize;
     if (link.lengthPenalty) lengthPenalty.value = link.lengthPenalty;
-    ({ ablated } = link);
+    ablated = index >= 0 ? link.ablated : {}; // another model has other heads
     start(0);
   }
 
@@ -213,8 +219,9 @@ function render({ model, el }) {
     return new ClipboardItem({ "text/plain": new Blob([link], { type: "text/plain" }) });
   }
 
-  /** Return an image of the translation and of what the last layer attends to in the sentence that is looked at. */
+  /** Return an image of the translation and of what the last layer attends to in the sentence that is looked at, if it is there. */
   function image() {
+    if (finished !== run || !stages.shown()) return null;
     const { source, target, vocabulary, record } = stages.shown();
     const [layer, heads] = Object.entries(record.weights).filter(([name]) => name.endsWith("cross_attention")).at(-1);
     const tokens = (ids) => ids.map((id) => vocabulary[id]);
@@ -226,8 +233,17 @@ function render({ model, el }) {
 
   /** Copy something to the clipboard, and say so. */
   async function copy(what, make) {
+    if (!navigator.clipboard) {
+      status.textContent = "Browsers allow copying only on pages with https.";
+      return;
+    }
+    const item = make();
+    if (!item) {
+      status.textContent = "There is no translation to copy yet.";
+      return;
+    }
     try {
-      await navigator.clipboard.write([make()]);
+      await navigator.clipboard.write([item]);
       status.textContent = `${what} on your clipboard.`;
     } catch (error) {
       status.textContent = `The browser didn't allow copying: ${error.message}.`;
@@ -238,6 +254,7 @@ function render({ model, el }) {
   function chooseModel() {
     const { sentences, translations, languages, about: text } = models[modelMenu.value];
     ablated = {};
+    ablatedBefore = null;
     enlarged = null;
     examples.replaceChildren(
       ...(sentences.length ? ["Try: "] : []),
@@ -258,50 +275,60 @@ function render({ model, el }) {
   function clear() {
     search = null;
     found.clear();
+    chosen.hidden = true;
     for (const part of [unsure, best, tree, steps, large, heads]) part.replaceChildren();
     stages.clear();
   }
 
-  /** Translate the sentence, unless something changes within some milliseconds. */
+  /** Translate the sentence, unless something changes within some milliseconds; return whether it was finished. */
   async function start(delay) {
     const thisRun = ++run;
     const isStale = () => run !== thisRun;
     beamSizeLabel.textContent = `Beam size: ${beamSize.value}`;
     lengthPenaltyLabel.textContent = `Length penalty: ${Number(lengthPenalty.value).toFixed(1)}`;
     await new Promise((resume) => setTimeout(resume, delay));
-    if (isStale()) return;
+    if (isStale()) return false;
+    const { sentences, translations } = models[modelMenu.value];
+    if (!found.size) translation.textContent = translations[sentences.indexOf(sentence.value)] ?? "";
     try {
       const translator = await loadTranslator(models[modelMenu.value]);
-      if (!isStale()) await translate(translator, isStale);
+      if (isStale() || !(await translate(translator, isStale))) return false;
+      finished = thisRun;
+      return true;
     } catch (error) {
-      if (isStale()) return;
+      if (isStale()) return false;
       status.textContent = `The translation failed: ${error.message}.`;
       translation.textContent = "";
+      return false;
     }
   }
 
   /** Return the translator of a model, which is loaded once. */
   async function loadTranslator({ name, megabytes }) {
-    if (!loaded.has(name)) {
+    if (!ready.has(name)) {
       status.textContent = `Loading the model (${megabytes} MB).`;
       if (translation.textContent) status.textContent += ` ${IN_ADVANCE}`;
+    }
+    if (!loaded.has(name)) {
       const readFile = () => (files ? fromBytes(files[name]) : fromFolder(`${model.get("folder")}${name}`));
       loaded.set(name, pause().then(() => Translator.load(readFile()))); // so that the status is drawn first
       loaded.get(name).catch(() => loaded.delete(name)); // so that it is tried again
     }
-    return loaded.get(name);
+    const translator = await loaded.get(name);
+    ready.add(name);
+    return translator;
   }
 
-  /** Translate the text, sentence by sentence, and show the search and the heads of the chosen sentence. */
+  /** Translate the text, sentence by sentence, and show the search and the heads of the chosen sentence; return whether there was time. */
   async function translate({ model, tokenizer }, isStale) {
     const text = truncate(sentence.value);
-    const sentences = splitSentences(text);
+    const sentences = splitSentences(text).filter((one) => tokenizer.encode(one).length);
     const encoded = sentences.map((one) => tokenizer.encode(one));
     if (!sentences.length) {
       status.textContent = "Type a sentence.";
       translation.replaceChildren();
       clear();
-      return;
+      return true;
     }
     const startTime = performance.now();
     const isInAdvance = !found.size && translation.textContent;
@@ -326,7 +353,7 @@ function render({ model, el }) {
     for (const [i, one] of sentences.entries()) {
       if (next.has(one)) continue;
       const result = known.get(one) ?? (await findTranslations(model, [...encoded[i].slice(0, maxTokens), EOS], settings, goOn));
-      if (!result) return;
+      if (!result) return false;
       next.set(one, result);
     }
     [found, foundWith] = [next, searchedWith];
@@ -336,12 +363,14 @@ function render({ model, el }) {
     const kept = Math.min(chosenMenu.selectedIndex, sentences.length - 1); // the same sentence as before, while one types
     chosenMenu.replaceChildren(...sentences.map((one, i) => h("option", { value: i, selected: i === Math.max(kept, 0) }, one)));
     chosen.hidden = sentences.length === 1;
-    if (!(await explain({ model, tokenizer }, results[chosenMenu.value], goOn))) return;
+    if (!(await explain({ model, tokenizer }, results[chosenMenu.value], goOn))) return false;
 
     const milliseconds = [...found.values()].reduce((total, one) => total + one.milliseconds, 0);
     const notes = [`Translated in ${milliseconds.toFixed(0)} ms in your browser.`];
     if (text !== sentence.value) notes.push(`Only the first ${MAX_CHARACTERS} characters were translated.`);
     if (encoded.some((ids) => ids.length > maxTokens)) notes.push(`Only the first ${maxTokens} tokens of a sentence were translated.`);
+    const isCutOff = ({ source, hypotheses }) => hypotheses[0].tokens.length + 1 === lengthLimit(model, source); // eos counts
+    if (results.some(isCutOff)) notes.push("A translation was cut off at the longest length that the search allows.");
     const ids = encoded.flat();
     if (ids.includes(UNK)) notes.push("The model does not know some of these characters (⁇ or <unk>).");
     if (ids.some((id) => tokenizer.isByte(id))) notes.push("Characters that the vocabulary does not have were read as bytes.");
@@ -350,6 +379,7 @@ function render({ model, el }) {
     status.textContent = notes.join(" ");
     // The page of the live translator goes on with the same sentence.
     if (folded) document.querySelectorAll('a[href*="book/live.html"]').forEach((link) => { link.hash = fragment(); });
+    return true;
   }
 
   /** Return the translations of a source, and how they were found; null if there was no time to finish. */
@@ -400,13 +430,16 @@ function render({ model, el }) {
 
   /** For the tour: switch off the head that the translation depends on most, and say what this changes. */
   async function ablateOneHead(isShown) {
-    if (!stages.shown()) return "Type a sentence first, then come back to this step.";
-    const before = translation.textContent;
+    const changed = "The sentence or the settings have changed: come back to this step in a moment.";
+    if (!sentence.value.trim()) return "Type a sentence first, then come back to this step.";
+    if ((finished !== run && !(await start(0))) || !stages.shown()) return changed;
+    const before = translation.textContent, thisRun = run;
     const [name, head] = await mostImportantHead(stages.shown(), pause);
     if (!isShown()) return "";
+    if (run !== thisRun) return changed;
     ablatedBefore = ablated;
     ablated = { [name]: [head] };
-    await start(0);
+    if (!(await start(0))) return changed;
     const after = translation.textContent;
     const change = after === before ? "The translation stays the same: the other heads make up for it." : `Before: “${before}” Now: “${after}”`;
     return `Of all heads of cross-attention, head ${head + 1} of ${name} matters most for this sentence, so it has been switched off. ${change}`;
@@ -453,7 +486,12 @@ function render({ model, el }) {
       const [name, head] = enlarged;
       const queries = name.startsWith("encoder") ? weights.source : weights.target;
       const keys = name.endsWith("cross_attention") ? weights.source : queries;
-      const close = h("button", { type: "button", onclick: () => { enlarged = null; drawLarge(); } }, "Close");
+      const closeLarge = () => {
+        enlarged = null;
+        drawLarge();
+        heads.querySelector(`[data-head="map ${name}, head ${head + 1}"]`)?.focus();
+      };
+      const close = h("button", { type: "button", onclick: closeLarge }, "Close");
       large.append(h("p", {}, h("code", {}, name), `, head ${head + 1} `, close), largeMap(weights.record.weights[name][head], queries, keys));
     };
     const headElement = (name, head, rows) => {

@@ -109,6 +109,13 @@ def test_the_editor_indents_and_lets_the_keyboard_leave(offline):
     assert editor.input_value() == "    for:\n        x\n    y   z"
     tab.keyboard.press("ControlOrMeta+z")
     assert editor.input_value() == "for:\n    x\ny   z"
+    editor.evaluate("element => element.setSelectionRange(0, 5)")  # the first line with its line break
+    tab.keyboard.press("Tab")
+    assert editor.input_value() == "    for:\n    x\ny   z"
+    editor.evaluate("element => element.setSelectionRange(2, 2)")
+    tab.keyboard.press("Shift+Tab")
+    assert editor.input_value() == "for:\n    x\ny   z"
+    assert editor.evaluate("element => [element.selectionStart, element.selectionEnd]") == [0, 0]
     tab.keyboard.press("Escape")
     tab.keyboard.press("Tab")
     assert editor.evaluate("element => element !== document.activeElement")

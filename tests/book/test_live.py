@@ -144,6 +144,31 @@ def test_another_model_comes_with_its_own_examples(live):
     assert errors == []
 
 
+def test_a_chosen_head_that_another_model_lacks_is_replaced(live):
+    tab, errors = live
+    layers = tab.locator(".stages > .stage", has=tab.locator("summary", has_text="Encoder layers"))
+    layers.locator("summary").first.click()
+    layers.locator(".stage summary").first.click()
+    layers.get_by_label("head 6").first.check()
+    label = "English to German: captions of photographs"  # a model with four heads
+    change(tab, lambda: tab.select_option(".translator select", label=label))
+    assert layers.get_by_label("head 4").first.is_checked() and layers.get_by_label("head 6").count() == 0
+    assert errors == []
+
+
+def test_a_translation_that_was_cut_off_is_reported(live):
+    """A pocket model repeats itself when it reads another language."""
+    tab, errors = live
+    change(tab, lambda: tab.select_option(".translator select", label="English to German: the pocket corpus"))
+    sentence = "ha " * 20
+    change(tab, lambda: tab.fill(".translator textarea", sentence))
+    ((best, *_),) = quantised(load_model("pocket-small", "cpu")).beam_search([sentence], 4, 0.6, 4)
+    limit = min(len(quantised(load_model("pocket-small", "cpu")).encode(sentence)) + 50, 256)
+    is_cut_off = len(best.hypothesis.tokens) + 1 == limit
+    assert ("cut off at the longest length" in tab.inner_text(STATUS)) == is_cut_off
+    assert errors == []
+
+
 def test_the_page_says_when_the_model_is_guessing(live):
     tab, _ = live
     change(tab, lambda: tab.fill(".translator textarea", "I love you."))
@@ -238,6 +263,34 @@ def test_a_link_carries_the_sentence_the_model_and_the_settings(live, opened, ad
         assert errors == []
 
 
+def test_a_link_can_be_opened_in_the_page_that_is_open(live):
+    tab, errors = live
+    change(tab, lambda: tab.evaluate("location.hash = '#s=Two+dogs.&model=multi30k&beam=2&penalty=0.6'"))
+    assert tab.input_value(".translator textarea") == "Two dogs."
+    assert tab.inner_text(TRANSLATION) == expected("Two dogs.", beam=2, model="multi30k")[0][0]
+    change(tab, lambda: tab.evaluate(f"location.hash = '#s=Two+cats.&model={MODEL}'"))
+    assert tab.inner_text(TRANSLATION) == expected("Two cats.", beam=2)[0][0]
+    tab.evaluate("location.hash = '#things-to-try'")
+    assert tab.input_value(".translator textarea") == "Two cats."
+    assert errors == []
+
+
+def test_an_unfinished_translation_is_not_copied_as_an_image(live):
+    tab, _ = live
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.evaluate(
+        """() => {
+            const sentence = document.querySelector(".translator textarea");
+            sentence.value = "Another sentence.";
+            sentence.dispatchEvent(new Event("input", { bubbles: true }));
+            [...document.querySelectorAll(".translator button")].find((b) => b.textContent === "Copy as image").click();
+        }"""
+    )
+    wait_for_status(tab, "There is no translation to copy yet.")
+    wait_for_status(tab)
+    assert tab.inner_text(TRANSLATION) == expected("Another sentence.")[0][0]
+
+
 def test_the_translation_is_copied_as_an_image(live):
     tab, errors = live
     tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -265,10 +318,10 @@ def test_the_first_example_changes_with_the_beam_size(name):
 
 def test_what_the_page_says_of_its_examples():
     first, second, *_ = MODELS[MODEL]["sentences"]
-    assert expected(first)[0][0].endswith(", weil die Sonne scheint.")
-    assert expected(first, beam=1)[0][0].endswith(" geschminkt ist.")
-    assert expected(second)[0][0].endswith(", sie hätte ihre Puppe verloren.")
-    assert expected(second, alpha=2)[0][0].endswith(", dass sie ihre Puppe verloren hatte.")
+    assert expected(first)[0][0] == "Ich bin glücklich, weil die Sonne scheint."
+    assert expected(first, beam=1)[0][0] == (other := "Ich bin froh, weil die Sonne scheint.")
+    assert expected(second)[0][0] == "Er sagte, er würde sich verspäten."
+    assert expected(second, alpha=2)[0][0] == "Er sagte, dass er zu spät kommen würde."
     translator = quantised(load_model(MODEL, "cpu"))
     unchanged = 0
     for layer in ("encoder.{}.self_attention", "decoder.{}.self_attention", "decoder.{}.cross_attention"):
@@ -277,5 +330,5 @@ def test_what_the_page_says_of_its_examples():
                 ((best,),) = translator.beam_search([first])
             unchanged += best.text == expected(first)[0][0]
             if (name, head) == ("decoder.2.cross_attention", 5):
-                assert best.text.endswith(", weil die Sonne rasiert.")
-    assert unchanged > 27, "most heads are not missed"
+                assert best.text == other
+    assert 48 < unchanged < 54, "nearly all heads are not missed"

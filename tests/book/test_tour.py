@@ -116,6 +116,28 @@ def test_the_most_important_head_is_switched_off_and_on_again(alone, written, le
     assert errors == []
 
 
+def test_leaving_a_step_while_it_computes_switches_no_head_off(alone, written):
+    tab, _, errors = alone()
+    open_page(tab, written)
+    go_to_step(tab, 3)
+    tab.keyboard.press("Enter")
+    tab.evaluate(
+        """() => {
+            const [back, next] = document.querySelectorAll(".tour button");
+            back.click();
+            next.click();
+        }"""
+    )
+    wait_for_step(tab, 4)
+    wait_for_status(tab, "1 head is off")
+    tab.get_by_role("button", name="Next", exact=True).click()
+    wait_for_step(tab, 5)
+    tab.wait_for_function(f"!document.querySelector('{STATUS}').textContent.includes('off')")
+    wait_for_status(tab)
+    assert "off" not in tab.inner_text(STATUS) and tab.locator(".translator .head.off").count() == 0
+    assert errors == []
+
+
 @pytest.mark.parametrize(("preference", "behavior"), [("reduce", "instant"), ("no-preference", "smooth")])
 def test_scrolling_respects_the_preference_for_less_motion(alone, written, preference, behavior):
     tab, _, _ = alone(reduced_motion=preference)
