@@ -348,7 +348,13 @@ class Trial(Exercise):
         if result.error:
             is_open = isinstance(result.error, NotImplementedError) and str(result.error).startswith(NOT_DONE)
             return str(result.error) if is_open else _describe_error(answer, result.error)
-        return self.examine(result.results[0])
+        try:
+            return self.examine(result.results[0])
+        except Exception as error:
+            return (
+                f"your model stopped with {type(error).__name__}: {(str(error).splitlines() or [''])[0]}\n"
+                "It was given other sentences than in training. Can it read and write longer ones, too?"
+            )
 
     def is_right(self, answer: Function) -> bool:
         """Return whether `judge` finds nothing wrong."""

@@ -17,7 +17,6 @@ EXPLANATIONS = {
     r"IndexError: (list|string|tuple|deque).* out of range|IndexError: pop from empty": (
         "Your code takes an entry that isn't there. What if the list is empty, or you are at its end?"
     ),
-    r"IndexError|StopIteration": ("Your code takes an entry that isn't there. Where does your index begin and end?"),
     r"KeyError": ("There is no entry with this key. What should happen when a key is missing?"),
     r"ZeroDivisionError": ("The number that you divide by can be 0. When is it, and what should the result be then?"),
     r"ValueError: (min|max)\(\)|ValueError: .*(empty sequence|iterable argument is empty)|IndexError: .*max\(\)": (
@@ -46,6 +45,9 @@ EXPLANATIONS = {
         "`view` can't be used here, since the tensor's numbers don't lie in memory in this order: after a "
         "`transpose`, or in a slice. `reshape` copies them if it has to."
     ),
+    r"RuntimeError: stack expects a non-empty": (
+        "There is nothing to put together: the list is empty. When is it, and what should happen then?"
+    ),
     r"RuntimeError: (stack expects|Sizes of tensors must match|Tensors must have same number)": (
         "The tensors that you put together have different shapes. Which axis differs, and should it?"
     ),
@@ -55,10 +57,12 @@ EXPLANATIONS = {
         "A tensor has the wrong dtype for this step, such as numbers where ids or truth values are needed. Which "
         "dtype does each tensor have?"
     ),
-    r"(RuntimeError|ValueError): (Index tensor|Expected (input|target)|Dimension specified|.*number of dimensions)": (
+    r"((RuntimeError|ValueError): (Index tensor|Expected (input|target)|Dimension specified|.*number of dimensions)"
+    r"|IndexError: The shape of the mask)": (
         "Two tensors have to have the same number of axes here, or axes of the same lengths, and don't. Compare the "
         "shapes with those that the function's description asks for."
     ),
+    r"IndexError|StopIteration": ("Your code takes an entry that isn't there. Where does your index begin and end?"),
     r"RuntimeError: upper bound and lower bound": (
         "The range ends before it begins: are its arguments in the right order?"
     ),

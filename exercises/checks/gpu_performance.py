@@ -306,6 +306,8 @@ def _(maximum: Tensor, total: Tensor, scores: Tensor) -> Running:
 
 WIDEST_BLOCK = 4
 """No block of the inputs is wider, nor is any vector, and there are always more keys."""
+KEY_DIMENSIONS = (2, 4)
+"""d_k in the inputs, where the number of queries is another one."""
 
 
 class _RefuseWideTables(TorchFunctionMode):
@@ -314,7 +316,8 @@ class _RefuseWideTables(TorchFunctionMode):
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
         is_new = isinstance(result, Tensor) and result.is_floating_point() and not result._is_view()
-        if is_new and max(result.shape[-1:], default=0) > WIDEST_BLOCK:
+        is_keys = is_new and result.dim() > 1 and result.shape[-2] in KEY_DIMENSIONS  # transposed
+        if is_new and not is_keys and max(result.shape[-1:], default=0) > WIDEST_BLOCK:
             raise RefusedError(
                 "the scores of too many keys at once\n"
                 f"Your code makes a table of shape {tuple(result.shape)}, and a block has fewer columns. A long text "

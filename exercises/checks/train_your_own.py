@@ -644,7 +644,7 @@ def _pairs(*lengths: tuple[int, int]) -> list[Pair]:
 
 def _order_of(batches: Any) -> Any:
     """The first source of each batch, in order."""
-    return [source[:1].tolist() for source, _ in batches]
+    return [_as_lists(source[:1]) for source, _ in batches]
 
 
 def _observe_batches(answer: Any, pairs: list[Pair], max_tokens: int) -> tuple[Any, ...]:
@@ -660,6 +660,8 @@ def _observe_batches(answer: Any, pairs: list[Pair], max_tokens: int) -> tuple[A
     is_repeatable = _order_of(answer(pairs, max_tokens, 0)) == _order_of(batches)
     if len({str(_order_of(answer(pairs, max_tokens, seed))) for seed in range(6)}) > 1:
         order = "another one for another seed"
+    elif not all(isinstance(side, Tensor) for batch in batches for side in batch):
+        order = "the same for every seed"
     else:
         widths = [max(side.size(1) for side in batch) for batch in batches]
         order = "always from short to long" if widths == sorted(widths) else "the same for every seed"
@@ -1833,7 +1835,9 @@ def _find_other_losses(model: nn.Module, train: list[float], validation: list[fl
     data = pocket_data()
     unseen, seen = (_validate(model, _make_batches(pairs, 1000, 0)) for pairs in (data.validation, data.train))
     best = min(validation, default=math.nan)
-    if math.isclose(min(train, default=math.nan), unseen, rel_tol=1e-3):
+    if math.isclose(min(train, default=math.nan), unseen, rel_tol=1e-3) and not math.isclose(
+        best, unseen, rel_tol=1e-3
+    ):
         return (
             "training and validation losses are swapped\nThe lowest of your training losses is the loss on the "
             "validation set. Return the model, then the training losses, then the validation losses."
@@ -1955,7 +1959,7 @@ def _judge_curves(train: list[float], validation: list[float], guessing: float) 
             f"guessing ({guessing:.2f})\nThe model learns something, but not what it is validated on. It probably "
             "copies the token that it has just read: in your loss, are the labels shifted by one position?"
         )
-    if train[-1] > 0.7 * train[0]:
+    if len(train) > 2 and train[-1] > 0.7 * train[0]:  # in very few epochs, most is learned within the first
         return (
             f"the training loss goes from {train[0]:.2f} to {train[-1]:.2f} in {len(train)} epochs\nThat is far too "
             "little for these short sentences. Is the learning rate too low or too high? Has the optimizer got the "
