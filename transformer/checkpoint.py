@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
@@ -167,12 +168,18 @@ def step_checkpoints(folder: Path) -> list[str]:
 
     They are the same whether the run was interrupted or not, and so is their average.
     """
-    return _by_step(path.stem for path in folder.glob("step-*.json"))
+    return _by_step(_checkpoints(folder, "step"))
 
 
 def stopped_checkpoints(folder: Path) -> list[str]:
     """Return the names of the checkpoints that a run has saved because it was stopped; there is one at most."""
-    return _by_step(path.stem for path in folder.glob("stopped-*.json"))
+    return _by_step(_checkpoints(folder, "stopped"))
+
+
+def _checkpoints(folder: Path, kind: str) -> list[str]:
+    """The names as `step_name` makes them; the results on a test set may be in ``step-30000.scores.json``."""
+    names = (path.stem for path in folder.glob(f"{kind}-*.json"))
+    return [name for name in names if re.fullmatch(rf"{kind}-\d+", name)]
 
 
 def training_checkpoints(folder: Path) -> list[str]:

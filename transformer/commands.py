@@ -367,7 +367,7 @@ def evaluate(
         split: The split of the corpus to translate; or, with --source, a name for your own test set.
         source: Your own test set: a text file, plain or gzipped, with one sentence per line; or TABLE.tsv:COLUMN.
         reference: The reference translations of --source, line by line.
-        beam_size: Number of hypotheses kept at each step of beam search; 1 is greedy search.
+        beam_size: Number of hypotheses kept at each step of beam search; 1, without a length penalty, is greedy search.
         length_penalty: Exponent of the length normalisation (§6.1 of the paper): larger values, longer translations.
         device: Where to translate; auto chooses the fastest device available.
     """
@@ -420,7 +420,7 @@ def translate(
 
     Args:
         text: Sentences to translate.
-        beam_size: Number of hypotheses kept at each step of beam search; 1 is greedy search.
+        beam_size: Number of hypotheses kept at each step of beam search; 1, without a length penalty, is greedy search.
         length_penalty: Exponent of the length normalisation (§6.1 of the paper): larger values, longer translations.
         n_best: Number of translations to print for each sentence; if more than one, with their scores.
         device: Where to translate; auto chooses the fastest device available.

@@ -236,12 +236,13 @@ def _read_config(path: Path) -> dict[str, Any]:
         "activation_function": "swish",
         "scale_embedding": True,
         "share_encoder_decoder_embeddings": True,
+        "tie_word_embeddings": True,
         "decoder_layers": theirs.get("encoder_layers"),
         "decoder_attention_heads": theirs.get("encoder_attention_heads"),
         "decoder_ffn_dim": theirs.get("encoder_ffn_dim"),
     }
     for name, value in required.items():
-        default = True if name == "share_encoder_decoder_embeddings" else None  # older files lack it
+        default = True if "embeddings" in name else None  # many files lack these two
         if theirs.get(name, default) != value:
             raise UserError(f"this model can't be loaded: its {name} is {quote(theirs.get(name))}, not {quote(value)}")
     for name in INTEGER_FIELDS:

@@ -18,6 +18,7 @@ from transformer.checkpoint import (
     save_checkpoint,
     step_checkpoints,
     step_name,
+    training_checkpoints,
     write_atomically,
 )
 from transformer.errors import UserError
@@ -28,6 +29,13 @@ def test_checkpoints_are_sorted_by_their_steps(tmp_path: Path) -> None:
     for step in (10_000_000, 9_999_999, 200):
         (tmp_path / f"{step_name(step)}.json").touch()
     assert step_checkpoints(tmp_path) == ["step-0000200", "step-9999999", "step-10000000"]
+
+
+def test_the_results_on_a_test_set_are_no_checkpoint(tmp_path: Path) -> None:
+    for name in ("step-0000200", "step-30000.scores", "step-one", "stopped-0000300", "stopped-7.scores"):
+        (tmp_path / f"{name}.json").touch()
+    assert training_checkpoints(tmp_path) == ["step-0000200", "stopped-0000300"]
+    assert step_checkpoints(tmp_path) == ["step-0000200"]
 
 
 def weights(folder: Path) -> Path:

@@ -238,6 +238,31 @@ def test_a_folder_of_something_else_is_left_alone(run: Path, tmp_path: Path) -> 
     assert (tmp_path / "thesis.txt").exists() and (run / RECIPE).exists()
 
 
+def test_what_was_added_to_an_export_is_not_deleted(run: Path, tmp_path: Path) -> None:
+    exported(run, tmp_path / "mine")
+    (tmp_path / "mine" / ".git").mkdir()
+    with pytest.raises(UserError, match="contains something other than an exported model"):
+        exported(run, tmp_path / "mine")
+    assert (tmp_path / "mine" / ".git").exists() and load_model(tmp_path / "mine")
+
+
+def test_an_export_follows_a_link_to_its_folder(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "mine").symlink_to(tmp_path / "elsewhere")
+    exported(run, tmp_path / "mine")
+    assert (tmp_path / "mine").is_symlink() and load_model(tmp_path / "elsewhere")
+
+
+def test_an_empty_test_set_is_skipped(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = sentence_pairs
+    monkeypatch.setattr(
+        "transformer.models.export.sentence_pairs",
+        lambda name, split, *rest: iter([]) if split == "valid" else original(name, split, *rest),
+    )
+    lines = exported(run, tmp_path / "mine", "valid", "test")
+    assert lines[0] == "skipped valid: it is empty" and lines[1].startswith("test, beam size 1: ")
+
+
 def test_a_run_that_does_not_say_how_it_was_trained_is_not_exported(run: Path, tmp_path: Path) -> None:
     old = shutil.copytree(run, tmp_path / "old")
     (old / SESSIONS).unlink()

@@ -121,16 +121,16 @@ HOURS = list(NUMBERS)[:11]
 """two to twelve"""
 
 BRITISH = _table("""
-airplane/aeroplane apartment/flat apologize/apologise behavior/behaviour canceled/cancelled
-cell_phone/mobile_phone center/centre color/colour cookie/biscuit cozy/cosy elevator/lift favor/favour
+airplane/aeroplane apartment/flat apologize/apologise behavior/behaviour canceled/cancelled cell_phone/mobile_phone
+center/centre color/colour cookie/biscuit cozy/cosy department_store/department_store elevator/lift favor/favour
 favorite/favourite flashlight/torch flavor/flavour french_fries/chips garbage/rubbish gas_station/petrol_station
 gasoline/petrol gray/grey harbor/harbour highway/motorway honor/honour humor/humour jewelry/jewellery
-kilometer/kilometre labor/labour liter/litre mail/post mailman/postman math/maths meter/metre mom/mum
-movie/film movie_theater/cinema neighbor/neighbour neighborhood/neighbourhood on_vacation/on_holiday
-organize/organise pajamas/pyjamas parking_lot/car_park program/programme railroad/railway realize/realise
-realized/realised recognize/recognise recognized/recognised rumor/rumour sidewalk/pavement soccer/football store/shop
-subway/underground sweater/jumper the_movies/the_cinema theater/theatre tire/tyre trash/rubbish traveled/travelled
-traveler/traveller traveling/travelling truck/lorry vacation/holiday
+kilometer/kilometre labor/labour liter/litre mail/post mailman/postman math/maths maths/maths meter/metre mom/mum
+movie/film movie_theater/cinema neighbor/neighbour neighborhood/neighbourhood on_vacation/on_holiday organize/organise
+pajamas/pyjamas parking_lot/car_park parking_meter/parking_meter railroad/railway realize/realise realized/realised
+recognize/recognise recognized/recognised rumor/rumour sidewalk/pavement soccer/football store/shop subway/underground
+sweater/jumper the_movies/the_cinema theater/theatre tire/tyre trash/rubbish traveled/travelled traveler/traveller
+traveling/travelling truck/lorry vacation/holiday
 """)
 """American words and spellings and the British ones, which are rare in the corpora."""
 AMERICAN = re.compile(rf"(?<![\w-])(an? )?({_alternatives(BRITISH)})(s?)(?![\w-])", re.IGNORECASE)

@@ -69,12 +69,19 @@ class FileCorpus:
 
     def download(self, split: str, mirror: str | None = None) -> None:
         """Download the files of a split, so that it can be read without a network later."""
-        for part in self.manifest.splits.get(split, []):
+        for part in self.manifest.splits.get(split, self.manifest.splits["train"]):
             for location in part.values():
                 self._text_file(location, mirror)
 
-    def pairs(self, split: str, mirror: str | None = None) -> Iterator[SentencePair]:
-        """Yield the pairs of a split, in the order of ``languages``. No source sentence is in two held-out splits."""
+    def pairs(self, split: str, mirror: str | None = None, source: int = 0) -> Iterator[SentencePair]:
+        """Yield the pairs of a split, in the order of ``languages``.
+
+        Args:
+            split: the name of the split.
+            mirror: as in `sentence_pairs`.
+            source: which of the two languages is the source. If splits are held out of ``train``, no source sentence
+                is in two of them.
+        """
         splits = self.manifest.splits
         missing = [name for name in ("valid", "test") if name not in splits]
         if split != "train" and split in splits or not missing:
@@ -96,7 +103,7 @@ class FileCorpus:
                 return "train"
             return missing[bucket] if rest % n_pairs < n_kept else None
 
-        return (pair for pair in self._read(splits["train"], mirror) if split_of(pair[0]) == split)
+        return (pair for pair in self._read(splits["train"], mirror) if split_of(pair[source]) == split)
 
     def fingerprint(self) -> str:
         """A hash of everything that the text depends on: the manifest, and all files without a checksum in it.
@@ -332,8 +339,9 @@ def sentence_pairs(
         raise UserError(problem + hint)
     if split not in corpus.splits:
         raise UserError(f"{corpus.name} has no split {quote(split)}; its splits are {', '.join(corpus.splits)}")
-    pairs = corpus.pairs(split, mirror)
-    return pairs if direction == directions[0] else ((target, source) for source, target in pairs)
+    source = directions.index(direction)
+    pairs = corpus.pairs(split, mirror, source) if isinstance(corpus, FileCorpus) else corpus.pairs(split, mirror)
+    return pairs if source == 0 else ((target, source) for source, target in pairs)
 
 
 def random_strings(split: str) -> list[str]:

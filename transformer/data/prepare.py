@@ -31,7 +31,7 @@ from transformer.errors import UserError, quote
 from transformer.files import InvalidFileError, check_fields, convert, read_json
 from transformer.progress import progress_bar
 
-FORMAT = 4
+FORMAT = 5
 """Version of the folder's layout and of the code that affects its contents; part of the hash."""
 
 CHUNK = 10_000

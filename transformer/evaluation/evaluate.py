@@ -209,7 +209,14 @@ def _changes_of_the_text(names: Sequence[str], recipes: Sequence[dict[str, Any]]
     """Yield a line for each run whose own corpus has changed since it was trained."""
     for name, recipe in zip(names, recipes, strict=True):
         trained_on, corpus = recipe.get("text_sha256"), recipe["data"]["corpus"]
-        if trained_on and trained_on != own_text_sha256(corpus):
+        if not trained_on:
+            continue
+        try:
+            is_same = trained_on == own_text_sha256(corpus)
+        except UserError as error:
+            yield f"note: whether {corpus} has changed since {name} was trained is unknown: {error}"
+            continue
+        if not is_same:
             yield f"note: {corpus} has changed since {name} was trained, so the test set may have changed, too"
 
 
@@ -255,7 +262,7 @@ def _name_of_own_test_set(name: str | None, source: Path, data: Sequence[DataCon
             splits = find_corpus(corpus).splits
         except UserError:  # the corpus is not on this machine
             continue
-        if name in splits:
+        if name.casefold() in splits:  # some file systems ignore case
             raise UserError(f"{name} is a split of {corpus}: give your own test set another name with --split NAME")
     return name
 

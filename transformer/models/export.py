@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from transformer.models.card import CARD, RECIPE_KEYS, SCORES, last_metrics, mod
 from transformer.provenance import provenance
 from transformer.training.run_folder import METRICS, RECIPE, SESSIONS, read_sessions
 from transformer.translator import Translator
+
+UNFINISHED = ".unfinished"
+"""The folder, within that of the export, in which its files are written before they replace older ones."""
 
 SEARCHES = ((1, 0.0), (4, 0.6))
 """Beam size and length penalty: greedy search, and the paper's beam search (§6.1)."""
@@ -52,7 +56,7 @@ def export(
     """
     exported = provenance(device)
     translator = Translator.load(run, device)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir()) and not (folder / CARD).exists()):
+    if folder.exists() and not (folder.is_dir() and _is_export(folder)):
         raise UserError(f"{folder} contains something other than an exported model: choose another folder")
     if not read_sessions(run):
         raise UserError(
@@ -64,7 +68,7 @@ def export(
     splits = splits or [split for split in find_corpus(data.corpus).splits if split.startswith("test")]
     texts = {split: sentence_pairs(data.corpus, split, data.direction, mirror) for split in splits}
     folder = folder.absolute()  # "." has no name
-    work = folder.with_name(f".{folder.name}.unfinished")
+    work = folder / UNFINISHED  # on the same disk, wherever the folder may be
     try:
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
@@ -81,6 +85,9 @@ def export(
             except UserError as error:
                 yield f"skipped {split}: {error}"
                 continue
+            if not pairs:
+                yield f"skipped {split}: it is empty"
+                continue
             for beam_size, length_penalty in SEARCHES:
                 result = _evaluate(translator, pairs, data.direction, beam_size, length_penalty)
                 values = ", ".join(f"{score['name']} {score['value']:.2f}" for score in result["scores"])
@@ -91,12 +98,28 @@ def export(
         scores = {"weights": translator.metadata["weights"]["sha256"], "provenance": exported, "test_sets": test_sets}
         (work / SCORES).write_text(json.dumps(scores, indent=2) + "\n", "utf-8")
         (work / CARD).write_text(model_card(work, folder.name), "utf-8", "replace")
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(work, folder)
+        new = sorted((path.name for path in work.iterdir()), key=lambda name: name == f"{BEST}.json")
+        # Last comes the file that names the weights, so that the older export is complete until then.
+        for name in new:
+            os.replace(work / name, folder / name)
+        for path in folder.iterdir():
+            if path.is_file() and path.name not in new:
+                path.unlink()
     except OSError as error:
         raise UserError(f"cannot write {folder}: {error.strerror}") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
+        with suppress(OSError):
+            folder.rmdir()  # if there is nothing in it
+
+
+def _is_export(folder: Path) -> bool:
+    """Whether a folder is empty, or contains an export and the results of its evaluation, and nothing else."""
+    patterns = [CARD, SCORES, RECIPE, METRICS, SESSIONS, "tokenizer.model", f"{BEST}.json", f"{BEST}-*.safetensors"]
+    patterns += ["*.scores.json", "*.hypotheses.txt", "*.references.txt", UNFINISHED, ".DS_Store"]
+    paths = list(folder.iterdir())
+    is_known = all(any(map(path.match, patterns)) for path in paths)
+    return is_known and (not paths or (folder / CARD).exists() or paths == [folder / UNFINISHED])
 
 
 def _evaluate(

@@ -121,6 +121,9 @@ def test_british_words_take_the_right_article_and_plural() -> None:
     assert to_british("Neighbors like movies, the movies and the movie theater.") == (
         "Neighbours like films, the cinema and the cinema."
     )
+    assert to_british("Our maths teacher fed the parking meter at the department store.") == (
+        "Our maths teacher fed the parking meter at the department store."
+    )
     assert to_british("An honor, a color") == "An honour, a colour"
     assert to_british("Colorful e-mail from Grayson") == "Colorful e-mail from Grayson"
     assert not {american for american in BRITISH if american != american.lower()}

@@ -504,6 +504,16 @@ def test_how_much_is_held_out(count: int, share: float) -> None:
         assert held_out < 1.15 * MAX_HELD_OUT
 
 
+def test_no_source_sentence_is_in_two_splits_in_the_other_direction() -> None:
+    """Each German sentence has two English translations."""
+    write(Path("both.tsv"), "".join(f"{i}\t{i // 2}\n" for i in range(4000)))
+    for direction in ("en-de", "de-en"):
+        splits = [pairs_of("both.tsv", split, direction) for split in ("train", "valid", "test")]
+        sources = [{source for source, _ in split} for split in splits]
+        assert len(set().union(*sources)) == sum(map(len, sources))
+        assert sum(map(len, splits)) == 4000 and all(sources)
+
+
 def test_only_what_is_missing_is_held_out() -> None:
     pairs, valid = [(str(i), "x") for i in range(2000)], [("v", "w"), ("0", "x")]
     both, only_test = own(pairs), own(pairs, valid=valid)

@@ -336,6 +336,25 @@ def test_a_corpus_that_has_changed_since_training_is_reported(
     assert note in capsys.readouterr().out
 
 
+def test_a_run_is_evaluated_without_its_training_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.tsv").write_text("".join(f"a b {i}\tc d {i}\n" for i in range(60)))
+    locations = {split: [{"en": f"{split}.tsv:1", "de": f"{split}.tsv:2"}] for split in ("train", "test")}
+    manifest = tmp_path / "mine.json"
+    manifest.write_text(json.dumps({"languages": ["en", "de"], "splits": locations | {"valid": locations["test"]}}))
+    run = make_run(tmp_path / "one", 1, corpus=str(manifest))
+    recipe = json.loads((run / "recipe.json").read_text()) | {"text_sha256": own_text_sha256(str(manifest))}
+    (run / "recipe.json").write_text(json.dumps(recipe))
+    (tmp_path / "train.tsv").unlink()
+    monkeypatch.chdir(tmp_path)
+    main(["evaluate", "one", "--device", "cpu", "--beam-size", "1"])
+    printed = capsys.readouterr().out
+    assert f"note: whether {manifest} has changed since one was trained is unknown: cannot read" in printed
+    assert "chrF2" in printed
+
+
 def test_sources_without_references_are_refused_before_they_are_translated(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
