@@ -227,7 +227,7 @@ for name, h, query, key in (
     ("encoder 3", 1, "had", "that"),
 ):
     row = shown[name][h, reads.index(query)]
-    assert reads[int(row.argmax())] == key and row.max() > 0.8
+    assert reads[int(row.argmax())] == key and row.max() > 0.7
 assert shown["cross 2"][3, writes.index("uppe"), -1] > 0.9
 heads_of_her = [i for i, word in enumerate(reads) if word == "her"]
 rows = shown["encoder 2"][4, heads_of_her]
@@ -482,13 +482,13 @@ for table, baseline in both_models.values():
     assert low["encoder", "next"] < 0.8 * random_low["encoder", "next"]
 encoder = everyday_trained[everyday_trained["kind"] == "encoder"]
 previous_best = encoder[encoder["measure"] == "previous"]["score"].max()
-assert round(previous_best, 2) == 0.64
+assert round(previous_best, 2) == 0.66
 everyday_noun = encoder[encoder["measure"] == "its noun"].nlargest(2, "score")
-assert list(everyday_noun["layer"]) == ["encoder 2", "encoder 3"]
-assert [round(x, 2) for x in everyday_noun["score"]] == [0.46, 0.28]
+assert list(everyday_noun["layer"]) == ["encoder 2", "encoder 1"]
+assert [round(x, 2) for x in everyday_noun["score"]] == [0.47, 0.28]
 
 # %% [markdown]
-# **Training makes heads different.** Untrained heads score nearly the same; trained heads score more or less than that; a low score is learned, too. But **few heads have a single job**. In `everyday`, the best head for *previous* puts only 0.64 of its weight there, and no head alone finds the nouns: the best two score 0.46 and 0.28.
+# **Training makes heads different.** Untrained heads score nearly the same; trained heads score more or less than that; a low score is learned, too. But **few heads have a single job**. In `everyday`, the best head for *previous* puts only 0.66 of its weight there, and no head alone finds the nouns: the best two score 0.47 and 0.28.
 
 # %% [markdown]
 # ## Does the model need it? Ablation
@@ -1088,10 +1088,10 @@ everyday_predicts, everyday_reads = (
     for shift in (0, 1)
 )
 better_when_read = (everyday_reads < everyday_predicts).nonzero().tolist()
-assert better_when_read == [[0, 3], [0, 5]], better_when_read
+assert better_when_read == [[0, 1], [0, 3], [0, 5]], better_when_read
 
 # %% [markdown]
-# In the row that reads the word, **every** head is about as bad as random links. In the row that predicts it, the best head's error rate is about two thirds of IBM model 1's, although our model was never trained to find links. But in `everyday`, two heads (*cross 1, heads 4 and 6*) align better in the row that *reads* the word. So measure both, and report which one you used.
+# In the row that reads the word, **every** head is about as bad as random links. In the row that predicts it, the best head's error rate is about two thirds of IBM model 1's, although our model was never trained to find links. But in `everyday`, three heads (*cross 1, heads 2, 4 and 6*) align better in the row that *reads* the word. So measure both, and report which one you used.
 
 # %% [markdown]
 # ## Induction heads

@@ -29,9 +29,9 @@ MODELS: dict[str, dict[str, Any]] = {
         "trainedOn": "165,000 everyday sentences, 29,000 captions of photographs and a phrase book",
         "sentences": [
             "I'm happy because the sun is shining.",
-            "The girl told her mother that she had lost her doll.",
-            "Where is the train station?",
-            "I love you.",
+            "He said that he would be late.",
+            "Attention is all you need.",
+            "where is the train station",
         ],
     },
     "everyday-de-en": {
@@ -39,7 +39,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "languages": ["de", "en"],
         "trainedOn": "165,000 everyday sentences, 29,000 captions of photographs and a phrase book",
         "sentences": [
-            "Weil das Wetter schlecht war, blieben wir den ganzen Tag zu Hause.",
+            "Ich freue mich, weil die Sonne scheint.",
             "Wann fährt der Zug ab? Ich will nicht zu spät kommen.",
             "Wo ist der Bahnhof?",
             "Ich liebe dich.",

@@ -194,8 +194,7 @@ def _initial_model(recipe: dict[str, Any], name: str) -> list[str]:
         return []
     initial, digest = recipe["initial_model"]["name"], recipe["initial_model"]["sha256"]
     if initial == name:
-        version = f"an earlier version of this model (SHA-256 `{digest}`), which `transformer train {name}` makes"
-        return [f"Training continued from the weights of {version}."]
+        return [f"Training continued from the weights of an earlier version of this model (SHA-256 `{digest}`)."]
     return [f"The model was fine-tuned: training started from the weights of `{initial}` (SHA-256 `{digest}`)."]
 
 
