@@ -205,7 +205,7 @@ def test_a_card_of_a_fine_tuned_model_names_the_data_of_its_initial_model(run: P
     assert (
         "fine-tuned" in same
         and "fine-tuned" not in later
-        and "an earlier version of this model (SHA-256 `0`), which" in later
+        and "from the weights of an earlier version of this model (SHA-256 `0`)." in later
     )
 
 
