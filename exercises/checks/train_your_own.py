@@ -1959,7 +1959,7 @@ def _judge_curves(train: list[float], validation: list[float], guessing: float) 
             f"guessing ({guessing:.2f})\nThe model learns something, but not what it is validated on. It probably "
             "copies the token that it has just read: in your loss, are the labels shifted by one position?"
         )
-    if len(train) > 2 and train[-1] > 0.7 * train[0]:  # in very few epochs, most is learned within the first
+    if train[-1] > max(0.7 * train[0], 0.5 * guessing):  # in a single long epoch, the mean loss is low, too
         return (
             f"the training loss goes from {train[0]:.2f} to {train[-1]:.2f} in {len(train)} epochs\nThat is far too "
             "little for these short sentences. Is the learning rate too low or too high? Has the optimizer got the "
