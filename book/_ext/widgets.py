@@ -26,7 +26,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "everyday": {
         "title": "English to German: everyday sentences",
         "languages": ["en", "de"],
-        "trainedOn": "165,000 everyday sentences, 29,000 captions of photographs and a phrase book",
+        "trainedOn": "165,000 everyday sentences, 29,000 captions and a phrase book",
         "sentences": [
             "I'm happy because the sun is shining.",
             "He said that he would be late.",
@@ -37,7 +37,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "everyday-de-en": {
         "title": "German to English: everyday sentences",
         "languages": ["de", "en"],
-        "trainedOn": "165,000 everyday sentences, 29,000 captions of photographs and a phrase book",
+        "trainedOn": "165,000 everyday sentences, 29,000 captions and a phrase book",
         "sentences": [
             "Ich freue mich, weil die Sonne scheint.",
             "Wann fährt der Zug ab? Ich will nicht zu spät kommen.",

@@ -132,7 +132,7 @@ def test_leaving_a_step_while_it_computes_switches_no_head_off(alone, written):
     wait_for_status(tab, "1 head is off")
     tab.get_by_role("button", name="Next", exact=True).click()
     wait_for_step(tab, 5)
-    tab.wait_for_function(f"!document.querySelector('{STATUS}').textContent.includes('off')")
+    tab.wait_for_function("status => !document.querySelector(status).textContent.includes('off')", arg=STATUS)
     wait_for_status(tab)
     assert "off" not in tab.inner_text(STATUS) and tab.locator(".translator .head.off").count() == 0
     assert errors == []
