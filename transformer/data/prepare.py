@@ -148,12 +148,8 @@ def prepared_folder(data: DataConfig, vocab_size: int, tokenizer: Tokenizer | No
     corpus = find_corpus(data.corpus)
     settings = asdict(data) | {"corpus": corpus.fingerprint()}
     versions = [sentencepiece.__version__]
-    if not data.augmentation:
-        del settings["augmentation"]  # what was prepared before this setting existed stays valid
     if data.cleaning.min_language_probability:
         versions.append(version("py3langid"))
-    else:
-        del settings["cleaning"]["min_language_probability"]  # likewise
     key = [FORMAT, settings, vocab_size, *versions]
     if tokenizer is not None:
         key.append(hashlib.sha256(tokenizer.model).hexdigest())

@@ -103,7 +103,7 @@ def export(
         for name in new:
             os.replace(work / name, folder / name)
         for path in folder.iterdir():
-            if path.is_file() and path.name not in new:
+            if _is_known(path) and path.name not in new:
                 path.unlink()
     except OSError as error:
         raise UserError(f"cannot write {folder}: {error.strerror}") from error
@@ -113,12 +113,16 @@ def export(
             folder.rmdir()  # if there is nothing in it
 
 
+def _is_known(path: Path) -> bool:
+    """Whether a file is a part of an export, a result of its evaluation, or one that macOS adds."""
+    exported = [CARD, SCORES, RECIPE, METRICS, SESSIONS, "tokenizer.model", f"{BEST}.json", f"{BEST}-*.safetensors"]
+    return any(map(path.match, [*exported, "*.scores.json", "*.hypotheses.txt", "*.references.txt", ".DS_Store"]))
+
+
 def _is_export(folder: Path) -> bool:
     """Whether a folder is empty, or contains an export and the results of its evaluation, and nothing else."""
-    patterns = [CARD, SCORES, RECIPE, METRICS, SESSIONS, "tokenizer.model", f"{BEST}.json", f"{BEST}-*.safetensors"]
-    patterns += ["*.scores.json", "*.hypotheses.txt", "*.references.txt", UNFINISHED, ".DS_Store"]
     paths = list(folder.iterdir())
-    is_known = all(any(map(path.match, patterns)) for path in paths)
+    is_known = all(_is_known(path) or path.name == UNFINISHED for path in paths)
     return is_known and (not paths or (folder / CARD).exists() or paths == [folder / UNFINISHED])
 
 
