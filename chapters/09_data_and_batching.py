@@ -119,7 +119,7 @@ assert round(sum(counts) / 1e6, 1) == 4.5 and counts[1] > sum(counts) / 2
 clean = ("The committee meets on Monday.", "Der Ausschuss tagt am Montag.")
 defects = {
     "drop_empty": ("Thank you, Mr President.", ""),
-    "drop_control": ("It costs 20 \x80 a day.", "Das kostet 20 \x80 am Tag."),
+    "drop_control_characters": ("It costs 20 \x80 a day.", "Das kostet 20 \x80 am Tag."),
     "min_words": ("(Applause)", "(Beifall)"),
     "max_words": ("and so on " * 51, "und so weiter " * 51),
     "max_ratio": ("It is closed.", "Es ist zu. Wir treffen uns um neun."),

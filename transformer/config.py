@@ -194,7 +194,11 @@ class TrainingConfig:
 
 OLD_NAMES: dict[str, dict[str, str]] = {
     "data": {"train_pairs": "max_train_pairs", "name_variation": "augmentation"},
-    "cleaning": {"min_tokens": "min_words", "max_tokens": "max_words"},
+    "cleaning": {
+        "min_tokens": "min_words",
+        "max_tokens": "max_words",
+        "drop_control": "drop_control_characters",
+    },
     "model": {"tie": "tie_embeddings", "inner_dropout": "activation_dropout"},
     "training": {
         "accumulate": "gradient_accumulation_steps",

@@ -72,7 +72,7 @@ Order = Callable[[int], list[int]]
 )
 def clean_pairs(pairs: list[SentencePair], max_words: int, max_ratio: float) -> list[SentencePair]:
     """What the package's filters let through, that for control characters left out."""
-    config = CleaningConfig(drop_control=False, max_words=max_words, max_ratio=max_ratio)
+    config = CleaningConfig(drop_control_characters=False, max_words=max_words, max_ratio=max_ratio)
     return list(Cleaner(config).clean(pairs))
 
 

@@ -128,9 +128,9 @@ gasoline/petrol gray/grey harbor/harbour highway/motorway honor/honour humor/hum
 kilometer/kilometre labor/labour liter/litre mail/post mailman/postman math/maths maths/maths meter/metre mom/mum
 movie/film movie_theater/cinema neighbor/neighbour neighborhood/neighbourhood on_vacation/on_holiday organize/organise
 pajamas/pyjamas parking_lot/car_park parking_meter/parking_meter railroad/railway realize/realise realized/realised
-recognize/recognise recognized/recognised rumor/rumour sidewalk/pavement soccer/football store/shop subway/underground
-sweater/jumper the_movies/the_cinema theater/theatre tire/tyre trash/rubbish traveled/travelled traveler/traveller
-traveling/travelling truck/lorry vacation/holiday
+recognize/recognise recognized/recognised rumor/rumour sidewalk/pavement soccer/football subway/underground
+sweater/jumper the_movies/the_cinema the_store/the_shop theater/theatre trash/rubbish traveled/travelled
+traveler/traveller traveling/travelling truck/lorry vacation/holiday
 """)
 """American words and spellings and the British ones, which are rare in the corpora."""
 AMERICAN = re.compile(rf"(?<![\w-])(an? )?({_alternatives(BRITISH)})(s?)(?![\w-])", re.IGNORECASE)
@@ -282,7 +282,7 @@ def _replace_word(pair: SentencePair, words: Mapping[str, str], choices: Sequenc
 def _vary_number(pair: SentencePair, random: Random) -> SentencePair:
     """Replace a number in words by another one, but an hour by an hour or a half hour."""
     found = _only_word(pair, NUMBERS)
-    if found is None:
+    if found is None or re.search(rf"\ban? {found}\b", pair[0], re.IGNORECASE):  # *an eight*, but *a nine*
         return pair
     if not any(map(CLOCK_TIME.search, pair)):
         return _replace_word(pair, NUMBERS, HOURS if random.random() < 0.5 else list(NUMBERS), random)

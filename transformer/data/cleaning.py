@@ -41,7 +41,7 @@ class CleaningConfig:
 
     drop_empty: bool = True
     """Drop pairs with a side that is empty or only white space."""
-    drop_control: bool = True
+    drop_control_characters: bool = True
     """Drop pairs that contain control characters (except tab and carriage return) or the replacement character."""
     min_words: int = 0
     """Drop pairs with fewer words than this on either side; 0: no limit."""
@@ -181,8 +181,8 @@ class Cleaner:
         shorter, longer = sorted((len(source_words), len(target_words)))
         if config.drop_empty and shorter == 0:
             return "drop_empty"
-        if config.drop_control and (CONTROL_CHARACTERS.search(source) or CONTROL_CHARACTERS.search(target)):
-            return "drop_control"
+        if config.drop_control_characters and (CONTROL_CHARACTERS.search(source) or CONTROL_CHARACTERS.search(target)):
+            return "drop_control_characters"
         if shorter < config.min_words:
             return "min_words"
         if 0 < config.max_words < longer:

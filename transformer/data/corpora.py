@@ -27,10 +27,10 @@ from transformer.files import parse_json, read_text
 GENERATED_SIZE: dict[str, int] = {"train": 40_000, "valid": 1_000, "test": 1_000}
 """Number of pairs in each split of a generated corpus."""
 
-HELD_OUT_ONE_IN = 20
+HOLD_OUT_EVERY = 20
 """If a corpus lacks ``valid`` or ``test``, one sentence in this many is held out of ``train`` for it."""
 MAX_HELD_OUT = 2_000
-"""Approximate upper limit on the number of sentences in such a split, unless ``held_out_one_in`` is set."""
+"""Approximate upper limit on the number of sentences in such a split, unless ``hold_out_every`` is set."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,10 @@ class FileCorpus:
         missing = [name for name in ("valid", "test") if name not in splits]
         if split != "train" and split in splits or not missing:
             return self._read(splits[split], mirror)
-        one_in = self.manifest.held_out_one_in or HELD_OUT_ONE_IN
+        every = self.manifest.hold_out_every or HOLD_OUT_EVERY
         n_pairs = sum(1 for _ in self._read(splits["train"], mirror))
-        n_kept = n_pairs if self.manifest.held_out_one_in else MAX_HELD_OUT * one_in  # of each n_pairs hash values
+        # A held-out sentence is kept if its hash modulo n_pairs is below this, so that about MAX_HELD_OUT stay.
+        kept_below = n_pairs if self.manifest.hold_out_every else MAX_HELD_OUT * every
 
         def split_of(sentence: str) -> str | None:
             """Return the split of a source sentence with all its translations; None: it is in no split.
@@ -98,22 +99,26 @@ class FileCorpus:
             about that many of them are chosen by their hash, and the others are discarded.
             """
             digest = int.from_bytes(hashlib.blake2b(sentence.encode(), digest_size=8).digest(), "big")
-            rest, bucket = divmod(digest, one_in)
+            rest, bucket = divmod(digest, every)
             if bucket >= len(missing):
                 return "train"
-            return missing[bucket] if rest % n_pairs < n_kept else None
+            return missing[bucket] if rest % n_pairs < kept_below else None
 
         return (pair for pair in self._read(splits["train"], mirror) if split_of(pair[source]) == split)
 
     def fingerprint(self) -> str:
         """A hash of everything that the text depends on: the manifest, and all files without a checksum in it.
 
+        It doesn't depend on where the files are downloaded from, nor on the corpus's description and licence.
+
         Raises:
             UserError: if one of these files cannot be read.
         """
         manifest = asdict(self.manifest)
+        for key in ("base_urls", "description", "licence", "citation"):
+            del manifest[key]
         if {"valid", "test"} <= self.manifest.splits.keys():
-            del manifest["held_out_one_in"]  # nothing is held out
+            del manifest["hold_out_every"]  # nothing is held out
         digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
         parts = [part for parts in self.manifest.splits.values() for part in parts]
         locations = [location for part in parts for location in part.values() if not self._is_remote(location)]
@@ -392,7 +397,7 @@ GENERATED: dict[str, GeneratedCorpus] = {
 """The generated corpora, by name."""
 
 
-COMBINED: dict[str, dict[str, int]] = {"everyday": {"tatoeba": 1, "multi30k": 1, "phrasebook": 5}}
+COMBINED: dict[str, dict[str, int]] = {"everyday": {"tatoeba": 1, "multi30k": 1, "phrasebook": 3}}
 """The combined corpora, by name, and how often each of their parts is in the training data."""
 
 

@@ -54,7 +54,7 @@ class Manifest:
     """The files to download, by name. Other files are looked up relative to the manifest's folder."""
     base_urls: list[str] = field(default_factory=list)
     """Where to download the files, in order of preference."""
-    held_out_one_in: int | None = None
+    hold_out_every: int | None = None
     """If there is no ``valid`` or ``test``, one training sentence in this many is held out for it.
 
     None: one in 20, but at most about 2,000 sentences for each split.
@@ -89,7 +89,7 @@ class _FieldError(Exception):
 
 def _manifest(value: Any) -> Manifest:
     texts = ("description", "licence", "citation")
-    members = _object(value, "", ("languages", "splits"), ("files", "base_urls", "held_out_one_in", *texts))
+    members = _object(value, "", ("languages", "splits"), ("files", "base_urls", "hold_out_every", *texts))
     languages = _languages(members["languages"])
     splits = _object(members["splits"], "splits", ("train",), None, SPLIT_NAME)
     files = _object(members.get("files", {}), "files", (), None, FILE_NAME)
@@ -98,15 +98,15 @@ def _manifest(value: Any) -> Manifest:
     ]
     if files and not base_urls:
         raise _FieldError("files", "there are files to download, but no base_urls to download them from")
-    held_out = members.get("held_out_one_in")
+    held_out = members.get("hold_out_every")
     if held_out is not None and (type(held_out) is not int or not 3 <= held_out <= 1000):
-        raise _FieldError("held_out_one_in", f"expected a whole number from 3 to 1000; got {quote(held_out)}")
+        raise _FieldError("hold_out_every", f"expected a whole number from 3 to 1000; got {quote(held_out)}")
     return Manifest(
         languages=languages,
         splits={name: _split(parts, f"splits.{name}", languages) for name, parts in splits.items()},
         files={name: _file(file, f"files.{name}") for name, file in files.items()},
         base_urls=base_urls,
-        held_out_one_in=held_out,
+        hold_out_every=held_out,
         **{name: _string(members[name], name, TEXT) for name in texts if name in members},
     )
 

@@ -124,6 +124,7 @@ def test_british_words_take_the_right_article_and_plural() -> None:
     assert to_british("Our maths teacher fed the parking meter at the department store.") == (
         "Our maths teacher fed the parking meter at the department store."
     )
+    assert to_british("We store food from the store.") == "We store food from the shop."
     assert to_british("An honor, a color") == "An honour, a colour"
     assert to_british("Colorful e-mail from Grayson") == "Colorful e-mail from Grayson"
     assert not {american for american in BRITISH if american != american.lower()}
@@ -143,6 +144,7 @@ def test_british_words_take_the_right_article_and_plural() -> None:
         ("Two hundred people.", "Zweihundert Leute."),
         ("A two-year-old child.", "Ein Kind von zwei Jahren."),
         ("It's half past two.", "Es ist halb drei."),
+        ("An eight o'clock train.", "Ein Zug um acht Uhr."),
         ("We found an apartment.", "Wir haben eine Wohnung gefunden."),
     ],
 )

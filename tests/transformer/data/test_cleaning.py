@@ -42,12 +42,12 @@ def words(n: int, word: str = "w") -> str:
     [
         ({"drop_empty": True}, ("", "b"), ("a", "b")),
         ({"drop_empty": True}, ("a", " \t\u2028\x85 "), ("a", " . ")),
-        ({"drop_control": True}, ("a", "Br\ufffdcke"), ("a", "Brücke")),
-        ({"drop_control": True}, ("\x92", "b"), ("\t", "b\r")),
-        ({"drop_control": True}, ("a\nb", "b"), ("a\u2028b", "b\u00ad\u200b")),
-        ({"drop_control": True}, ("a\x7f", "b"), ("a\xa0", "b~")),
-        ({"drop_control": True}, ("a", "\x00b"), ("a", " b")),
-        ({"drop_control": True}, ("a", "b\x9f"), ("a", "b\ufffc")),
+        ({"drop_control_characters": True}, ("a", "Br\ufffdcke"), ("a", "Brücke")),
+        ({"drop_control_characters": True}, ("\x92", "b"), ("\t", "b\r")),
+        ({"drop_control_characters": True}, ("a\nb", "b"), ("a\u2028b", "b\u00ad\u200b")),
+        ({"drop_control_characters": True}, ("a\x7f", "b"), ("a\xa0", "b~")),
+        ({"drop_control_characters": True}, ("a", "\x00b"), ("a", " b")),
+        ({"drop_control_characters": True}, ("a", "b\x9f"), ("a", "b\ufffc")),
         ({"min_words": 3}, (words(2), words(3)), (words(3), words(3))),
         ({"min_words": 3}, (words(3), words(2)), (words(3), words(4))),
         ({"min_words": 1}, ("", "b"), ("a", "b")),
@@ -94,8 +94,8 @@ def test_pairs_come_out_unchanged_and_in_order() -> None:
 @pytest.mark.parametrize(
     ("pair", "first", "then"),
     [
-        (("", "\x92"), "drop_empty", "drop_control"),
-        (("\x92", words(2)), "drop_control", "min_words"),
+        (("", "\x92"), "drop_empty", "drop_control_characters"),
+        (("\x92", words(2)), "drop_control_characters", "min_words"),
         ((words(2), words(7)), "min_words", "max_words"),
         ((words(3), words(7)), "max_words", "max_ratio"),
         ((words(7), words(7)), "max_words", "drop_identical"),
@@ -169,12 +169,12 @@ def test_the_report_holds_the_first_examples_with_their_lines_and_stays_small() 
 
 
 def test_the_table() -> None:
-    cleaner = Cleaner(replace(NO_CLEANING, drop_control=True, min_words=3, max_ratio=1.5))
+    cleaner = Cleaner(replace(NO_CLEANING, drop_control_characters=True, min_words=3, max_ratio=1.5))
     many = [("a b c", "d e f")] * 4990
     list(cleaner.clean([*many, ("so \x92 it is", "1\ufffd"), ("7", "8"), *[(words(40), words(61))] * 8]))
     lines = cleaner.report.table(width=20).splitlines()
     assert [line.split() for line in lines[2:]] == [
-        "drop_control 1 0.02% pair 4991: so \\x92 i… | 1\ufffd".split(),
+        "drop_control_characters 1 0.02% pair 4991: so \\x92 i… | 1\ufffd".split(),
         "min_words=3 1 0.02% pair 4992: 7 | 8".split(),
         "max_ratio=1.5 8 0.16% pair 4993: w w w w w… | w w w w w…".split(),
         "total 10 0.20%".split(),
@@ -234,7 +234,7 @@ configs = st.builds(
     max_words=st.sampled_from([0, 3, 4]),
     max_ratio=st.sampled_from([0, 1, 1.5, 2]),
     drop_empty=st.booleans(),
-    drop_control=st.booleans(),
+    drop_control_characters=st.booleans(),
     drop_identical=st.booleans(),
     min_language_probability=st.sampled_from([0, 0.01]),
     drop_duplicates=st.booleans(),

@@ -305,7 +305,7 @@ OTHER_SETTINGS: dict[str, Any] = {
 }
 OTHER_CLEANING = {
     "drop_empty": True,
-    "drop_control": True,
+    "drop_control_characters": True,
     "min_words": 1,
     "max_words": 100,
     "max_ratio": 2.0,
