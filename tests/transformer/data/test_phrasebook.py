@@ -9,7 +9,7 @@ PAIRS = [pair for split in ("train", "valid", "test") for pair in sentence_pairs
 
 
 def test_it_is_large_and_clean() -> None:
-    assert 4_400 < len(PAIRS) == len({tuple(map(matching_key, pair)) for pair in PAIRS})
+    assert 23_000 < len(PAIRS) == len({tuple(map(matching_key, pair)) for pair in PAIRS})
     for pair in PAIRS:
         for text in pair:
             assert text == " ".join(text.split()) and text.isprintable()
@@ -23,5 +23,6 @@ def test_no_phrase_is_like_one_of_the_first_hundred_sentences() -> None:
     for english, _ in PAIRS:
         words = matching_key(english).split()
         for sentence in hundred:
-            common = SequenceMatcher(None, words, sentence, autojunk=False)
-            assert common.quick_ratio() < 0.75 or common.ratio() < 0.75, (english, " ".join(sentence))
+            if 2 * sum(word in sentence for word in words) >= 0.75 * (len(words) + len(sentence)):  # else impossible
+                common = SequenceMatcher(None, words, sentence, autojunk=False)
+                assert common.ratio() < 0.75, (english, " ".join(sentence))
