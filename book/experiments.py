@@ -84,7 +84,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "initialisation": Experiment(
         "Does it matter how the weights of the linear layers are initialised?",
         "pocket",
-        {name: [*SHORT, "--model.initialisation", name] for name in CHOICES["initialisation"]},
+        {name: [*SHORT, "--model.initialization", name] for name in CHOICES["initialization"]},
     ),
     "norm-warmup": Experiment(
         "What does the warm-up do with post-norm and with pre-norm?",

@@ -28,7 +28,7 @@ from transformer.data.readers import SentencePair
 from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
 from transformer.files import read_json, write_atomically
-from transformer.interactive.widgets import quantised
+from transformer.interactive.widgets import quantized
 from transformer.models import find_model, load_model
 from transformer.provenance import provenance
 from transformer.training.run_folder import RECIPE
@@ -89,7 +89,7 @@ def measure(translator: Translator, own: Sequence[SentencePair], unlike: Sequenc
         own: sentences from the model's test set, with their references.
         unlike: sentences that are unlike its training data.
     """
-    rounded = quantised(translator)
+    rounded = quantized(translator)
     stored, in_browser, others = score(translator, own), score(rounded, own), score(rounded, unlike)
     references = [reference for _, reference in own]
     threshold = best_threshold([*in_browser, *others])

@@ -832,7 +832,7 @@ assert by_formula(d=10, f=20, N=1, V=100) == 3280
 # ```bash
 # transformer train pocket --run runs/tied
 # transformer train pocket --run runs/untied --model.tie-embeddings none
-# transformer train pocket --run runs/normal --model.initialisation normal
+# transformer train pocket --run runs/normal --model.initialization normal
 # ```
 
 # %% [markdown]

@@ -119,7 +119,10 @@ assert round(sum(counts) / 1e6, 1) == 4.5 and counts[1] > sum(counts) / 2
 clean = ("The committee meets on Monday.", "Der Ausschuss tagt am Montag.")
 defects = {
     "drop_empty": ("Thank you, Mr President.", ""),
-    "drop_control_characters": ("It costs 20 \x80 a day.", "Das kostet 20 \x80 am Tag."),
+    "drop_control_characters": (
+        "It costs 20 \x80 a day.",
+        "Das kostet 20 \x80 am Tag.",
+    ),
     "min_words": ("(Applause)", "(Beifall)"),
     "max_words": ("and so on " * 51, "und so weiter " * 51),
     "max_ratio": ("It is closed.", "Es ist zu. Wir treffen uns um neun."),
@@ -212,7 +215,7 @@ n_pairs = pocket.language_size()
 print(f"{pocket.count_lemmas()} words, at least {n_pairs:.0e} pairs")
 
 # %% [markdown]
-# In this corpus every English sentence has exactly one translation. That makes it a good laboratory, because every deviation from the **reference**, the correct translation, is a mistake, and a perfect model makes none. In real text there are many good translations of a sentence. But success on the pocket corpus proves little: besides having only one translation for each sentence, it has no typos, no ambiguities and no long sentences. What works here has only been shown to work *in principle*.
+# In this corpus an English sentence has exactly one translation. (The few sentences where *read* or *put on* could be present or past are an exception.) That makes it a good laboratory, because every deviation from the **reference**, the correct translation, is a mistake, and a perfect model makes none. In real text there are many good translations of a sentence. But success on the pocket corpus proves little: besides having only one translation for each sentence, it has no typos, no ambiguities and no long sentences. What works here has only been shown to work *in principle*.
 
 # %% tags=["remove-cell"]
 translations = dict([*train_pairs, *test_pairs])

@@ -64,7 +64,7 @@ from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import (
     beam_search,
     greedy_search,
-    length_normalisation,
+    length_normalization,
     sample,
 )
 from transformer.model import Transformer
@@ -370,12 +370,12 @@ assert min(strong[k][0] for k in (8, 16, 32, 64)) >= strong[4][0]
 
 # %%
 for alpha in (0, 0.6):
-    short = -4.0 / length_normalisation(5, alpha)
-    long = -4.8 / length_normalisation(9, alpha)
+    short = -4.0 / length_normalization(5, alpha)
+    long = -4.8 / length_normalization(9, alpha)
     print(f"alpha {alpha}:  short {short:.2f}   long {long:.2f}")
 
 # %% tags=["remove-cell"]
-assert short < long and SourceCode(length_normalisation)
+assert short < long and SourceCode(length_normalization)
 
 # %% [markdown]
 # **Change α yourself.** Here are the eight best translations that a beam of 8 finds for *A man with a beard is looking at a painting.* At $\alpha = 0$, *ein bärtiger Mann* (a bearded man) wins; with a large $\alpha$, it is *ein Mann mit Bart* (a man with a beard), a word longer. Both are correct.
@@ -406,7 +406,7 @@ for alpha, words in ((0, "bärtiger Mann"), (2, "Mann mit Bart")):
     top = max(
         hypotheses,
         key=lambda h: (
-            h.log_probability / length_normalisation(len(h.tokens) + 1, alpha)
+            h.log_probability / length_normalization(len(h.tokens) + 1, alpha)
         ),
     )
     assert words in tokenizer.decode(top.tokens)

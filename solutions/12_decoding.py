@@ -154,8 +154,8 @@ check("greedy_search", greedy_search)
 
 
 # %% tags=["answer"]
-# answer: length_normalisation
-def length_normalisation(length: int, length_penalty: float) -> float:
+# answer: length_normalization
+def length_normalization(length: int, length_penalty: float) -> float:
     """What a log-probability is divided by.
 
     length: tokens of the hypothesis
@@ -167,7 +167,7 @@ def length_normalisation(length: int, length_penalty: float) -> float:
 
 
 # %% tags=["nbval-check-output"]
-check("length_normalisation", length_normalisation)
+check("length_normalization", length_normalization)
 
 # %% [markdown]
 # ## 3 · The best extensions
@@ -275,7 +275,7 @@ check("finished_and_living", finished_and_living)
 # divided by the length penalty, and return the `n` best sentences.
 #
 # One thing is easy to get wrong: how long is a hypothesis? Count the tokens that the model generated. It generated eos; bos was
-# given. You may use `given.length_normalisation`: it is your own function once the check above says ✓, and the course's until then.
+# given. You may use `given.length_normalization`: it is your own function once the check above says ✓, and the course's until then.
 #
 # <details><summary>Hint</summary>
 #
@@ -308,7 +308,7 @@ def n_best(hypotheses: list[tuple[float, list[int]]], length_penalty: float, n: 
     ### BEGIN SOLUTION
     def score(hypothesis: tuple[float, list[int]]) -> float:
         log_probability, tokens = hypothesis
-        return log_probability / given.length_normalisation(len(tokens) - 1, length_penalty)
+        return log_probability / given.length_normalization(len(tokens) - 1, length_penalty)
 
     ranked = sorted(hypotheses, key=score, reverse=True)
     return [tokens[1:-1] for _, tokens in ranked[:n]]

@@ -67,11 +67,14 @@ def fused_attention(
 ) -> Tensor:
     """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning or storing the weights.
 
-    The arguments, the shapes and the errors are those of ``attention``. ``is_causal`` means a `causal_mask`, and
-    excludes ``mask``. Of PyTorch's kernels for a GPU, FlashAttention is the fastest, but it accepts no other mask.
+    The arguments, the shapes and the errors are those of ``attention``. ``is_causal`` applies a `causal_mask` and can't
+    be combined with ``mask``. Of PyTorch's kernels for a GPU, FlashAttention is the fastest, but it accepts no other
+    mask.
     """
     if mask is not None:
         check_mask(mask)
+        if is_causal:
+            raise ValueError("is_causal cannot be combined with a mask: add the causal mask to it")
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=is_causal)
 
 
@@ -154,7 +157,7 @@ class MultiHeadAttention(nn.Module):
     Args:
         dropout: dropout probability for the attention weights, in training.
         form: the form of attention to use.
-        rotation: `positions.rotary_table` for self-attention with rotary positions; None: no rotation.
+        rotation: the table of `positions.rotary_table`, for self-attention with rotary positions; None: no rotation.
 
     Raises:
         ValueError: if d_model is not a multiple of n_heads.
@@ -262,8 +265,8 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError(f"{name} must be (batch, length, d_model={self.d_model}); got {tuple(tensor.shape)}")
         if memory is not None and cache is not None:
             raise ValueError("a cache is for self-attention: pass memory or a cache, not both")
-        if is_causal and (mask is not None or cache is not None):
-            raise ValueError("is_causal=True excludes a mask and a cache")
+        if is_causal and (memory is not None or mask is not None or cache is not None):
+            raise ValueError("is_causal=True is for self-attention, without a mask or a cache")
         if memory is not None:
             query = self.project_query(x)
             if not isinstance(memory, KeyValue):

@@ -62,7 +62,8 @@ def save_checkpoint(
 ) -> None:
     """Write the weights, and then ``name.json`` with their file name and checksum, the model's settings and versions.
 
-    The JSON file is replaced atomically. Until then it refers to the files of the checkpoint before, which still exist.
+    The JSON file is replaced atomically. Until then it refers to the files of the previous checkpoint, which
+    still exist.
 
     Args:
         folder: the run folder.
@@ -120,7 +121,7 @@ def load_checkpoint(folder: Path, name: str) -> tuple[Transformer, dict[str, Any
 
 
 def _read_metadata_and_weights(folder: Path, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read the JSON file and the weights of a checkpoint; again, if training has replaced it in between."""
+    """Read the JSON file and the weights of a checkpoint, and both again if training has replaced them meanwhile."""
     while True:
         metadata = read_settings(folder / f"{name}.json")
         try:

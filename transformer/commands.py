@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, TextIO
 import torch
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from transformer.checkpoint import average_checkpoints, read_settings, step_checkpoints
+from transformer.checkpoint import average_checkpoints, read_settings, step_checkpoints, step_name
 from transformer.command_line import Command, RecipeCommand, check_name
 from transformer.config import PRESETS, ModelConfig, TrainingConfig
 from transformer.data.corpora import absolute_name, own_text_sha256
@@ -288,8 +288,8 @@ def average(
             f"these are all that {run} has, fewer than {last}: --training.checkpoint-every sets how often checkpoints "
             "are saved, --training.keep-checkpoints how many are kept"
         )
-    steps = read_settings(run / RECIPE).get("training", {}).get("average_steps") if (run / RECIPE).exists() else 0
-    if steps:
+    training = read_settings(run / RECIPE).get("training", {}) if (run / RECIPE).exists() else {}
+    if (steps := training.get("average_steps")) and step_name(training.get("steps", 0)) in names:
         log(f"the last checkpoint was already an average, of the last {steps} steps (--training.average-steps)")
     log("evaluate and translate use the averaged weights from now on")
     log(f"next: {shlex.join(['transformer', 'evaluate', str(run)])}")

@@ -11,11 +11,11 @@ from transformer.files import check_fields
 Norm = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned", "rotary"]
 Tying = Literal["none", "decoder", "all"]
-Initialisation = Literal["xavier", "normal"]
+Initialization = Literal["xavier", "normal"]
 OptimizerName = Literal["adam", "muon"]
 
 MAX_LENGTH = 100_000
-"""The largest ``max_length``: the tables of positions grow with it, and no sentence has as many tokens."""
+"""The largest ``max_length``: the tables of positions grow with it, and no sentence has that many tokens."""
 MAX_SEED = 2**32 - 1
 """The largest random seed; PyTorch and NumPy accept it even after a rank or a step has been added."""
 
@@ -49,13 +49,13 @@ class ModelConfig:
     positions: Positions = "sinusoidal"
     """Positional encoding: the paper's sinusoids, a learned embedding, or rotary (queries and keys are rotated)."""
     tie_embeddings: Tying = "all"
-    """Which embedding matrices are shared: source, target and output (all, §3.4), target and output (decoder), none."""
-    initialisation: Initialisation = "xavier"
+    """Which embedding matrices are shared: all (source, target and output, §3.4 of the paper), decoder, or none."""
+    initialization: Initialization = "xavier"
     """How linear layers are initialised: Xavier uniform, or normal with standard deviation 0.02."""
     attention: AttentionForm = "fused"
-    """Implementation of attention: PyTorch's fused kernel or explicit matrix products; the results are equal."""
+    """Implementation of attention: PyTorch's fused kernel, or explicit matrix products, equal but for rounding."""
     max_length: int = 512
-    """Maximum number of tokens in a sentence, on either side."""
+    """Maximum number of tokens in a sentence, on either side, including eos."""
 
     def __post_init__(self) -> None:
         check_fields(self, "model")
@@ -95,7 +95,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "norm": get_args(Norm),
     "positions": get_args(Positions),
     "tie_embeddings": get_args(Tying),
-    "initialisation": get_args(Initialisation),
+    "initialization": get_args(Initialization),
     "attention": get_args(AttentionForm),
 }
 """The allowed values of each setting that is a choice."""
@@ -110,9 +110,9 @@ PRESETS: dict[str, ModelConfig] = {
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The training hyperparameters. The defaults are the paper's (§5), except ``max_grad_norm``.
+    """The training hyperparameters. The defaults are the paper's (§5), with two exceptions.
 
-    The paper doesn't clip gradients.
+    The paper doesn't clip gradients, and it averages the last checkpoints, for which there is ``transformer average``.
 
     Raises:
         UserError: if a value is out of range.
@@ -127,7 +127,7 @@ class TrainingConfig:
     activation_checkpointing: bool = False
     """Keep only each layer's input for the backward pass and recompute the rest there: less memory, but slower."""
     optimizer: OptimizerName = "adam"
-    """Adam (§5.3), or muon, not in the paper: Muon for the weight matrices of the layers, Adam for the rest."""
+    """Adam (§5.3 of the paper), or muon (not in the paper): Muon for the layers' weight matrices, Adam for the rest."""
     warmup_steps: int = 4000
     """Steps until the learning rate reaches its peak."""
     learning_rate_factor: float = 1.0
@@ -137,7 +137,10 @@ class TrainingConfig:
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """Average the weights over this many final steps (§6.1 of the paper), unless patience ends the run; 0: none."""
+    """Average the weights after each of this many final steps, unless patience ends the run; 0: none.
+
+    The paper (§6.1) averages its last checkpoints instead, as ``transformer average`` does.
+    """
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""
     validate_every: int = 1000
@@ -199,7 +202,7 @@ OLD_NAMES: dict[str, dict[str, str]] = {
         "max_tokens": "max_words",
         "drop_control": "drop_control_characters",
     },
-    "model": {"tie": "tie_embeddings", "inner_dropout": "activation_dropout"},
+    "model": {"tie": "tie_embeddings", "inner_dropout": "activation_dropout", "initialisation": "initialization"},
     "training": {
         "accumulate": "gradient_accumulation_steps",
         "rate_factor": "learning_rate_factor",

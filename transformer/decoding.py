@@ -19,7 +19,7 @@ EXTRA_LENGTH = 50
 """By default a translation has at most this many tokens more than its source (§6.1)."""
 
 MAX_LENGTH_PENALTY = 10
-"""Common values are below 2; the normalisation of long translations overflows only far above this limit."""
+"""The largest ``length_penalty``. Common values are below 2; far larger ones would overflow for long translations."""
 MIN_TEMPERATURE = 1e-6
 """Sampling at this temperature is greedy search already; at far lower ones, the divided logits would overflow."""
 NAN_MESSAGE = "the model outputs NaN: a weight is NaN or infinite, or half precision overflowed"
@@ -34,7 +34,7 @@ class Hypothesis:
     log_probability: float
     """Sum over all tokens and the eos, natural logarithm."""
     score: float
-    """The log-probability divided by `length_normalisation`, by which beam search ranks."""
+    """The log-probability divided by `length_normalization`, by which beam search ranks."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,14 @@ class Candidate:
     log_probability: float
     """Sum over all tokens so far, natural logarithm."""
     score: float
-    """The log-probability divided by `length_normalisation`."""
+    """The log-probability divided by `length_normalization`."""
     fate: Literal["kept", "finished", "dropped"]
+    """What becomes of it: a beam, a finished translation, or nothing."""
     beam: int | None
     """The beam that this candidate becomes, if it is kept."""
 
 
-def length_normalisation(length: int, length_penalty: float) -> float:
+def length_normalization(length: int, length_penalty: float) -> float:
     """Return ((5 + length) / 6)^length_penalty, which a log-probability is divided by (§6.1, following Wu et al. 2016).
 
     Every token makes a log-probability lower. The division compensates for that, so that long translations can compete.
@@ -91,14 +92,16 @@ def length_limits(model: Transformer, source: Tensor, max_new_tokens: int | None
 
 
 def check_max_new_tokens(max_new_tokens: int | None) -> None:
-    """Refuse a ``max_new_tokens`` that is no whole number, or less than 1, with a `UserError`."""
+    """Refuse a ``max_new_tokens`` that is not a whole number, or less than 1, with a `UserError`."""
     if max_new_tokens is not None and _check_number(max_new_tokens, "max_new_tokens") < 1:
         raise UserError(f"max_new_tokens must be at least 1; got {max_new_tokens}")
 
 
 def _check_number(value: float, name: str, whole: bool = True) -> float:
     """Refuse what is not a number, before it causes an error that doesn't say which argument is wrong."""
-    is_number = isinstance(value, Integral if whole else Real) or isinstance(value, Tensor) and value.numel() == 1
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    is_number = isinstance(value, Integral if whole else Real)
     if not is_number or isinstance(value, bool):
         raise UserError(f"{name} must be a {'whole ' * whole}number; got {quote(value)}")
     return value
@@ -138,7 +141,7 @@ def sample(
         source: token ids, (batch, source), int64; padding at the end.
         temperature: divides the logits: below 1 it sharpens the distribution, and towards 0 it becomes greedy search.
         top_k: draw from this many most probable tokens only; None: from all.
-        top_p: draw only from the smallest set of most probable tokens whose probabilities sum to this (nucleus
+        top_p: draw only from the smallest set of most probable tokens whose probabilities sum to at least this (nucleus
             sampling); 1: from all.
         generator: the random number generator, on the model's device; None: PyTorch's default.
         max_new_tokens: maximum number of tokens to generate per sentence, including eos, which is forced at the
@@ -286,7 +289,7 @@ def beam_search(
         for row, column in zip(*step.finished(beam_size).nonzero(), strict=True):
             log_probability = float(step.values[row, column])
             ids = prefixes[row, step.parents[row, column], 1:].tolist()
-            score = log_probability / length_normalisation(length, length_penalty)
+            score = log_probability / length_normalization(length, length_penalty)
             finished[sentences[row]].append(Hypothesis(ids, log_probability, score))
         if trace is not None:
             trace.extend(_candidates(sentences, length, length_penalty, step, beam_size))
@@ -362,7 +365,7 @@ def _candidates(
                 parent=int(step.parents[row, column]),
                 token=int(step.tokens[row, column]),
                 log_probability=value,
-                score=value / length_normalisation(length, length_penalty),
+                score=value / length_normalization(length, length_penalty),
                 fate="finished" if finished[row, column] else "dropped" if beam is None else "kept",
                 beam=beam,
             )
@@ -415,4 +418,4 @@ def _is_done(finished: list[Hypothesis], best_alive: float, limit: int, length_p
     if len(finished) < n_best:
         return False
     worst_of_n_best = sorted(h.score for h in finished)[-n_best]
-    return best_alive / length_normalisation(limit, length_penalty) <= worst_of_n_best
+    return best_alive / length_normalization(limit, length_penalty) <= worst_of_n_best

@@ -23,7 +23,7 @@ from transformer.errors import UserError, quote, shorten
 MAX_BYTES = 64_000_000
 """The largest file of JSON that is read. Those of the longest run are a hundred times smaller."""
 MAX_DIGITS = 18
-"""Longer whole numbers are refused: no setting or measurement is as large, and 64 bits could not hold them."""
+"""Longer whole numbers are refused: no setting or measurement is that large, and 64 bits could not hold them."""
 
 NONBLOCKING: int = getattr(os, "O_NONBLOCK", 0)  # which Windows doesn't have
 

@@ -74,7 +74,7 @@ class EncoderLayer(CheckpointedLayer):
     """Self-attention, then the feed-forward network, each in a residual connection (§3.1).
 
     Args:
-        rotation: `positions.rotary_table` with rotary positions, else None.
+        rotation: the table of `positions.rotary_table` with rotary positions, else None.
     """
 
     def __init__(self, config: ModelConfig, rotation: Tensor | None = None) -> None:
@@ -93,7 +93,7 @@ class DecoderLayer(CheckpointedLayer):
     """Causal self-attention, cross-attention to the encoder's output, then the feed-forward network (§3.1).
 
     Args:
-        rotation: `positions.rotary_table` with rotary positions, else None; cross-attention does not use it.
+        rotation: the table of `positions.rotary_table` with rotary positions, else None; cross-attention ignores it.
     """
 
     def __init__(self, config: ModelConfig, rotation: Tensor | None = None) -> None:

@@ -25,8 +25,8 @@ def label_smoothed_cross_entropy(
 
     The rest of the probability, ε, is spread evenly over the vocabulary. For logits z the loss of a token is
     -Σ q·log p = logsumexp(z) - Σ q·z, and its gradient with respect to z is p - q. Tutorials often use the
-    Kullback-Leibler divergence KL(q ‖ p) with ``spread="others"``. That is this loss minus the entropy of q, a
-    constant, so the gradient is the same.
+    Kullback-Leibler divergence KL(q ‖ p) with ε spread over the other tokens only (``spread="others"``). That is this
+    loss minus the entropy of q, a constant, so the gradient is the same.
 
     Args:
         logits: z, (tokens, vocab_size), float, finite. Sums are computed in float32, or in float64 for float64 logits.

@@ -84,7 +84,7 @@ class Transformer(nn.Module):
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                if self.config.initialisation == "xavier":
+                if self.config.initialization == "xavier":
                     nn.init.xavier_uniform_(module.weight)
                 else:
                     nn.init.normal_(module.weight, std=0.02)

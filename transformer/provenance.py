@@ -38,11 +38,16 @@ def provenance(device: object) -> dict[str, Any]:
 def command(argv: list[str]) -> str | None:
     """Return the command as the user would type it, or None if the program is not ``transformer``.
 
-    ``--mirror`` is left out, because only the source of the downloads depends on it.
+    ``--mirror`` is left out, because only the source of the downloads depends on it, and so are the addresses by which
+    several machines find each other.
     """
     if Path(argv[0]).name != "transformer" and Path(argv[0]).parts[-2:] != ("transformer", "cli.py"):
         return None
     words = ["transformer"]
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # set by torchrun
+        here, everywhere = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+        machines = [] if here == everywhere else ["--nnodes", str(everywhere // here)]
+        words = ["torchrun", *machines, "--nproc-per-node", str(here), "-m", "--", "transformer.cli"]
     for word in argv[1:]:
         if words[-1] == "--mirror":
             words.pop()

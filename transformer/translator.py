@@ -53,8 +53,8 @@ def decoding_bytes(config: ModelConfig, source_length: int, beam_size: int, max_
     """Estimate how much memory beam search needs for each sentence of a batch, in bytes.
 
     These are the keys and values of all layers, for the source once and for the target in every beam, and the logits
-    of a step. Both are counted twice, because there are copies of them while hypotheses are reordered and ranked. To
-    this are added the prefix mask and one layer's attention scores. Both grow with beam_size², because each beam
+    of a step. Both are counted twice, because there are copies of them while hypotheses are reordered and ranked. The
+    prefix mask and one layer's attention scores are added. Both grow with beam_size², because each beam
     attends over the cache entries of all beams of its sentence.
 
     Args:
@@ -74,7 +74,7 @@ def decoding_batch_size(
     """Return how many sentences to translate at once.
 
     On a GPU these are as many as fit into half of its free memory, because it takes hardly longer for hundreds of
-    sentences than for one. On other devices they have about 4,096 / beam_size tokens.
+    sentences than for one. On other devices a batch has about 4,096 / beam_size tokens.
 
     Args:
         source_length: tokens of the longest source sentence.
@@ -281,7 +281,7 @@ class Translator:
         if needed > (available := available_bytes(self.device)):
             raise UserError(
                 f"the longest sentence needs about {readable_bytes(needed)} with beam_size {beam_size}, and "
-                f"{readable_bytes(available)} are free: use a smaller beam_size, or shorter sentences"
+                f"only {readable_bytes(available)} is free: use a smaller beam_size, or shorter sentences"
             )
         results: dict[int, Result] = {}
         was_training = self.model.training

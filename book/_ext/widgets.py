@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from book.everyday import RESULT, count_right, read_judgements
 from transformer.files import read_json
-from transformer.interactive.widgets import model_files, quantised
+from transformer.interactive.widgets import model_files, quantized
 from transformer.models import load_model
 
 BOOK = Path(__file__).parent.parent
@@ -94,7 +94,7 @@ def browser_model(name: str) -> tuple[dict[str, bytes], dict[str, Any]]:
     """Return the files of a model that a page loads, and what it shows of the model before that."""
     loaded, model = load_model(name, "cpu"), MODELS[name]
     files = model_files(loaded)
-    rounded = quantised(loaded)  # what the browser will compute with
+    rounded = quantized(loaded)  # what the browser will compute with
     return files, model | {
         "name": name,
         "translations": [rounded.translate(sentence) for sentence in model["sentences"]],

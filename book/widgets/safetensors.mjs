@@ -5,7 +5,7 @@ const TYPES = { F32: Float32Array, I8: Int8Array };
 
 /**
  * Return the tensors of a file. A matrix of 8-bit integers is multiplied by the scales of its rows, which the file has under
- * the name `NAME.scale`, as transformer/interactive/quantisation.py does.
+ * the name `NAME.scale`, as transformer/interactive/quantization.py does.
  *
  * @param {ArrayBuffer} file
  * @returns {Object<string, {shape: number[], data: Float32Array}>} by name; row-major, 32-bit floats.
@@ -22,13 +22,13 @@ export function readTensors(file) {
   for (const [name, { shape, dtype }] of Object.entries(header)) {
     if (name.endsWith(".scale")) continue;
     const data = read(name);
-    tensors[name] = { shape, data: dtype === "I8" ? dequantise(data, read(`${name}.scale`)) : data };
+    tensors[name] = { shape, data: dtype === "I8" ? dequantize(data, read(`${name}.scale`)) : data };
   }
   return tensors;
 }
 
 /** Return the numbers of a matrix: each integer times the scale of its row. */
-function dequantise(integers, scales) {
+function dequantize(integers, scales) {
   const width = integers.length / scales.length;
   const data = new Float32Array(integers.length);
   for (let row = 0, i = 0; row < scales.length; row++) {

@@ -237,12 +237,12 @@ def _(model: Model, bos: int, eos: int, limit: int) -> list[int]:
     {"length": 9, "length_penalty": 0.0},
     {"length": 13, "length_penalty": 2.0},
 )
-def length_normalisation(length: int, length_penalty: float) -> float:
+def length_normalization(length: int, length_penalty: float) -> float:
     """The package's length penalty."""
-    return decoding.length_normalisation(length, length_penalty)
+    return decoding.length_normalization(length, length_penalty)
 
 
-@length_normalisation.mistake(
+@length_normalization.mistake(
     "the power before the division",
     "You raise only 5 + length to the power and divide by 6 afterwards. The whole fraction is raised to the power.",
 )
@@ -250,7 +250,7 @@ def _(length: int, length_penalty: float) -> float:
     return float((5 + length) ** length_penalty / 6)
 
 
-@length_normalisation.mistake(
+@length_normalization.mistake(
     "5 added after the division",
     "You divide the length by 6 and then add 5. Division comes before addition, so the numerator needs parentheses.",
 )
@@ -258,21 +258,21 @@ def _(length: int, length_penalty: float) -> float:
     return float((5 + length / 6) ** length_penalty)
 
 
-@length_normalisation.mistake(
+@length_normalization.mistake(
     "length_penalty as a factor", "You multiply by length_penalty. It is an exponent: with 0, the result should be 1."
 )
 def _(length: int, length_penalty: float) -> float:
     return (5 + length) / 6 * length_penalty
 
 
-@length_normalisation.mistake(
+@length_normalization.mistake(
     "length_penalty not used", "Your result doesn't depend on length_penalty. It is the exponent."
 )
 def _(length: int, length_penalty: float) -> float:
     return (5 + length) / 6
 
 
-@length_normalisation.mistake(
+@length_normalization.mistake(
     "the length itself",
     "You use the length itself instead of (5 + length) / 6. That is another common penalty; the paper's is 1 for a "
     "single token and grows more slowly.",
@@ -281,12 +281,12 @@ def _(length: int, length_penalty: float) -> float:
     return float(length**length_penalty)
 
 
-@length_normalisation.mistake("5 is missing", "Your fraction is length / 6. Look again at the numerator.")
+@length_normalization.mistake("5 is missing", "Your fraction is length / 6. Look again at the numerator.")
 def _(length: int, length_penalty: float) -> float:
     return float((length / 6) ** length_penalty)
 
 
-@length_normalisation.mistake(
+@length_normalization.mistake(
     "6 is missing",
     "For a single token, the result should be 1, whatever length_penalty is. Look again at the denominator.",
 )
@@ -294,24 +294,24 @@ def _(length: int, length_penalty: float) -> float:
     return float((5 + length) ** length_penalty)
 
 
-@length_normalisation.mistake("off by one", "Your result is 1 for a length of 0. It should be 1 for a length of 1.")
+@length_normalization.mistake("off by one", "Your result is 1 for a length of 0. It should be 1 for a length of 1.")
 def _(length: int, length_penalty: float) -> float:
     return float(((6 + length) / 6) ** length_penalty)
 
 
-@length_normalisation.mistake(
+@length_normalization.mistake(
     "the reciprocal", "This is the reciprocal. Log-probabilities will be divided by what you return."
 )
 def _(length: int, length_penalty: float) -> float:
     return float(((5 + length) / 6) ** -length_penalty)
 
 
-@length_normalisation.mistake("the logarithm", "You return the logarithm of the penalty. Return the penalty itself.")
+@length_normalization.mistake("the logarithm", "You return the logarithm of the penalty. Return the penalty itself.")
 def _(length: int, length_penalty: float) -> float:
     return length_penalty * math.log((5 + length) / 6)
 
 
-@length_normalisation.mistake(
+@length_normalization.mistake(
     "only the denominator raised",
     "Python raises to a power before it divides, so your exponent belongs to the 6 alone. Put the fraction in "
     "parentheses.",
@@ -320,7 +320,7 @@ def _(length: int, length_penalty: float) -> float:
     return (5 + length) / 6**length_penalty
 
 
-@length_normalisation.mistake(
+@length_normalization.mistake(
     "rounded down",
     "You divide by `//`, so the fraction is rounded down before it is raised to the power.",
 )
@@ -328,7 +328,7 @@ def _(length: int, length_penalty: float) -> float:
     return float(((5 + length) // 6) ** length_penalty)
 
 
-@length_normalisation.mistake(
+@length_normalization.mistake(
     "the exponent is always 0.6",
     "You write 0.6 where `length_penalty` belongs.",
 )
@@ -663,7 +663,7 @@ CLOSE: list[Hypothesis] = [
 )
 def n_best(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     """The best by their normalised score."""
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, length_penalty))[:n]
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalization(length, length_penalty))[:n]
 
 
 def _ranked(
@@ -688,7 +688,7 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
     "worst first", "You return the worst first. Scores are negative, and the best is the largest, the one closest to 0."
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: -value / decoding.length_normalisation(length, length_penalty))[:n]
+    return _ranked(hypotheses, lambda value, length: -value / decoding.length_normalization(length, length_penalty))[:n]
 
 
 @n_best.mistake("best last", "The hypotheses are right, but in the wrong order. Return the best first.")
@@ -701,17 +701,17 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
     "You multiply by the penalty, which makes the scores of long hypotheses even lower. Divide by it.",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value * decoding.length_normalisation(length, length_penalty))[:n]
+    return _ranked(hypotheses, lambda value, length: value * decoding.length_normalization(length, length_penalty))[:n]
 
 
 @n_best.mistake("the penalty subtracted", "You subtract the penalty. Divide the log-probability by it.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value - decoding.length_normalisation(length, length_penalty))[:n]
+    return _ranked(hypotheses, lambda value, length: value - decoding.length_normalization(length, length_penalty))[:n]
 
 
 @n_best.mistake("bos counted", "Your lengths are one too large. The model generates eos, but not bos.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length + 1, length_penalty))[
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalization(length + 1, length_penalty))[
         :n
     ]
 
@@ -722,7 +722,7 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
     "sum.",
 )
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length - 1, length_penalty))[
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalization(length - 1, length_penalty))[
         :n
     ]
 
@@ -742,13 +742,13 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
 
 @n_best.mistake("all hypotheses", "The order is right, but you return all hypotheses. Return the best n.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
-    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalisation(length, length_penalty))
+    return _ranked(hypotheses, lambda value, length: value / decoding.length_normalization(length, length_penalty))
 
 
 @n_best.mistake("bos and eos not removed", "The order is right, but the sentences should not contain bos and eos.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(
-        hypotheses, lambda value, length: value / decoding.length_normalisation(length, length_penalty), list
+        hypotheses, lambda value, length: value / decoding.length_normalization(length, length_penalty), list
     )[:n]
 
 
@@ -762,14 +762,14 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[
         return [token for token in tokens if token not in (0, 1)]
 
     return _ranked(
-        hypotheses, lambda value, length: value / decoding.length_normalisation(length, length_penalty), words
+        hypotheses, lambda value, length: value / decoding.length_normalization(length, length_penalty), words
     )[:n]
 
 
 @n_best.mistake("scores returned as well", "The order is right. Return only the tokens, without their scores.")
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[Hypothesis]:
     return sorted(
-        hypotheses, key=lambda h: -h[0] / -decoding.length_normalisation(len(h[1]) - 1, length_penalty), reverse=True
+        hypotheses, key=lambda h: -h[0] / -decoding.length_normalization(len(h[1]) - 1, length_penalty), reverse=True
     )[:n]
 
 
@@ -780,7 +780,7 @@ def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[Hypot
 def _(hypotheses: list[Hypothesis], length_penalty: float, n: int) -> list[list[int]]:
     return _ranked(
         hypotheses,
-        lambda value, length: value / decoding.length_normalisation(length, length_penalty),
+        lambda value, length: value / decoding.length_normalization(length, length_penalty),
         words=lambda tokens: tokens[1:],
     )[:n]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.book.conftest import KNOWN
 from tests.book.test_live import MODEL, SENTENCE
 from transformer.inspection import ablate_heads
-from transformer.interactive.widgets import quantised
+from transformer.interactive.widgets import quantized
 from transformer.models import load_model
 
 PUPPETEER = "puppeteer-core@25.16.0"
@@ -45,7 +45,7 @@ def test_the_translator_works_in_firefox(firefox: str, puppeteer: Path, address:
     process = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert process.returncode == 0, process.stderr[-3000:]
     results = json.loads(process.stdout)
-    translator = quantised(load_model(MODEL, "cpu"))
+    translator = quantized(load_model(MODEL, "cpu"))
     ((complete,),) = translator.beam_search([SENTENCE])
     with ablate_heads(translator.model, {"decoder.2.cross_attention": [0]}):
         ((ablated,),) = translator.beam_search([SENTENCE])

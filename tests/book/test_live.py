@@ -7,7 +7,7 @@ import pytest
 from book._ext.widgets import MODELS
 from transformer.data.sentences import split_sentences
 from transformer.inspection import ablate_heads
-from transformer.interactive.widgets import quantised
+from transformer.interactive.widgets import quantized
 from transformer.models import load_model
 
 MODEL = next(iter(MODELS))
@@ -51,7 +51,7 @@ def n_best(tab):
 
 def expected(sentence, alpha=0.6, beam=4, model=MODEL):
     """Return PyTorch's translations and scores."""
-    (best,) = quantised(load_model(model, "cpu")).beam_search([sentence], beam, alpha, beam)
+    (best,) = quantized(load_model(model, "cpu")).beam_search([sentence], beam, alpha, beam)
     return [(translation.text, f"{translation.hypothesis.score:.3f}") for translation in best]
 
 
@@ -65,7 +65,7 @@ def test_a_sentence_is_translated_as_by_pytorch_with_heads_on_and_off(live):
     for layer, heads in OFF.items():
         for head in heads:
             change(tab, lambda box=f"{layer}, head {head + 1} is on": tab.get_by_label(box, exact=True).uncheck())
-    translator = quantised(load_model(MODEL, "cpu"))
+    translator = quantized(load_model(MODEL, "cpu"))
     with ablate_heads(translator.model, OFF):
         (best,) = translator.beam_search([SENTENCE], n_best=4)
     assert (
@@ -110,7 +110,7 @@ def test_unusual_input_is_handled(live, text, status):
 def test_several_sentences_are_translated_one_by_one_and_each_can_be_looked_at(live):
     tab, errors = live
     change(tab, lambda: tab.fill(".translator textarea", TEXT))
-    assert tab.inner_text(TRANSLATION) == quantised(load_model(MODEL, "cpu")).translate(TEXT)
+    assert tab.inner_text(TRANSLATION) == quantized(load_model(MODEL, "cpu")).translate(TEXT)
     sentences = tab.get_by_label("Sentence to look at")
     assert sentences.locator("option").all_inner_texts() == split_sentences(TEXT) and sentences.input_value() == "0"
     assert n_best(tab) == expected("Mr. Smith is here.")
@@ -162,8 +162,8 @@ def test_a_translation_that_was_cut_off_is_reported(live):
     change(tab, lambda: tab.select_option(".translator select", label="English to German: the pocket corpus"))
     sentence = "ha " * 20
     change(tab, lambda: tab.fill(".translator textarea", sentence))
-    ((best, *_),) = quantised(load_model("pocket-small", "cpu")).beam_search([sentence], 4, 0.6, 4)
-    limit = min(len(quantised(load_model("pocket-small", "cpu")).encode(sentence)) + 50, 256)
+    ((best, *_),) = quantized(load_model("pocket-small", "cpu")).beam_search([sentence], 4, 0.6, 4)
+    limit = min(len(quantized(load_model("pocket-small", "cpu")).encode(sentence)) + 50, 256)
     is_cut_off = len(best.hypothesis.tokens) + 1 == limit
     assert ("cut off at the longest length" in tab.inner_text(STATUS)) == is_cut_off
     assert errors == []
@@ -322,7 +322,7 @@ def test_what_the_page_says_of_its_examples():
     assert expected(first, beam=1)[0][0] == (other := "Ich bin froh, weil die Sonne scheint.")
     assert expected(second)[0][0] == "Er sagte, er würde sich verspäten."
     assert expected(second, alpha=2)[0][0] == "Er sagte, dass er zu spät kommen würde."
-    translator = quantised(load_model(MODEL, "cpu"))
+    translator = quantized(load_model(MODEL, "cpu"))
     unchanged = 0
     for layer in ("encoder.{}.self_attention", "decoder.{}.self_attention", "decoder.{}.cross_attention"):
         for name, head in product(map(layer.format, range(3)), range(6)):

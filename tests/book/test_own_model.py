@@ -10,7 +10,7 @@ from tests.book.conftest import MODEL, OTHER, SENTENCE
 from tests.book.test_live import STATUS, TRANSLATION, change, expected, n_best, wait_for_status
 from tests.book.test_widgets import SMALL_WIDGETS
 from transformer.inspection import ablate_heads
-from transformer.interactive.widgets import describe_model, javascript, model_files, quantised
+from transformer.interactive.widgets import describe_model, javascript, model_files, quantized
 from transformer.models import load_model
 
 OFF = {"decoder.0.cross_attention": [0, 1, 2, 3], "encoder.1.self_attention": [3]}
@@ -36,7 +36,7 @@ MOUNT = """async ({ esm, models, files, theme }) => {
 
 def expected_ablated(sentence):
     """Return PyTorch's translations and scores with the heads ablated."""
-    translator = quantised(load_model(MODEL, "cpu"))
+    translator = quantized(load_model(MODEL, "cpu"))
     with ablate_heads(translator.model, OFF):
         (best,) = translator.beam_search([sentence], n_best=4)
     return [(translation.text, f"{translation.hypothesis.score:.3f}") for translation in best]

@@ -10,7 +10,7 @@ from tests.book.conftest import MODEL, OTHER, ROOT, SENTENCE
 from tests.book.test_live import wait_for_status
 from tests.widgets.test_parity import forward_results
 from transformer.data.tokenizer import BOS, EOS
-from transformer.interactive.widgets import quantised
+from transformer.interactive.widgets import quantized
 from transformer.models import load_model
 
 SOURCE_POSITION, TARGET_POSITION = 2, 2
@@ -28,7 +28,7 @@ TOLERANCE = 0.006
 @pytest.fixture(scope="module")
 def expected():
     """Return what PyTorch computes for the sentence, the ids of the sentence and of its translation, and all pieces."""
-    translator = quantised(load_model(MODEL, "cpu"))
+    translator = quantized(load_model(MODEL, "cpu"))
     source = [*translator.tokenizer.encode(SENTENCE), EOS]
     ((best,),) = translator.beam_search([SENTENCE])
     target = [BOS, *best.hypothesis.tokens]

@@ -1286,7 +1286,7 @@ OTHERS = [
     ("masked_softmax", masked_by_nan_to_num),
     ("shift_target", shift_by_narrow),
     ("greedy_search", greedy_by_recursion),
-    ("length_normalisation", penalty_by_exponential),
+    ("length_normalization", penalty_by_exponential),
     ("best_extensions", extensions_by_loops),
     ("finished_and_living", sorted_out_one_by_one),
     ("n_best", ranked_by_tuples),

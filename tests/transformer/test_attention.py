@@ -47,9 +47,11 @@ MASKS = {
 def test_arguments_that_exclude_each_other_are_refused() -> None:
     layer, x = MultiHeadAttention(8, 2), torch.randn(3, 5, 8)
     cache = KeyValueCache(3, 5, 2, 4, 4, like=x)
-    for other in ({"mask": causal_mask(5)}, {"cache": cache}):
-        with pytest.raises(ValueError, match="is_causal=True excludes a mask and a cache"):
+    for other in ({"mask": causal_mask(5)}, {"cache": cache}, {"memory": x}):
+        with pytest.raises(ValueError, match="is_causal=True is for self-attention, without a mask or a cache"):
             layer(x, **other, is_causal=True)
+    with pytest.raises(ValueError, match="is_causal cannot be combined with a mask"):
+        fused_attention(x, x, x, causal_mask(5), is_causal=True)
     with pytest.raises(ValueError, match="pass memory or a cache, not both"):
         layer(x, x, cache=cache)
 

@@ -732,6 +732,12 @@ def test_average_names_what_it_averaged(
     assert "\nweights: the average of step-0000030, step-0000060\n" in out
     main(["average", str(copy), "step-0000030", "step-0000060", "--last", "1"])  # which names make irrelevant
     assert capsys.readouterr().out == "averaged 2 checkpoints: step-0000030, step-0000060\n"
+    recipe = json.loads((copy / "recipe.json").read_text())
+    for steps in (60, 90):  # only at its end does a run average over its last steps
+        recipe["training"] |= {"average_steps": 7, "steps": steps}
+        (copy / "recipe.json").write_text(json.dumps(recipe))
+        main(["average", str(copy)])
+        assert ("already an average, of the last 7 steps" in capsys.readouterr().err) == (steps == 60)
     assert "there is no run folder" in fails(capsys, "average", str(tmp_path / "none"))
     assert "multi30k is a pretrained model, not a run folder" in fails(capsys, "average", "multi30k")
 

@@ -30,7 +30,7 @@ TRAINING = {
 
 NEW_MODEL = ModelConfig(
     12, 32, 4, 64, 1, activation_dropout=0.2, norm="pre", positions="learned", tie_embeddings="decoder",
-    initialisation="normal", attention="explicit", max_length=64,
+    initialization="normal", attention="explicit", max_length=64,
 )  # fmt: skip
 NEW_TRAINING = TrainingConfig(
     steps=20, batch_tokens=300, gradient_accumulation_steps=2, warmup_steps=5, learning_rate_factor=0.5,

@@ -16,7 +16,7 @@ from transformer.decoding import (
     beam_search,
     greedy_search,
     length_limits,
-    length_normalisation,
+    length_normalization,
     sample,
 )
 from transformer.errors import UserError
@@ -64,7 +64,7 @@ def test_scores_equal_the_log_probabilities_of_the_model(tiny: Transformer, sour
     for h in beam_search(tiny, source[:1], beam_size=3, n_best=3, length_penalty=0.6)[0]:
         expected = log_probability(tiny, source[:1], h.tokens)
         assert h.log_probability == pytest.approx(expected, rel=1e-3)
-        assert h.score == pytest.approx(expected / length_normalisation(len(h.tokens) + 1, 0.6), rel=1e-3)
+        assert h.score == pytest.approx(expected / length_normalization(len(h.tokens) + 1, 0.6), rel=1e-3)
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 0.6])
@@ -77,7 +77,7 @@ def test_a_beam_as_wide_as_the_search_space_finds_the_best_translation(length_pe
         letters = [i for i in range(6) if i not in (PAD, BOS, EOS)]
         every = [list(t) for n in range(4) for t in itertools.product(letters, repeat=n)]  # with eos at most 4 tokens
         scored = {
-            tuple(t): log_probability(model, source, t) / length_normalisation(len(t) + 1, length_penalty)
+            tuple(t): log_probability(model, source, t) / length_normalization(len(t) + 1, length_penalty)
             for t in every
         }
         best = max(scored, key=lambda t: scored[t])
@@ -112,9 +112,9 @@ def test_best_tokens_equal_the_best_of_all_log_probabilities(vocab_size: int) ->
     assert torch.equal(tokens.gather(-1, columns)[possible], expected.indices[possible])
 
 
-def test_length_normalisation_by_hand() -> None:
-    assert length_normalisation(1, 0.6) == 1.0
-    assert length_normalisation(7, 1.0) == 2.0
+def test_length_normalization_by_hand() -> None:
+    assert length_normalization(1, 0.6) == 1.0
+    assert length_normalization(7, 1.0) == 2.0
 
 
 def test_arguments_out_of_range_are_rejected(tiny: Transformer, source: Tensor) -> None:
@@ -122,6 +122,8 @@ def test_arguments_out_of_range_are_rejected(tiny: Transformer, source: Tensor) 
         beam_search(tiny, source, beam_size=2, n_best=3)
     with pytest.raises(UserError, match="beam_size must be at least 1; got 0"):
         beam_search(tiny, source, beam_size=0)
+    with pytest.raises(UserError, match=r"beam_size must be a whole number; got 2\.5"):
+        beam_search(tiny, source, beam_size=torch.tensor(2.5))  # type: ignore[arg-type]
     for length_penalty in (-1.0, float("nan"), float("inf")):
         with pytest.raises(UserError, match="length_penalty must be from 0 to 10"):
             beam_search(tiny, source, length_penalty=length_penalty)

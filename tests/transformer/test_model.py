@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from transformer.config import PRESETS, Initialisation, ModelConfig, Norm, Positions, Tying
+from transformer.config import PRESETS, Initialization, ModelConfig, Norm, Positions, Tying
 from transformer.errors import UserError
 from transformer.inspection import parameter_counts
 from transformer.model import Transformer
@@ -105,11 +105,11 @@ def test_tied_embeddings_share_one_matrix(tie: Tying, matrices: int) -> None:
     assert (model.unembedding.weight is model.target_embedding.weight) == (tie != "none")
 
 
-@pytest.mark.parametrize("initialisation", ["xavier", "normal"])
-def test_initialisation(initialisation: Initialisation) -> None:
-    model = Transformer(ModelConfig(1000, 128, 4, 512, 1, initialisation=initialisation))
+@pytest.mark.parametrize("initialization", ["xavier", "normal"])
+def test_initialization(initialization: Initialization) -> None:
+    model = Transformer(ModelConfig(1000, 128, 4, 512, 1, initialization=initialization))
     inner = model.encoder[0].feed_forward.inner
-    deviation = (2 / (128 + 512)) ** 0.5 if initialisation == "xavier" else 0.02
+    deviation = (2 / (128 + 512)) ** 0.5 if initialization == "xavier" else 0.02
     assert float(inner.weight.detach().std()) == pytest.approx(deviation, rel=0.02)
     embedded = model.source_embedding.weight.detach() * 128**0.5
     assert float(embedded.std()) == pytest.approx(1.0, abs=0.02)

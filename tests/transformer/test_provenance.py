@@ -43,6 +43,16 @@ def test_the_command_is_as_one_would_type_it(argv: list[str], expected: str | No
     assert command(argv) == expected
 
 
+@pytest.mark.parametrize(("processes", "options"), [(8, ""), (16, "--nnodes 2 ")])
+def test_under_torchrun_the_command_says_how_many_processes(
+    processes: int, options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "8", "WORLD_SIZE": str(processes)}.items():
+        monkeypatch.setenv(name, value)
+    expected = f"torchrun {options}--nproc-per-node 8 -m -- transformer.cli train pocket"
+    assert command(["/course/transformer/cli.py", "train", "pocket", "--mirror", "x"]) == expected
+
+
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a package that stands in for ours."""

@@ -12,7 +12,7 @@ import pytest
 from book.bundle import ENTRY, bundle, is_current
 from tests.widgets import test_parity, test_small
 from transformer.data.corpora import sentence_pairs
-from transformer.interactive.widgets import BUNDLE, TRANSLATOR, WIDGETS, javascript, model_files, quantised
+from transformer.interactive.widgets import BUNDLE, TRANSLATOR, WIDGETS, javascript, model_files, quantized
 from transformer.models import load_model
 
 MODULES = Path(__file__).parents[2] / "book" / "widgets"
@@ -99,7 +99,7 @@ def test_the_model_in_the_bundle_computes_what_pytorch_computes(tmp_path: Path) 
 def test_a_model_given_as_bytes_translates_as_pytorch_does(tmp_path: Path) -> None:
     translator = load_model("pocket-small", "cpu")
     sentences = [source for source, _ in sentence_pairs("pocket", "test")][:12]
-    results = quantised(translator).beam_search(sentences, n_best=4)
+    results = quantized(translator).beam_search(sentences, n_best=4)
     n_best = [[(translation.text, translation.hypothesis.score) for translation in best] for best in results]
     cases = [{"sentence": sentence, "nBest": best} for sentence, best in zip(sentences, n_best, strict=True)]
     (tmp_path / "expected.json").write_text(json.dumps(cases))

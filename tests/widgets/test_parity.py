@@ -31,7 +31,7 @@ from transformer.data.tokenizer import BOS, EOS, Tokenizer
 from transformer.decoding import Candidate, beam_search, greedy_search
 from transformer.errors import UserError
 from transformer.inspection import ablate_heads, record_attention
-from transformer.interactive.widgets import model_files, quantised
+from transformer.interactive.widgets import model_files, quantized
 from transformer.layers import FeedForward, Residual
 from transformer.model import Transformer
 from transformer.models import load_model
@@ -248,7 +248,7 @@ def write_expected(folder: Path, counts: dict[str, int], strings: int) -> Path:
         run.mkdir()
         for file, data in model_files(translator).items():
             (run / file).write_bytes(data)
-        model, sources = quantised(translator).model, [translator.encode(text) for text in texts]
+        model, sources = quantized(translator).model, [translator.encode(text) for text in texts]
         safetensors.torch.save_file(dict(model.named_parameters()), run / "expected.safetensors")
         models.append(model_results(folder, name, run, model, sources, texts, hard_strings(texts, strings)))
     for name, shape in SHAPES.items():

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transformer.data.tokenizer import BOS, EOS, PAD, UNK
-from transformer.decoding import length_limits, length_normalisation
+from transformer.decoding import length_limits, length_normalization
 from transformer.device import Device
 from transformer.errors import UserError
 from transformer.huggingface import RENAMES, rename, to_marian
@@ -73,7 +73,7 @@ def uncached_beam_search(
             prefixes = torch.cat([prefixes[indices // log_probs.size(1)], tokens], dim=1)
             ended = (prefixes[:, -1] == EOS) & scores.isfinite()
             for i in ended[:beam_size].nonzero()[:, 0].tolist():
-                score = float(scores[i]) / length_normalisation(length, length_penalty)
+                score = float(scores[i]) / length_normalization(length, length_penalty)
                 finished.append((score, prefixes[i, 1:-1].tolist()))
             kept = (~ended).nonzero()[:beam_size, 0]
             prefixes, scores = prefixes[kept], scores[kept]

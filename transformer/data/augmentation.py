@@ -1,4 +1,4 @@
-"""Data augmentation: change English-German training pairs so that a model learns what its corpus hardly shows.
+"""Data augmentation: change English-German training pairs so that a model learns what its corpus rarely contains.
 
 Sentences for learners, such as Tatoeba's, are nearly always about Tom, Mary and Boston, in American English and written
 with care. A model trained on them has no reason to look at the letters of a name and turns an unknown one into
@@ -145,7 +145,8 @@ def augment(english: str, german: str, source: str, probability: float, random: 
         english: the English sentence.
         german: the German sentence.
         source: the source language, ``en`` or ``de``.
-        probability: of each replacement that is possible; the source is written carelessly with half of it.
+        probability: of each replacement that is possible; the source is written carelessly with half this
+            probability.
         random: the source of random numbers.
 
     Returns:

@@ -184,7 +184,7 @@ def _gather(sequences: Sequences, indices: Indices, multiple: int) -> tuple[Indi
 
 
 def round_up(length: Length, multiple: int) -> Length:
-    """Return the first multiple that is not less than a length, or than each of an array."""
+    """Round a length, or each length of an array, up to a multiple."""
     return -(-length // multiple) * multiple
 
 

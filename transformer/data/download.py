@@ -27,11 +27,11 @@ if TYPE_CHECKING:  # slow to import, and needed only for a download
 TIMEOUT = 10.0
 """Try again if a server sends nothing for this many seconds."""
 SLOW_SECONDS, SLOW_BYTES = 30.0, 30_000
-"""Give up on a server that sends fewer bytes than this in so many seconds, be they headers or the file."""
+"""Give up on a server that sends fewer bytes than SLOW_BYTES in SLOW_SECONDS, headers included."""
 RETRIES = 3
 """How many times a failed download is retried, if the failure may be temporary."""
 BACKOFF = 2.0
-"""Seconds; the wait before a retry grows with each one, in proportion to this."""
+"""The wait before the first retry is about this many seconds, and each further one is longer."""
 MIN_FREE_BYTES = 100_000_000
 """Free disk space that must remain after a download."""
 

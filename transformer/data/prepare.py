@@ -51,13 +51,13 @@ class DataConfig:
     direction: str = "en-de"
     """Source language and target language."""
     max_train_pairs: int | None = None
-    """Use only this many training pairs, the first ones of the corpus; None: all."""
+    """Use only this many training pairs, the first ones of the corpus (by default, all)."""
     max_length: int = 150
     """Drop training and validation pairs with more subword tokens than this on either side."""
     byte_fallback: bool = False
     """Represent characters outside the vocabulary as UTF-8 bytes, which take up 256 entries of it."""
     bpe_dropout: float = 0.0
-    """Probability of skipping a BPE merge in training text when it is prepared, to vary segmentations; often 0.1."""
+    """Probability of skipping a BPE merge in training text when it is prepared, to vary segmentations; 0.1 is usual."""
     segmentations: int = 1
     """With bpe_dropout: number of segmentations of each training pair to store; an epoch contains all of them."""
     augmentation: float = 0.0

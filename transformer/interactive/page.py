@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 
 from transformer.errors import UserError
-from transformer.interactive.widgets import bundle, describe_model, model_files, quantised
+from transformer.interactive.widgets import bundle, describe_model, model_files, quantized
 from transformer.translator import Translator
 
 MAX_MEGABYTES = 150
@@ -43,7 +43,7 @@ def translator_page(
     megabytes = sum(map(len, files.values())) / 1e6
     if megabytes > MAX_MEGABYTES:
         raise UserError(f"the model has {megabytes:.0f} MB; a browser can load at most {MAX_MEGABYTES} MB from a page")
-    translations = [best.text for (best,) in quantised(translator).beam_search(sentences)]
+    translations = [best.text for (best,) in quantized(translator).beam_search(sentences)]
     values = json.dumps({"models": [describe_model(files, sentences, translations, languages)]}, ensure_ascii=False)
     script = bundle() + SCRIPT.read_text("utf-8")
     return Template(TEMPLATE.read_text("utf-8")).substitute(

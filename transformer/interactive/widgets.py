@@ -15,7 +15,7 @@ from typing import Any
 import safetensors.torch
 
 from transformer.errors import UserError, quote, require_extra, suggest
-from transformer.interactive.quantisation import dequantise, quantise
+from transformer.interactive.quantization import dequantize, quantize
 from transformer.translator import Translator
 
 BUNDLE = Path(__file__).with_name("widgets.mjs")
@@ -30,7 +30,7 @@ MODEL_NAME = "model"
 def live_translator(translator: Translator, sentences: Sequence[str] = ()) -> Any:
     """Return the book's live translator for a model of your own: its translations, beam search and attention heads.
 
-    Make it the last line of a notebook cell. The weights are sent as 8-bit integers (see `quantisation`).
+    Make it the last line of a notebook cell. The weights are sent as 8-bit integers (see `quantization`).
 
     Args:
         translator: from `transformer.load`, from a run folder, or built from a model and its tokenizer.
@@ -80,7 +80,7 @@ def model_files(translator: Translator) -> dict[str, bytes]:
         raise UserError(
             f"the live translator needs multiples of 4; got d_model={config.d_model} and d_ff={config.d_ff}"
         )
-    weights = safetensors.torch.save(quantise(dict(translator.model.named_parameters())))
+    weights = safetensors.torch.save(quantize(dict(translator.model.named_parameters())))
     name = f"weights-{hashlib.sha256(weights).hexdigest()[:12]}.safetensors"  # no cache confuses it with older weights
     checkpoint = {"model": asdict(config), "weights": {"file": name}}
     return {
@@ -90,10 +90,10 @@ def model_files(translator: Translator) -> dict[str, bytes]:
     }
 
 
-def quantised(translator: Translator) -> Translator:
+def quantized(translator: Translator) -> Translator:
     """Return a copy of a translator that computes with the weights of `model_files`, as the browser does."""
     model = copy.deepcopy(translator.model)
-    model.load_state_dict(dequantise(quantise(dict(model.named_parameters()))), strict=False)  # each shared weight once
+    model.load_state_dict(dequantize(quantize(dict(model.named_parameters()))), strict=False)  # each shared weight once
     return Translator(model, translator.tokenizer, translator.device, translator.metadata)
 
 

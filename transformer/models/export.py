@@ -99,7 +99,7 @@ def export(
         (work / SCORES).write_text(json.dumps(scores, indent=2) + "\n", "utf-8")
         (work / CARD).write_text(model_card(work, folder.name), "utf-8", "replace")
         new = sorted((path.name for path in work.iterdir()), key=lambda name: name == f"{BEST}.json")
-        # Last comes the file that names the weights, so that the older export is complete until then.
+        # Last comes the file that names the weights: until then the older weights are used.
         for name in new:
             os.replace(work / name, folder / name)
         for path in folder.iterdir():

@@ -269,7 +269,7 @@ def _start_or_resume(run: Path, config: TrainingConfig, new_trainer: Callable[[]
             raise _cannot_resume(run, f"it was trained for {rows[-1]['step']} steps, but its checkpoints are gone")
     for name, reason in damaged:
         if trainer.context.is_main:
-            print(f"{reason}; trying the one before", file=sys.stderr)
+            print(f"{reason}; trying the previous one", file=sys.stderr)
             mark_damaged(run, name)
     if trainer.device.type == "cuda":
         trainer.fit_batch_to_memory()

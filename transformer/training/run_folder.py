@@ -20,8 +20,8 @@ RECIPE = "recipe.json"
 METRICS = "metrics.jsonl"
 """One line per validation.
 
-``train_loss`` is what training minimises: the cross-entropy with label smoothing and dropout, averaged since the line
-before. ``valid_loss`` has neither, so it is often lower. Both are in nats per target token.
+``train_loss`` is what training minimises: the cross-entropy with label smoothing and dropout, averaged since the
+previous line. ``valid_loss`` has neither, so it is often lower. Both are in nats per target token.
 """
 LOG = "log.jsonl"
 """One line every ``log_every`` steps, with ``train_loss`` as above."""

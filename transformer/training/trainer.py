@@ -228,7 +228,7 @@ class Trainer:
         """Halve the batches, and double their number per step, until the largest one fits into the device's memory.
 
         Raises:
-            UserError: if batches of 100 tokens don't fit either.
+            UserError: if no batches of 100 tokens or more fit.
         """
         while True:
             (out_of_memory,) = self.context.all_reduce([not self._fits(self.batches.largest())])
@@ -236,7 +236,8 @@ class Trainer:
                 return
             batches = 2 * self.progress.gradient_accumulation_steps
             if self.config.batch_tokens < 100 * batches * self.context.world_size:
-                raise UserError("not even batches of 100 tokens fit into the device's memory: choose a smaller model")
+                tokens = self.batches.batch_tokens
+                raise UserError(f"not even batches of {tokens} tokens fit into memory: use a smaller model")
             self._change_batches(batches, self.batches.pairs)
             if self.context.is_main:
                 print(

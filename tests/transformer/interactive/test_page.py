@@ -13,7 +13,7 @@ import pytest
 from transformer.cli import main
 from transformer.errors import UserError
 from transformer.interactive import page, translator_page
-from transformer.interactive.widgets import bundle, model_files, quantised
+from transformer.interactive.widgets import bundle, model_files, quantized
 from transformer.models import find_model, load_model
 from transformer.translator import Translator
 
@@ -48,7 +48,7 @@ def test_it_has_the_model_and_the_translation_and_loads_nothing(translator: Tran
     files = {a["data-file"]: (a["data-length"], base64.b64decode(data)) for a, data in found.texts if "data-file" in a}
     assert files == {name: (str(len(data)), data) for name, data in model_files(translator).items()}
     assert bundle() in text
-    assert f'<td lang="de">{quantised(translator).beam_search([SENTENCE])[0][0].text}</td>' in text
+    assert f'<td lang="de">{quantized(translator).beam_search([SENTENCE])[0][0].text}</td>' in text
     addresses = [
         value for _, attributes in found.elements for name, value in attributes.items() if name in ("src", "href")
     ]

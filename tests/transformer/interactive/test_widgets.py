@@ -12,8 +12,8 @@ from transformer.config import ModelConfig
 from transformer.data.tokenizer import Tokenizer
 from transformer.errors import UserError
 from transformer.interactive import live_translator, widget
-from transformer.interactive.quantisation import dequantise
-from transformer.interactive.widgets import TRANSLATOR, javascript, model_files, quantised
+from transformer.interactive.quantization import dequantize
+from transformer.interactive.widgets import TRANSLATOR, javascript, model_files, quantized
 from transformer.model import Transformer
 from transformer.models import load_model
 from transformer.translator import Translator
@@ -32,8 +32,8 @@ def test_the_files_are_the_quantised_model(tokenizer: Tokenizer) -> None:
     files = model_files(translator)
     described = json.loads(files["best.json"])
     assert ModelConfig(**described["model"]) == SMALL
-    weights = dequantise(safetensors.torch.load(files[described["weights"]["file"]]))
-    rounded = dict(quantised(translator).model.named_parameters())
+    weights = dequantize(safetensors.torch.load(files[described["weights"]["file"]]))
+    rounded = dict(quantized(translator).model.named_parameters())
     assert weights.keys() == rounded.keys() == before.keys()
     assert all(torch.equal(weights[name], p) for name, p in rounded.items())
     assert all(torch.equal(before[name], p) for name, p in translator.model.named_parameters()), "the model has changed"

@@ -16,7 +16,7 @@ SCALE = ".scale"
 """The suffix of the name of a matrix's scales."""
 
 
-def quantise(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def quantize(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return weights by name, each matrix (rows, columns) as int8 and, under ``NAME.scale``, its scales (rows,)."""
     stored = {}
     for name, weight in weights.items():
@@ -29,7 +29,7 @@ def quantise(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return stored
 
 
-def dequantise(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def dequantize(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the weights that a browser computes with, in float32: each integer times the scale of its row."""
     return {
         name: stored[name + SCALE][:, None] * tensor if name + SCALE in stored else tensor
