@@ -97,7 +97,7 @@ assert scores["B"] > 2 * max(scores["A"], scores["C"])
 # %% [markdown]
 # The wrong one wins, by far. B says that it was *not* late, and yet it gets the highest score, because a sentence has many good translations and only one of them has been written down. BLEU measures **similarity to a reference**, not correctness.
 #
-# Still, nearly every result in this field is such a number, the paper's 27.3 and 28.4 (§6.1) included. Over thousands of sentences, bad luck with the wording hits all systems about equally, so the scores do mean something, as long as you know what they count.
+# Still, nearly every result in this field is such a number, the paper's 27.3 and 28.4 (Table 2) included. Over thousands of sentences, bad luck with the wording hits all systems about equally, so the scores do mean something, as long as you know what they count.
 #
 # **By the end you can** compute BLEU, chrF and METEOR by hand, read the signature of a score, test whether a gain is significant, and name the errors that these scores can't see. **About 45 minutes.** Builds on Python; a few terms, such as *subword*, *checkpoint* and *beam size*, come from earlier chapters.
 #
@@ -210,7 +210,7 @@ Captioned(
             "column, its 1- to 4-grams as bars beside them: filled if the reference "
             "has them, crossed if not, with an exclamation mark if clipped. Bars "
             "below show the four precisions, the brevity penalty and BLEU. With the "
-            "first choice in every menu all is filled and BLEU is 1."
+            "first choice in every menu all is filled and BLEU is 100."
         ),
     ),
     "The n-grams of the chosen hypothesis, filled if they match, with the four "
@@ -892,19 +892,20 @@ for case in cases:
 # %% [markdown]
 # Nine comparisons, and all nine come out wrong. To these metrics a word is a word, no matter how much the meaning depends on it.
 #
-# Does it even out over a whole test set? Random errors do; systematic ones don't. Take a system that translates everything perfectly, except that it leaves out every *not*, and turns *no* into *a* and *never* into *always*. And take one whose only error is that it forgets the full stop or question mark at the end.
+# Does it even out over a whole test set? Random errors do; systematic ones don't. Take a system that translates everything perfectly, except that it leaves out every *not*, also that of *cannot*, and turns *no* into *a* and *never* into *always*. And take one whose only error is that it forgets the full stop or question mark at the end.
 
 
 # %%
 def drop_negation(line):
-    line = line.replace(" not ", " ").replace(" never ", " always ")
+    line = line.replace("cannot ", "can ").replace(" not ", " ")
+    line = line.replace(" never ", " always ")
     return re.sub(r"\b([Nn])o ", lambda no: "A " if no[1] == "N" else "a ", line)
 
 
 no_negation = [drop_negation(line) for line in references]
 no_end_mark = [line.rstrip(".?") for line in references]
 changed = sum(a != b for a, b in zip(no_negation, references, strict=True))
-print(f"{changed} of {n} sentences now say the opposite")
+print(f"{changed} of {n} sentences now mean something else")
 print(f"no negation   BLEU {bleu(no_negation, references).value:.1f}")
 print(f"no end mark   BLEU {bleu(no_end_mark, references).value:.1f}")
 
@@ -917,7 +918,7 @@ assert liar > sloppy + 5
 #
 # ## What goes wrong in practice
 #
-# **Pitfall 1: only one side is preprocessed.** We score our news-like system's output twice against unprocessed references, once lower-cased and once tokenized by Moses:
+# **Pitfall 1: only one side is preprocessed.** We score our news-like system's output as it is, lower-cased, and tokenized by Moses, always against unprocessed references. In the last row, the references are tokenized, too:
 
 # %%
 logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # it warns, see below

@@ -120,7 +120,7 @@ assert without_head == "Die strengen König haben den Bäcker die Tee gebracht."
 # %% [markdown]
 # The form of a German article depends on its noun: on the gender, on singular or plural, and on the noun's role in the sentence, its *case*. (*strengen* and *haben* are wrong, too: they agree with the wrong *Die*.)
 #
-# The paper, too, hopes that attention makes a model easier to interpret (§4), and shows a few heads in its last figures. But such a figure shows one head in one sentence. We ask more about a head: What does it attend to **as a rule**? Does the model **need** it? And which information does it **carry** from one position to another?
+# The paper itself hopes that attention makes a model easier to interpret (§4), and shows a few heads in its last figures. But such a figure shows one head in one sentence. We ask more about a head: What does it attend to **as a rule**? Does the model **need** it? And which information does it **carry** from one position to another?
 
 # %% [markdown]
 # By the end you will be able to record a model's attention weights, tell a head's pattern from chance, find out what a head contributes by **ablating** it (removing it) and **patching** it (replacing its output by its output for another input), and explain what a heat map of attention weights can't show.
@@ -488,7 +488,7 @@ assert list(everyday_noun["layer"]) == ["encoder 2", "encoder 1"]
 assert [round(x, 2) for x in everyday_noun["score"]] == [0.47, 0.28]
 
 # %% [markdown]
-# **Training makes heads different.** Untrained heads score nearly the same; trained heads score more or less than that; a low score is learned, too. But **few heads have a single job**. In `everyday`, the best head for *previous* puts only 0.66 of its weight there, and no head alone finds the nouns: the best two score 0.47 and 0.28.
+# **Training makes heads different.** Untrained heads all score nearly the same. Trained heads score clearly higher or clearly lower than that: a low score is learned, too. But **few heads have a single job**. In `everyday`, the best head for *previous* puts only 0.66 of its weight there, and no head alone finds the nouns: the best two score 0.47 and 0.28.
 
 # %% [markdown]
 # ## Does the model need it? Ablation
@@ -651,7 +651,7 @@ assert times["decoder.1.cross_attention"] > 5
 assert times.pop(noun_head[0]) < 1.2 and min(times.values()) > 1.5
 
 # %% [markdown]
-# In most layers, ablating all heads raises the loss far more than the sum. So while one head is missing, others seem to do its job. Such heads are called **backup heads**. Only in *encoder 2* are the two numbers about the same: the noun head has no backup in its layer.
+# In all layers but one, ablating all heads raises the loss far more than the sum. So while one head is missing, others seem to do its job. Such heads are called **backup heads**. Only in *encoder 2* are the two numbers about the same: the noun head has no backup in its layer.
 #
 # How many heads can we ablate at once? We rank them by how much the loss rises without each one. Then we ablate more and more, beginning with either the most or the least important:
 
@@ -1407,7 +1407,7 @@ for label, net, recorded, ids in (
             print(f"{head:29} weight {weight[h]:.2f}   relative norm {norm[h]:.2f}")
 
 # %% [markdown]
-# Where it is well below 1, as for *cross 2, head 4* of `everyday`, weight on `<eos>` adds much less than the same weight on another token: there, `<eos>` is a sink. Where it is near 1 or above, `<eos>` adds at least as much as other tokens. In between, ablate the head to see whether it matters. In a heat map, all of them look alike.
+# Where it is well below 1, as for *cross 2, head 4* of `everyday`, weight on `<eos>` adds much less than the same weight on another token: there, `<eos>` is a sink. Where it is near 1, `<eos>` adds about as much as other tokens, and above 1 even more. In between, ablate the head to see whether it matters. In a heat map, all of them look alike.
 
 # %% [markdown]
 # ### Position 3 isn't word 3: attention rollout
@@ -1655,7 +1655,7 @@ assert weights["encoder.1.self_attention"][:, 2, :, -1].mean() < eos_weight / 3
 #
 # <details><summary>Five experiments to try</summary>
 #
-# 1. **More heads.** Load `"pocket-large"` instead of `"pocket-small"`. Is there a noun head? Does it have a backup?
+# 1. **More heads.** Score the heads of `"pocket-large"`, which has three layers of six: call `batch_of_pairs`, `noun_table`, `record_all` and `score_heads` for it, as this chapter does for `everyday`. Is there a noun head? Ablate it, and count the wrong tokens.
 # 2. **Patch something else.** Is the number of a noun (*king*, *kings*) copied to the article in the same layer as the gender?
 # 3. **How much backup?** In *cross 2*, ablate two or three of the four heads. How many must be missing before the loss rises sharply?
 # 4. **Both directions.** Let IBM model 1 also link each English word to a German one, and keep the links that both directions propose. What happens to precision, recall and AER?

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # The Transformer family: BERT, GPT, T5 and ViT
 #
-# BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Little, as the figure shows. Each row of a grid is a query, which may attend to the filled keys. BERT has the mask of our encoder, GPT that of our decoder, and T5 has both. ViT is an encoder again; its tokens are pieces of an image.
+# BERT ranks search results, GPT writes programs, T5 summarises articles, and ViT recognises photographs. **How much of each is new, compared with the model of this course?** Little, as the figure shows. Each row of a grid is a query, which may attend to the filled keys. BERT has the mask of our encoder, GPT that of our decoder, and T5 has both. ViT is an encoder again; its tokens are pieces of an image, after one (`[CLS]`) that stands for the whole image.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -162,7 +162,7 @@ Row(
 #
 # | model | half | each position attends to | has to predict |
 # |---|---|---|---|
-# | [BERT](https://aclanthology.org/N19-1423/) | **encoder-only** | all positions | the tokens that were masked, about 15% |
+# | [BERT](https://aclanthology.org/N19-1423/) | **encoder-only** | all positions | about 15% of the tokens, most of which are masked |
 # | [GPT](https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf) | **decoder-only**, without cross-attention | itself and earlier positions | the next token, at every position |
 # | [T5](https://arxiv.org/abs/1910.10683) | encoder–decoder | as in our model (§3.2.3 of *Attention Is All You Need*) | pieces that were cut out of the source |
 # | [ViT](https://arxiv.org/abs/2010.11929) | encoder-only | all patches of an image | what the image shows |
@@ -580,7 +580,7 @@ for tokens in sample(gpt, no_source(4), temperature=0.5, generator=rng):
     print(*[words[i] for i in tokens])
 
 # %% [markdown]
-# In English, the four sentences are: *The sister has counted a stone. The friend has travelled to Paris. The farmer was supposed to travel to Berlin.* The fourth isn't German: *The little some was old.*
+# In English, the first three are: *The sister has counted a stone. The friend has travelled to Paris. The farmer was supposed to travel to Berlin.* The fourth isn't correct German; word for word, it is *The little some was old.*
 #
 # The figure below shows what BERT and GPT predict for a hidden word of *Der Bäcker hat den Wein getrunken* (*The baker has drunk the wine*). GPT sees only what precedes it. **Choose which word to hide**; the green bar is the right one. The article at the beginning depends on the noun after it, so BERT prefers the correct one, and GPT can only guess.
 
@@ -658,12 +658,16 @@ assert gpt_accuracy > 0.9 > most_frequent
 # %% [markdown]
 # So GPT has learned the rule as well. (Its accuracy and BERT's don't tell which model is better: GPT has seen lists of nouns with their articles as well, and it compares three whole sentences, while BERT compares the three articles at one position.)
 #
-# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, each noun occurred with all three answers, but never in one of the lists that we use as prompts.
+# **Few-shot** means that the prompt contains a few solved examples. After the prompt `Hund :`, should the answer be *Hunde* (the plural), *der* (the article) or *dog* (the English word)? In training, our GPT has seen lists of each kind, so it can't know. After `Frau : Frauen , Hund :` it can. The figure shows the accuracy for prompts with 0 to 4 examples. In training, each noun occurred with all three answers, but no list began like one of our prompts with examples.
 
 
 # %% tags=["hide-input"]
 def few_shot_accuracy(relation, n_examples, n_prompts=100):
-    prompts = [word_list(relation, n_examples + 1) for _ in range(n_prompts)]
+    prompts = []
+    while len(prompts) < n_prompts:
+        prompt = word_list(relation, n_examples + 1)
+        if n_examples == 0 or all(seen[: len(prompt)] != prompt for seen in lists):
+            prompts.append(prompt)
     answers = torch.tensor([token_id[prompt[-1]] for prompt in prompts])
     ids = to_ids(prompts)[:, :-2]  # without the answer and eos
     prediction = gpt(no_source(n_prompts), ids)[:, -1].argmax(-1)
@@ -869,7 +873,7 @@ assert_close(plain(x.flip(1)).flip(1), plain(x))
 # %% [markdown]
 # ## ViT: an image as a sequence of patches
 #
-# The Vision Transformer cuts an image into square **patches** and treats them as tokens. A word becomes a vector through an embedding table. A patch already consists of numbers, so a linear layer is enough. Our images are drawn by code: discs, squares, triangles and crosses of any size, with noise.
+# The Vision Transformer cuts an image into square **patches** and treats them as tokens. A word becomes a vector through an embedding table. A patch already consists of numbers, so a linear layer is enough. Our images are drawn by code: discs, squares, triangles and crosses in different places and sizes, with noise.
 
 # %% tags=["hide-input"]
 SHAPES = ["disc", "square", "triangle", "cross"]
@@ -1102,7 +1106,7 @@ Picture(
 assert totals == [109_482_240, 124_439_808, 86_567_656]
 
 # %% [markdown]
-# The three totals in the figure match the published 110, 124 and 86 million. (ViT's published number leaves out the classifier, which is less than a million here.) Nearly all of the difference between them is in the embeddings.
+# The three totals in the figure match the published 110, 124 and 86 million. (The GPT-2 paper says 117 million; its authors corrected that later. ViT's published number leaves out the classifier, which is less than a million here.) Nearly all of the difference between them is in the embeddings.
 #
 # ## What today's language models changed
 #
@@ -1140,7 +1144,7 @@ class GatedFeedForward(nn.Module):
 
 
 # %% [markdown]
-# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): each step of decoding has to read all cached keys and values from memory, and that is what limits its speed. So several query heads share one head of keys and values. `project` returns these few heads, which are all that a cache has to keep; `attend` repeats them for the query heads. With as many groups as heads, it is the paper's attention.
+# **Grouped-query attention** ([Ainslie et al., 2023](https://arxiv.org/abs/2305.13245)): each step of decoding has to read all weights and all cached keys and values from memory. The weights are read once for a whole batch, but each text has a cache of its own. So with many or long texts it is the cache that limits the speed, and therefore several query heads share one head of keys and values. `project` returns these few heads, which are all that a cache has to keep; `attend` repeats them for the query heads. With as many groups as heads, it is the paper's attention.
 
 
 # %%

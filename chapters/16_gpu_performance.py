@@ -291,7 +291,7 @@ assert all(b[0] > a[1] for a, b in pairwise(short))
 assert all(b[0] == a[1] for a, b in pairwise(long))
 
 # %% [markdown]
-# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches does a forward and backward pass take? About one for each operation, and PyTorch can count those (except views, which only reshape). On the *meta* device, where tensors have no data, that is quick:
+# On the left, the program is **launch-bound**: the GPU waits for the CPU, and a faster GPU wouldn't help. How many launches does a forward and backward pass take? About one for each operation, and PyTorch can count those (except views, which only look at the same numbers in another shape or order). On the *meta* device, where tensors have no data, that is quick:
 
 
 # %%
@@ -1443,8 +1443,8 @@ for scale in (1, 2**16):
 # <details><summary>Four experiments in this notebook, ideally on a GPU in Colab</summary>
 #
 # 1. **Your own roofline.** Put the measured $F$ and $B$ of your machine into `GPUS`, and draw its roofline. Which operations are memory-bound on it?
-# 2. **The backward pass.** It has twice the FLOP of the forward pass. Does it move twice as many bytes? Add its operations to the list at the top.
-# 3. **Long texts.** Set `length` to 1,000 in the first code cell. Which operation takes the most time now, and what does fused attention gain?
+# 2. **The backward pass.** It has twice the FLOP of the forward pass. Does it move twice as many bytes? Make a list of its operations like the one at the top.
+# 3. **Long texts.** Set `length` to 1,000 where the list of operations is made, and run that cell and those that draw it. (Cells with `assert` check the book's own numbers: skip them.) Which operation takes the most time now, and what does fused attention gain?
 # 4. **Idle time.** On a GPU, profile a step with 64 and one with 16,000 tokens, and compare how long the GPU is idle between kernels.
 #
 # </details>

@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Training the full model on WMT14
 #
-# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (§6.1). **How long would your GPU take, and what would it cost?** Move the sliders.
+# In 2017, the paper's base model was trained on eight P100 GPUs in twelve hours (§5.2), and scored 27.3 BLEU on the test set newstest2014 (Table 2). **How long would your GPU take, and what would it cost?** Move the sliders.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -245,7 +245,7 @@ Picture(
 #
 # $$ \text{seconds} = \frac{\text{FLOP}}{\text{peak} \cdot \text{utilisation} \cdot \text{GPUs}} $$
 #
-# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. The only unknown is the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, hardware and tokens of training runs like ours, so we can compute theirs. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch):
+# For the price, multiply this time by the number of GPUs and the price of a GPU-hour. The only unknown is the utilisation, also called **model FLOPs utilisation** (MFU). Two groups have published the hours, hardware and tokens of training runs like ours, so we can compute theirs. One trained [the base model on four A40 GPUs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6), the other [the big model on eight A100](https://github.com/FlagOpen/FlagPerf/tree/main/training/nvidia/transformer-pytorch):
 
 # %%
 # model, target tokens, hours, GPUs, peak in TFLOP/s (from the data sheet)
@@ -275,7 +275,7 @@ for hours, table_2 in ((12, 3.3e18), (84, 2.3e19)):  # base, big
 assert 3 * flop["base"] < 3.3e18 < 4 * flop["base"]
 
 # %% [markdown]
-# (The second run took little more than an hour because it was short: the paper trained the big model on almost six times as many tokens.) Our 15% is between the two. For the base model, 10% would be a more cautious estimate; its hours and prices in the table below would then be one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak.
+# (The second run took little more than an hour because it was short: the paper trained the big model on almost six times as many tokens.) Our 15% is between the two. For the base model, 10% would be a more cautious estimate; its hours and prices in the table below would then be one and a half times as large. Both groups stay far below the limits that [chapter 16](16_gpu_performance.ipynb) computes for one layer, because those leave out kernel launches, padding, the optimiser and communication between GPUs. To find the utilisation of your own GPU, run `transformer bench wmt14-base`, and divide the value in its row *work per second* by the data sheet's peak. That value counts padding as work, so first reduce it by the percentage in the row *padding*.
 #
 # Energy is time multiplied by power. We take the GPU's maximum power from its data sheet, times an overhead for the rest of the machine and its cooling. This overhead and the two prices in the code are assumptions. The FLOP come from the rule of thumb (in the code, `flop`, which the folded code of the first figure defines). The base model is trained for 100,000 steps, the big one for 300,000. If you rent, the electricity is included; the last column is for a machine of your own.
 
@@ -412,7 +412,7 @@ FULL_SIZE = RECIPE != "wmt14-mini"
 print(RECIPE)
 
 # %% [markdown]
-# The commands below contain four shell variables. `$SMALL` holds the settings that make the model and its training smaller, and `$DEVICE` selects the CPU; at full size, both are empty. `$TINY` holds the small settings also at full size, and `$WORK` is a temporary folder. Our helper `shell` runs a line as your terminal would.
+# The commands below contain four shell variables. `$SMALL` holds the settings that make the model and its training smaller, and `$DEVICE` selects the CPU; at full size, both are empty. `$TINY` always holds the small settings, because some short runs use them at full size, too, and `$WORK` is a temporary folder. Our helper `shell` runs a line as your terminal would.
 
 # %% tags=["hide-input"]
 work = Path(tempfile.mkdtemp())
@@ -574,9 +574,9 @@ if not FULL_SIZE:
 # | 20,000 | BLEU 19.8 | [a user of the toolkit THUMT](https://github.com/THUNLP-MT/THUMT/issues/71), with WMT17 data; probably too low, as the user suspected a mistake |
 # | 100,000 | BLEU 27.3 | the paper |
 # | 100,000 | BLEU 25.1 (sacreBLEU) | [a tutorial's run](https://github.com/sgrvinod/a-PyTorch-Tutorial-to-Transformers) on one RTX 2080 Ti |
-# | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer) on four A40, with plots of loss and BLEU over the steps |
+# | 112,760 | BLEU 27.6 ± 0.2 | [three runs](https://github.com/WangZesen/Reproduce-Transformer/tree/f0eb74b17ccfe8485c083c86485d075a28bccbb6) on four A40, with plots of loss and BLEU over the steps |
 #
-# The scores at 100,000 steps are of averaged checkpoints. The scores weren't all computed in the same way, so a difference of one or two points means nothing. The table has no published losses, because the loss per token depends on the vocabulary. Trust the early signs of [chapter 11](11_training.ipynb) instead: a loss that begins near $\ln V$ (`--training.log-every 1` prints it from the first step on) and keeps falling after the warm-up, which takes 4,000 steps here. The BLEU that `train` prints shows only whether the model improves, because it comes from a few validation sentences and greedy search.
+# The scores at 100,000 steps are of averaged checkpoints, that at 112,760 of the last one. The scores weren't all computed in the same way, so a difference of one or two points means nothing. The table has no published losses, because the loss per token depends on the vocabulary. Trust the early signs of [chapter 11](11_training.ipynb) instead: a loss that begins near $\ln V$ (`--training.log-every 1` prints it from the first step on) and keeps falling after the warm-up, which takes 4,000 steps here. The BLEU that `train` prints shows only whether the model improves, because it comes from a few validation sentences and greedy search.
 #
 # ### If the session ends
 #
@@ -1032,7 +1032,7 @@ assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 # - **How many checkpoints should you average, and how far apart?** Train the small run with `--training.keep-checkpoints 10`, and compare `transformer average` with `--last 2`, 5 and 10 by their validation losses. Then try `--training.checkpoint-every 30`. Is the average of five still better than the last one?
 # - **Your own corpus.** Take a thousand sentence pairs in two files, and go through every step with `--data.corpus yours.en,yours.de` and a smaller vocabulary. What does `prepare` drop?
 # - **A rung higher.** Train `wmt14-mini` unchanged, with the download of News Commentary (80 MB) and the test sets. Estimate first how long it will take.
-# - **The real thing.** Train `wmt14-base`. Before you start, write down the hours that the formula predicts from the *work per second* of `transformer bench`, and compare afterwards.
+# - **The real thing.** Train `wmt14-base`. Before you start, write down the hours that the formula predicts from the *work per second* of `transformer bench`, less its *padding*, and compare afterwards.
 #
 # </details>
 #
@@ -1040,4 +1040,4 @@ assert step_checkpoints(work / "runs/disk-full")[-1] == "step-0000020"
 #
 # - **In the paper:** data and batches in §5.1, hardware and hours in §5.2, averaging, beam search and training cost in §6.1 and Table 2, sizes in Table 3. Our [deviations](../book/deviations.md) are listed.
 # - **Advice on training:** [Popel and Bojar (2018)](https://arxiv.org/abs/1804.00247) on batch size, warm-up, number of GPUs and averaging.
-# - **Next:** the [capstone](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb): build a whole translator from an empty notebook.
+# - **Next:** the [capstone](https://github.com/transformer-course/transformer-course/blob/main/exercises/18_capstone.ipynb): fill in eight blanks, and you have a whole translator of your own.
