@@ -436,12 +436,12 @@ SourceCode(Transformer.forward)
 # ## What a head attends to
 #
 # How does the decoder use the memory? Each layer of the decoder has several **attention heads**. At every target position, the heads that read the memory assign a weight to each source position; the
-# weights are positive and sum to one. Each head then takes the weighted average of vectors that it computes from the memory, one for each source position. So a large weight means: *much information from this source position flows into this
-# prediction*. The [next chapter](02_attention.ipynb) shows how a head computes its weights and these vectors.
+# weights are positive and sum to one. Each head then takes the weighted average of vectors that it computes from the memory, one for each source position. So a large weight means: *the vector of this source position makes up much of what
+# the head passes on*. (How much that adds to the prediction depends on the vector, too, as [What attention heads do](14_attention_heads.ipynb) shows.) The [next chapter](02_attention.ipynb) shows how a head computes its weights and these vectors.
 #
 # The heat maps below show two of this model's heads, for the dog. A row is the German token that is being predicted, a column an English token, and a light cell a
 # large weight. The first head aligns word by word: *Ein* with *A*, *das* with *the*. The second is the head from the top of this
-# page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*. For the articles, this makes sense: the noun decides between *ein* and *eine*, or *das* and *der*. (Figures count layers and heads from 1, the code from 0.)
+# page. For *Ein* it looks at *dog*, and for all of *über das Feld* at *field*. For the articles, this makes sense: the noun decides between *ein* and *eine*, or *das*, *den* and *die*. (Figures count layers and heads from 1, the code from 0.)
 
 # %% tags=["hide-input"]
 maps = []
@@ -595,7 +595,7 @@ assert by_convolution[5] > 0 and by_convolution[6] == 0
 # **No parallelism.** Step 40 of a recurrent network cannot begin before step 39 is finished, so a GPU with thousands of cores has to wait for each word in turn. Attention and convolutions process all
 # positions at the same time. This is the paper's main argument (§1), and it is what made training on far more text affordable.
 #
-# The paper sums up the comparison in its Table 1, for $n$ tokens, vectors of size $d$, and convolutions of width $k$, up to constant factors. (It counts attention's weights and averages only, not the matrix products that prepare its vectors.)
+# The paper sums up the comparison in its Table 1 (its last row, self-attention that is restricted to a neighbourhood, is left out here, and the $n/k$ is from the text of §4). It is for $n$ tokens, vectors of size $d$, and convolutions of width $k$, up to constant factors. (It counts attention's weights and averages only, not the matrix products that prepare its vectors.)
 #
 # | layer | operations per layer | sequential steps | longest path |
 # |---|---|---|---|

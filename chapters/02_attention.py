@@ -2,7 +2,7 @@
 # # Attention
 #
 # In the figure below, what does *it* refer to? In the first sentence to the dog, in the second to the milk: you see this at once, from a single word at the end. A network needs a mechanism by which *it*
-# can find the right word, and bring back information from there. The arcs show that mechanism, **attention**: the thicker an arc, the more information flows along it to the word *it*. (The numbers behind it are made up; we'll soon compute with them by hand.)
+# can find the right word, and bring back information from there. The arcs show that mechanism, **attention**: the thicker an arc, the more the word at its other end counts in what *it* receives. (The numbers behind it are made up; we'll soon compute with them by hand.)
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -419,7 +419,7 @@ SourceCode(attention)
 # - A `mask` excludes keys: their scores become so low that their weights are zero. (`check_mask` only makes sure that it is boolean.) The chapter on [masking](04_masking.ipynb) explains when it is needed, and why the weights are also multiplied by it.
 # - `dropout` sets some of the weights to zero. The caller passes a value above 0 only in training. The paper doesn't drop attention weights, so the default is 0.
 #
-# PyTorch has this function, too: `scaled_dot_product_attention`. It is **fused**, which means that one GPU program (a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the model
+# PyTorch has this function, too: `scaled_dot_product_attention`. It is usually **fused**, which means that one program (on a GPU, a *kernel*) does all the steps without ever storing the matrix of weights. That saves time and memory, so the model
 # of this course calls it whenever nobody asks for the weights. On random input, with a different size for each dimension so that none can be confused, all four agree:
 
 # %%

@@ -663,7 +663,7 @@ for name, ablated in (
 
 # %% [markdown]
 # The translation of this caption doesn't change. Other heads and layers may do the same job, so **a head may be doing something even if the translation stays the same without it**. And even without a whole layer's heads the words
-# get through, because a layer's input is added to its output ([Encoder and decoder layers](06_layers.ipynb)). The chapter [What attention heads do](14_attention_heads.ipynb) measures all this on many sentences.
+# get through, because the input of each attention is added to its output ([Encoder and decoder layers](06_layers.ipynb)). The chapter [What attention heads do](14_attention_heads.ipynb) measures all this on many sentences.
 
 # %% tags=["remove-cell"]
 with ablate_heads(translator.model, {layer: range(4)}):

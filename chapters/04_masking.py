@@ -207,7 +207,7 @@ scores = query @ key.T / math.sqrt(4)  # (query 5, key 5)
 causal_weights = scores.masked_fill(~causal, -math.inf).softmax(dim=-1)
 
 # %% [markdown]
-# The average and causal attention have the same shape, and all their rows sum to one. The only difference is that
+# The weights of the average and those of causal attention form the same triangle, and in both, each row sums to one. The only difference is that
 # attention can choose how much weight each earlier position gets.
 
 # %% tags=["hide-input"]
@@ -755,7 +755,7 @@ assert abs(losses_c[-1] - math.log(10)) < 0.05
 # <details><summary>Answer</summary>
 #
 # It is. A real token attends only to itself and to the left, so it never sees padding at the end. Only the padding's own queries do, and their outputs aren't used. That is why the package, in training, gives this layer
-# `is_causal=True` and no mask tensor: on CUDA, PyTorch's fastest attention routine (FlashAttention) doesn't accept one. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
+# `is_causal=True` and no mask tensor: on CUDA, one of PyTorch's fastest attention routines, FlashAttention, accepts no mask tensor. In the encoder and in cross-attention there is no causal mask, so the padding mask is indispensable.
 #
 # </details>
 #

@@ -119,7 +119,7 @@ assert_close(same[0], same[1])
 assert (different[0] - different[1]).abs().max() > 1
 
 # %% [markdown]
-# By the end you will be able to compute the paper's positional encoding by hand, explain why it makes "three positions back" easy to learn, and say
+# By the end you will be able to compute the paper's positional encoding by hand, explain why its authors expected it to make "three positions back" easy to learn, and say
 # how sinusoidal, learned and rotary positions differ on sequences longer than any in training.
 #
 # **About 40 minutes.** The chapter builds on [Attention](02_attention.ipynb), [Masking](04_masking.ipynb), and sine and cosine from school.
@@ -455,7 +455,7 @@ assert weights[range(3, 10), three_back[3:]].min() > 0.8
 # the special case $W_1 = W_2$, and it needs no additional dimensions. 512 dimensions leave room for training to keep words and positions in different directions, where matrices can separate them again, though nothing forces training to do so.
 #
 # **Why scale?** A sum is only useful if neither part drowns out the other. Each hand contributes $\sin^2 + \cos^2 = 1$ to the squared length of a position vector, so its length is $\sqrt{d_\text{model}/2}$, which is 16 in the base model. A word's embedding starts with a length of about 1 ([The full model](07_full_model.ipynb) explains
-# why). So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions (§3.4). What happens if you forget it? We compare the cosine similarity of the same word
+# why). So the model multiplies embeddings by $\sqrt{d_\text{model}}$ before it adds the positions. (§3.4 has the factor, but gives no reason.) What happens if you forget it? We compare the cosine similarity of the same word
 # at two positions with that of two words at the same position:
 
 # %%
@@ -628,9 +628,9 @@ Row(
             "Accuracy: three back",
         ),
         alt=(
-            "Accuracy on three back over lengths 12 to 64. All are near 1 at 12. "
-            "Beyond 16, the longest length trained, rotary stays at 1 while "
-            "sinusoidal and learned fall, to below a half at length 64."
+            "Accuracy on three back over lengths 12 to 64. All are near 1 at 12, and "
+            "rotary stays there. Learned begins to fall at 16, the longest length "
+            "trained, sinusoidal right after it; both are below a half at 64."
         ),
     ),
     Picture(
@@ -661,7 +661,7 @@ assert back["rotary"] > 0.9 > 0.6 > max(back["sinusoidal"], back["learned"])
 assert first["learned"] > 0.7 > 0.4 > first["rotary"]
 
 # %% [markdown]
-# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: distance three turns each pair by an angle that the model has seen in every training example. Distances beyond 15 are new to it. A key at one of them could have scored higher than the key three back, but here that hardly ever happens. The learned table has no trained rows after position 15. For sinusoids, $M_{-3}$ would work everywhere, but nothing forces training to find exactly this matrix: on 16 positions, other matrices are just as good, and those fail further out.
+# **It depends on the question.** For *three back*, rotary continues as if nothing had happened: distance three turns each pair by an angle that the model has seen in every training example. Distances beyond 15 are new to it. A key at one of them could have scored higher than the key three back, but here that hardly ever happens. The learned table has no trained rows after position 15, and even its last rows have seen few examples, because only the longest training sentences reach them: at length 16 its accuracy is already lower. For sinusoids, $M_{-3}$ would work everywhere, but nothing forces training to find exactly this matrix: on 16 positions, other matrices are just as good, and those fail further out.
 #
 # For *the first*, it is the other way round. Position 0 has the same vector in every sentence, so a learned table still finds it; the untrained rows keep their small initial values, and score lower. Rotary has no absolute positions. It knows the first token only as the one *farthest to the left*. Beyond length 16 that is a distance it has never met, and now other unseen distances do score higher. Sinusoidal loses some accuracy: position 0 is familiar, but the vectors of unseen positions are just as long, so their scores can be just as high.
 #

@@ -313,9 +313,9 @@ Picture(
     figure,
     alt=(
         "Bar chart of the fourteen words that most often activate one unit. The five "
-        "conjunctions because, although, if, when and that are among them, four of "
-        "them at the top, and so are before and while, which were not in the list. "
-        "The others are adjectives."
+        "conjunctions because, although, if, when and that are among them, three of "
+        "them at the top. Before and while, which were not in the list, are among "
+        "them, too. The others are adjectives."
     ),
     caption=(
         "The words that most often activate one feed-forward unit. Most of the "
@@ -369,7 +369,7 @@ Picture(
     alt=(
         "Gradient norms of twelve layers on a logarithmic axis. In a plain chain the "
         "gradient shrinks by a factor of several hundred from the last layer to the "
-        "first. With residual connections it grows by a small factor."
+        "first. With residual connections it grows several times over."
     ),
     caption=(
         "Gradient at the output of each of twelve layers: going back from the "
@@ -383,7 +383,7 @@ assert plain[0] < plain[-1] / 200 and residual[-1] < residual[0] < 20 * residual
 assert abs(1.1**12 - 3.1) < 0.05
 
 # %% [markdown]
-# Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks in every layer, and the gradient that reaches the first layer is several hundred times smaller than at the last. With residual connections it even grows a little.
+# Read the plot from right to left, the way the gradient travels. In the plain chain it shrinks in every layer, and the gradient that reaches the first layer is several hundred times smaller than at the last. With residual connections it even grows, several times over.
 #
 # If you follow a single position through the model, its residual connections form one long path from the embedding to the output, the **residual stream**. Every sublayer reads from the stream and adds something to it. Many papers on the inner workings of Transformers take this view ([Elhage et al., 2021](https://transformer-circuits.pub/2021/framework/index.html)).
 
@@ -593,7 +593,7 @@ for hook in hooks:
     hook.remove()
 
 # %% [markdown]
-# **Move the slider through the stages.** Watch three things. After every stage called *norm*, all words have similar standard deviations (they would be equal without the trained $\gamma$ and $\beta$); after every stage called *added*, they differ widely. The standard deviation of the stream **grows** from layer to layer. And the cosine with the embedding falls only slowly: even after four layers, each vector remembers which word it started from.
+# **Move the slider through the stages.** Watch three things. After every stage called *norm*, all words have similar standard deviations (they would be equal without the trained $\gamma$ and $\beta$); after every stage called *added*, they differ widely. The standard deviation of the stream **grows** from layer to layer. And for most words the cosine with the embedding falls only slowly: even after four layers, each vector remembers which word it started from. (*A* and the full stop are exceptions: the first feed-forward network adds a very large vector to each of them.)
 
 # %% tags=["hide-input"]
 Captioned(

@@ -68,8 +68,8 @@ def fused_attention(
     """Compute the outputs of ``attention`` with PyTorch's fused kernel, without returning or storing the weights.
 
     The arguments, the shapes and the errors are those of ``attention``. ``is_causal`` applies a `causal_mask` and can't
-    be combined with ``mask``. Of PyTorch's kernels for a GPU, FlashAttention is the fastest, but it accepts no other
-    mask.
+    be combined with ``mask``. Of PyTorch's fastest kernels for a GPU, FlashAttention accepts no
+    other mask.
     """
     if mask is not None:
         check_mask(mask)
