@@ -156,7 +156,7 @@ def forward(source, target):
 SourceCode(Transformer.encode, Transformer.decode, Transformer.forward)
 
 # %% [markdown]
-# (`encoder_norm` and `decoder_norm` do nothing in the paper's post-norm model. With pre-norm, they are the norms at the end of each stack from the last chapter.) We check our version on a batch with padding on both sides:
+# (`encoder_norm` and `decoder_norm` do nothing in the paper's post-norm model. With pre-norm, they are the norms at the end of each stack from the last chapter.) We check our version on a batch with padding in both the source and the target:
 
 # %%
 source = torch.tensor([[5, 9, 7, 3], [8, 2, PAD, PAD]])

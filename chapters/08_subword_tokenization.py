@@ -156,7 +156,7 @@ assert sum(w.startswith(first_parts) for w in unseen) > 0.8 * len(unseen)
 assert unknown["German"][-1] > 5 * unknown["English"][-1]
 
 # %% [markdown]
-# (Our corpus exaggerates. Each of its test sentences deliberately contains something new: two words that never occur together in the training text, or a compound that never occurs in it. But real text never runs out of new words either.) There is a second problem: most words of a language are rare. (**Zipf's law**: the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one.) An embedding can learn what its word means only where the word occurs, so most embeddings would learn very little.
+# (Our corpus exaggerates. Each of its test sentences deliberately contains something new: an adjective with a noun, or a verb with an object, that it never has in the training text, or a compound that never occurs there. But real text never runs out of new words either.) There is a second problem: most words of a language are rare. (**Zipf's law**: the $n$-th most frequent word occurs roughly $1/n$ times as often as the most frequent one.) An embedding can learn what its word means only where the word occurs, so most embeddings would learn very little.
 #
 # **Characters** solve both problems: a hundred of them spell nearly everything. But sequences become several times as long. The number of attention weights grows with the square of the length, and inference needs one step per token. And a single letter means next to nothing, so the lowest layers would be busy with spelling. It has been done, with bytes instead of characters ([Xue et al., 2022](https://aclanthology.org/2022.tacl-1.17/)), but it is expensive.
 
@@ -168,7 +168,7 @@ ratio = n_characters / n_words
 print(f"{ratio:.1f} times as long, {ratio**2:.0f} times as many attention weights")
 
 # %% [markdown]
-# **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that nothing is unknown. The question is how to find them. The text itself can tell us.
+# **Subwords** are the compromise: frequent words are tokens of their own, rare words are composed of several, and single characters make sure that hardly anything is unknown. The question is how to find them. The text itself can tell us.
 #
 # ## Byte-pair encoding by hand
 #
@@ -523,7 +523,7 @@ names = set(tokenizer.pieces(list(shared)))
 assert {"▁Berlin", "▁warm", "▁modern", "▁hat", "▁plant"} <= names
 
 # %% [markdown]
-# A little: punctuation, names, and a few words. Some mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "plans". They have to share an embedding, and the layers above tell them apart by their context.
+# A little: punctuation, names, single letters and fragments, and a few words. Some mean the same in both languages, like *warm* and *modern*. Others only look the same: a German *hat* is a form of "to have", and *plant* means "plans". They have to share an embedding, and the layers above tell them apart by their context.
 #
 # The second reason is **names**. A translator usually copies them, and copying is easier if both sides split them alike. With one vocabulary, they always do. With a vocabulary for each language (English on the left, German on the right, 1,000 tokens each), they often don't. Our English text doesn't even contain a capital *K*:
 
@@ -593,16 +593,16 @@ assert 17 < sum(unknown_words(few, side) for side in (0, 1)) / 2 < 20
 assert 1.7 < n_tokens[2] < 1.85
 
 # %% [markdown]
-# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from a few examples only. Up to 4,000 tokens, each doubling shortens the text by about a fifth or a quarter; the one to 8,000 hardly shortens it at all. Meanwhile, more and more tokens are rare. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)). For our 4,000 pairs, we would begin with 1,000 or 2,000 tokens and compare the translations: of the 4,000 tokens in the sections above, most are rare.
+# A small vocabulary means long sequences. A large one means a large embedding matrix, most of whose rows learn from few examples or none. (Many rare tokens were only steps on the way, like `▁t` above.) Up to 4,000 tokens, each doubling shortens the text by about a fifth or a quarter. At 8,000 the text is exhausted: every word of the training text is a single token long before, there is no pair left to merge, and SentencePiece fills up the vocabulary with strings that never occur. So the amount of text sets the limit: the more you have, the larger the vocabulary may be ([Gowda and May, 2020](https://aclanthology.org/2020.findings-emnlp.352/)). For our 4,000 pairs, we would begin with 1,000 or 2,000 tokens and compare the translations: of the 4,000 tokens in the sections above, most are rare.
 #
-# Compare the word-level vocabulary: with 1,000 tokens it loses almost a fifth of the words, whereas BPE loses none and needs about 1.8 tokens per word. And it can have
+# Compare the word-level vocabulary: with 1,000 tokens it loses almost a fifth of the words, whereas BPE loses none and needs about 1.8 tokens per word. And a word-level vocabulary can have
 # no more words than the training text, which has fewer than 4,000 different ones; the remaining 1% stay unknown to it.
 #
 # The paper has 4.5 million sentence pairs and about 37,000 tokens (§5.1). GPT-2 has 50,257.
 #
 # ## BPE dropout
 #
-# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) changes that: while encoding the training text, it skips merges at random, so the same word is split in many ways. Like dropout, it works against overfitting, and at inference no merge is skipped.
+# BPE splits a word in the same way every time, so nothing shows the model that two tokens share letters, such as *▁pot* and *pot*. **BPE dropout** ([Provilkov et al., 2020](https://aclanthology.org/2020.acl-main.170/)) changes that: while encoding the training text, it skips merges at random, so the same word is split in many ways. Like dropout, it works against overfitting, that is, against memorising the training text, and at inference no merge is skipped.
 
 # %%
 copies = ["Wintermantel"] * 1000

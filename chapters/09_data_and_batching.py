@@ -173,8 +173,8 @@ for name, pair in examples.items():
 #
 # ### Augmentation
 #
-# Cleaning removes pairs. **Data augmentation** changes them, so that a model sees what its corpus hardly contains. The course's live translator needs it. Most of its training data come from Tatoeba, a collection of sentences for learners. (The rest are captions of photographs, and a phrase book that a large language model wrote for the course.) They are written with care, so a model that has seen nothing else is lost
-# when somebody types *where is the station*, without a capital and a question mark. And many of them are about Tom, Mary and Boston, so it turns other names into nonsense. The recipe `everyday` therefore changes a part of its training pairs at random, each time a little differently:
+# Cleaning removes pairs. **Data augmentation** changes them, so that a model sees what its corpus hardly contains. The course's live translator needs it. Most of its training data come from Tatoeba, a collection of sentences for learners. (The rest are captions of photographs, and a phrase book that a large language model wrote for the course.) Tatoeba's sentences are written with care, so a model that has seen nothing else is lost
+# when somebody types *where is the station*, without a capital and a question mark. And many are about Tom, Mary and Boston, so it turns other names into nonsense. The recipe `everyday` (the settings with which that model is trained) therefore changes a part of its training pairs at random, once, when it prepares the data. It exchanges names, days, months and numbers, replaces American words by British ones, and writes some sources carelessly. Here is one pair with three different random seeds:
 
 # %%
 from random import Random
@@ -199,7 +199,7 @@ assert any(english.islower() for english, _ in augmented)
 assert all(german[0].isupper() and german[-1] == "." for _, german in augmented)
 
 # %% [markdown]
-# A name can only be predicted by copying it from the source, and some of these names are made up, so that not even memorising all others would help. Only the source is written carelessly. The target stays as it should be written, and so the model learns to read one and to write the other.
+# The new names can only be predicted by copying them from the source, and some are made up, so that memorising the others would not help. Only the source is written carelessly. The target stays as it should be written, and so the model learns to read one and to write the other.
 #
 # After every change the pair must still be a translation, and that takes care. The name must occur on both sides. *Mr.* is *Herr* only where German needs no other ending, a month may not replace the verb *may*, and an hour must not become fifty-eight. Where the code isn't sure, it leaves the pair as it is.
 #
@@ -215,7 +215,7 @@ n_pairs = pocket.language_size()
 print(f"{pocket.count_lemmas()} words, at least {n_pairs:.0e} pairs")
 
 # %% [markdown]
-# In this corpus an English sentence has exactly one translation. (The few sentences where *read* or *put on* could be present or past are an exception.) That makes it a good laboratory, because every deviation from the **reference**, the correct translation, is a mistake, and a perfect model makes none. In real text there are many good translations of a sentence. But success on the pocket corpus proves little: besides having only one translation for each sentence, it has no typos, no ambiguities and no long sentences. What works here has only been shown to work *in principle*.
+# In this corpus nearly every English sentence has exactly one translation. (The few where *read* or *put on* could be present or past are an exception.) That makes it a good laboratory, because almost every deviation from the **reference**, the correct translation, is a mistake, and a perfect model makes almost none. In real text there are many good translations of a sentence. But success on the pocket corpus proves little: besides having only one translation for each sentence, it has no typos, hardly any ambiguities and no long sentences. What works here has only been shown to work *in principle*.
 
 # %% tags=["remove-cell"]
 translations = dict([*train_pairs, *test_pairs])
@@ -285,7 +285,7 @@ SourceCode(collate)
 # `_gather` copies the sentences into an array of padding that has at least one free column at the end. The decoder's input is `<bos>` followed by all columns but the last, and only then `<eos>` is written into the labels. Everything happens in NumPy, for all rows at once, because a loop over
 # sentences would be too slow for millions of them.
 #
-# The last argument, `pad_to_multiple_of`, adds a little *more* padding, so that all lengths are multiples of a number. On a GPU, the course trains with 8, because PyTorch's fast attention needs masks whose rows, as long as the padded sentences, have a multiple of 8 entries. For other lengths `torch.compile`, which turns the model into faster code, would have to compile it a second time. If all lengths keep the rule, one compiled version serves them all. On a CPU, nothing is
+# The last argument, `pad_to_multiple_of`, adds a little *more* padding, so that all lengths are multiples of a number. On a GPU, the course trains with 8: the GPU multiplies blocks of such sizes, and `torch.compile`, which turns the model into faster code, would otherwise have to compile it a second time ([Making it fast on a GPU](16_gpu_performance.ipynb) explains both). On a CPU, nothing is
 # added. The extra columns don't change the loss, because padding is masked and not counted. (`sources` and `targets` are 6,000 training pairs of the pocket corpus, as token ids.)
 
 # %%
@@ -398,7 +398,7 @@ from transformer.data.batching import serpentine_order
 SourceCode(serpentine_order)
 
 # %% [markdown]
-# (`target_key` applies the same idea inside a bucket: for one source length the target lengths ascend, for the next they descend. `shift` moves the borders of the buckets, so that in each epoch a pair shares its batch with different pairs.)
+# (`target_key` applies the same idea inside a bucket: for one source length the target lengths ascend, for the next they descend. `shift` moves the borders of the buckets, so that in each epoch (one pass through the corpus) a pair shares its batch with different pairs.)
 #
 # We cut our 6,000 pairs into batches of 600 tokens in four ways, and measure the padding of the whole corpus:
 
@@ -479,7 +479,7 @@ Row(
 )
 
 # %% [markdown]
-# The package's `token_batches` works in this way, with one more limit. The 600 tokens don't include padding; *with* padding, neither side may have more than 1.5 times as many positions, here 900, so that no batch is too large for the memory. Most of its batches are the same as ours. In one place, this limit ends a batch earlier than our cut does, and that shifts the next ten cuts:
+# The package's `token_batches` works in this way, with one more limit. The 600 tokens don't include padding; *with* padding, neither side may have more than 1.5 times as many positions, here 900, so that no batch is too large for the memory. Most of its batches are the same as ours. In one place, this limit ends a batch earlier than our cut does, and that shifts some of the next cuts:
 
 # %%
 from transformer.data.batching import token_batches
@@ -494,7 +494,7 @@ print(f"{len(packages & ours)} of {len(packages)} batches are the same")
 # A corpus of billions of sentences doesn't fit into memory, so many programs sort only a **pool** of neighbouring sentences at a time. How large must the pool be? In the chart, choose a pool size and a token budget (the largest number of tokens in a batch). At the top are six batches; nine sentences of each are shown. At the bottom, each dot is a batch:
 #
 # - With a budget of 1,000 tokens, which pools hardly reduce the padding? Why?
-# - If you double the budget, what happens to the padding, and how large a pool brings it back?
+# - Set the budget to 250 and the pool to 100. Then make the budget five times as large: what happens to the padding, and which pool brings it back?
 # - With everything sorted, on which curve do the dots lie?
 
 # %% tags=["hide-input"]
@@ -892,7 +892,7 @@ assert len(list(Cleaner(WMT14_CLEANING).clean(girls))) == 2
 #
 # <details><summary>Answer</summary>
 #
-# The loss is minus the logarithm of a translation's probability, and the many good translations of a sentence have to share the probability of 1. Zero would mean that the model is certain which of them the human translator wrote. In the pocket corpus there is only one translation, so there the loss can come
+# The loss is minus the logarithm of a translation's probability, and the many good translations of a sentence have to share the probability of 1. Zero would mean that the model is certain which of them the human translator wrote. In the pocket corpus there is nearly always only one translation, so there the loss can come
 # close to zero.
 #
 # </details>

@@ -172,7 +172,7 @@ hard_loss
 # %% [markdown]
 # This loss is lowest if *Tür* has all of the probability. But another translator might have written *Pforte* (gate), and nobody would have called it a mistake. The corpus contains this sentence only once, and "never seen here" doesn't mean "impossible".
 #
-# The paper therefore asks for a little less (§5.4). With a weight of $\varepsilon = 0.1$, the loss pretends that *any* token of the vocabulary could have been the correct one, all equally likely:
+# The paper asks for a little less (§5.4). It doesn't say why; this may be one reason. With a weight of $\varepsilon = 0.1$, the loss pretends that *any* token of the vocabulary could have been the correct one, all equally likely:
 #
 # $$ L = (1 - \varepsilon) \underbrace{(-\ln p_\text{correct})}_{\text{cross-entropy}} + \varepsilon \underbrace{\frac{1}{V} \sum_j (-\ln p_j)}_{\text{mean over all tokens}} $$
 #
@@ -406,7 +406,7 @@ pytorch
 # | all but the correct one ([the authors' code](https://github.com/tensorflow/tensor2tensor/blob/master/tensor2tensor/layers/common_layers.py)) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-1}$ | $\frac{\varepsilon}{V-1}$ |
 # | all but the correct one and padding (many tutorials, `spread="others"`) | $1 - \varepsilon$ | $\frac{\varepsilon}{V-2}$ | 0 |
 #
-# The second form with $\varepsilon$ has the same targets as the first with the slightly larger $\varepsilon \cdot V / (V - 1)$. For 37,000 tokens and $\varepsilon = 0.1$, that is 0.1000027. The three differ noticeably only with a tiny vocabulary.
+# The second convention with $\varepsilon$ has the same targets as the first with the slightly larger $\varepsilon \cdot V / (V - 1)$. For 37,000 tokens and $\varepsilon = 0.1$, that is 0.1000027. The three differ noticeably only with a tiny vocabulary.
 
 # %% tags=["remove-cell"]
 assert f"{0.1 * 37_000 / 36_999:.7f}" == "0.1000027"

@@ -583,7 +583,7 @@ for (english, reference), translation in zip(tests, translations, strict=True):
 # %% [markdown]
 # ## Averaging weights
 #
-# Each step is computed from a single batch, so the weights never come to rest: they wander around a good solution. The mean of the weights is usually closer to that solution than the weights of a single step. The paper translates with the average of its last five **checkpoints** (weights saved during training), ten minutes apart (§6.1). During our run we kept the mean of the last 300 steps' weights, with `add_to_mean`. What did it gain?
+# Each step is computed from a single batch, so the weights never come to rest: they wander around a good solution. The mean of the weights is usually closer to that solution than the weights of a single step. The paper's base models translate with the average of their last five **checkpoints** (weights saved during training), ten minutes apart, and its big ones with that of the last twenty (§6.1). During our run we kept the mean of the last 300 steps' weights, with `add_to_mean`. What did it gain?
 
 # %%
 for name, model in (("last weights", trainer.model), ("average", averaged)):
@@ -687,7 +687,7 @@ assert dropped[-1] < plain[-1] and overfitting[0.0][-1][1] < 0.5
 # transformer evaluate runs/multi30k-speedrun
 # ```
 #
-# It differs from the recipe `multi30k`, which takes two hours on one core, in a smaller vocabulary, three layers instead of four, a shorter warm-up, and no dropout, which didn't help a run that sees each sentence only four times. And it uses **Muon** ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) for the weight matrices of the layers. Adam scales every number of a gradient on its own. Muon treats a matrix as a whole: it makes the running mean of its gradients orthogonal, so that a step changes all directions of the matrix by the same amount. The [results](../book/results.md) page shows the scores, and which changes helped. Don't carry these settings over to a long run: there, dropout pays off.
+# It takes a tenth of the steps of the recipe `multi30k`, which needs two hours on one core. It also has a smaller vocabulary, three layers instead of four, a shorter warm-up with a lower learning-rate factor, and no dropout, because dropout didn't help in a run that sees each sentence only four times. And it uses **Muon** ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) for the weight matrices of the layers. Adam scales every number of a gradient on its own. Muon treats a matrix as a whole: it makes the running mean of its gradients orthogonal, so that a step changes all directions of the matrix by the same amount. The [results](../book/results.md) page shows the scores, and which changes helped. Don't carry these settings over to a long run: there, dropout pays off.
 
 # %% tags=["remove-cell"]
 results = Path("../book/results/captions-speedrun.json")
@@ -711,7 +711,7 @@ if results.exists():  # not in Colab
 # | B | too good to be true | the decoder input isn't shifted, so the decoder reads the token that it has to predict | a leak: the shift of the labels, the causal mask |
 # | A | a plateau | no warm-up: the learning rate is at its peak from the first step (the healthy run warms up for 50 steps) | warm-up and learning rate; do all positions have the same vector ([chapter 6](06_layers.ipynb))? |
 # | F | an almost flat line | the learning rate is 1,000 times too low | the schedule; whether the optimiser was given the model's parameters |
-# | D | down, then restless or up again | `zero_grad` is missing, so each step uses the sum of all gradients so far | `zero_grad`; later in a run: a learning rate that is too high |
+# | D | down, then restless or up again | `zero_grad` is missing, so the gradients of earlier steps, shortened by clipping, are added to each new one | `zero_grad`; later in a run: a learning rate that is too high |
 # | E | nothing unusual so far | sources and translations don't belong together, as when a line is missing in one of two files | this curve doesn't show it: see below |
 #
 # The best-looking curve belongs to a worthless model. Run B copies its input, and at inference time there is nothing to copy. It even starts with a lower loss, because with tied embeddings an untrained model already tends to copy its input, like the parrot of [chapter 7](07_full_model.ipynb). **A loss that falls suspiciously fast is a leak until proven otherwise.** The causality test from [Masking](04_masking.ipynb) doesn't find this one, because the mask is correct: the leak is in the data.
@@ -762,7 +762,7 @@ live_translator(translator, [english for english, _ in tests[:3]])
 # </details>
 # <details><summary>B. Look for a leak</summary>
 #
-# **Right.** The first suspects are the shift of the labels and the causal mask. If both are right, check what the loss is divided by.
+# **Right.** The first suspect is the shift of the labels: with tied embeddings, even an untrained model can copy its input. If that is right, check what the loss is divided by. (A missing causal mask hardly shows before the first step, because an untrained model can't use it.)
 #
 # </details>
 # <details><summary>C. Lower the learning rate</summary>

@@ -184,7 +184,7 @@ for sentence in sorted(sentences, key=sentences.get, reverse=True)[:3]:
 #
 # ## Beam search
 #
-# **Beam search** is the compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they are the beam, but each of them is often called a beam, too. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is beam search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
+# **Beam search** is the compromise (§6.1). A **prefix** is the beginning of a translation, and beam search keeps the $k$ most probable prefixes instead of just one. Together they are the beam, but each of them is often called a beam, too. The number $k$ is the **beam size** or *beam width*. At each step, all of them are extended by all possible tokens, and the $k$ best results are kept. Greedy search is this search with $k = 1$. In the toy example with $k = 2$, *a* survives in second place, and *a dog* wins:
 
 # %%
 beam = sorted(first, key=first.get, reverse=True)[:2]
@@ -255,7 +255,7 @@ def simple_beam_search(source, k, steps):
 
 
 # %% [markdown]
-# The package's `beam_search` does the same for a batch of sentences on a GPU, and stops as soon as no prefix can catch up any more. Both find the same tokens with the same probability (`best` is the package's best hypothesis, found in a folded cell above):
+# The package's `beam_search` does the same for a whole batch of sentences, on a CPU or a GPU, and stops as soon as no prefix can catch up any more. Both find the same tokens with the same probability (`best` is the package's best hypothesis, found in a folded cell above):
 
 # %%
 log_probability, tokens = simple_beam_search(source, k=4, steps=20)

@@ -14,15 +14,15 @@
 # # Exercises: translating a sentence
 #
 # Six blanks, on the way that a sentence takes through the model: a vocabulary, token ids, embeddings, the most probable next tokens,
-# and greedy search. The last one compares self-attention with recurrent and convolutional layers (§3.1 and §4 of the paper). In the
+# and greedy search. The last one compares self-attention with recurrent and convolutional layers (§3.1 and §4 of the paper). At the
 # end, your search translates with a trained Transformer.
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and compute with the tensors themselves, so that gradients flow back to the
-#   inputs: the checks compare the gradients, too.
+# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
+#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -327,8 +327,8 @@ check("continue_prefix", continue_prefix)
 #   many on both sides, $k$ positions in all. How many layers does it take?
 # - In **self-attention**, each position attends to all others directly.
 #
-# The paper's Table 1 has these numbers for the longest path among $n$ words, but up to constant factors. Compute them exactly, for
-# two words at a given distance.
+# The paper compares the longest paths among $n$ words, up to constant factors: $n$, $n/k$ and 1 (§4; its Table 1 has $\log_k n$ for convolutions
+# that leave gaps). Compute them exactly, for two words at a given distance.
 #
 # <details><summary>Hint</summary>
 #

@@ -20,8 +20,8 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and compute with the tensors themselves, so that gradients flow back to the
-#   inputs: the checks compare the gradients, too.
+# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
+#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 #
 # One convention holds throughout: **matrices are stored as in `nn.Linear`**, (out, in). The paper writes $x W$ (§3.2.2); with the transposed matrix it is
@@ -310,7 +310,7 @@ check("layer_cost", layer_cost)
 #
 # ★★★ · 15 minutes · beyond the paper
 #
-# When a model generates text, it reads the keys and values of all tokens so far at every step, and that takes most of the time. So today's models let several query
+# When a model generates text, it reads the keys and values of all tokens so far at every step. For long texts, or many at once, that takes most of the time and memory. So today's models let several query
 # heads share one head of keys and values. With 6 query heads and 2 groups, query heads 0, 1 and 2 use the keys and values of group 0, and 3, 4 and 5 those of
 # group 1. One group for all heads is called *multi-query attention* (Shazeer, 2019); several groups are called *grouped-query attention* (Ainslie et al., 2023). As many
 # groups as heads is the paper's attention.

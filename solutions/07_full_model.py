@@ -19,8 +19,8 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and compute with the tensors themselves, so that gradients flow back to the
-#   inputs: the checks compare the gradients, too.
+# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
+#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -197,7 +197,8 @@ check("xavier_deviation", xavier_deviation)
 #
 # Count the parameters of a whole model, with post-norm and **one** matrix for source, target and output:
 #
-# - an attention has four linear layers from d to d; a feed-forward one from d to f and one from f to d; each with biases;
+# - an attention has four linear layers from d to d; a feed-forward network has two, one from d to f and one
+#   from f to d; all of them have biases;
 # - a norm has a factor and a shift for each of d features;
 # - an encoder layer has an attention, a feed-forward and two norms; a decoder layer has two attentions, a feed-forward and three norms;
 # - there are n layers on each side; the output layer has no bias; sinusoidal positions are not learned.
@@ -243,7 +244,8 @@ check("count_parameters", count_parameters)
 # ★☆☆ · 5 minutes · §5.3
 #
 # In training with float32, each parameter has a gradient, and Adam keeps two moving averages for it, all of the same size. At inference, none of
-# this is needed, and half precision is enough. How many bytes do the two take, without activations?
+# this is needed, and half precision is enough. How many bytes does a model need in training, and how many at inference,
+# without activations?
 #
 # <details><summary>Hint</summary>
 #

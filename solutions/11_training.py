@@ -14,14 +14,14 @@
 # # Exercises: training
 #
 # Six blanks: the parts of a training step, and averaging checkpoints (§5.3 and §6.1 of the paper). Each is a few lines.
-# Mistakes in them raise no error, and the loss still falls, only not as far.
+# Many mistakes in them raise no error: the loss still falls, only not as far.
 #
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and compute with the tensors themselves, so that gradients flow back to the
-#   inputs: the checks compare the gradients, too. (Blanks 3 to 5 compute with gradients; nothing has to flow back through them.)
+# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
+#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too. (Blanks 3 to 5 compute with gradients; nothing has to flow back through them.)
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -172,7 +172,7 @@ check("batch_loss", batch_loss)
 # <details><summary>Hint</summary>
 #
 # ```text
-# tell PyTorch that weight needs a gradient: weight.requires_grad_()
+# a tensor that needs a gradient: weight = weight.detach().requires_grad_()
 # n: the number of real tokens in all parts
 # for each part:
 #     the sum of its losses over the real tokens (reduction="sum", and an id to ignore)
@@ -182,7 +182,7 @@ check("batch_loss", batch_loss)
 # </details>
 # <details><summary>Help: <code>element 0 of tensors does not require grad and does not have a grad_fn</code></summary>
 #
-# PyTorch doesn't record what is computed from a plain tensor. Call `weight.requires_grad_()` before you first use it.
+# PyTorch doesn't record what is computed from a plain tensor. Make one that needs a gradient: `weight.detach().requires_grad_()`.
 # </details>
 # <details><summary>Help: <code>Trying to backward through the graph a second time</code></summary>
 #
@@ -197,11 +197,11 @@ def accumulated_gradient(weight: Tensor, parts: list[tuple[Tensor, Tensor]], pad
     """The gradient of the mean loss over the real tokens of all parts.
 
     weight: (vocab_size, d_model), without a gradient so far
-    parts: of each its states, (tokens, d_model), and the expected tokens, (tokens,), int64
+    parts: for each part, its states, (tokens, d_model), and the expected tokens, (tokens,), int64
     returns: (vocab_size, d_model)
     """
     ### BEGIN SOLUTION
-    weight.requires_grad_()
+    weight = weight.detach().requires_grad_()  # a tensor of our own, which shares the numbers
     n_tokens = sum((expected != pad_id).sum() for _, expected in parts)
     for states, expected in parts:
         loss = F.cross_entropy(states @ weight.T, expected, ignore_index=pad_id, reduction="sum")

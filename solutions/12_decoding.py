@@ -74,7 +74,7 @@ Model = Callable[[list[int]], Tensor]  # token ids → (vocab_size,)
 # %% [markdown]
 # ## 1 · Greedy search
 #
-# ★☆☆ · 10 minutes · §3.1
+# ★☆☆ · 10 minutes · §3
 #
 # Append the most probable token to the tokens so far, and repeat. Stop when it is eos. Some models never generate an eos, so also
 # stop when the sentence has `limit` tokens.
@@ -130,7 +130,7 @@ def greedy_search(model: Model, bos: int, eos: int, limit: int) -> list[int]:
 check("greedy_search", greedy_search)
 
 # %% [markdown]
-# ## 2 · Length penalty
+# ## 2 · Length normalisation
 #
 # ★☆☆ · 5 minutes · §6.1
 #
@@ -218,7 +218,7 @@ def best_extensions(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tens
 check("best_extensions", best_extensions)
 
 # %% [markdown]
-# ## 4 · Finished and active candidates
+# ## 4 · Finished and living candidates
 #
 # ★★☆ · 10 minutes · §6.1
 #
@@ -226,7 +226,7 @@ check("best_extensions", best_extensions)
 #
 # - An eos among the best `beam_size` candidates **finishes** its hypothesis, which goes to the results.
 # - An eos further down is dropped. It wouldn't have been kept as a beam either.
-# - Of all others, the best `beam_size` stay **active**. So the search stays as wide as it was, however many have finished.
+# - Of all others, the best `beam_size` go on **living**. So the search stays as wide as it was, however many have finished.
 #
 # Return two lists of indices into `tokens`.
 #
@@ -272,7 +272,7 @@ check("finished_and_living", finished_and_living)
 # ★★☆ · 10 minutes · §6.1
 #
 # The search is over, and there are hypotheses of different length. Rank them by their **normalised score**, the log-probability
-# divided by the length penalty, and return the `n` best sentences.
+# divided by the length normalisation of blank 2, and return the `n` best sentences.
 #
 # One thing is easy to get wrong: how long is a hypothesis? Count the tokens that the model generated. It generated eos; bos was
 # given. You may use `given.length_normalization`: it is your own function once the check above says ✓, and the course's until then.
@@ -280,7 +280,7 @@ check("finished_and_living", finished_and_living)
 # <details><summary>Hint</summary>
 #
 # ```text
-# score: the log-probability / the penalty for the length (all tokens except bos)
+# score: the log-probability / the normalisation for the length (all tokens except bos)
 # sort by it; scores are negative, and the largest is the best
 # keep n; leave out the first and the last token of each
 # ```
@@ -300,7 +300,7 @@ check("finished_and_living", finished_and_living)
 def n_best(hypotheses: list[tuple[float, list[int]]], length_penalty: float, n: int) -> list[list[int]]:
     """The best sentences, best first.
 
-    hypotheses: for each its log-probability and its token ids, which start with bos and end with eos
+    hypotheses: for each, its log-probability and its token ids, which start with bos and end with eos
     length_penalty: exponent of the length normalisation
     returns: the token ids of the n best, without bos and eos
     """
@@ -324,7 +324,7 @@ check("n_best", n_best)
 # ★★★ · 25 minutes · §6.1
 #
 # Put it together, for one sentence. At first there is **one** prefix, bos, with log-probability 0. In each step all prefixes are
-# extended, and the candidates are sorted into finished and active ones, for `steps` steps. Of all finished hypotheses, return the
+# extended, and the candidates are sorted into finished and living ones, for `steps` steps. Of all finished hypotheses, return the
 # best by normalised score. A prefix without eos after the last step doesn't count.
 #
 # You can use `given.best_extensions`, `given.finished_and_living` and `given.n_best`. In all checks something finishes in time, and

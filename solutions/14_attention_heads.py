@@ -320,7 +320,7 @@ def heads_off(heads: Tensor, off: list[int], w_output: Tensor, bias: Tensor) -> 
     returns: (batch, length, d_model)
     """
     ### BEGIN SOLUTION
-    on = torch.ones(heads.size(1))
+    on = heads.new_ones(heads.size(1))
     on[off] = 0
     kept = heads * on[:, None, None]
     return kept.transpose(1, 2).flatten(2) @ w_output + bias

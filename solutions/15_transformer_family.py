@@ -20,10 +20,10 @@
 #   what is wrong.
 # - The blanks do not depend on each other: you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and compute with the tensors themselves, so that gradients flow back to the
-#   inputs: the checks compare the gradients, too.
+# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
+#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
-# - At the end, your function masks real sentences.
+# - At the end, your function masks German sentences.
 
 # %% tags=["setup", "hide-cell"]
 # In Colab, this cell installs the course from the repository and branch that the
@@ -344,7 +344,7 @@ check("few_shot_answer", few_shot_answer)
 #
 # ★★★ · 15 minutes
 #
-# Most models compute queries, keys and values with one large matrix, and so does our `MultiHeadAttention`. But the order of its rows isn't the same everywhere:
+# Many models, such as GPT-2 and BLOOM, compute queries, keys and values with one large matrix, and so does our `MultiHeadAttention`. But the order of its rows isn't the same everywhere:
 #
 # - **Ours:** first the queries of all heads, then the keys of all heads, then the values of all heads.
 # - **GPT-NeoX and BLOOM:** head by head: the query, key and value of the first head, then those of the second head, and so on.
@@ -389,7 +389,7 @@ def reorder_query_key_value(theirs: Tensor, n_heads: int) -> Tensor:
 check("reorder_query_key_value", reorder_query_key_value)
 
 # %% [markdown]
-# ## On real sentences
+# ## On whole sentences
 #
 # There is nothing to fill in here. Your function masks German sentences of the pocket corpus. (If the blank isn't done yet, the course's function is used instead.) A word in parentheses
 # is the one that the model has to predict. Can you?

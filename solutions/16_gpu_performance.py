@@ -191,7 +191,7 @@ check("update_softmax", update_softmax)
 # key.split(block, dim=-2) returns the blocks of keys
 # for each block of keys and of values:
 #     scores, divided by the root of d_k                   (…, n_query, block)
-#     the new maximum, the correction, the exponentials, as in the last exercise
+#     the new maximum, the correction, the exponentials, as in blank 2
 #     correct total and weighted, and add this block's part
 # weighted divided by total
 # ```
@@ -248,7 +248,7 @@ check("blockwise_attention", blockwise_attention)
 # <details><summary>Hint</summary>
 #
 # ```text
-# so many times:
+# `steps` times:
 #     the gradient, at a bfloat16 copy of the weight as it is now
 #     that gradient in float32, before anything is computed with it
 #     the step, in float32
@@ -287,7 +287,7 @@ check("mixed_precision", mixed_precision)
 #
 # ★★☆ · 15 minutes
 #
-# float16 has a smaller range, so the loss is multiplied by a large **scale** before the backward pass. The gradient is then too large by this factor, and may overflow: some of its numbers are infinite or NaN.
+# float16 has a smaller range than bfloat16, and small gradients would become 0. So the loss is multiplied by a large **scale** before the backward pass. The gradient is then too large by this factor, and may overflow: some of its numbers are infinite or NaN.
 # Write what follows, a training step with a scale that adapts itself, like PyTorch's `GradScaler`:
 #
 # - **Overflow.** If any number of the gradient is infinite or NaN, leave the weight as it is, halve the scale, and count the good steps from 0 again.

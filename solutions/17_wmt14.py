@@ -169,7 +169,7 @@ check("run_costs", run_costs)
 #
 # ★★☆ · 15 minutes
 #
-# Part of the training data was collected from the web. If a sentence of the test set is among it, the model may have memorised the
+# Part of the training data was collected from the web. If a sentence of the test set is in it, the model may have memorised the
 # translation, and the score no longer shows how well it translates. So compare the two before you train.
 #
 # Drop a training pair if its source is the **source** of a test pair, **or** if its target is the **target** of one. Two sentences are
@@ -282,7 +282,7 @@ check("newest_complete", newest_complete)
 #
 # ```text
 # the parts of this rank: a slice of the plan, with a start and a distance
-# how many of its own parts has it used in these steps? leave out so many at the beginning
+# how many of its own parts has it used in these steps? leave out that many at the beginning
 # ```
 # </details>
 # <details><summary>Help: <code>slice indices must be integers or None or have an __index__ method</code></summary>
@@ -316,7 +316,7 @@ check("parts_left", parts_left)
 # ★★☆ · 15 minutes
 #
 # A score of sacreBLEU has a signature, such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0`: settings with their names and
-# values. Two scores may be compared if all settings are equal. The `version` is no setting, so leave it out.
+# values. Two scores may be compared if all settings are equal. The `version` isn't a setting, so leave it out.
 #
 # Return the settings that differ, each with its two values. Where a signature lacks a setting, its value is None. The order of the
 # settings doesn't matter.
@@ -375,8 +375,8 @@ print(f"{flop:.2g} FLOP: {hours:.1f} hours, {kwh:.1f} kWh, {euros:.2f} euros")
 #
 # Save the notebook and have it graded, with the cell below or, in a terminal, with `python -m exercises grade wmt14`.
 #
-# Then read `load_checkpoint` in `transformer/checkpoint.py` and `Batches` in `transformer/data/batching.py`: they do what you have just
-# written in 4 and 5, and report to the user what they find.
+# Then read `_start_or_resume` in `transformer/training/loop.py` and `Batches` in `transformer/data/batching.py`. They do what you have
+# just written in 4 and 5; the first also tells the user which checkpoints are damaged.
 
 # %% tags=["skip-execution", "nbval-skip"]
 from exercises.current_notebook import grade_this_notebook

@@ -21,8 +21,8 @@
 # - Write your code where a cell says *not done yet*, run the cell, and run the check below it. The check shows ✓, or explains what is wrong.
 # - A blank can call those before it as `given.name`: these are your own functions once their checks show ✓, and the course's until then. So you can skip one and come back later.
 # - Stuck? Unfold the hint. An error message that you don't understand? Look for it under *Help*.
-# - Leave the inputs of your functions as they are, and compute with the tensors themselves, so that gradients flow back to the
-#   inputs: the checks compare the gradients, too.
+# - Leave the inputs of your functions as they are, and don't convert tensors to numbers, lists or arrays on the way to a result that
+#   is a tensor: gradients have to flow back to the inputs, and the checks compare them, too.
 # - Only cells that begin with `# answer:` are graded, so put your own helper functions there too.
 
 # %% tags=["setup", "hide-cell"]
@@ -387,7 +387,7 @@ check("translation_loss", translation_loss)
 # <details><summary>Hint</summary>
 #
 # ```text
-# one optimizer for all steps
+# one optimiser for all steps
 # for each batch, with its number, counted from 1:
 #     set "lr" in each group of optimizer.param_groups
 #     loss; reset the gradients; backward; clip; step

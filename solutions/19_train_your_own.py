@@ -264,8 +264,8 @@ assert yours == shipped.greedy_search([sentence])[0]
 #
 # ★★☆ · 15 minutes · §5.1
 #
-# Group sentence pairs into batches of about equally many tokens. Sort the pairs by the length of their **longer** side (pairs of the same length keep their order) and fill one batch after the other. A batch is full when one more pair would
-# make it exceed the budget: the number of rows times the longest length, of either side, is at most `max_tokens`. A pair that is too long by itself gets a batch of its own. Pad each side of a batch at the end with `PAD`. Finally, shuffle the batches: the same seed always gives the same
+# Group sentence pairs into batches of about equally many tokens. Sort the pairs by the length of their **longer** side (pairs of the same length keep their order) and fill one batch after the other. The size of
+# a batch is its number of rows times the longest length on either side, padding included, and must be at most `max_tokens`. When the next pair would make it larger, start a new batch. A pair that is too long by itself gets a batch of its own. Pad each side of a batch at the end with `PAD`. Finally, shuffle the batches: the same seed always gives the same
 # order, other seeds give other orders.
 #
 # <details><summary>Hint</summary>
@@ -305,7 +305,10 @@ def token_batches(pairs: list[tuple[list[int], list[int]]], max_tokens: int, see
         groups[-1].append(pair)
     random.Random(seed).shuffle(groups)
     return [
-        tuple(pad_sequence(list(map(torch.tensor, side)), True, PAD) for side in zip(*group, strict=True))
+        tuple(
+            pad_sequence([torch.tensor(ids) for ids in side], batch_first=True, padding_value=PAD)
+            for side in zip(*group, strict=True)
+        )
         for group in groups
     ]
     ### END SOLUTION
@@ -319,7 +322,7 @@ check("token_batches", token_batches)
 #
 # ★★☆ · 10 minutes
 #
-# Compute the mean cross-entropy over all labels of all batches that aren't padding, in evaluation mode and without recording gradients. As in training, the decoder reads the target without its last token, and the labels are the target without its
+# Compute the mean cross-entropy over all labels that aren't padding, of all batches together, in evaluation mode and without recording gradients. As in training, the decoder reads the target without its last token, and the labels are the target without its
 # first. Afterwards, the model is in the same mode as before.
 #
 # <details><summary>Hint</summary>
@@ -366,7 +369,7 @@ check("validation_loss", validation_loss)
 #
 # ★★★ · 25 minutes · §5.3
 #
-# In each epoch, train on all batches **in training mode**: compute the loss, reset the gradients, run backward, clip the gradient to the norm 1, and let the optimizer step. Then validate. Stop after `max_epochs`, or as soon as
+# In each epoch, train on all batches **in training mode**: compute the loss, reset the gradients, run backward, clip the gradient to the norm 1, and let the optimiser step. Then validate. Stop after `max_epochs`, or as soon as
 # `patience` epochs in a row brought no validation loss lower than all before. At the end, the model has the weights of its **best** epoch, the one with the lowest validation loss.
 #
 # The loop doesn't depend on what it trains: the check lets it fit a straight line, and makes up the validation losses.
@@ -494,7 +497,7 @@ check("bleu_score", bleu_score)
 # ★☆☆ · 5 minutes
 #
 # Draw both losses over the epochs, **counted from 1**, with the labels `training` and `validation`, and show a legend. Label the axes `epoch` and `loss`. A vertical line marks the epoch with the lowest validation loss. The check looks at what the figure
-# contains; colors and styles are up to you.
+# contains; colours and styles are up to you.
 #
 # <details><summary>Hint</summary>
 #
@@ -536,7 +539,7 @@ check("plot_losses", plot_losses)
 #
 # ★★☆ · 10 minutes
 #
-# Show the attention weights as an image, with `axes.imshow`. Each row is a token of the target, the first at the top, and each column a token of the source. Give each row and each column its token as a label. The color scale goes from 0 to 1 in every figure, so that
+# Show the attention weights as an image, with `axes.imshow`. Each row is a token of the target, the first at the top, and each column a token of the source. Give each row and each column its token as a label. The colour scale goes from 0 to 1 in every figure, so that
 # figures can be compared.
 #
 # <details><summary>Hint</summary>
@@ -589,7 +592,7 @@ for source, target in data.train[:3]:
 #
 # ★★★ · 20 minutes · §5
 #
-# Put it all together, and train a translator from nothing. Your function gets the first two lists. It builds a model, trains it, and returns it with its losses. Sizes, learning rate and the number of epochs are your choice. The check then looks for tell-tale signs in the curves and in the model, and translates the test sentences.
+# Put it all together, and train a translator from nothing. Your function gets the pairs to train on, those to validate on, and the size of the vocabulary. It builds a model, trains it, and returns it with its losses. Sizes, learning rate and the number of epochs are your choice. Only `norm="pre"` is fixed in the `ModelConfig`: the package's encoder layers read it, and your decoder layers are pre-norm. The check then looks for tell-tale signs in the curves and in the model, and translates the test sentences.
 #
 # **The goal is a BLEU score of at least 40**, within two minutes of computing time for everything. The course's solution needs less than half a minute on one core. Start with the sizes in the hint.
 #
@@ -687,7 +690,7 @@ given.plot_attention(
 )
 
 # %% [markdown]
-# Your turn: change one thing and train again. Leave out the dropout, the clipping, the factor $\sqrt{d_\text{model}}$ or the final norms; use the untied embedding of an ordinary linear layer; train with twice as many layers. Write down what you expect before you run it.
+# Your turn: change one thing and train again. Leave out the dropout, the clipping, the factor $\sqrt{d_\text{model}}$ or the final norms; give the output layer a weight of its own instead of the embedding's; train with twice as many layers. Write down what you expect before you run it.
 
 # %% [markdown]
 # ## Done?

@@ -776,7 +776,7 @@ def _(distance: int, k: int) -> tuple[int, int, int]:
 
 @path_lengths.mistake(
     "a layer reaches k words far",
-    "You divide by the whole width, like the paper's Table 1, which leaves out constant factors. But a word is in the "
+    "You divide by the whole width, like the paper's n/k (§4), which leaves out constant factors. But a word is in the "
     "middle of its k positions, so it sees fewer than k on the side where the other word is.",
 )
 def _(distance: int, k: int) -> tuple[int, int, int]:
