@@ -28,7 +28,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "languages": ["en", "de"],
         "trainedOn": "165,000 everyday sentences, 29,000 captions and a phrase book",
         "sentences": [
-            "I'm happy because the sun is shining.",
+            "I fell in love with this city on the first day.",
             "He said that he would be late.",
             "Attention is all you need.",
             "where is the train station",
