@@ -15,8 +15,8 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 from book.browser import find_browser, launch, serve_book, visit
 
 PATH = Path(__file__).parent / "images" / "live.webp"
-SENTENCE = "I fell in love with this city on the first day."
-HEAD = "decoder.1.cross_attention, head 1 is on"
+SENTENCE = "I'm happy because the sun is shining."
+HEAD = "decoder.2.cross_attention, head 6 is on"
 SIZE = ViewportSize(width=760, height=560)
 STYLE = """
 .bd-sidebar-primary, .bd-sidebar-secondary, .bd-header-article, #pst-back-to-top { display: none !important; }
