@@ -126,7 +126,9 @@ def test_it_grades_as_grade_does(path: Path) -> None:
     assert whole.endswith("\n  1 of 5")
 
 
-def test_ctrl_c_ends_it_quietly(path: Path) -> None:
+def test_ctrl_c_ends_it_quietly(path: Path, request: pytest.FixtureRequest) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here, as in the background
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     process = subprocess.Popen(
         [sys.executable, "-m", "exercises", "watch", str(path)],
         cwd=ROOT,

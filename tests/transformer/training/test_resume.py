@@ -210,7 +210,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     path.write_bytes(path.read_bytes()[:-1])
     run_training(run, data)
     errors = capsys.readouterr().err
-    assert "step-0000008-state" in errors and "is damaged" in errors and "trying the one before" in errors
+    assert "step-0000008-state" in errors and "is damaged" in errors and "trying the previous one" in errors
     assert result(run) == uninterrupted
     assert (run / "step-0000008.json.damaged").exists()  # renamed, not deleted
 
