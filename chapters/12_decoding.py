@@ -579,7 +579,7 @@ for setting in settings:
         print("   ", tokenizer.decode(tokens)[:70])
 
 # %% [markdown]
-# When this page was built, one sampled man fed *das Wasser* (the water), another *die Menschen eine Kirche* (the people a church), *das Tauben* had the wrong article again, and *abhang* (slope) was a stray word. At temperature 1.5 the translation falls apart. With 8,000 tokens in the vocabulary, the improbable ones together get a lot of probability, and one bad token is enough to lead the model to prefixes that it has never seen in training. Top-k and top-p cut off exactly this tail.
+# Without a restriction, most tokens are plausible, but look for the one that isn't: a man who feeds something odd, a wrong article, a stray word. At temperature 1.5 the translation falls apart. With 8,000 tokens in the vocabulary, the improbable ones together get a lot of probability, and one bad token is enough to lead the model to prefixes that it has never seen in training. Top-k and top-p cut off exactly this tail.
 #
 # ## The KV cache
 #

@@ -1,6 +1,6 @@
 """The Transformer of "Attention Is All You Need", the package that accompanies the course.
 
-`transformer.load` loads a trained model. The modules here are the model and what it needs to load and to translate;
+`transformer.load` loads a trained model. The modules here are the model, its loss, decoding, settings and the commands;
 data, training, evaluation, pretrained models, plots, interactive pages and benchmarks are in subpackages.
 """
 

@@ -137,9 +137,10 @@ class TrainingConfig:
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are clipped to it; 0 turns clipping off."""
     average_steps: int = 0
-    """Average the weights after each of this many final steps, unless patience ends the run; 0: none.
+    """The final weights are the mean of the weights after each of the last ``average_steps`` steps; 0: no averaging.
 
-    The paper (§6.1) averages its last checkpoints instead, as ``transformer average`` does.
+    A run that patience ends early is not averaged. The paper (§6.1) averages its last checkpoints instead, as
+    ``transformer average`` does.
     """
     log_every: int = 50
     """Steps between rows of the training log: loss, learning rate and tokens per second."""

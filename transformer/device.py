@@ -33,7 +33,7 @@ class Device:
 
     torch_device: torch.device
     autocast_dtype: torch.dtype | None = None
-    """The dtype of matrix products; None: everything is computed in fp32."""
+    """The dtype of matrix products; None: no autocast, so their inputs are in fp32."""
     tf32: bool = False
     """Whether a GPU rounds the inputs of matrix products to TensorFloat-32, which keeps 10 bits of the mantissa."""
     reason: str = "as requested"

@@ -61,7 +61,7 @@ class CheckpointedLayer(nn.Module):
     """
 
     activation_checkpointing = False
-    """Whether to do so; in eval mode it has no effect."""
+    """Whether the backward pass runs the layer again; in eval mode it has no effect."""
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         """Run the layer."""
@@ -117,6 +117,7 @@ class DecoderLayer(CheckpointedLayer):
             x: (batch, target, d_model).
             memory: the encoder's output, (batch, source, d_model), or its keys and values for this layer.
             target_mask: bool, (batch, 1, target, target); None: each position attends to itself and to all before it.
+                With a cache: which entries each beam attends to, (sentences, 1, beams, steps · beams); None: all.
             memory_mask: the source's padding mask, bool, (batch, 1, 1, source).
             cache: the keys and values of earlier positions, if x contains only the newest.
 

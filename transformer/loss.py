@@ -15,7 +15,7 @@ Spread = Literal["all", "others"]
 CHUNK_ROWS = 384
 """Rows of logits per chunk on a CPU, where larger chunks are not faster."""
 CHUNKS = 8
-"""Number of chunks on a GPU: each is a large matrix product, and a fixed number suits compiled code."""
+"""Largest number of chunks on a GPU: each is a large matrix product, and a fixed number suits compiled code."""
 
 
 def label_smoothed_cross_entropy(

@@ -77,7 +77,7 @@ class Transformer(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise all parameters, and tie the embeddings as configured.
+        """Initialise the linear layers and embeddings, and tie the embeddings as configured.
 
         Linear layers get the configured initialisation and zero biases. Embeddings get standard deviation 1 / √d_model,
         so that it is 1 after `embed` has multiplied them by √d_model.
@@ -234,6 +234,7 @@ class Transformer(nn.Module):
         """
         # x has beams where `decode` has positions, so that all beams of a sentence share one cache and one memory.
         x = self.embed(tokens, self.target_embedding, position=cache.length)
+        # A single beam attends to all entries, because they are all its own.
         mask = cache.prefix_mask[:, None, :, : cache.length + 1].flatten(3) if tokens.size(1) > 1 else None
         for layer, self_cache, memory in zip(self.decoder, cache.target, cache.memory, strict=True):
             x = layer(x, memory, mask, cache.memory_mask, self_cache)

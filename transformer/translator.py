@@ -53,8 +53,8 @@ def decoding_bytes(config: ModelConfig, source_length: int, beam_size: int, max_
     """Estimate how much memory beam search needs for each sentence of a batch, in bytes.
 
     These are the keys and values of all layers, for the source once and for the target in every beam, and the logits
-    of a step. Both are counted twice, because there are copies of them while hypotheses are reordered and ranked. The
-    prefix mask and one layer's attention scores are added. Both grow with beam_size², because each beam
+    of a step. They are counted twice, because there are copies of them while hypotheses are reordered and ranked. To
+    these it adds the prefix mask and one layer's attention scores, which grow with beam_size², because each beam
     attends over the cache entries of all beams of its sentence.
 
     Args:

@@ -477,9 +477,7 @@ def everyday_sentences(root: Path) -> list[Part]:
     versions = read(path)
     lists = read_tsv(root / "book" / "everyday_sentences.tsv")
     topics = {sentence: topic for _, topic, sentence in lists}
-    hundreds = {
-        name: [sentence for which, _, sentence in lists if which == name] for name in ("first", "second", "third")
-    }
+    hundreds = {name: [sentence for which, _, sentence in lists if which == name] for name, *_ in lists}
     judgements = {tuple(pair): judgement for *pair, judgement in read_tsv(root / "book" / "everyday_judgements.tsv")}
     rows, origins = [], []
     for version in versions:

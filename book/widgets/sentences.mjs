@@ -5,7 +5,10 @@ import { WHITE_SPACE } from "./tokenizer.mjs";
 const ABBREVIATIONS = "mr mrs ms dr prof st mt hr fr vs ca approx bzw bspw evtl ggf inkl sog vgl".split(" ");
 const BEFORE_NUMBERS = "no nr jan feb mar apr jun jul aug sep sept oct okt nov dec dez".split(" ");
 const BEFORE_ORDINALS = "der die das dem den des im vom zum zur beim".split(" ");
-const AFTER_ORDINALS = /^(?:Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag)/iu;
+const MONTHS = "Januar|Jänner|Februar|Feber|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember";
+const MONTHS_ABBREVIATED = "(?:Jan|Feb|Apr|Jun|Jul|Aug|Sept?|Okt|Nov|Dez)\\.";
+const AFTER_ORDINALS = new RegExp(
+  `^(?:${MONTHS}|${MONTHS_ABBREVIATED}|Jahrhunderts?|Geburtstag(?:e?s)?)(?![\\p{L}\\p{N}_])`, "iu");
 
 const OPENING = "\"'„“‚‘«»([", MARKS = ".!?…", CLOSING = "\"'“”‘’«»)]";
 const LETTERS = /^(?:[a-zäöü]\.)*[a-hj-zäöü]$/u;

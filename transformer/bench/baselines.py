@@ -7,6 +7,7 @@ they compute the same loss and generate the same tokens.
 
 import tempfile
 import warnings
+from copy import deepcopy
 
 import torch
 import torch.nn.functional as F
@@ -166,8 +167,8 @@ def use_torch_transformer(trainer: Trainer, paper_dropout: bool) -> None:
     """Replace a new trainer's model and loss by PyTorch's."""
     trainer.model = TorchTransformer(trainer.model, paper_dropout).to(trainer.device.torch_device)
     trainer.translator.model = trainer.model  # nothing holds our model any more
-    trainer.averaged = None
-    trainer.optimizers = build_optimizers(trainer.model, "adam", trainer.device)
+    trainer.averaged = deepcopy(trainer.model) if trainer.averaged is not None else None
+    trainer.optimizers = build_optimizers(trainer.model, trainer.config.optimizer, trainer.device)
     trainer.eager_loss = ModelWithCrossEntropy(trainer.model, trainer.config.label_smoothing)
 
 

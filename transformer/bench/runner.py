@@ -24,7 +24,7 @@ from transformer.errors import install_command
 from transformer.progress import progress_bar
 from transformer.training.memory import peak_memory
 
-FORKSERVER = get_context("forkserver")  # imports PyTorch once, and what its optimisers import at their first step
+FORKSERVER = get_context("forkserver")  # whose server imports PyTorch, and what optimisers import later, only once
 FORKSERVER.set_forkserver_preload(["transformer.bench.benchmarks", "torch._dynamo"])
 
 WARM_UP_ROUNDS = 2

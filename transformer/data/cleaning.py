@@ -75,7 +75,16 @@ class CleaningConfig:
             )
 
 
-NO_CLEANING = CleaningConfig(False, False, 0, 0, 0.0, False, 0.0, False)
+NO_CLEANING = CleaningConfig(
+    drop_empty=False,
+    drop_control_characters=False,
+    min_words=0,
+    max_words=0,
+    max_ratio=0.0,
+    drop_identical=False,
+    min_language_probability=0.0,
+    drop_duplicates=False,
+)
 """All filters are off."""
 
 

@@ -27,7 +27,7 @@ class Prefetcher(Iterator[Batch]):
     """
 
     position: Batches
-    """The `Batches` as they were right after the batch returned last: the position to save and to resume from."""
+    """The `Batches` as they were after the most recently returned batch: the position to save and to resume from."""
 
     def __init__(self, batches: Batches, device: torch.device) -> None:
         self.position, self._source, self._pinned = batches, copy(batches), device.type == "cuda"

@@ -11,8 +11,12 @@ BEFORE_NUMBERS = frozenset("no nr jan feb mar apr jun jul aug sep sept oct okt n
 """Words whose full stop does not end a sentence if a number follows."""
 BEFORE_ORDINALS = frozenset("der die das dem den des im vom zum zur beim".split())
 """German words after which the full stop of a number makes it an ordinal: ``im 3. Stock``."""
-AFTER_ORDINALS = re.compile("(?i:Jan|Jän|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrhundert|Geburtstag)")
-"""The start of German words before which a number with a full stop is an ordinal, too: ``am 3. Mai``."""
+AFTER_ORDINALS = re.compile(
+    r"""(?ix) (?: Januar | Jänner | Februar | Feber | März | April | Mai | Juni | Juli | August | September | Oktober
+    | November | Dezember | (?: Jan | Feb | Apr | Jun | Jul | Aug | Sept? | Okt | Nov | Dez )\.
+    | Jahrhunderts? | Geburtstag(?: e?s )? ) (?! \w )"""
+)
+"""German words before which a number with a full stop is an ordinal, too: ``am 3. Mai``, but not ``30. Maike``."""
 
 OPENING, MARKS, CLOSING = """"'„“‚‘«»([""", ".!?…", """"'“”‘’«»)]"""
 """What may stand before a word; the marks that may end a sentence; and what may follow them."""

@@ -105,9 +105,10 @@ def train(
             hidden = on_validation is not None or not is_main
             with Display(f"training {run.name}", step, config.steps, hidden) as display:
                 if trainer.is_done:
+                    option = "steps" if step >= config.steps else "patience"
                     display.message(
                         f"{run} is finished, after {step} of {config.steps} steps; to train for longer, raise "
-                        "--training.steps and add --force; to train again, choose another folder with --run"
+                        f"--training.{option} and add --force; to train again, choose another folder with --run"
                     )
                 else:
                     display.message(f"resuming after step {step} on {device}" if step else f"training on {device}")

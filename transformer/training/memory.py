@@ -177,7 +177,7 @@ def check_memory(model: ModelConfig, training: TrainingConfig, device: Device, w
 def peak_memory(work: Callable[[], object], device: Device) -> int:
     """Do some work and return the peak size of the tensors that it had allocated, in bytes.
 
-    Tensors from before don't count; the work should not free them, which a GPU would count as negative. The result
+    Tensors from before don't count, and the work should not free them: on a GPU, the result would be too small. It
     doesn't depend on what the process did before, because PyTorch's allocators report each allocation; the resident
     memory of the process would depend on it.
     """

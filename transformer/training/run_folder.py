@@ -84,14 +84,14 @@ def check_run_folder(run: Path, recipe: dict[str, Any], force: bool = False) -> 
     if saved.get("text_sha256") not in (None, recipe.get("text_sha256")) and not force:
         raise UserError(
             f"{run} was started with another text: {saved.get('data', {}).get('corpus')} has changed since. "
-            "Choose another folder with --run, or resume with the new text with --force"
+            "Choose another folder with --run, or add --force, which works if the new text leads to the same vocabulary"
         )
     changes = [change for change in differences(saved, recipe) if change.partition(":")[0] not in MAY_CHANGE]
     if changes and not force:
         more = f"; and {len(changes) - 5} more" if len(changes) > 5 else ""
         raise UserError(
             f"{run} was started with other settings ({'; '.join(changes[:5])}{more}): "
-            "choose another folder with --run, or resume with the new settings with --force"
+            "choose another folder with --run, or add --force, which works if the checkpoints fit the new settings"
         )
 
 

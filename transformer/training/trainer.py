@@ -41,13 +41,14 @@ from transformer.training.compilation import compile_or_explain
 from transformer.training.distributed import DistributedContext
 from transformer.training.memory import check_memory
 from transformer.training.optimizer import build_optimizers, load_optimizer_state, optimizer_state, step_if_finite
+from transformer.training.run_folder import differences
 from transformer.training.totals import DeviceTotals
 from transformer.translator import Translator
 
 MAX_SKIPPED_STEPS = 30
-"""Training stops if it finds this many steps in a row without a finite gradient; fp16 skips a few until its scale fits.
+"""Training stops after this many steps in a row without a finite gradient; fp16 skips a few until its scale fits.
 
-It finds them when it reads from the device, for a row of the log or a checkpoint."""
+They are counted on the device, and the count is read for a row of the log or a checkpoint."""
 
 
 @dataclass
@@ -433,8 +434,10 @@ class Trainer:
         """
         model, metadata = load_checkpoint(run, name)
         state = read_tensors(run, name, "state")
-        if model.config != self.model.config:
-            raise UserError(f"the checkpoint {run / name} has another model than the settings describe")
+        saved, current = asdict(model.config), asdict(self.model.config)
+        changes = list(differences(saved, current | {key: saved[key] for key in ("dropout", "attention")}, "model"))
+        if changes:
+            raise UserError(f"the checkpoint {run / name} is of another model: {'; '.join(changes)}")
         self.model.load_state_dict(model.state_dict())
         try:
             load_optimizer_state(self.optimizers, state)

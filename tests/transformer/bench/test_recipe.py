@@ -16,7 +16,7 @@ import torch
 from tests.transformer.bench.test_benchmarks import InProcess
 from transformer.bench import recipe as module
 from transformer.bench import runner
-from transformer.bench.baselines import ModelWithCrossEntropy, use_torch_transformer
+from transformer.bench.baselines import ModelWithCrossEntropy, TorchTransformer, use_torch_transformer
 from transformer.bench.recipe import WARM_UP_STEPS, measure, measure_recipes, step_statistics, step_tokens, tables
 from transformer.bench.runner import BenchmarkOptions
 from transformer.cli import main
@@ -189,6 +189,15 @@ def test_the_baseline_takes_the_same_steps(norm: Norm, data: Path) -> None:
     after = theirs.model.source_embedding.weight
     torch.testing.assert_close(after, ours.model.source_embedding.weight, atol=1e-7, rtol=1e-4)
     assert not torch.equal(after, before)
+
+
+def test_the_baseline_has_the_same_optimizer_and_as_many_copies_of_the_weights(data: Path) -> None:
+    training = replace(TINY.training, optimizer="muon", average_steps=10)
+    trainer = trainer_of(replace(TINY, training=training), data)
+    use_torch_transformer(trainer, paper_dropout=True)
+    assert trainer.optimizers.keys() == {"adam", "muon"}
+    assert isinstance(trainer.averaged, TorchTransformer) and trainer.averaged is not trainer.model
+    trainer.step()
 
 
 def test_ours_and_the_baseline_take_turns(in_process: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,8 @@ I am 30. | She is 25. | And you?
 1. Wash the apples. | 2. Cut them.
 On Dec. 24 we stay at home.
 Wir treffen uns am 3. Mai. | Das ist ein Montag.
+Tom ist 30. | Julia ist 28. | Maike ist 25.
+Wir reisen seit Montag, 3. Sept. 2024, durch Spanien.
 Sie wohnt im 2. Stock. | Er auch.
 Der 14. Juli ist ein Feiertag.
 Im späten 15. Jahrhundert sahen sie den Mt. Everest. | Zu seinem 13. Geburtstag schlief er.

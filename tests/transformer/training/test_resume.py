@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 from transformer import checkpoint
-from transformer.checkpoint import step_checkpoints, stopped_checkpoints
+from transformer.checkpoint import load_checkpoint, step_checkpoints, stopped_checkpoints
 from transformer.config import ModelConfig, TrainingConfig
 from transformer.data.batching import Batch, Batches
 from transformer.data.prepare import DataConfig, PreparedData, prepare
@@ -393,6 +394,16 @@ def test_changed_settings_are_named_and_need_force(tmp_path: Path, data: Prepare
     assert read_json(run / "recipe.json")["training"]["steps"] == 14
 
 
+def test_a_run_resumes_with_another_dropout(tmp_path: Path, data: PreparedData) -> None:
+    run = tmp_path / "run"
+    run_training(run, data)
+    config = TrainingConfig(**{**SETTINGS, "steps": 14})  # type: ignore[arg-type]
+    other = replace(SHAPE, dropout=0.3, attention="explicit")
+    train(run, data, other, config, choose_device("cpu"), on_validation=lambda _: None, force=True)
+    model, _ = load_checkpoint(run, step_checkpoints(run)[-1])
+    assert step_checkpoints(run)[-1] == "step-0000014" and model.config == other
+
+
 def test_a_run_that_resumes_with_fewer_accumulation_steps_says_that_it_keeps_them(
     tmp_path: Path, data: PreparedData, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -465,7 +476,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path, data: Prepared
     run_training(run, data)
     config = TrainingConfig(**{**SETTINGS, "steps": 14})  # type: ignore[arg-type]
     other = ModelConfig(57, 16, 4, 64, 1, dropout=0.1, max_length=64)
-    with pytest.raises(UserError, match="has another model than the settings describe"):
+    with pytest.raises(UserError, match=r"is of another model: model.d_model: 32, now 16$"):
         train(run, data, other, config, choose_device("cpu"), on_validation=lambda _: None, force=True)
     assert step_checkpoints(run)[-1] == "step-0000012"
     run_training(run, data)  # as before: the refused settings are not written to the recipe
@@ -508,7 +519,7 @@ def test_only_the_last_checkpoints_are_kept_and_two_to_resume_from(tmp_path: Pat
 
 
 def test_patience_ends_a_run_that_no_longer_improves(
-    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, data: PreparedData, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     losses = iter([3.0, 2.0, 2.5, 2.1, 1.0])
     metrics = lambda *_: {"valid_loss": next(losses), "valid_bleu": 0.0}  # noqa: E731
@@ -517,3 +528,10 @@ def test_patience_ends_a_run_that_no_longer_improves(
     run_training(run, data, steps=20, patience=2)
     assert [row["valid_loss"] for row in read_metrics(run)] == [3.0, 2.0, 2.5, 2.1]
     assert step_checkpoints(run)[-1] == "step-0000016"
+
+    config = TrainingConfig(**{**SETTINGS, "steps": 20, "patience": 2})  # type: ignore[arg-type]
+    train(run, data, SHAPE, config, choose_device("cpu"))
+    message = "is finished, after 16 of 20 steps; to train for longer, raise --training.patience and add --force"
+    assert message in capsys.readouterr().err
+    run_training(run, data, steps=20, patience=5, force=True)
+    assert step_checkpoints(run)[-1] == "step-0000020"
