@@ -80,7 +80,7 @@ from transformer.cli import main
 from transformer.config import PRESETS, TrainingConfig
 from transformer.data import pocket
 from transformer.data.batching import Batches, Sequences, collate
-from transformer.data.corpora import downloadable_corpora
+from transformer.data.corpora import corpus_manifests
 from transformer.data.download import data_folder
 from transformer.data.prepare import prepare
 from transformer.data.tokenizer import Tokenizer
@@ -479,12 +479,12 @@ printed = shell(f"transformer prepare {RECIPE} $SMALL")
 # **What it takes at full size.** The 35,000 pairs took 22 seconds of CPU time on an AMD EPYC (tokenizer included) and 130 bytes of disk for each pair that was kept. In proportion, 4.5 million pairs take about 45 minutes and 0.6 GB. The download is 1.7 GB:
 
 # %%
-for name, file in downloadable_corpora()["wmt14"]["files"].items():
+for name, file in corpus_manifests()["wmt14"]["files"].items():
     size = f"{file['size'] / 1e6:4.0f} MB" if "size" in file else " " * 7
     print(f"{name:33}{size}  {file['digest'][:18]}…")
 
 # %% tags=["remove-cell"]
-known = downloadable_corpora()["wmt14"]["files"].values()
+known = corpus_manifests()["wmt14"]["files"].values()
 assert 1.6e9 < sum(file.get("size", 0) for file in known) < 1.7e9
 ids = 1_928_696 + 1_958_436 + 2 * 272_224  # of 34,012 pairs
 assert round(ids / 34_012) == 130

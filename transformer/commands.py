@@ -19,7 +19,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from transformer.checkpoint import average_checkpoints, read_settings, step_checkpoints, step_name
 from transformer.command_line import Command, RecipeCommand, check_name
 from transformer.config import PRESETS, ModelConfig, TrainingConfig
-from transformer.data.corpora import absolute_name, own_text_sha256
+from transformer.data.corpora import absolute_name, own_corpus_sha256
 from transformer.data.prepare import DataConfig, PreparedData
 from transformer.data.prepare import prepare as prepare_data
 from transformer.data.sentences import split_sentences
@@ -217,7 +217,7 @@ def train(options: TrainOptions) -> None:
         options.model = config
     settings: dict[str, Any]
     settings = {part: dataclasses.asdict(getattr(options, part)) for part in ("data", "model", "training")}
-    settings["text_sha256"] = own_text_sha256(options.data.corpus)
+    settings["text_sha256"] = own_corpus_sha256(options.data.corpus)
     if initial is not None:
         settings["initial_model"] = {
             "name": options.initial_model,

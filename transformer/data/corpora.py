@@ -249,7 +249,7 @@ Corpus = FileCorpus | GeneratedCorpus | CombinedCorpus
 
 def is_built_in(name: str) -> bool:
     """Return whether a corpus comes with the course, so that its text never changes, and is not somebody's own."""
-    return name in GENERATED or name in COMBINED or name in downloadable_corpora()
+    return name in GENERATED or name in COMBINED or name in corpus_manifests()
 
 
 def absolute_name(name: str) -> str:
@@ -272,7 +272,7 @@ def two_files(name: str) -> tuple[str, str]:
     return splits[len(splits) // 2]  # both names have the same number of commas, such as those of their folder
 
 
-def own_text_sha256(name: str) -> str | None:
+def own_corpus_sha256(name: str) -> str | None:
     """Return a hash of your own text, by which a run knows whether it has changed; None for a built-in corpus.
 
     Raises:
@@ -299,9 +299,9 @@ def find_corpus(name: str) -> Corpus:
         return GENERATED[name]
     if name in COMBINED:
         parts, repeats = zip(*COMBINED[name].items(), strict=True)
-        return CombinedCorpus(name, tuple(map(_downloadable_corpus, parts)), repeats)
-    if name in downloadable_corpora():
-        return _downloadable_corpus(name)
+        return CombinedCorpus(name, tuple(map(_file_corpus, parts)), repeats)
+    if name in corpus_manifests():
+        return _file_corpus(name)
     if name.endswith(".json"):
         return FileCorpus.load(Path(os.path.expanduser(name)))
     if os.path.isfile(os.path.expanduser(name)):
@@ -311,7 +311,7 @@ def find_corpus(name: str) -> Corpus:
     elif name.endswith((".tsv", ".gz")) or os.sep in name:
         raise UserError(f"cannot read {name}: no such file")
     else:
-        known = ", ".join([*GENERATED, *downloadable_corpora(), *COMBINED])
+        known = ", ".join([*GENERATED, *corpus_manifests(), *COMBINED])
         raise UserError(
             f"there is no corpus {quote(name)}; choose one of {known}, or your own text: MANIFEST.json, TABLE.tsv or "
             "TEXT.en,TEXT.de"
@@ -402,16 +402,16 @@ COMBINED: dict[str, dict[str, int]] = {"everyday": {"tatoeba": 1, "multi30k": 1,
 
 
 @cache
-def downloadable_corpora() -> dict[str, dict[str, Any]]:
-    """The manifests of the corpora that can be downloaded, by name: the contents of ``corpora.json``."""
+def corpus_manifests() -> dict[str, dict[str, Any]]:
+    """The manifests of the corpora that consist of files, by name: the contents of ``corpora.json``."""
     manifests: dict[str, dict[str, Any]] = json.loads(
         files("transformer.data").joinpath("corpora.json").read_text("utf-8")
     )
     return manifests
 
 
-def _downloadable_corpus(name: str) -> FileCorpus:
-    return FileCorpus(name, Manifest.from_json(downloadable_corpora()[name], name), Path(__file__).parent)
+def _file_corpus(name: str) -> FileCorpus:
+    return FileCorpus(name, Manifest.from_json(corpus_manifests()[name], name), Path(__file__).parent)
 
 
 def _file_digest(path: Path) -> bytes:

@@ -13,7 +13,7 @@ import torch
 
 from transformer import __version__
 from transformer.checkpoint import read_settings
-from transformer.data.corpora import find_corpus, own_text_sha256, sentence_pairs
+from transformer.data.corpora import find_corpus, own_corpus_sha256, sentence_pairs
 from transformer.data.prepare import DataConfig
 from transformer.data.readers import SentencePair, TextFile, read_pairs
 from transformer.device import Device
@@ -212,7 +212,7 @@ def _changes_of_the_text(names: Sequence[str], recipes: Sequence[dict[str, Any]]
         if not trained_on:
             continue
         try:
-            is_same = trained_on == own_text_sha256(corpus)
+            is_same = trained_on == own_corpus_sha256(corpus)
         except UserError as error:
             yield f"note: whether {corpus} has changed since {name} was trained is unknown: {error}"
             continue

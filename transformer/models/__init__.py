@@ -1,6 +1,6 @@
 """Pretrained models by name. Each is a run folder, reduced to what is needed to use it, with a model card.
 
-The recipe of the same name trains a model again; ``make models`` trains all of them.
+The recipe of the same name trains a model again; in the repository, ``make models`` trains all of them.
 """
 
 import os

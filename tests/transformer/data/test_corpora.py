@@ -25,7 +25,7 @@ from transformer.data.corpora import (
     CombinedCorpus,
     FileCorpus,
     absolute_name,
-    downloadable_corpora,
+    corpus_manifests,
     find_corpus,
     sentence_pairs,
 )
@@ -111,15 +111,15 @@ f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a - val.de.gz
 def test_the_files_of_built_in_corpora_are_the_official_ones() -> None:
     listed = {
         (file["digest"].partition(":")[2], str(file.get("size", "-")), name)
-        for described in downloadable_corpora().values()
+        for described in corpus_manifests().values()
         for name, file in described.get("files", {}).items()
     }
     assert listed == {tuple(line.split()) for line in OFFICIAL.split("\n") if line}
 
 
-@pytest.mark.parametrize("name", downloadable_corpora())
+@pytest.mark.parametrize("name", corpus_manifests())
 def test_a_built_in_manifest_is_valid_and_lists_all_files_that_it_reads(name: str) -> None:
-    described = downloadable_corpora()[name]
+    described = corpus_manifests()[name]
     Manifest.from_json(described, name)
     read = {
         text.partition(":")[0] for parts in described["splits"].values() for part in parts for text in part.values()
@@ -186,8 +186,8 @@ def test_where_a_file_is_fetched_from(
         pairs_of(corpus, split, mirror=Path("there"))
     ((file, kept, mirror),) = fetched
     assert list(file.urls[:1]) == addresses
-    assert len(file.urls) == len(downloadable_corpora()[corpus]["base_urls"])
-    described = downloadable_corpora()[corpus]["files"][file.name]
+    assert len(file.urls) == len(corpus_manifests()[corpus]["base_urls"])
+    described = corpus_manifests()[corpus]["files"][file.name]
     assert (file.digest, file.size) == (described["digest"], described.get("size"))
     assert (kept, mirror) == (data_folder() / "downloads" / corpus, "there")
 
@@ -290,13 +290,13 @@ EXPECTED: dict[str, dict[str, list[SentencePair]]] = {
 @pytest.fixture
 def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A mirror of the miniature corpora. Their manifests are the real ones with other checksums."""
-    manifests = copy.deepcopy(downloadable_corpora())
+    manifests = copy.deepcopy(corpus_manifests())
     for name, contents in SMALL.items():
         for file, data in contents.items():
             write(folder / "mirror" / file, data)
             manifests[name]["files"][file]["digest"] = sha256(data)
             manifests[name]["files"][file].pop("size", None)
-    monkeypatch.setattr(corpora, "downloadable_corpora", lambda: manifests)
+    monkeypatch.setattr(corpora, "corpus_manifests", lambda: manifests)
     return folder / "mirror"
 
 

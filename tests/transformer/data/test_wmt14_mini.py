@@ -59,11 +59,11 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         folder / "test-full.tgz",
         {f"{inside}-src.en.sgm": sgm(test, "source"), f"{inside}-ref.de.sgm": sgm(test, "target")},
     )
-    manifests = copy.deepcopy(corpora.downloadable_corpora())
+    manifests = copy.deepcopy(corpora.corpus_manifests())
     for name, file in manifests["wmt14-mini"]["files"].items():
         file["digest"] = "sha256:" + hashlib.sha256((folder / name).read_bytes()).hexdigest()
         file.pop("size", None)
-    monkeypatch.setattr(corpora, "downloadable_corpora", lambda: manifests)
+    monkeypatch.setattr(corpora, "corpus_manifests", lambda: manifests)
     monkeypatch.setenv("TRANSFORMER_DATA", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     return folder

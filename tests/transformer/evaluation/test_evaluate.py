@@ -12,7 +12,7 @@ import torch
 from transformer.checkpoint import save_checkpoint
 from transformer.cli import main
 from transformer.config import ModelConfig
-from transformer.data.corpora import own_text_sha256, sentence_pairs
+from transformer.data.corpora import own_corpus_sha256, sentence_pairs
 from transformer.data.tokenizer import Tokenizer
 from transformer.evaluation import evaluate
 from transformer.evaluation.evaluate import evaluate_test_set, read_scores
@@ -325,7 +325,7 @@ def test_a_corpus_that_has_changed_since_training_is_reported(
     table = tmp_path / "table.tsv"
     table.write_text("".join(f"a b {i}\tc d {i}\n" for i in range(60)))
     run = make_run(tmp_path / "one", 1, corpus=str(table))
-    recipe = json.loads((run / "recipe.json").read_text()) | {"text_sha256": own_text_sha256(str(table))}
+    recipe = json.loads((run / "recipe.json").read_text()) | {"text_sha256": own_corpus_sha256(str(table))}
     (run / "recipe.json").write_text(json.dumps(recipe))
     monkeypatch.chdir(tmp_path)
     main(["evaluate", "one", "--device", "cpu", "--beam-size", "1"])
@@ -345,7 +345,7 @@ def test_a_run_is_evaluated_without_its_training_text(
     manifest = tmp_path / "mine.json"
     manifest.write_text(json.dumps({"languages": ["en", "de"], "splits": locations | {"valid": locations["test"]}}))
     run = make_run(tmp_path / "one", 1, corpus=str(manifest))
-    recipe = json.loads((run / "recipe.json").read_text()) | {"text_sha256": own_text_sha256(str(manifest))}
+    recipe = json.loads((run / "recipe.json").read_text()) | {"text_sha256": own_corpus_sha256(str(manifest))}
     (run / "recipe.json").write_text(json.dumps(recipe))
     (tmp_path / "train.tsv").unlink()
     monkeypatch.chdir(tmp_path)
