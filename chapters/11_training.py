@@ -203,7 +203,7 @@ assert 0.1 < loss - math.log(small.vocab_size) < 0.8
 #
 # **Adam** ([Kingma and Ba, 2015](https://arxiv.org/abs/1412.6980)), the paper's optimiser (§5.3), addresses both. For each weight it keeps two exponential moving averages, one of the gradient, $m$, and one of its square, $v$:
 #
-# $$ m \leftarrow \beta_1 m + (1 - \beta_1)\, g \qquad v \leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \qquad w \leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \epsilon} $$
+# $$ \begin{aligned} m &\leftarrow \beta_1 m + (1 - \beta_1)\, g \\ v &\leftarrow \beta_2 v + (1 - \beta_2)\, g^2 \\ w &\leftarrow w - \eta\, \frac{\hat m}{\sqrt{\hat v} + \epsilon} \end{aligned} $$
 #
 # The mean $m$ averages out noise: gradients that agree add up, and gradients that contradict each other cancel. The root of $v$ is the recent size of the gradient. Dividing by it gives every weight a step of about the same size, whether its gradients are large or small. The paper sets $\beta_1 = 0.9$, which averages over about the last ten steps; $\beta_2 = 0.98$, about the last fifty; and $\epsilon = 10^{-9}$, which prevents a division by zero.
 #
@@ -315,7 +315,7 @@ assert len(of_keys) == 6 * small.d_model and of_keys.abs().max() < 1e-9
 #
 # So the learning rate starts near zero and rises linearly for `warmup_steps` steps, the **warm-up**. One small step wouldn't be enough, because Adam's averages rest on only a few batches for a while. How long the warm-up has to be is found by trial. Then the learning rate falls with the inverse square root of the step. The paper gives no reason; a plausible one is that the closer a model is to a good solution, the more a large step throws it off. This is its formula (§5.3, equation 3):
 #
-# $$ \eta = d_\text{model}^{-1/2} \cdot \min\big(\text{step}^{-1/2},\ \text{step} \cdot \text{warmup}^{-3/2}\big) $$
+# $$ \begin{aligned} \eta = d_\text{model}^{-1/2} \cdot \min\big( & \text{step}^{-1/2}, \\ & \text{step} \cdot \text{warmup}^{-3/2}\big) \end{aligned} $$
 #
 # Both terms are equal at the end of the warm-up, where $\eta$ has its peak, $1 / \sqrt{d_\text{model} \cdot \text{warmup}}$. For the base model, with 4,000 warm-up steps, that is $1 / \sqrt{512 \cdot 4000} \approx 0.0007$.
 #
@@ -363,7 +363,7 @@ with style.in_style():
     figure, axes = style.new_figure(4.8, 2.6)
     axes.plot(range(1, 61), gradient_norms, color=style.QUERY)
     axes.axhline(1, color=style.WRONG, linestyle="--", label="clipped to 1")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.25 * max(gradient_norms))  # with room for the legend
     axes.set_xlabel("training step")
     axes.set_title("Gradient norm before clipping", loc="left")
     axes.grid(True)

@@ -186,8 +186,9 @@ with style.in_style():
             ["arithmetic", "time"], percent, left=left, color=colour, label=name
         )
         text = [f"{p:.0f}%" if p > 5 else "" for p in percent]
+        ink = "white" if colour == style.QUERY else "black"
         axes.bar_label(
-            bars, text, label_type="center", color="white", weight="bold"
+            bars, text, label_type="center", color=ink, weight="bold"
         )
         left = [a + p for a, p in zip(left, percent, strict=True)]
     axes.invert_yaxis()
@@ -361,7 +362,7 @@ Picture(
 )
 
 # %% [markdown]
-# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. A GPU does much more at once, so there the curve rises for longer. Use the largest batch that fits into memory and trains well (in the paper, 25,000 tokens on each side, §5.1).
+# Throughput rises with the batch size until the chip is *saturated*, that is, fully busy. A GPU does much more at once, so there the curve rises for longer. On a CPU it can also fall again, where the activations of a batch no longer fit into the caches. Use the largest batch that fits into memory and trains well (in the paper, 25,000 tokens on each side, §5.1).
 
 # %% [markdown]
 # ## Compute-bound or memory-bound?

@@ -117,14 +117,17 @@ def summary(root: Path) -> list[Part]:
 
 
 def bars(values: Mapping[str, float]) -> Figure:
-    """Draw a horizontal bar for each value, with its label on the left and the value at its end; grey if synthetic."""
+    """Draw a horizontal bar for each value, with its label above it and the value at its end; grey if synthetic."""
     with style.in_style():
-        figure, axes = style.new_figure(5, 0.6 + 0.34 * len(values))
+        figure, axes = style.new_figure(4.4, 0.6 + 0.5 * len(values))  # narrow enough for a phone
         colours = [style.PLAIN if SYNTHETIC in label else style.QUERY for label in values]
-        axes.bar_label(axes.barh(list(values), list(values.values()), color=colours), fmt="%.1f", padding=4)
-        axes.invert_yaxis()  # the first is at the top
+        drawn = axes.barh(range(len(values)), list(values.values()), height=0.4, color=colours)
+        axes.bar_label(drawn, fmt="%.1f", padding=4)
+        for y, label in enumerate(values):
+            axes.text(0, y - 0.27, label, va="bottom")
+        axes.set_ylim(len(values) - 0.6, -0.8)  # the first is at the top
         axes.spines[:].set_visible(False)
-        axes.tick_params(left=False, bottom=False, labelbottom=False)
+        axes.tick_params(left=False, labelleft=False, bottom=False, labelbottom=False)
         axes.set_title("BLEU with beam search", loc="left")
     return figure
 

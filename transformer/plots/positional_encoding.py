@@ -136,10 +136,11 @@ def digits_and_waves(n_digits: int) -> Figure:
             axes.plot(smooth, (1 - np.sin(np.pi * (smooth + 0.5) / 2**n)) / 2, color=HAND, linewidth=2.5)
             axes.plot(positions, digits, "o", color=style.PLAIN, markersize=4)
             axes.set_yticks([0, 1])
+            axes.set_ylim(-0.12, 1.12)  # no dot is cut in half
             axes.set_ylabel(f"{2**n}s", rotation=0, ha="right", va="center", labelpad=8)
             axes.tick_params(length=0)
             axes.spines[:].set_visible(False)
-        axes.set_xticks(positions)
+        axes.set_xticks(positions[::2])
         axes.set_xlabel("position")
     return figure
 
