@@ -57,7 +57,11 @@ const STYLE = `
 .translator .examples button { font-size: .85rem; border-radius: 1rem; text-align: start; padding: .25rem .7rem; }
 .translator .share { display: flex; gap: .4rem; margin: .6rem 0; }
 .translator .share button { font-size: .85rem; padding: .2rem .6rem; }
-.translator .scroll { overflow: auto; max-height: 34rem; }
+.translator .scroll { overflow: auto; max-height: 34rem; background: /* a shadow where there is more */
+  linear-gradient(to left, var(--surface) 50%, transparent) right / 2rem 100% no-repeat local,
+  linear-gradient(to top, var(--surface) 50%, transparent) bottom / 100% 2rem no-repeat local,
+  linear-gradient(to left, rgb(128 128 128 / 60%), transparent) right / .8rem 100% no-repeat scroll,
+  linear-gradient(to top, rgb(128 128 128 / 60%), transparent) bottom / 100% .8rem no-repeat scroll; }
 .translator .scroll svg { max-width: none; fill: var(--text); font-size: 11px; }
 .translator svg text { paint-order: stroke; stroke: var(--surface); stroke-width: 3px; }
 .translator svg .score { font-size: 9.5px; fill: var(--muted); }
