@@ -484,7 +484,7 @@ def everyday_sentences(root: Path) -> list[Part]:
     judgements = {tuple(pair): judgement for *pair, judgement in read_tsv(root / "book" / "everyday_judgements.tsv")}
     rows, origins = [], []
     for version in versions:
-        which = "comes with the course" if version is versions[-1] else "an earlier version"
+        which = "comes with the course" if version is versions[-1] else f"earlier version {version['weights'][:6]}"
         counts = []
         for sentences in hundreds.values():
             tried = {one: version["translations"][one] for one in sentences if one in version["translations"]}

@@ -28,7 +28,7 @@ def label_smoothing_explorer(description: str) -> Any:
         description: the alt text.
     """
     smoothing = alt.binding_range(min=0, max=0.4, step=0.01, name="label smoothing ε ")
-    vocabulary = alt.binding_range(min=1, max=16, step=1, name="vocabulary size 2^ ")
+    vocabulary = alt.binding_range(min=1, max=16, step=1, name="log₂(vocabulary size) ")
     sliders = alt.param("epsilon", value=0.1, bind=smoothing), alt.param("power", value=10, bind=vocabulary)
     derived = [alt.param(name, expr=formula) for name, formula in FORMULAS.items()]
 

@@ -111,7 +111,7 @@ def operation_times(operations: Sequence[Operation], options: Mapping[str, str],
         description: the alt text.
     """
     gpu = alt.param("gpu", value="H100", bind=alt.binding_select(options=list(GPUS), name="GPU "))
-    size = alt.param("size", value=14, bind=alt.binding_range(min=6, max=16, step=1, name="tokens 2^ "))
+    size = alt.param("size", value=14, bind=alt.binding_range(min=6, max=16, step=1, name="log₂(tokens) "))
     boxes = [
         alt.param(name, value=False, bind=alt.binding_checkbox(name=f"{label} ")) for name, label in options.items()
     ]
