@@ -491,7 +491,10 @@ def everyday_sentences(root: Path) -> list[Part]:
             counts.append(f"{count_right(tried, judgements)} of {len(tried)}" if tried else "not tried")
         rows.append([f"`{version['model']}`, {which}", *counts])
         origins.append([f"`{version['model']}`", f"`{version['weights'][:12]}`", *origin(version["provenance"])])
-    last = [[topics[pair[0]], *pair, judgements[pair]] for pair in versions[-1]["translations"].items()]
+    last = [
+        [topics[pair[0]], *pair, judgements.get(pair, "not judged yet")]
+        for pair in versions[-1]["translations"].items()
+    ]
     return [
         table(["model", *(f"right in the {name} hundred" for name in hundreds)], rows),
         folded(

@@ -28,8 +28,8 @@ MODELS: dict[str, dict[str, Any]] = {
         "languages": ["en", "de"],
         "trainedOn": "165,000 everyday sentences, 29,000 captions and a phrase book",
         "sentences": [
-            "I fell in love with this city on the first day.",
-            "He said that he would be late.",
+            "My neighbour has a dog that can open doors.",
+            "Would you like to have dinner with us tonight?",
             "Attention is all you need.",
             "where is the train station",
         ],
