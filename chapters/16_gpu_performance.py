@@ -187,9 +187,7 @@ with style.in_style():
         )
         text = [f"{p:.0f}%" if p > 5 else "" for p in percent]
         ink = "white" if colour == style.QUERY else "black"
-        axes.bar_label(
-            bars, text, label_type="center", color=ink, weight="bold"
-        )
+        axes.bar_label(bars, text, label_type="center", color=ink, weight="bold")
         left = [a + p for a, p in zip(left, percent, strict=True)]
     axes.invert_yaxis()
     axes.set(xlim=(0, 100), xticks=[])

@@ -159,7 +159,7 @@ EVERYDAY_SENTENCES = {
             "translations": {
                 "type": "object",
                 "minProperties": 100,
-                "maxProperties": 300,
+                "maxProperties": 1000,
                 "additionalProperties": {"type": "string", "minLength": 1},
             },
         },
