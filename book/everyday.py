@@ -1,4 +1,4 @@
-"""Translate everyday sentences, which are new to a model, with it: ``python -m book.everyday MODEL``.
+"""Translate everyday sentences that a model has never seen: ``python -m book.everyday MODEL``.
 
 ``everyday_sentences.tsv`` holds the sentences, which are not in the training data of the course's models, and
 ``everyday_judgements.tsv`` what a large language model thought of each translation: right, or what is wrong with it. A
@@ -7,8 +7,8 @@ translation is right if it is grammatical, means the same and is something that 
 The first hundred were written before we saw any translation. But then we read what the model made of them, and chose
 its next training data with that in mind. So the second hundred were written later, by a language model that knew
 neither the first nor the training data; some of them are typed in a hurry, without capitals and full stops. Their
-failures, too, influenced the next training data; and so each time a new hundred were written before the training: a
-third, and a fourth.
+failures influenced the next training data, too. So a third and a fourth hundred were written in the same way, each
+before a new training.
 
 The translations are added to ``book/results/everyday-sentences.json``, which keeps those of all versions of the models.
 Afterwards the command lists the translations that are not judged yet.
@@ -81,7 +81,7 @@ def translate(translator: Translator, sentences: list[str]) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> int:
     """Translate the sentences and write the result; print an error as one line on stderr and return 2."""
     parser = argparse.ArgumentParser(
-        prog="python -m book.everyday", description="Translate everyday sentences, which are new to a model, with it."
+        prog="python -m book.everyday", description="Translate everyday sentences that a model has never seen."
     )
     parser.add_argument("model", help="a run folder, or the name of a pretrained model")
     parser.add_argument("--mirror", help="where to read the training data from, to check that it lacks the sentences")
