@@ -26,12 +26,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.profiler import ProfilerActivity, profile
 from tyro.conf import Positional, arg
 
+from transformer.bench.baselines import HuggingFaceMarian
 from transformer.bench.runner import timed
 from transformer.command_line import check_name, run_command
 from transformer.config import PRESETS, TrainingConfig
 from transformer.data.batching import pad
 from transformer.data.synthetic import random_data, random_pairs
-from transformer.data.tokenizer import EOS
+from transformer.data.tokenizer import BOS, EOS, PAD
 from transformer.decoding import beam_search, greedy_search
 from transformer.device import Device, choose_device
 from transformer.errors import UserError
@@ -46,6 +47,8 @@ RESULTS = Path(__file__).parent / "results" / "gpu"
 RUNS = Path("runs", "gpu")
 STEP_SECONDS = 480
 """A step is stopped after this time. A training continues at its last checkpoint when the step is tried again."""
+HUGGING_FACE_BATCH = 1001
+"""Sentences that Hugging Face's search translates at once; with all 3,003, beam search needs more than 80 GB."""
 OUTPUT_LENGTH = 8000  # characters of a command's output that are kept
 
 
@@ -257,41 +260,68 @@ def _attend(device: Device, backend: SDPBackend | None, mask: str, sentences: in
 def measure_decoding(device: Device, quick: bool) -> Iterator[dict[str, Any]]:
     """Translate 3,003 random sentences of 25 ± 12 tokens, as many as newstest2014 has, with an untrained model.
 
-    Its translations have as many new tokens as allowed here: 30, which is about the mean of newstest2014.
+    Its translations have as many new tokens as allowed here: 30, which is about the mean of newstest2014. Hugging
+    Face's ``generate``, with the same weights in 16 bits, is the comparison.
     """
     shape = PRESETS["small" if quick else "base"]
     count, tokens = (8, 4) if quick else (3003, 30)
     torch.manual_seed(1)
     model = Transformer(shape).to(device.torch_device).eval()
     with torch.no_grad():
-        model.unembedding.weight[EOS] = 0  # never the most probable of thousands of random logits
+        model.unembedding.weight[[PAD, BOS, EOS]] = 0  # never the most probable of thousands of random logits
     sources, _ = random_pairs(count, shape.vocab_size)
     sources.sort(key=len, reverse=True)
-    for name, beam_size, search in (("greedy", 1, greedy_search), ("beam 4", 4, partial(beam_search, beam_size=4))):
-        decode = partial(_decode_all, model, sources, device, beam_size, partial(search, max_new_tokens=tokens))
-        decode()  # allocates the memory
-        seconds = min(timed(device, decode)[0] for _ in range(1 if quick else 3))
-        yield {
-            "search": name,
-            "sentences": count,
-            "new_tokens": tokens,
-            "first_batch": decoding_batch_size(shape, device, len(sources[0]), beam_size),
-            "seconds": seconds,
-            "sentences_per_second": count / seconds,
-        }
+    searches: dict[str, tuple[int, Callable[..., object]]] = {
+        "greedy": (1, greedy_search),
+        "beam 4": (4, partial(beam_search, beam_size=4)),
+    }
+    for name, (beam_size, search) in searches.items():
+        batch = decoding_batch_size(shape, device, len(sources[0]), beam_size)
+        with device.autocast():
+            seconds = _seconds(
+                device, quick, partial(_decode_all, partial(search, model), sources, device, batch, tokens)
+            )
+        yield _decoding_speed("ours", name, count, tokens, min(batch, count), seconds)
+    try:
+        marian = HuggingFaceMarian(model)
+    except ImportError as error:
+        yield {"implementation": "Hugging Face Marian", "error": str(error)}
+        return
+    marian.model.to(device.autocast_dtype or torch.float32)
+    for name, (beam_size, _) in searches.items():
+        search = partial(marian.search, beam_size=beam_size)
+        batch = HUGGING_FACE_BATCH
+        seconds = _seconds(device, quick, partial(_decode_all, search, sources, device, batch, tokens))
+        yield _decoding_speed("Hugging Face Marian", name, count, tokens, min(batch, count), seconds)
+
+
+def _seconds(device: Device, quick: bool, decode: Callable[[], object]) -> float:
+    """Return the shortest of three times; the first call, which allocates the memory, doesn't count."""
+    decode()
+    return min(timed(device, decode)[0] for _ in range(1 if quick else 3))
+
+
+def _decoding_speed(
+    implementation: str, search: str, count: int, tokens: int, batch: int, seconds: float
+) -> dict[str, Any]:
+    return {
+        "implementation": implementation,
+        "search": search,
+        "sentences": count,
+        "new_tokens": tokens,
+        "first_batch": batch,
+        "seconds": seconds,
+        "sentences_per_second": count / seconds,
+    }
 
 
 def _decode_all(
-    model: Transformer, sources: list[list[int]], device: Device, beam_size: int, search: Callable[..., object]
+    search: Callable[..., object], sources: list[list[int]], device: Device, batch: int, max_new_tokens: int
 ) -> None:
-    """Decode all sources, which are sorted by length, longest first, in batches as large as a `Translator` makes."""
-    start = 0
-    while start < len(sources):
-        size = decoding_batch_size(model.config, device, len(sources[start]), beam_size)
-        source = pad([[*ids, EOS] for ids in sources[start : start + size]]).to(device.torch_device)
-        with device.autocast():
-            search(model, source)
-        start += size
+    """Decode all sources, which are sorted by length, in batches of this many sentences."""
+    for start in range(0, len(sources), batch):
+        source = pad([[*ids, EOS] for ids in sources[start : start + batch]]).to(device.torch_device)
+        search(source, max_new_tokens=max_new_tokens)
 
 
 def profile_training(device: Device, quick: bool) -> Iterator[dict[str, Any]]:

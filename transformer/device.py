@@ -175,6 +175,9 @@ def configure_cuda(tf32: bool) -> None:
                 "most as many processes as there are GPUs, with torchrun --nproc-per-node"
             )
         torch.cuda.set_device(int(rank))
-    # cuDNN's attention prepares a plan for every new shape, and here nearly every batch has one.
+    # Of PyTorch's fast implementations of attention, only the memory-efficient one is left. FlashAttention, PyTorch's
+    # first choice, is slower for sentences of usual lengths, and cuDNN's takes a tenth of a second for every new shape:
+    # see book/results/gpu/attention.json.
+    torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)
     torch.set_float32_matmul_precision("high" if tf32 else "highest")

@@ -8,7 +8,7 @@ one for training: it computes the logits itself, a chunk of rows at a time, beca
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 Spread = Literal["all", "others"]
@@ -87,6 +87,18 @@ def linear_label_smoothed_cross_entropy(
         return _LinearCrossEntropy.apply(x, weight, target, shares, correct_mass, is_real)  # type: ignore[no-untyped-call]
 
 
+class LinearLabelSmoothedCrossEntropy(nn.Module):
+    """`linear_label_smoothed_cross_entropy` as a module, which can be compiled by itself."""
+
+    def __init__(self, smoothing: float, pad_id: int) -> None:
+        super().__init__()
+        self.smoothing, self.pad_id = smoothing, pad_id
+
+    def forward(self, x: Tensor, weight: Tensor, target: Tensor) -> Tensor:
+        """Compute the summed loss, a scalar."""
+        return linear_label_smoothed_cross_entropy(x, weight, target, self.smoothing, pad_id=self.pad_id)
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
     """Computes the gradients during the forward pass; the backward pass only scales them."""
 
@@ -109,8 +121,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
             total = p.sum(1, keepdim=True)
             loss += ((highest + total.log() - mean_logit) * real).sum()
             if x_needed or weight_needed:
-                p.div_(total).sub_(shares).scatter_add_(1, correct, torch.full_like(total, -correct_mass))
-                z_gradient = p.to(x.dtype)  # p - q
+                p.div_(total).sub_(shares)
+                correct_gradient = p.gather(1, correct) - correct_mass
+                # Written last, so that compiled code computes everything before it in a single pass over the logits.
+                z_gradient = p.to(x.dtype).scatter_(1, correct, correct_gradient.to(x.dtype))  # p - q
             if x_needed:
                 chunk_gradient.copy_((z_gradient @ weight) * real)
             if weight_gradient is not None and weight_gradient.dtype == x.dtype:

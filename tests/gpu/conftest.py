@@ -17,7 +17,7 @@ ON_A_GPU = pytest.param(
 
 
 WEEKLY = (
-    "test_batches_of_all_lengths_compile_at_most_twice[cpu",
+    "test_batches_of_all_lengths_are_compiled_once[cpu",
     "test_the_loss_and_its_gradient[cpu-compiled",
     "test_the_budget_is_within_10_percent_of_the_measured_memory[cpu-bf16",
     "test_all_gpus_together_train_as_one_process_does[cpu",

@@ -47,9 +47,11 @@ def settings_of_the_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    cudnn, precision = torch.backends.cuda.cudnn_sdp_enabled(), torch.get_float32_matmul_precision()
+    cuda, precision = torch.backends.cuda, torch.get_float32_matmul_precision()
+    cudnn, flash = cuda.cudnn_sdp_enabled(), cuda.flash_sdp_enabled()
     yield
-    torch.backends.cuda.enable_cudnn_sdp(cudnn)
+    cuda.enable_cudnn_sdp(cudnn)
+    cuda.enable_flash_sdp(flash)
     torch.set_float32_matmul_precision(precision)
 
 
@@ -65,12 +67,13 @@ def test_fp32_uses_tf32_only_on_request(gpu: pytest.MonkeyPatch) -> None:
             choose_device(name, "tf32")  # type: ignore[arg-type]
 
 
-def test_a_gpu_gets_one_pool_of_memory_and_no_attention_of_cudnn(gpu: pytest.MonkeyPatch) -> None:
+def test_a_gpu_gets_one_pool_of_memory_and_memory_efficient_attention(gpu: pytest.MonkeyPatch) -> None:
     gpu.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
     choose_device("cpu")
-    assert torch.backends.cuda.cudnn_sdp_enabled() and "PYTORCH_ALLOC_CONF" not in os.environ
+    cuda = torch.backends.cuda
+    assert cuda.cudnn_sdp_enabled() and cuda.flash_sdp_enabled() and "PYTORCH_ALLOC_CONF" not in os.environ
     choose_device()
-    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    assert not cuda.cudnn_sdp_enabled() and not cuda.flash_sdp_enabled() and cuda.mem_efficient_sdp_enabled()
     assert os.environ["PYTORCH_ALLOC_CONF"] == os.environ["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
 
 

@@ -155,11 +155,13 @@ class TorchTransformer(Transformer):
 class ModelWithCrossEntropy(ModelWithLoss):
     """A model with ``F.cross_entropy`` on the logits of all positions, padding included."""
 
+    compile = nn.Module.compile  # as a whole, because the layers of ``torch.nn`` are not ours
+
     def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
         """Compute the loss summed over a batch, a scalar."""
         logits = self.model(source, decoder_input).flatten(0, 1)
         return F.cross_entropy(
-            logits, labels.flatten(), ignore_index=PAD, label_smoothing=self.label_smoothing, reduction="sum"
+            logits, labels.flatten(), ignore_index=PAD, label_smoothing=self.criterion.smoothing, reduction="sum"
         )
 
 
@@ -169,7 +171,7 @@ def use_torch_transformer(trainer: Trainer, paper_dropout: bool) -> None:
     trainer.translator.model = trainer.model  # nothing holds our model any more
     trainer.averaged = deepcopy(trainer.model) if trainer.averaged is not None else None
     trainer.optimizers = build_optimizers(trainer.model, trainer.config.optimizer, trainer.device)
-    trainer.eager_loss = ModelWithCrossEntropy(trainer.model, trainer.config.label_smoothing)
+    trainer.model_with_loss = ModelWithCrossEntropy(trainer.model, trainer.config.label_smoothing)
 
 
 class HuggingFaceMarian:

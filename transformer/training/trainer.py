@@ -34,7 +34,7 @@ from transformer.errors import UserError
 from transformer.evaluation.metrics import bleu
 from transformer.files import InvalidFileError
 from transformer.layers import CheckpointedLayer
-from transformer.loss import linear_label_smoothed_cross_entropy
+from transformer.loss import LinearLabelSmoothedCrossEntropy
 from transformer.model import Transformer
 from transformer.schedule import learning_rate
 from transformer.training.compilation import compile_or_explain
@@ -128,15 +128,15 @@ class Trainer:
         )
         self._start_batches(self._make_batches(context.rank, context.world_size, config.gradient_accumulation_steps))
         self.totals = DeviceTotals(device.torch_device)
-        self.eager_loss: nn.Module = ModelWithLoss(self.model, config.label_smoothing)
+        self.model_with_loss: nn.Module = ModelWithLoss(self.model, config.label_smoothing)
         self.compiled = compiled
 
     @cached_property
     def loss(self) -> nn.Module:
-        """The loss that steps use: `eager_loss`, compiled and distributed if configured. The first step creates it."""
-        loss, batch = self.eager_loss, self.batches.collate(self.batches.plan[0])
+        """The loss that steps use: `model_with_loss`, compiled and distributed if configured, from the first step."""
+        loss, batch = self.model_with_loss, self.batches.collate(self.batches.plan[0])
         if self.compiled:
-            loss = compile_or_explain(loss, lambda module: self._dry_run(module, batch), self.context)
+            compile_or_explain(loss, lambda: self._dry_run(loss, batch), self.context)
         if self.context.world_size > 1:
             loss = DistributedDataParallel(loss, gradient_as_bucket_view=True)
             loss.broadcast_buffers = False  # they are constant tables, equal in all processes
@@ -254,7 +254,7 @@ class Trainer:
             copies = int(self.progress.gradient_accumulation_steps > 1 or self.context.world_size > 1)
             copies += 0 if self.optimizers["adam"].state else 2
             held = [torch.empty_like(p) for p in self.model.parameters() for _ in range(copies)]
-            self._dry_run(self.eager_loss, batch)
+            self._dry_run(self.model_with_loss, batch)
             del held
         except RuntimeError as error:
             if not is_out_of_memory(error):
@@ -366,18 +366,16 @@ class Trainer:
         self._read_totals()
         progress = self.progress
         (loss_sum,) = self.context.all_reduce([progress.loss_sum])
+        config = replace(self.config, batch_tokens=self.batches.batch_tokens)  # which is known to fit into memory
+        with torch.compiler.set_stance("force_eager"):  # the layers are compiled for training only
+            results = validate(self.translator, self.data, config, self.context)
         metrics = {
             "step": progress.step,
             "minutes": round(progress.seconds / 60, 3),
             "target_tokens": progress.target_tokens,
             "train_loss": loss_sum / max(1, progress.loss_tokens),
             "learning_rate": self.optimizers["adam"].param_groups[0]["lr"],
-            **validate(
-                self.translator,
-                self.data,
-                replace(self.config, batch_tokens=self.batches.batch_tokens),  # which is known to fit into memory
-                self.context,
-            ),
+            **results,
         }
         progress.loss_sum, progress.loss_tokens = 0.0, 0
         progress.validations_since_best += 1
@@ -501,24 +499,33 @@ class Trainer:
 
 
 class ModelWithLoss(nn.Module):
-    """`batch_loss` as a module, because DistributedDataParallel and torch.compile wrap modules."""
+    """A model and its loss in one module, because DistributedDataParallel wraps modules."""
 
     def __init__(self, model: Transformer, label_smoothing: float) -> None:
         super().__init__()
-        self.model, self.label_smoothing = model, label_smoothing
+        self.model, self.criterion = model, LinearLabelSmoothedCrossEntropy(label_smoothing, PAD)
 
     def forward(self, source: Tensor, decoder_input: Tensor, labels: Tensor) -> Tensor:
-        """Compute the summed loss of a batch, a scalar."""
-        return batch_loss(self.model, Batch(source, decoder_input, labels), self.label_smoothing)
+        """Compute the loss of a `Batch`, summed over its target tokens without padding: a scalar, in nats."""
+        memory, memory_mask = self.model.encode(source)
+        states = self.model.decode(decoder_input, memory, memory_mask).flatten(0, 1)
+        loss: Tensor = self.criterion(states, self.model.unembedding.weight, labels.flatten())
+        return loss
+
+    def compile(self, *args: Any, **options: Any) -> None:
+        """Compile each layer and the loss for themselves; the arguments are those of ``torch.compile``.
+
+        All encoder layers, and all decoder layers, share their compiled code. Compiling the model as a whole would take
+        several times as long, and hardly makes it faster.
+        """
+        for part in (*self.model.encoder, *self.model.decoder, self.criterion):
+            part.compile(*args, **options)
 
 
 def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
     """Compute the label-smoothed loss, summed over a batch's target tokens without padding: a scalar, in nats."""
-    memory, memory_mask = model.encode(batch.source)
-    states = model.decode(batch.decoder_input, memory, memory_mask).flatten(0, 1)
-    return linear_label_smoothed_cross_entropy(
-        states, model.unembedding.weight, batch.labels.flatten(), smoothing, pad_id=PAD
-    )
+    loss: Tensor = ModelWithLoss(model, smoothing)(batch.source, batch.decoder_input, batch.labels)
+    return loss
 
 
 @torch.no_grad()

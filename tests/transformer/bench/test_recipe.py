@@ -205,7 +205,7 @@ def test_ours_and_the_baseline_take_turns(in_process: None, monkeypatch: pytest.
     step = Trainer.step
 
     def observed(self: Trainer) -> None:
-        taken.append("theirs" if isinstance(self.eager_loss, ModelWithCrossEntropy) else "ours")
+        taken.append("theirs" if isinstance(self.model_with_loss, ModelWithCrossEntropy) else "ours")
         step(self)
 
     monkeypatch.setattr(Trainer, "step", observed)
