@@ -346,9 +346,11 @@ def _profile(trainer: Trainer, steps: int) -> dict[str, Any]:
         seconds, _ = timed(device, lambda: [trainer.step() for _ in range(steps)])
     busy: Counter[str] = Counter()  # milliseconds of each kernel
     calls: Counter[str] = Counter()
+    here = torch.autograd.DeviceType.CUDA if on_gpu else torch.autograd.DeviceType.CPU
     for event in profiler.key_averages():
-        busy[event.key] += (event.self_device_time_total if on_gpu else event.self_cpu_time_total) / 1000
-        calls[event.key] += event.count
+        if event.device_type == here:  # kernels; the operations that launched them would count them once more
+            busy[event.key] += (event.self_device_time_total if on_gpu else event.self_cpu_time_total) / 1000
+            calls[event.key] += event.count
     return {
         "milliseconds_per_step": 1000 * seconds / steps,
         "busy_share": sum(busy.values()) / (1000 * seconds),

@@ -1,9 +1,14 @@
 """Settings that hold for every test."""
 
 import pytest
+import torch
 from hypothesis import settings
 
-import tests.pretend_gpu  # noqa: F401 - before any backward pass: autograd counts the devices at the first one
+if torch.cuda.is_available():
+    # Autograd can't handle a simulated GPU beside a real one, which is better anyway: see tests/gpu.
+    collect_ignore = ["repository/test_pretend_gpu.py", "transformer/test_on_a_gpu.py", "chapters/test_on_a_gpu.py"]
+else:
+    import tests.pretend_gpu  # noqa: F401 - before any backward pass: autograd counts the devices at the first one
 
 # A property is tested by its examples, however long a slow or busy machine takes for one of them.
 settings.register_profile("course", deadline=None)

@@ -54,7 +54,13 @@ def label_smoothed_cross_entropy(
 
 
 def linear_label_smoothed_cross_entropy(
-    x: Tensor, weight: Tensor, target: Tensor, smoothing: float = 0.1, spread: Spread = "all", pad_id: int | None = None
+    x: Tensor,
+    weight: Tensor,
+    target: Tensor,
+    smoothing: float = 0.1,
+    spread: Spread = "all",
+    pad_id: int | None = None,
+    chunk_loss: "ChunkLoss | None" = None,
 ) -> Tensor:
     """Compute ``label_smoothed_cross_entropy(x @ weight.T, …)`` without ever storing all logits.
 
@@ -67,6 +73,7 @@ def linear_label_smoothed_cross_entropy(
         x: the decoder's output, (tokens, d_model), float.
         weight: the weight of the output layer, `Transformer.unembedding`, (vocab_size, d_model), float.
         target, smoothing, spread, pad_id: as for `label_smoothed_cross_entropy`.
+        chunk_loss: computes one chunk; a module, so that it can be compiled.
 
     Returns:
         The sum over tokens, a scalar.
@@ -84,19 +91,62 @@ def linear_label_smoothed_cross_entropy(
     if not torch.is_grad_enabled():
         x, weight = x.detach(), weight.detach()
     with torch.autocast(device, enabled=False):
-        return _LinearCrossEntropy.apply(x, weight, target, shares, correct_mass, is_real)  # type: ignore[no-untyped-call]
+        return _LinearCrossEntropy.apply(x, weight, target, shares, correct_mass, is_real, chunk_loss)  # type: ignore[no-untyped-call]
+
+
+class ChunkLoss(nn.Module):
+    """The loss of a chunk of rows, and its gradients; a module, so that it can be compiled by itself."""
+
+    def forward(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        is_real: Tensor,
+        shares: Tensor,
+        correct_mass: float,
+        needed: tuple[bool, bool],
+        buffer: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Compute the summed loss, a scalar, and its gradients with respect to x and weight, if needed.
+
+        Args:
+            x: (rows, d_model).
+            weight: (vocab_size, d_model), of the same dtype.
+            target, is_real: (rows, 1).
+            shares, correct_mass: see `_target_distribution`.
+            needed: whether the gradients of x and of weight are.
+            buffer: memory for the logits, (rows, vocab_size), of the same dtype.
+        """
+        z = torch.mm(x, weight.T, out=buffer).to(shares.dtype)  # (rows, vocab_size)
+        mean_logit = (z @ shares)[:, None] + correct_mass * z.gather(1, target)  # Σ q·z, (rows, 1)
+        highest = z.amax(1, keepdim=True)  # subtracted so that exp cannot overflow
+        p = z.sub_(highest).exp_()
+        total = p.sum(1, keepdim=True)
+        loss = ((highest + total.log() - mean_logit) * is_real).sum()
+        if not any(needed):
+            return loss, None, None
+        p.div_(total).sub_(shares)
+        correct_gradient = p.gather(1, target) - correct_mass
+        # Written last, so that compiled code computes everything before it in a single pass over the logits.
+        z_gradient = p.to(x.dtype).scatter_(1, target, correct_gradient.to(x.dtype))  # p - q
+        x_gradient = (z_gradient @ weight) * is_real if needed[0] else None
+        weight_gradient = z_gradient.T @ (x * is_real) if needed[1] else None
+        return loss, x_gradient, weight_gradient
 
 
 class LinearLabelSmoothedCrossEntropy(nn.Module):
-    """`linear_label_smoothed_cross_entropy` as a module, which can be compiled by itself."""
+    """`linear_label_smoothed_cross_entropy` as a module, of which ``chunk_loss`` can be compiled."""
 
     def __init__(self, smoothing: float, pad_id: int) -> None:
         super().__init__()
-        self.smoothing, self.pad_id = smoothing, pad_id
+        self.smoothing, self.pad_id, self.chunk_loss = smoothing, pad_id, ChunkLoss()
 
     def forward(self, x: Tensor, weight: Tensor, target: Tensor) -> Tensor:
         """Compute the summed loss, a scalar."""
-        return linear_label_smoothed_cross_entropy(x, weight, target, self.smoothing, pad_id=self.pad_id)
+        return linear_label_smoothed_cross_entropy(
+            x, weight, target, self.smoothing, pad_id=self.pad_id, chunk_loss=self.chunk_loss
+        )
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -104,41 +154,39 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, target: Tensor, shares: Tensor, correct_mass: float, is_real: Tensor
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        target: Tensor,
+        shares: Tensor,
+        correct_mass: float,
+        is_real: Tensor,
+        chunk_loss: ChunkLoss | None,
     ) -> Tensor:
-        rows = _chunk_rows(len(x), x.device.type)
-        x_needed, weight_needed, *_ = ctx.needs_input_grad
+        chunk_loss, rows = chunk_loss or ChunkLoss(), _chunk_rows(len(x), x.device.type)
+        needed = ctx.needs_input_grad[:2]
         x_gradient = torch.empty_like(x)
-        weight_gradient = torch.zeros_like(weight, dtype=shares.dtype) if weight_needed else None
+        weight_gradient = torch.zeros_like(weight, dtype=shares.dtype) if needed[1] else None
         weight, loss = weight.to(x.dtype), shares.new_zeros(())
-        buffer = weight.new_empty(min(rows, len(x)), len(weight))  # reused, because allocating for each chunk is slow
+        # Reused for all chunks, because on a CPU allocating so much is slow.
+        buffer = weight.new_empty(min(rows, len(x)), len(weight)) if x.device.type == "cpu" else None
         tensors = (x, x_gradient, target[:, None], is_real[:, None])
-        for chunk, chunk_gradient, correct, real in zip(*(t.split(rows) for t in tensors), strict=True):
-            z = torch.mm(chunk, weight.T, out=buffer[: len(chunk)]).to(shares.dtype)  # (rows, vocab_size)
-            mean_logit = (z @ shares)[:, None] + correct_mass * z.gather(1, correct)  # Σ q·z, (rows, 1)
-            highest = z.amax(1, keepdim=True)  # subtracted so that exp cannot overflow
-            p = z.sub_(highest).exp_()
-            total = p.sum(1, keepdim=True)
-            loss += ((highest + total.log() - mean_logit) * real).sum()
-            if x_needed or weight_needed:
-                p.div_(total).sub_(shares)
-                correct_gradient = p.gather(1, correct) - correct_mass
-                # Written last, so that compiled code computes everything before it in a single pass over the logits.
-                z_gradient = p.to(x.dtype).scatter_(1, correct, correct_gradient.to(x.dtype))  # p - q
-            if x_needed:
-                chunk_gradient.copy_((z_gradient @ weight) * real)
-            if weight_gradient is not None and weight_gradient.dtype == x.dtype:
-                weight_gradient.addmm_(z_gradient.T, chunk * real)
-            elif weight_gradient is not None:
-                weight_gradient += z_gradient.T @ (chunk * real)
-        ctx.save_for_backward(x_gradient if x_needed else None, weight_gradient)
+        for part, part_gradient, correct, real in zip(*(t.split(rows) for t in tensors), strict=True):
+            logits = None if buffer is None else buffer[: len(part)]
+            part_loss, of_x, of_weight = chunk_loss(part, weight, correct, real, shares, correct_mass, needed, logits)
+            loss = loss + part_loss  # in place, the compiled gradients would be zero with PyTorch 2.11
+            if of_x is not None:
+                part_gradient.copy_(of_x)
+            if weight_gradient is not None:
+                weight_gradient += of_weight
+        ctx.save_for_backward(x_gradient if needed[0] else None, weight_gradient)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         x_gradient, weight_gradient = (None if g is None else g * upstream for g in ctx.saved_tensors)
-        return x_gradient, weight_gradient, None, None, None, None
+        return x_gradient, weight_gradient, None, None, None, None, None
 
 
 def _chunk_rows(n: int, device: str) -> int:

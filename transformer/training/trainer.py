@@ -513,12 +513,12 @@ class ModelWithLoss(nn.Module):
         return loss
 
     def compile(self, *args: Any, **options: Any) -> None:
-        """Compile each layer and the loss for themselves; the arguments are those of ``torch.compile``.
+        """Compile each layer, and the loss of a chunk, by itself; the arguments are those of ``torch.compile``.
 
-        All encoder layers, and all decoder layers, share their compiled code. Compiling the model as a whole would take
-        several times as long, and hardly makes it faster.
+        All encoder layers share their compiled code, and so do all decoder layers and all chunks. To compile the model
+        as a whole takes several times as long.
         """
-        for part in (*self.model.encoder, *self.model.decoder, self.criterion):
+        for part in (*self.model.encoder, *self.model.decoder, self.criterion.chunk_loss):
             part.compile(*args, **options)
 
 
